@@ -1,0 +1,50 @@
+# Two commands matter to a newcomer: `make run` and `make test`. Each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup run test soak lint format bench lock system clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP) ## an isolated environment in .venv, exactly as locked
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fkd needs Python 3.11 or newer; name one by `make PYTHON=python3.12 setup`")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+run: setup ## the default experiment: data, trials, champion, report
+	@$(BIN)/fkd run
+
+test: setup ## the tests, one quick instance of every fault included (under 10 minutes)
+	$(BIN)/python -m pytest -m "not slow and not network"
+
+soak: setup ## the long, repeated fault tests (at most 40 minutes)
+	$(BIN)/python -m pytest -m slow --timeout 2400
+
+lint: setup ## ruff, ruff format, mypy strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## the benchmarks; ratios of one run into benchmarks/results/
+	$(BIN)/python -m benchmarks
+
+lock: setup ## renew requirements.lock from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+	  --extra dev --upgrade pyproject.toml -o requirements.lock
+
+system: ## Debian's chromium and PostgreSQL, which some tests drive (root)
+	bash .ci/system-packages
+
+clean: ## remove the environment; results in FKD_HOME stay
+	rm -rf $(VENV)

@@ -1,0 +1,1 @@
+"""Typed, frozen configuration of a run."""

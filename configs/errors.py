@@ -1,0 +1,5 @@
+"""The error that is shown to a person as one sentence."""
+
+
+class UserError(Exception):
+    """A fault that the user can cure: the message names the thing, the rule, what came, the cure."""

@@ -1,0 +1,3 @@
+"""Fair Kernel Decomposition."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,67 @@
+"""Files that are whole or absent, checked when they are read."""
+
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SEAL = 65  # 64 hex digits of the payload's sha256 and a newline
+
+
+class DamagedFileError(Exception):
+    """A sealed file whose content does not match its seal."""
+
+
+def sha256(data: bytes) -> str:
+    """Return the hexadecimal sha256 of the bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write the bytes so that a reader sees all of them or no file, whenever we are killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_sealed(path: Path, data: bytes) -> None:
+    """Write the bytes atomically behind their own sha256."""
+    write_atomic(path, sha256(data).encode() + b"\n" + data)
+
+
+def read_sealed(path: Path) -> bytes:
+    """Return the bytes of a sealed file; a single flipped one raises `DamagedFileError`."""
+    content = path.read_bytes()
+    seal, data = content[:_SEAL], content[_SEAL:]
+    if seal != sha256(data).encode() + b"\n":
+        raise DamagedFileError(f"{path} does not match its checksum")
+    return data
+
+
+def pack_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:
+    """Return the arrays as the bytes of an npz file; object arrays are refused."""
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise TypeError(f"array {name} must hold plain numbers or text, got dtype {array.dtype}")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def unpack_arrays(data: bytes) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of an npz file's bytes; nothing is unpickled."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}

@@ -1,0 +1,71 @@
+"""The environment variables that fkd reads, in the only module that reads them."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.errors import UserError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where state lives, which servers the user has named."""
+
+    home: Path
+    mirror: str | None
+    prefect_api_url: str | None
+    mlflow_tracking_uri: str | None
+
+    @property
+    def downloads(self) -> Path:
+        """Fetched files, by content."""
+        return self.home / "downloads"
+
+    @property
+    def prepared(self) -> Path:
+        """Prepared tables, by digest."""
+        return self.home / "prepared"
+
+    @property
+    def store(self) -> Path:
+        """Trial records, by key."""
+        return self.home / "store"
+
+    @property
+    def experiments(self) -> Path:
+        """Results, figures and reports, by experiment name."""
+        return self.home / "experiments"
+
+    @property
+    def mlflow(self) -> Path:
+        """The default tracking database with its artifacts."""
+        return self.home / "mlflow"
+
+    @property
+    def prefect(self) -> Path:
+        """The default Prefect database with its server's logs."""
+        return self.home / "prefect"
+
+
+def read_settings() -> Settings:
+    """Return the settings of this process's environment, read anew at every call."""
+    return Settings(
+        home=Path(os.environ.get("FKD_HOME") or ".fkd").expanduser().absolute(),
+        mirror=os.environ.get("FKD_DATA_MIRROR") or None,
+        prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
+        mlflow_tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or None,
+    )
+
+
+def ensure_writable(home: Path) -> None:
+    """Create FKD_HOME, or say which folder cannot be written."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        probe = home / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(
+            f"FKD_HOME must be a writable folder, but {home} is not ({error.strerror}); "
+            "set FKD_HOME to a folder you may write to."
+        ) from error
