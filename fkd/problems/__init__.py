@@ -1,0 +1,1 @@
+"""Prediction problems, declared as values."""

@@ -1,0 +1,188 @@
+"""The prepared rows of one problem as plain arrays."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Inputs, target, sensitive columns of the same rows, in their raw units.
+
+    Parameters
+    ----------
+    numeric_names, numeric
+        Numeric inputs, (n, p).
+    categorical_names, codes, levels
+        Categorical inputs as codes (n, c) into the labels of each column; -1 is a missing value.
+    target_name, target
+        What is predicted, (n,).
+    sensitive_names, sensitive
+        Every column that is removed or measured, (n, l).
+    target_range, sensitive_range
+        Least and greatest value in the whole data set, a unit rather than a fitted quantity: a
+        range fitted per fold would give the fold with one extreme income another unit.
+    extra
+        Columns that are never inputs: weights, groups, years.
+    fills
+        The number that stands for a missing value, by numeric column; others may not be missing.
+    """
+
+    numeric_names: tuple[str, ...]
+    numeric: Array
+    categorical_names: tuple[str, ...]
+    codes: IntArray
+    levels: tuple[tuple[str, ...], ...]
+    target_name: str
+    target: Array
+    sensitive_names: tuple[str, ...]
+    sensitive: Array
+    target_range: tuple[float, float]
+    sensitive_range: Array
+    extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    fills: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not len(self.target):
+            raise ValueError(f"a table must have rows, got none for target {self.target_name}")
+        self._check_shapes()
+        _check_finite(self.numeric_names, self.numeric)
+        _check_finite((self.target_name,), self.target[:, None])
+        _check_finite(self.sensitive_names, self.sensitive)
+        _check_range(self.target_name, self.target_range)
+        for name, limits in zip(self.sensitive_names, self.sensitive_range, strict=True):
+            _check_range(name, limits)
+
+    def _check_shapes(self) -> None:
+        expected = {
+            "numeric": (self.numeric, (self.n, len(self.numeric_names))),
+            "codes": (self.codes, (self.n, len(self.categorical_names))),
+            "sensitive": (self.sensitive, (self.n, len(self.sensitive_names))),
+            "sensitive_range": (self.sensitive_range, (len(self.sensitive_names), 2)),
+        }
+        for name, (array, shape) in expected.items():
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+        if len(self.levels) != len(self.categorical_names):
+            raise ValueError(
+                f"levels must have one tuple per categorical column "
+                f"({len(self.categorical_names)}), got {len(self.levels)}"
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.target)
+
+    @property
+    def y(self) -> Array:
+        """(target - low) / (high - low) by the fixed range, (n,)."""
+        return _scale(self.target, *self.target_range)
+
+    def S(self, names: Sequence[str] | None = None) -> Array:
+        """Return the named sensitive columns by their fixed ranges, (n, l); all by default."""
+        index = [self._sensitive_index(name) for name in names or self.sensitive_names]
+        low, high = self.sensitive_range[index].T
+        return _scale(self.sensitive[:, index], low, high)
+
+    def _sensitive_index(self, name: str) -> int:
+        if name not in self.sensitive_names:
+            raise ValueError(
+                f"names must be among the table's sensitive columns {list(self.sensitive_names)}, "
+                f"got {name!r}"
+            )
+        return self.sensitive_names.index(name)
+
+    def take(self, index: IntArray | NDArray[np.bool_] | slice) -> Self:
+        """Return the chosen rows; ranges stay those of the whole data set."""
+        return replace(
+            self,
+            numeric=self.numeric[index],
+            codes=self.codes[index],
+            target=self.target[index],
+            sensitive=self.sensitive[index],
+            extra={name: column[index] for name, column in self.extra.items()},
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the table as arrays of numbers or text, which npz keeps without pickle."""
+        names = {
+            "numeric": self.numeric_names,
+            "categorical": self.categorical_names,
+            "levels": self.levels,
+            "target": self.target_name,
+            "sensitive": self.sensitive_names,
+            "fills": dict(self.fills),
+        }
+        return {
+            "names": np.array(json.dumps(names)),
+            "numeric": self.numeric,
+            "codes": self.codes,
+            "target": self.target,
+            "sensitive": self.sensitive,
+            "target_range": np.array(self.target_range),
+            "sensitive_range": self.sensitive_range,
+            **{f"extra.{name}": column for name, column in self.extra.items()},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the table whose `arrays` these are."""
+        names = json.loads(str(arrays["names"]))
+        low, high = arrays["target_range"].tolist()
+        return cls(
+            numeric_names=tuple(names["numeric"]),
+            numeric=arrays["numeric"],
+            categorical_names=tuple(names["categorical"]),
+            codes=arrays["codes"],
+            levels=tuple(tuple(labels) for labels in names["levels"]),
+            target_name=names["target"],
+            target=arrays["target"],
+            sensitive_names=tuple(names["sensitive"]),
+            sensitive=arrays["sensitive"],
+            target_range=(low, high),
+            sensitive_range=arrays["sensitive_range"],
+            extra={
+                name.removeprefix("extra."): column
+                for name, column in arrays.items()
+                if name.startswith("extra.")
+            },
+            fills=names["fills"],
+        )
+
+
+def column_range(values: Array) -> tuple[float, float]:
+    """Return the least and the greatest value of a column without missing values."""
+    return float(values.min(axis=0)), float(values.max(axis=0))
+
+
+def _scale(values: Array, low: float | Array, high: float | Array) -> Array:
+    """(values - low) / (high - low)."""
+    return (values - low) / (np.asarray(high) - low)
+
+
+def _check_finite(names: Sequence[str], columns: Array) -> None:
+    """Refuse NaN or infinity by the name of its column."""
+    for name, column in zip(names, columns.T, strict=True):
+        bad = int((~np.isfinite(column)).sum(axis=0))
+        if bad:
+            raise ValueError(
+                f"column {name} must hold finite numbers, got {bad} missing or infinite values; "
+                "drop those rows or declare what a missing value means"
+            )
+
+
+def _check_range(name: str, limits: Sequence[float] | Array) -> None:
+    """Refuse a range that cannot be a unit."""
+    low, high = (float(limit) for limit in limits)
+    if not low < high:
+        raise ValueError(f"column {name} must not be constant, got only the value {low}")
+    if not np.isfinite(high - low):
+        raise ValueError(f"column {name} must have a finite range, got {low} to {high}")

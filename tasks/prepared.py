@@ -1,0 +1,50 @@
+"""Prepared tables on disk, by digest."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fkd.table import Table
+from tasks.files import DamagedFileError, pack_arrays, read_sealed, unpack_arrays, write_sealed
+from tasks.settings import Settings
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A table with the digest that names it and the story of where it came from."""
+
+    table: Table
+    digest: str
+    provenance: dict[str, Any]
+
+
+def prepared_path(settings: Settings, digest: str) -> Path:
+    """Return where the table of that digest is kept."""
+    return settings.prepared / f"{digest}.npz"
+
+
+def read_prepared(settings: Settings, digest: str) -> Loaded | None:
+    """Return the stored table, or None if there is none that is whole."""
+    try:
+        arrays = unpack_arrays(read_sealed(prepared_path(settings, digest)))
+    except (FileNotFoundError, DamagedFileError):
+        return None
+    provenance = json.loads(str(arrays.pop("provenance")))
+    return Loaded(Table.from_arrays(arrays), digest, provenance)
+
+
+def prepared_or_made(
+    settings: Settings, digest: str, make: Callable[[], tuple[Table, dict[str, Any]]]
+) -> Loaded:
+    """Return the stored table of that digest, made anew if it is absent or damaged."""
+    stored = read_prepared(settings, digest)
+    if stored is not None:
+        return stored
+    table, provenance = make()
+    arrays = {**table.arrays(), "provenance": np.array(json.dumps(provenance))}
+    write_sealed(prepared_path(settings, digest), pack_arrays(arrays))
+    return Loaded(table, digest, provenance)

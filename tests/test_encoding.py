@@ -1,0 +1,188 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+
+from fkd.encoding import Encoder
+from fkd.table import Table
+from tasks.files import pack_arrays, unpack_arrays
+
+
+def make_table(numeric, codes, *, levels=(("1", "2", "7"), ("a", "b")), fills=None) -> Table:
+    n = len(numeric)
+    return Table(
+        numeric_names=tuple(f"x{i}" for i in range(numeric.shape[1])),
+        numeric=numeric,
+        categorical_names=tuple(f"c{i}" for i in range(codes.shape[1])),
+        codes=codes.astype(np.int32),
+        levels=levels,
+        target_name="y",
+        target=np.linspace(0.0, 1.0, n),
+        sensitive_names=("s",),
+        sensitive=np.linspace(0.0, 9.0, n)[:, None],
+        target_range=(0.0, 1.0),
+        sensitive_range=np.array([[0.0, 9.0]]),
+        fills=fills or {},
+    )
+
+
+@pytest.fixture
+def table() -> Table:
+    rng = np.random.default_rng(5)
+    numeric = rng.normal(loc=[3.0, -40.0], scale=[1.0, 30.0], size=(60, 2))
+    codes = np.column_stack([rng.integers(-1, 3, size=60), rng.integers(0, 2, size=60)])
+    return make_table(numeric, codes)
+
+
+def frame_of(table: Table) -> pd.DataFrame:
+    """Raw values as a caller would send them."""
+    frame = pd.DataFrame(table.numeric, columns=list(table.numeric_names))
+    for name, codes, labels in zip(
+        table.categorical_names, table.codes.T, table.levels, strict=True
+    ):
+        frame[name] = pd.Series([None if c < 0 else labels[c] for c in codes], dtype=object)
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("scale", "scaler"), [("minmax", MinMaxScaler), ("zscore", StandardScaler)]
+)
+def test_numeric_columns_agree_with_scikit_learn(table, scale, scaler):
+    train, test = table.take(slice(0, 40)), table.take(slice(40, 60))
+    X = Encoder.fit(train, scale=scale).transform(test)
+    assert_allclose(X[:, :2], scaler().fit(train.numeric).transform(test.numeric), rtol=1e-12)
+
+
+def test_levels_agree_with_scikit_learns_one_hot_encoder(table):
+    train, test = table.take(slice(0, 40)), table.take(slice(40, 60))
+    X = Encoder.fit(train, scale="none").transform(test)
+    # Code -1 sorts first there but last here: a missing value is the last level.
+    peer = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
+    expected = peer.fit(np.where(train.codes < 0, 9, train.codes)).transform(
+        np.where(test.codes < 0, 9, test.codes)
+    )
+    assert_array_equal(X[:, 2:], expected)
+    assert_array_equal(X[:, :2], test.numeric)
+
+
+def test_a_level_unseen_in_training_is_a_row_of_zeros(table):
+    train = table.take(table.codes[:, 0] != 2)
+    encoder = Encoder.fit(train, scale="minmax")
+    unseen = table.codes[:, 0] == 2
+    X = encoder.transform(table)
+    block = [i for i, name in enumerate(encoder.feature_names) if name.startswith("c0=")]
+    assert_array_equal(X[np.ix_(unseen, block)], 0.0)
+    assert_array_equal(X[np.ix_(~unseen, block)].sum(axis=1), 1.0)
+
+
+def test_a_missing_value_is_a_level_of_its_own(table):
+    encoder = Encoder.fit(table, scale="minmax")
+    column = encoder.feature_names.index("c0=missing")
+    assert_array_equal(encoder.transform(table)[:, column] == 1.0, table.codes[:, 0] < 0)
+
+
+def test_constant_columns_are_left_out(table):
+    codes = table.codes.copy()
+    codes[:, 1] = 1
+    numeric = np.column_stack([table.numeric[:, 0], np.full(table.n, 4.0)])
+    encoder = Encoder.fit(make_table(numeric, codes), scale="minmax")
+    assert encoder.input_columns == ("x0", "c0")
+    assert encoder.feature_names == ("x0", "c0=1", "c0=2", "c0=7", "c0=missing")
+
+
+def test_a_table_without_any_varying_input_is_refused():
+    table = make_table(np.ones((5, 1)), np.empty((5, 0)), levels=())
+    with pytest.raises(ValueError, match="constant"):
+        Encoder.fit(table, scale="none")
+
+
+@pytest.mark.parametrize("scale", ["minmax", "zscore", "none"])
+def test_huge_numbers_stay_finite(table, scale):
+    numeric = table.numeric.copy()
+    numeric[0, 0] = 1e300
+    X = Encoder.fit(make_table(numeric, table.codes), scale=scale).transform(table)
+    assert np.isfinite(X).all()
+
+
+def test_a_range_that_overflows_is_refused_by_name(table):
+    numeric = table.numeric.copy()
+    numeric[:2, 1] = [-1.7e308, 1.7e308]
+    with pytest.raises(ValueError, match=r"x1.*overflow"):
+        Encoder.fit(make_table(numeric, table.codes), scale="minmax")
+
+
+def test_an_unknown_scale_is_refused(table):
+    with pytest.raises(ValueError, match="got 'robust'"):
+        Encoder.fit(table, scale="robust")
+
+
+def test_a_frame_of_raw_values_gives_the_same_matrix(table):
+    encoder = Encoder.fit(table, scale="minmax")
+    assert_array_equal(encoder.transform_frame(frame_of(table)), encoder.transform(table))
+
+
+@pytest.mark.parametrize("spell", [int, float, str, lambda v: f"{v:02d}", lambda v: f" {v}.0"])
+def test_a_label_may_be_written_as_integer_float_or_text(spell):
+    rng = np.random.default_rng(8)
+    table = make_table(
+        rng.normal(size=(30, 1)), rng.integers(0, 3, (30, 1)), levels=(("1", "2", "7"),)
+    )
+    encoder = Encoder.fit(table, scale="none")
+    frame = pd.DataFrame({"x0": table.numeric[:, 0]})
+    frame["c0"] = [spell((1, 2, 7)[code]) for code in table.codes[:, 0]]
+    assert_array_equal(encoder.transform_frame(frame), encoder.transform(table))
+
+
+def test_a_table_with_other_codes_for_the_same_labels_gives_the_same_matrix(table):
+    encoder = Encoder.fit(table, scale="minmax")
+    turned = replace(
+        table,
+        codes=np.column_stack([np.array([2, 1, 0, -1])[table.codes[:, 0]], table.codes[:, 1]]),
+        levels=(table.levels[0][::-1], table.levels[1]),
+    )
+    assert_array_equal(encoder.transform(turned), encoder.transform(table))
+
+
+def test_a_missing_number_counts_as_its_declared_fill(table):
+    filled = replace(table, fills={"x1": 0.0})
+    encoder = Encoder.fit(filled, scale="minmax")
+    frame = frame_of(table)
+    zeroed = frame.assign(x1=0.0)
+    assert_array_equal(
+        encoder.transform_frame(frame.assign(x1=np.nan)), encoder.transform_frame(zeroed)
+    )
+
+
+@pytest.mark.parametrize("value", [None, np.nan, np.inf, "many"])
+def test_a_number_that_is_none_is_refused_by_column(table, value):
+    encoder = Encoder.fit(table, scale="minmax")
+    with pytest.raises(ValueError, match="column x1 must hold"):
+        encoder.transform_frame(frame_of(table).assign(x1=value))
+
+
+def test_missing_columns_are_named(table):
+    encoder = Encoder.fit(table, scale="minmax")
+    with pytest.raises(ValueError, match=r"missing are \['x1', 'c0'\]"):
+        encoder.transform_frame(frame_of(table).drop(columns=["x1", "c0"]))
+    with pytest.raises(ValueError, match=r"missing are \['x1'\]"):
+        encoder.transform(replace(table, numeric_names=("x0", "z")))
+
+
+def test_an_encoder_survives_the_file_without_pickle(table):
+    encoder = Encoder.fit(table, scale="minmax")
+    again = Encoder.from_arrays(unpack_arrays(pack_arrays(encoder.arrays())))
+    assert again.feature_names == encoder.feature_names
+    assert_array_equal(again.transform(table), encoder.transform(table))
+
+
+def test_arguments_are_not_written_to(table):
+    for array in (table.numeric, table.codes, table.sensitive, table.target):
+        array.flags.writeable = False
+    encoder = Encoder.fit(table, scale="zscore")
+    frame = frame_of(table)
+    before = frame.copy()
+    encoder.transform_frame(frame)
+    pd.testing.assert_frame_equal(frame, before)

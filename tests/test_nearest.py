@@ -1,0 +1,20 @@
+import pytest
+
+from configs.nearest import check_name
+
+
+def test_a_valid_name_passes():
+    assert check_name("crimes", ["crimes", "table"], key="data.problem") == "crimes"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("crime", "crimes"), ("CRIMES", "crimes"), ("tabel", "table")]
+)
+def test_a_misspelt_name_is_answered_by_the_nearest(name, meant):
+    with pytest.raises(ValueError, match=rf"data\.problem.*got '{name}'; did you mean '{meant}'"):
+        check_name(name, ["crimes", "table"], key="data.problem")
+
+
+def test_a_name_like_no_other_gets_the_list_alone():
+    with pytest.raises(ValueError, match=r"one of crimes, table, got 'xyzzy'$"):
+        check_name("xyzzy", ["crimes", "table"], key="data.problem")

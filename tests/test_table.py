@@ -1,0 +1,103 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fkd.table import Table, column_range
+from tasks.files import pack_arrays, unpack_arrays
+
+
+@pytest.fixture
+def table() -> Table:
+    rng = np.random.default_rng(3)
+    n = 40
+    sensitive = rng.normal(loc=[5.0, -3.0], scale=[1.0, 20.0], size=(n, 2))
+    target = rng.gamma(2.0, 1e4, size=n)
+    return Table(
+        numeric_names=("hours", "ratio"),
+        numeric=rng.normal(size=(n, 2)),
+        categorical_names=("job", "state"),
+        codes=rng.integers(-1, 3, size=(n, 2)).astype(np.int32),
+        levels=(("1", "2", "7"), ("MT", "ID", "ü")),
+        target_name="income",
+        target=target,
+        sensitive_names=("age", "share"),
+        sensitive=sensitive,
+        target_range=column_range(target),
+        sensitive_range=np.array([column_range(column) for column in sensitive.T]),
+        extra={"PWGTP": np.arange(n)},
+        fills={"ratio": 0.0},
+    )
+
+
+def test_target_and_sensitive_columns_are_scaled_to_the_unit_interval(table):
+    assert_allclose([table.y.min(), table.y.max()], [0.0, 1.0])
+    assert_allclose(table.S().min(axis=0), 0.0)
+    assert_allclose(table.S().max(axis=0), 1.0)
+
+
+def test_a_subset_keeps_the_units_of_the_whole(table):
+    rows = np.array([3, 1, 5])
+    part = table.take(rows)
+    assert_array_equal(part.y, table.y[rows])
+    assert_array_equal(part.S(), table.S()[rows])
+    assert_array_equal(part.extra["PWGTP"], rows)
+
+
+def test_sensitive_columns_come_in_the_order_asked_for(table):
+    assert_array_equal(table.S(["share", "age"]), table.S()[:, ::-1])
+    assert_array_equal(table.S(["share"]), table.S()[:, 1:])
+
+
+def test_an_unknown_sensitive_column_is_named(table):
+    with pytest.raises(ValueError, match=r"age.*share.*got 'sex'"):
+        table.S(["sex"])
+
+
+def test_a_table_survives_the_file_without_pickle(table):
+    again = Table.from_arrays(unpack_arrays(pack_arrays(table.arrays())))
+    assert again.levels == table.levels
+    assert again.fills == table.fills
+    assert_array_equal(again.codes, table.codes)
+    assert_array_equal(again.y, table.y)
+    assert_array_equal(again.S(), table.S())
+    assert_array_equal(again.extra["PWGTP"], table.extra["PWGTP"])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("part", "name"), [("numeric", "ratio"), ("sensitive", "share")])
+def test_a_value_that_is_not_finite_is_refused_by_column(table, value, part, name):
+    columns = getattr(table, part).copy()
+    columns[7, 1] = value
+    with pytest.raises(ValueError, match=name):
+        replace(table, **{part: columns})
+
+
+def test_a_missing_target_is_refused_by_name(table):
+    with pytest.raises(ValueError, match="income"):
+        replace(table, target=np.full(table.n, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"), [((2.0, 2.0), "constant"), ((-1.7e308, 1.7e308), "finite range")]
+)
+def test_a_range_that_is_no_unit_is_refused(table, limits, words):
+    with pytest.raises(ValueError, match=f"income.*{words}"):
+        replace(table, target_range=limits)
+
+
+def test_an_empty_table_is_refused(table):
+    with pytest.raises(ValueError, match="must have rows"):
+        table.take(np.array([], dtype=np.int64))
+
+
+def test_one_row_of_a_table_is_a_table(table):
+    assert table.take(slice(0, 1)).n == 1
+
+
+def test_columns_of_the_wrong_shape_are_refused(table):
+    with pytest.raises(ValueError, match=r"numeric must have shape \(40, 2\), got \(40, 1\)"):
+        replace(table, numeric=table.numeric[:, :1])
+    with pytest.raises(ValueError, match=r"levels.*got 1"):
+        replace(table, levels=table.levels[:1])
