@@ -1,0 +1,126 @@
+"""Generalised demographic parity of Jiang et al. (2022), equation 2, by kernel regression."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fkd.measures.checks import Array, as_column, as_numbers, as_sensitive, is_constant, per_column
+
+# Below this, distances in units of the bandwidth could overflow when squared.
+SMALLEST_BANDWIDTH = 1e-50
+TILE_CELLS = 1 << 17  # 1 MB, worked in place: several times faster than a tile beyond the cache
+
+
+def gdp(
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    estimator: Literal["grid", "plugin"] = "grid",
+    bandwidth: float | None = None,
+    grid: ArrayLike | None = None,
+) -> float | Array:
+    """Return the mean over s of |E[y_pred | s] - E[y_pred]|, for each sensitive column.
+
+    The two estimators smooth differently, so their values must never share one figure.
+
+    Parameters
+    ----------
+    y_pred
+        Predictions (n,), n >= 2; the result is in their unit.
+    sensitive_features
+        One column (n,) or several (n, l). The default grid needs them scaled to [0, 1].
+    estimator
+        "grid" averages over fixed points with density weights, as published;
+        "plugin" averages over the rows themselves, in any unit of s.
+    bandwidth
+        Width h of the Gaussian window in units of s. Default (3n/4)^(-1/5) for "grid", the same
+        times the standard deviation of s for "plugin".
+    grid
+        Points where "grid" evaluates; default 0.001, 0.002, ..., 0.998.
+
+    Returns
+    -------
+    float or Array
+        A value >= 0, one per sensitive column; exactly 0.0 for a constant prediction.
+    """
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    if estimator not in ("grid", "plugin"):
+        raise ValueError(f"estimator must be 'grid' or 'plugin', got {estimator!r}")
+    if bandwidth is not None and not SMALLEST_BANDWIDTH <= bandwidth < np.inf:
+        raise ValueError(f"bandwidth must be at least {SMALLEST_BANDWIDTH}, got {bandwidth}")
+    if estimator == "plugin" and grid is not None:
+        raise ValueError("grid must be None for estimator='plugin', which evaluates at the rows")
+    points = None if grid is None else _as_grid(grid)
+    # Centred predictions: the answer does not depend on the level, nor should its rounding.
+    d = f - f.mean(axis=0)
+    if is_constant(f):
+        return per_column(lambda s: 0.0, S)
+    if estimator == "plugin":
+        return per_column(lambda s: _plugin(d, s, bandwidth), S)
+    return per_column(lambda s: _on_grid(d, s, bandwidth, points), S)
+
+
+def _on_grid(d: Array, s: Array, bandwidth: float | None, grid: Array | None) -> float:
+    """Density-weighted mean of |smoothed d| over the grid."""
+    h = _rate(len(s)) if bandwidth is None else bandwidth
+    if grid is None:
+        grid = np.arange(1, 999) / 1000
+        _require_unit_range(s, h)
+    smooth, log_density = _smooth(grid, d, s, h)
+    weights = np.exp(log_density - log_density.max(axis=0))
+    return float(np.abs(smooth) @ weights / weights.sum(axis=0))
+
+
+def _plugin(d: Array, s: Array, bandwidth: float | None) -> float:
+    """Mean of |smoothed d| over the rows."""
+    if is_constant(s):
+        return 0.0
+    h = float(s.std(axis=0)) * _rate(len(s)) if bandwidth is None else bandwidth
+    levels, counts = np.unique(s, return_counts=True)
+    smooth, _ = _smooth(levels, d, s, h)
+    return float(np.abs(smooth) @ counts / len(s))
+
+
+def _smooth(points: Array, d: Array, s: Array, h: float) -> tuple[Array, Array]:
+    """Nadaraya-Watson mean of d at the points with the log of the density up to a constant."""
+    # Rows that share s share their weight: ages cost as many columns as there are ages.
+    levels, inverse, counts = np.unique(s, return_inverse=True, return_counts=True)
+    totals = np.stack([np.bincount(inverse, weights=d), counts], axis=1)
+    mean, log_density = np.empty(len(points)), np.empty(len(points))
+    step = max(1, TILE_CELLS // len(levels))
+    for start in range(0, len(points), step):
+        tile = slice(start, start + step)
+        E = points[tile, None] - levels
+        E *= np.sqrt(0.5) / h
+        np.square(E, out=E)
+        nearest = E.min(axis=1)
+        # The largest weight of each point is now one, so no sum can underflow to zero.
+        sums = np.exp(np.subtract(nearest[:, None], E, out=E), out=E) @ totals
+        mean[tile] = sums[:, 0] / sums[:, 1]
+        log_density[tile] = np.log(sums[:, 1]) - nearest
+    return mean, log_density
+
+
+def _rate(n: int) -> float:
+    """Silverman's rate for one dimension, without the scale."""
+    return float((3 * n / 4) ** (-1 / 5))
+
+
+def _as_grid(grid: ArrayLike) -> Array:
+    """Return the caller's points as a vector."""
+    points = as_numbers(grid, "grid")
+    if points.ndim != 1 or len(points) == 0:
+        raise ValueError(f"grid must be a vector of at least one point, got shape {points.shape}")
+    return points
+
+
+def _require_unit_range(s: Array, h: float) -> None:
+    """Raise where the default grid would look beside the data; one bandwidth is still seen."""
+    low, high = float(s.min(axis=0)), float(s.max(axis=0))
+    if low < -h or high > 1 + h:
+        raise ValueError(
+            f"sensitive_features must be scaled to [0, 1] for the default grid, got [{low:g}, "
+            f"{high:g}]; scale it by its range, pass grid=, or use estimator='plugin'"
+        )

@@ -1,0 +1,45 @@
+"""Generalised disparate impact of Giuliani et al. (2023), definition 3."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fkd.measures.checks import Array, as_column, as_sensitive, is_constant, per_column
+
+
+def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -> float | Array:
+    """Return the l1 norm of the least squares coefficients of y_pred on s, ..., s^degree.
+
+    At degree one it is |cov(s, f) / var(s)|: how much the prediction moves, on average, when s
+    moves by one unit. Its unit is that of the prediction per unit of s, and so is its size.
+
+    Parameters
+    ----------
+    y_pred
+        Predictions (n,), n >= 2.
+    sensitive_features
+        One column (n,) or several (n, l).
+    degree
+        Highest power of s, >= 1; beyond one the coefficients grow with the collinearity.
+
+    Returns
+    -------
+    float or Array
+        A value >= 0, one per sensitive column; exactly 0.0 where either side is constant.
+    """
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    if degree < 1:
+        raise ValueError(f"degree must be at least 1, got {degree}")
+    return per_column(lambda s: _gedi(f, s, degree), S)
+
+
+def _gedi(f: Array, s: Array, degree: int) -> float:
+    """Sum of |coefficients| of centred f on centred powers."""
+    if is_constant(f) or is_constant(s):
+        return 0.0
+    # Powers of s / reach stay below one; the coefficients are brought back to the unit of s.
+    reach = float(np.abs(s).max(axis=0))
+    powers = np.arange(1, degree + 1)
+    B = (s[:, None] / reach) ** powers
+    coefficients = np.linalg.lstsq(B - B.mean(axis=0), f - f.mean(axis=0), rcond=None)[0]
+    return float(np.abs(coefficients / reach**powers).sum(axis=0))

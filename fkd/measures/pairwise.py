@@ -1,0 +1,126 @@
+"""Pairwise fairness for a continuous attribute, after Narasimhan et al. (2020), section 2."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fkd.measures.checks import (
+    Array,
+    as_column,
+    as_sensitive,
+    is_constant,
+    per_column,
+    require_length,
+)
+from fkd.measures.pair_counts import Ranks, dense_ranks, dominating_pairs
+
+
+def pairwise_fairness(
+    y_true: ArrayLike | None,
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    criterion: Literal["eo", "dp"] = "eo",
+    ties: Literal["strict", "half"] = "strict",
+) -> float | Array:
+    """Return |P(f > f' | y > y', s > s') - P(f > f' | y > y', s < s')| per sensitive column.
+
+    Read: of two rows where the first has the larger truth, how much does it matter for ranking
+    them rightly which of the two has the larger s.
+
+    Parameters
+    ----------
+    y_true
+        Truth (n,). With criterion "dp" it plays no part, so None is accepted there.
+    y_pred
+        Predictions f (n,), n >= 2.
+    sensitive_features
+        One column (n,) or several (n, l); only their order matters.
+    criterion
+        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
+    ties
+        Pairs with f = f' count as not ranked rightly ("strict") or as half ("half"). Pairs tied in
+        y or s never count.
+
+    Returns
+    -------
+    float or Array
+        A value in [0, 1], one per sensitive column; exactly 0.0 for a constant prediction.
+    """
+    f, y, S = _inputs(y_true, y_pred, sensitive_features, criterion, ties)
+    if is_constant(f):
+        return per_column(lambda s: 0.0, S)
+    return per_column(lambda s: float(abs(np.subtract(*_rates(y, f, s, ties)))), S)
+
+
+def pairwise_rates(
+    y_true: ArrayLike | None,
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    criterion: Literal["eo", "dp"] = "eo",
+    ties: Literal["strict", "half"] = "strict",
+) -> tuple[float | Array, float | Array]:
+    """Return P(f > f' | y > y', s > s') with P(f > f' | y > y', s < s'), per sensitive column.
+
+    The two numbers whose distance is `pairwise_fairness`; its parameters apply.
+    """
+    f, y, S = _inputs(y_true, y_pred, sensitive_features, criterion, ties)
+    return (
+        per_column(lambda s: _rates(y, f, s, ties)[0], S),
+        per_column(lambda s: _rates(y, f, s, ties)[1], S),
+    )
+
+
+def _rates(y: Array | None, f: Array, s: Array, ties: str) -> tuple[float, float]:
+    """Rate of f > f' among the pairs with s > s', then among those with s < s'."""
+    condition = () if y is None else (dense_ranks(y),)
+    f_ranks, s_ranks = dense_ranks(f), dense_ranks(s)
+    above = _rate(f_ranks, (*condition, s_ranks), ties)
+    below = _rate(f_ranks, (*condition, _reverse(s_ranks)), ties)
+    return above, below
+
+
+def _rate(f: Ranks, condition: tuple[Ranks, ...], ties: str) -> float:
+    """Rate of f > f' among the pairs that dominate in every key of the condition."""
+    pairs = dominating_pairs(*condition)
+    if pairs == 0:
+        raise ValueError(
+            "sensitive_features must differ within the pairs compared, got no pair with "
+            "y > y' and s > s', or none with y > y' and s < s'; the measure is undefined here"
+        )
+    right = dominating_pairs(*condition, f)
+    if ties == "strict":
+        return right / pairs
+    wrong = dominating_pairs(*condition, _reverse(f))
+    return (pairs + right - wrong) / (2 * pairs)
+
+
+def _reverse(ranks: Ranks) -> Ranks:
+    """Dense ranks of the opposite order."""
+    reversed_ranks: Ranks = ranks.max(axis=0) - ranks
+    return reversed_ranks
+
+
+def _inputs(
+    y_true: ArrayLike | None,
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    criterion: str,
+    ties: str,
+) -> tuple[Array, Array | None, Array]:
+    """Return checked predictions, truth (None where it plays no part), sensitive columns."""
+    if criterion not in ("eo", "dp"):
+        raise ValueError(f"criterion must be 'eo' or 'dp', got {criterion!r}")
+    if ties not in ("strict", "half"):
+        raise ValueError(f"ties must be 'strict' or 'half', got {ties!r}")
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    if y_true is None:
+        if criterion == "eo":
+            raise ValueError("y_true must be given for criterion='eo', got None")
+        return f, None, S
+    y = as_column(y_true, "y_true")
+    require_length(y, len(f), "y_true")
+    return f, (y if criterion == "eo" else None), S
