@@ -1,0 +1,119 @@
+"""Sentences on the chosen model: why it was chosen, what it means to a person."""
+
+from tasks.report_data import (
+    ChampionSummary,
+    Interval,
+    Recoverability,
+    ReportData,
+    SensitiveColumn,
+    TrialSummary,
+)
+from tasks.report_text import Comparison, compare, removed_words
+from tasks.report_words import MEASURES, in_unit, joined, own_number, with_interval
+
+
+def policy_sentence(champion: ChampionSummary) -> str:
+    """Return the rule by which the champion was chosen."""
+    policy = champion.policy
+    if policy.kind == "knee":
+        label = _label(policy.measure)
+        return (
+            f"The rule, fixed before the run: take the knee of the front of {label} against MAE, "
+            "the setting after which a further gain in fairness costs clearly more accuracy."
+        )
+    limits = [f"{_label(name)} of at most {limit:g}" for name, limit in policy.subject_to.items()]
+    if not limits:
+        return f"The rule, fixed before the run: take the least {_label(policy.minimise)}."
+    return (
+        f"The rule, fixed before the run: among the trials with a mean {joined(limits)} "
+        f"take the one with the least {_label(policy.minimise)}."
+    )
+
+
+def limit_sentences(report: ReportData) -> tuple[str, ...]:
+    """Return for each limit of the policy whether the held-out rows keep it."""
+    champion = report.champion
+    if not champion:
+        return ()
+    return tuple(
+        _limit_sentence(name, limit, champion.held_out.scores[column.name][name], column)
+        for name, limit in champion.policy.subject_to.items()
+        for column in report.columns
+        if name in champion.held_out.scores.get(column.name, {})
+    )
+
+
+def _limit_sentence(name: str, limit: float, found: Interval, column: SensitiveColumn) -> str:
+    """Whether one limit is kept, with the doubt that the interval leaves."""
+    decimals = MEASURES[name].decimals if name in MEASURES else 4
+    verdict = "keeps" if found.value <= limit else "exceeds"
+    doubt = ", though the interval reaches across it" if found.low <= limit < found.high else ""
+    return (
+        f"On the held-out rows the {_label(name)} on {column.words} is "
+        f"{with_interval(found, decimals)}: it {verdict} the limit of {limit:g}{doubt}."
+    )
+
+
+def _label(name: str) -> str:
+    """Return the measure's label."""
+    return MEASURES[name].label if name in MEASURES else name.upper()
+
+
+def recoverability_sentence(rows: tuple[Recoverability, ...], column: SensitiveColumn) -> str:
+    """Return what the best probe learns about a column before, after."""
+    own = [row for row in rows if row.column == column.name]
+    before = max(own, key=lambda row: row.before.mean)
+    after = max(own, key=lambda row: row.after.mean)
+    return (
+        f"On rows it has not seen, the best probe ({before.probe}) explains "
+        f"{_share(before.before.mean)} of the variation of {column.words} before the removal, "
+        f"and {_share(after.after.mean)} ({after.probe}) after it."
+    )
+
+
+def _share(r2: float) -> str:
+    """Return an R² as a share; one below zero is worse than guessing the mean."""
+    return "nothing" if r2 < 0.005 else f"{100 * r2:.0f} %"
+
+
+def person_sentences(report: ReportData) -> tuple[str, ...]:
+    """Return what a person should know about whom the chosen model decides."""
+    champion, chosen = report.champion, report.chosen
+    if not champion or not chosen:
+        return ()
+    comparison = compare(report)
+    left = [_person_left(report, column, comparison) for column in report.columns]
+    error = in_unit(champion.held_out.mae.value, report.target)
+    return (
+        _person_inputs(report, chosen),
+        *(sentence for sentence in left if sentence),
+        f"On average a prediction of {report.target.title} is off by {error}; "
+        "in a single case it can be off by far more, and nothing here says which cases those are.",
+    )
+
+
+def _person_inputs(report: ReportData, chosen: TrialSummary) -> str:
+    """Whether the attribute itself enters the model."""
+    removed = removed_words(report)
+    if chosen.needs_sensitive:
+        return f"This model asks for {removed} whenever it predicts, in order to correct for it."
+    if any(column.removed and column.is_input for column in report.columns):
+        return f"This model is given {removed} among its inputs, then removes what it says."
+    if chosen.strength_name and chosen.strength == 0:
+        return f"This model is not given {removed}, but other inputs that reveal it act unhindered."
+    return (
+        f"This model is not given {removed}, "
+        "and part of what the other inputs reveal about it has been taken out."
+    )
+
+
+def _person_left(report: ReportData, column: SensitiveColumn, comparison: Comparison | None) -> str:
+    """Return the dependence that is left, on the target's own scale."""
+    if not comparison or "gdp" not in comparison.after.scores[column.name]:
+        return ""
+    after = in_unit(comparison.after.scores[column.name]["gdp"].value, report.target)
+    before = own_number(comparison.before.scores[column.name]["gdp"].value, report.target)
+    return (
+        f"Even so, predictions still move with {column.words}: the average prediction at a given "
+        f"value of it lies about {after} away from the overall average (without removal: {before})."
+    )

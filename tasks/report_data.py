@@ -1,0 +1,216 @@
+"""Everything a report shows, as plain values."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over folds with its standard deviation (None where one number is all there is)."""
+
+    mean: float
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class TargetColumn:
+    """What is predicted: a scaled error times `scale` is an error in `unit`."""
+
+    name: str
+    title: str
+    unit: str = ""
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """What the HGR estimate reads on independent columns of the same length."""
+
+    mean: float
+    upper: float  # the 95 % quantile over the draws
+    rows: int
+    draws: int
+
+
+@dataclass(frozen=True)
+class SensitiveColumn:
+    """A column that the fairness measures are taken on."""
+
+    name: str
+    title: str = ""
+    removed: bool = True
+    is_input: bool = False  # given to the models as well
+    noise_floor: NoiseFloor | None = None
+
+    @property
+    def words(self) -> str:
+        """The title, or the name where there is none."""
+        return self.title or self.name
+
+
+@dataclass(frozen=True)
+class TrialSummary:
+    """One setting of one method, judged on every fold."""
+
+    key: str
+    method: str
+    label: str
+    mae: Estimate
+    scores: Mapping[str, Mapping[str, Estimate]]  # by measured column, then measure
+    folds: int
+    strength_name: str | None = None
+    strength: float = 0.0
+    params: Mapping[str, Scalar] = field(default_factory=dict)  # all but the strength
+    seconds: float = math.nan  # summed over folds
+    dummy: bool = False
+    needs_sensitive: bool = False  # asks for the sensitive column of the row it predicts
+
+
+@dataclass(frozen=True)
+class SelectionPolicy:
+    """How the champion was picked: the least error under limits, or the knee of a front."""
+
+    kind: Literal["least", "knee"]
+    minimise: str = "mae"
+    subject_to: Mapping[str, float] = field(default_factory=dict)
+    measure: str = "gdp"  # the front whose knee is taken
+
+
+@dataclass(frozen=True)
+class HeldOutScores:
+    """A model's numbers on rows that took no part in choosing it."""
+
+    mae: Interval
+    scores: Mapping[str, Mapping[str, Interval]]  # by measured column, then measure
+
+
+@dataclass(frozen=True)
+class ChampionSummary:
+    """The chosen trial, refitted, with its numbers on the held-out rows."""
+
+    trial: str  # the key of one of the report's trials
+    policy: SelectionPolicy
+    held_out: HeldOutScores
+    rows_choosing: int
+    rows_held_out: int
+    reference: HeldOutScores | None = None  # the same model with nothing removed, same rows
+    noise_floor: Mapping[str, NoiseFloor] = field(default_factory=dict)  # held-out rows, by column
+    confidence: float = 0.95
+    interval_method: str = "bootstrap over the held-out rows"
+    approximation: str = "exact"
+    stored_rows: int = 0  # rows of the training data inside the model's file
+    model_uri: str = ""
+
+
+@dataclass(frozen=True)
+class Recoverability:
+    """How well one probe guesses a sensitive column on held-out rows, as R²."""
+
+    column: str
+    probe: str
+    before: Estimate
+    after: Estimate
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial without numbers."""
+
+    trial: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file the rows came from."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class DataProvenance:
+    """Where the rows came from, which of them were used."""
+
+    source: str
+    rows_read: int
+    rows_used: int
+    files: tuple[DataFile, ...] = ()
+    rows_dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
+    inputs: int | None = None  # columns given to the models, before encoding
+    row_noun: str = "rows"  # what a row is, in the plural
+    licence: str = ""
+    survey_weight: str = ""  # the column of weights, where the data has one
+    synthetic: bool = False
+    datasheet: str = ""  # markdown
+
+
+@dataclass(frozen=True)
+class RunProvenance:
+    """What is needed to make the same numbers again."""
+
+    seed: int
+    finished: datetime
+    seconds: float
+    config_digest: str
+    config_yaml: str
+    data_digest: str = ""
+    commands: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, str] = field(default_factory=dict)
+    tracking: Mapping[str, str] = field(default_factory=dict)  # MLflow ids and addresses
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """One experiment, ready to be shown."""
+
+    name: str
+    title: str
+    problem: str  # the data set's title
+    target: TargetColumn
+    columns: tuple[SensitiveColumn, ...]  # measured ones
+    trials: tuple[TrialSummary, ...]
+    data: DataProvenance
+    run: RunProvenance
+    removed: tuple[str, ...] = ()  # words for what was removed; empty: the columns marked removed
+    champion: ChampionSummary | None = None
+    no_champion: str = ""  # why there is none
+    recoverability: tuple[Recoverability, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:
+            raise ValueError(
+                f"champion.trial must be the key of one of the {len(self.trials)} trials, "
+                f"got {self.champion.trial!r}"
+            )
+        for trial in self.trials:
+            if missing := [c.name for c in self.columns if c.name not in trial.scores]:
+                raise ValueError(
+                    f"scores of trial {trial.key!r} must hold every measured column, "
+                    f"got none for {', '.join(missing)}"
+                )
+
+    def trial(self, key: str) -> TrialSummary:
+        """Return the trial of that key."""
+        return next(trial for trial in self.trials if trial.key == key)
+
+    @property
+    def chosen(self) -> TrialSummary | None:
+        """The champion's trial."""
+        return self.trial(self.champion.trial) if self.champion else None

@@ -1,0 +1,165 @@
+"""Tables of a report, cell by cell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.report_data import ChampionSummary, HeldOutScores, Interval, ReportData, TrialSummary
+from tasks.report_panels import on_front
+from tasks.report_words import (
+    ABSENT,
+    MAE_DECIMALS,
+    MEASURES,
+    change,
+    duration,
+    estimate_in_unit,
+    has_own_unit,
+    params_words,
+    strength_words,
+    unit_decimals,
+    with_interval,
+    with_std,
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown, with the value that sorts it (the text itself where there is none)."""
+
+    text: str
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table."""
+
+    cells: tuple[Cell, ...]
+    chosen: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: headings, rows."""
+
+    headings: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def trial_grid(report: ReportData) -> Grid:
+    """Return one row per trial: mean ± standard deviation over folds."""
+    pairs = _measured_pairs(report)
+    fronts = _fronts(report)
+    unit = (f"MAE in {report.target.unit}",) if has_own_unit(report.target) else ()
+    headings = (
+        "Method",
+        "Strength",
+        "MAE",
+        *unit,
+        *(_heading(report, column, measure) for column, measure in pairs),
+        "On front of",
+        "Folds",
+        "Time",
+        "Parameters",
+    )
+    chosen = report.champion.trial if report.champion else None
+    rows = tuple(
+        Row(_trial_cells(report, trial, pairs, fronts), trial.key == chosen)
+        for trial in report.trials
+    )
+    return Grid(headings, rows)
+
+
+def _measured_pairs(report: ReportData) -> list[tuple[str, str]]:
+    """Column, measure of all numbers that at least one trial has."""
+    return [
+        (column.name, measure)
+        for column in report.columns
+        for measure in MEASURES
+        if any(measure in trial.scores[column.name] for trial in report.trials)
+    ]
+
+
+def _heading(report: ReportData, column: str, measure: str) -> str:
+    """Return the measure's label, with the column where there are several."""
+    label = MEASURES[measure].label
+    return label if len(report.columns) == 1 else f"{label}, {column}"
+
+
+def _fronts(report: ReportData) -> dict[str, list[str]]:
+    """By trial, the fronts it lies on."""
+    found: dict[str, list[str]] = {trial.key: [] for trial in report.trials}
+    for column, measure in _measured_pairs(report):
+        if not MEASURES[measure].drawn:
+            continue
+        for key, best in on_front(report.trials, column, measure).items():
+            if best:
+                found[key].append(_heading(report, column, measure))
+    return found
+
+
+def _trial_cells(
+    report: ReportData,
+    trial: TrialSummary,
+    pairs: Sequence[tuple[str, str]],
+    fronts: dict[str, list[str]],
+) -> tuple[Cell, ...]:
+    """Return the cells of one trial, in the order of the headings."""
+    mae = trial.mae
+    own = (Cell(estimate_in_unit(mae, report.target), mae.mean),)
+    scores = [(trial.scores[column].get(measure), measure) for column, measure in pairs]
+    return (
+        Cell(f"{trial.label} †" if trial.needs_sensitive else trial.label),
+        Cell(strength_words(trial) or ABSENT, trial.strength),
+        Cell(with_std(mae, MAE_DECIMALS), mae.mean),
+        *(own if has_own_unit(report.target) else ()),
+        *(
+            Cell(with_std(score, MEASURES[measure].decimals), score.mean) if score else Cell(ABSENT)
+            for score, measure in scores
+        ),
+        Cell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
+        Cell(str(trial.folds), trial.folds),
+        Cell(duration(trial.seconds), trial.seconds),
+        Cell(params_words(trial) or ABSENT),
+    )
+
+
+def champion_grid(report: ReportData, champion: ChampionSummary) -> Grid:
+    """Return the champion's numbers on held-out rows, beside those with nothing removed."""
+    level = f"{100 * champion.confidence:g} %"
+    reference = champion.reference
+    headings = ["Measure", f"Chosen model ({level} interval)"]
+    if reference:
+        headings += [f"Nothing removed ({level} interval)", "Change"]
+    before = reference.mae if reference else None
+    rows = [_held_out_row("MAE", MAE_DECIMALS, champion.held_out.mae, before)]
+    if has_own_unit(report.target):
+        rows.append(_own_unit_row(report, champion.held_out, reference))
+    for column, measure in _measured_pairs(report):
+        found = champion.held_out.scores.get(column, {}).get(measure)
+        before = reference.scores.get(column, {}).get(measure) if reference else None
+        if found:
+            label = f"{MEASURES[measure].label} on {column}"
+            rows.append(_held_out_row(label, MEASURES[measure].decimals, found, before))
+    return Grid(tuple(headings), tuple(rows))
+
+
+def _held_out_row(label: str, decimals: int, found: Interval, before: Interval | None) -> Row:
+    """One number with its interval, then the same with nothing removed."""
+    cells = [Cell(label), Cell(with_interval(found, decimals))]
+    if before:
+        cells += [Cell(with_interval(before, decimals)), Cell(change(before.value, found.value))]
+    return Row(tuple(cells))
+
+
+def _own_unit_row(report: ReportData, found: HeldOutScores, before: HeldOutScores | None) -> Row:
+    """Return the error in the target's own unit."""
+    scale = report.target.scale
+    scaled = [
+        Interval(s.mae.value * scale, s.mae.low * scale, s.mae.high * scale)
+        for s in (found, before)
+        if s
+    ]
+    decimals = unit_decimals(scaled[0].value)
+    label = f"MAE in {report.target.unit}"
+    return _held_out_row(label, decimals, scaled[0], scaled[1] if before else None)

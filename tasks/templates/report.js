@@ -1,0 +1,59 @@
+(() => {
+  const root = document.documentElement;
+  root.classList.add("js");
+  const figures = JSON.parse(document.getElementById("panels").textContent);
+  const plots = [...document.querySelectorAll(".plot")];
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+  // Text, grid and hover box follow the page, light or dark; the palette serves both.
+  const theme = () => {
+    const axis = { gridcolor: colour("--grid"), linecolor: colour("--line"), zerolinecolor: colour("--line") };
+    const look = { "font.color": colour("--ink"), "hoverlabel.bgcolor": colour("--card"),
+      "hoverlabel.bordercolor": colour("--line"), "hoverlabel.font.color": colour("--ink") };
+    for (const name of ["xaxis", "yaxis"])
+      for (const [key, value] of Object.entries(axis)) look[`${name}.${key}`] = value;
+    return look;
+  };
+  // A finger that drags means to scroll the page, a mouse means to zoom.
+  const dragmode = matchMedia("(pointer: fine)").matches ? "zoom" : false;
+  const family = getComputedStyle(document.body).fontFamily;
+  const config = { responsive: true, displaylogo: false, displayModeBar: false };
+
+  const drawn = plots.map(async (plot) => {
+    const { data, layout } = figures[plot.id];
+    await Plotly.newPlot(plot, data, { ...layout, dragmode, font: { family, size: 12 } }, config);
+    await Plotly.relayout(plot, theme());
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    for (const plot of plots) Plotly.relayout(plot, theme());
+  });
+  Promise.all(drawn).then(() => { root.dataset.drawn = "yes"; });
+
+  // A method's button hides it on every panel of its column.
+  for (const button of document.querySelectorAll(".legend button"))
+    button.addEventListener("click", () => {
+      const visible = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(visible));
+      for (const plot of button.closest(".front").querySelectorAll(".plot")) {
+        const hit = plot.data.flatMap((trace, i) => (trace.legendgroup === button.dataset.series ? [i] : []));
+        if (hit.length) Plotly.restyle(plot, { visible }, hit);
+      }
+    });
+
+  const order = (a, b) => {
+    const [x, y] = [a, b].map((cell) => cell.dataset.value ?? cell.textContent);
+    const [p, q] = [x, y].map(Number);
+    if (Number.isNaN(p) || Number.isNaN(q)) return x.localeCompare(y);
+    return p - q;
+  };
+  for (const button of document.querySelectorAll("th button"))
+    button.addEventListener("click", () => {
+      const head = button.closest("th");
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const body = head.closest("table").tBodies[0];
+      const rows = [...body.rows].sort((a, b) => order(a.cells[head.cellIndex], b.cells[head.cellIndex]));
+      body.append(...(up ? rows : rows.reverse()));
+    });
+})();

@@ -1,0 +1,212 @@
+"""A made-up report whose numbers look like those of Communities and Crime."""
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from tasks.report_data import (
+    ChampionSummary,
+    DataFile,
+    DataProvenance,
+    Estimate,
+    Failure,
+    HeldOutScores,
+    Interval,
+    NoiseFloor,
+    Recoverability,
+    ReportData,
+    RunProvenance,
+    SelectionPolicy,
+    SensitiveColumn,
+    TargetColumn,
+    TrialSummary,
+)
+
+BLACK, WHITE = "racepctblack", "racePctWhite"
+# method, label, strength name, parameters, then (strength, MAE, HGR, GDP, PF)
+SVR = (
+    (0, 0.0915, 0.583, 0.0565, 0.301),
+    (5, 0.1007, 0.481, 0.0465, 0.221),
+    (30, 0.1064, 0.451, 0.0397, 0.203),
+    (45, 0.1150, 0.415, 0.0280, 0.151),
+    (60, 0.1250, 0.380, 0.0174, 0.105),
+    (80, 0.1390, 0.300, 0.0120, 0.090),
+)
+KRR = (
+    (0, 0.0952, 0.591, 0.0562, 0.298),
+    (5, 0.1049, 0.496, 0.0463, 0.205),
+    (10, 0.1180, 0.470, 0.0410, 0.215),
+    (18, 0.1330, 0.402, 0.0260, 0.160),
+)
+FKL = (
+    (0, 0.0952, 0.591, 0.0562, 0.298),
+    (0.05, 0.1046, 0.490, 0.0386, 0.210),
+    (0.25, 0.1220, 0.330, 0.0190, 0.120),
+    (1, 0.1447, 0.169, 0.0069, 0.063),
+)
+METHODS = (
+    ("svr_fkd", "SVR-FKD", "iterations", {"C": 0.75, "epsilon": 0.01, "gamma": 0.05}, SVR),
+    ("krr_fkd", "KRR-FKD", "iterations", {"alpha": 0.25, "gamma": 0.05, "ridge": 0.1}, KRR),
+    ("krr_fkl", "KRR-FKL", "mu", {"alpha": 0.25, "gamma": 0.05}, FKL),
+)
+CONFIG = """\
+name: crimes
+seed: 0
+data:
+  problem: crimes
+  source: embedded
+  sensitive: [racepctblack]
+folds: {k: 5, kind: shuffled}
+select: {minimise: mae, subject_to: {gdp: 0.02}}
+"""
+DATASHEET = """\
+# Communities and Crime
+
+Socio-economic, law-enforcement and crime data of **1,994** communities in the United States.
+
+| column | meaning |
+|---|---|
+| ViolentCrimesPerPop | violent crimes per population, scaled to 0 to 1 |
+
+- Licence: CC BY 4.0
+- Credit: Redmond (2002), UCI Machine Learning Repository
+"""
+
+
+def estimate(mean: float, share: float = 0.05) -> Estimate:
+    """A mean whose spread is a share of it."""
+    return Estimate(mean, share * mean)
+
+
+def interval(value: float) -> Interval:
+    """A value with a tenth of doubt to each side."""
+    return Interval(value, 0.9 * value, 1.1 * value)
+
+
+def make_trials(
+    columns: tuple[str, ...], needs_sensitive: bool = False
+) -> tuple[TrialSummary, ...]:
+    """Twelve settings of three methods, then the mean as a dummy."""
+    numbers = itertools.count()
+    trials = [
+        TrialSummary(
+            key=f"trial-{next(numbers)}",
+            method=method,
+            label=label,
+            mae=estimate(mae, 0.03),
+            scores={c: _scores(hgr, gdp, pf, 1 - 0.2 * i) for i, c in enumerate(columns)},
+            folds=5,
+            strength_name=strength_name,
+            strength=strength,
+            params=params,
+            seconds=1.3 + strength / 50,
+            needs_sensitive=needs_sensitive and method == "krr_fkl",
+        )
+        for method, label, strength_name, params, settings in METHODS
+        for strength, mae, hgr, gdp, pf in settings
+    ]
+    nothing = {c: _scores(0.0, 0.0, 0.0, 1.0) for c in columns}
+    dummy = TrialSummary(
+        "dummy",
+        "dummy",
+        "Mean dummy",
+        Estimate(0.1785, 0.004),
+        nothing,
+        5,
+        seconds=0.01,
+        dummy=True,
+    )
+    return (*trials, dummy)
+
+
+def _scores(hgr: float, gdp: float, pf: float, factor: float) -> dict[str, Estimate]:
+    """The three measures on one column."""
+    return {
+        "hgr": estimate(hgr * factor, 0.06),
+        "gdp": estimate(gdp * factor, 0.08),
+        "pf": estimate(pf * factor, 0.1),
+    }
+
+
+def held_out(
+    mae: float, hgr: float, gdp: float, pf: float, columns: tuple[str, ...]
+) -> HeldOutScores:
+    """Held-out numbers, the same on every column."""
+    scores = {"hgr": interval(hgr), "gdp": interval(gdp), "pf": interval(pf)}
+    return HeldOutScores(interval(mae), dict.fromkeys(columns, scores))
+
+
+def make_champion(columns: tuple[str, ...]) -> ChampionSummary:
+    """SVR-FKD at 60 iterations, an exact kernel model."""
+    return ChampionSummary(
+        trial="trial-4",
+        policy=SelectionPolicy("least", subject_to={"gdp": 0.02}),
+        held_out=held_out(0.1271, 0.391, 0.0189, 0.111, columns),
+        reference=held_out(0.0932, 0.577, 0.0551, 0.296, columns),
+        rows_choosing=1594,
+        rows_held_out=399,
+        interval_method="bootstrap over the held-out rows, 2,000 resamples",
+        approximation="exact",
+        stored_rows=1594,
+        model_uri="models:/crimes@champion",
+    )
+
+
+def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> ReportData:
+    """A full report; `changes` replace its fields."""
+    titles = {BLACK: "the share of Black residents", WHITE: "the share of white residents"}
+    report = ReportData(
+        name="crimes",
+        title="Violent crime without leaning on race",
+        problem="Communities and Crime",
+        target=TargetColumn("ViolentCrimesPerPop", "violent crimes per population"),
+        columns=tuple(
+            SensitiveColumn(c, titles.get(c, ""), noise_floor=NoiseFloor(0.103, 0.152, 399, 200))
+            for c in columns
+        ),
+        trials=make_trials(columns),
+        data=DataProvenance(
+            source="embedded copy, UCI Machine Learning Repository",
+            rows_read=1994,
+            rows_used=1993,
+            files=(DataFile("crimes.csv.gz", "9f2c" * 16),),
+            rows_dropped={"no value for the target": 1},
+            inputs=98,
+            row_noun="communities",
+            licence="CC BY 4.0",
+            datasheet=DATASHEET,
+        ),
+        run=RunProvenance(
+            seed=0,
+            finished=datetime(2026, 11, 3, 14, 5, tzinfo=UTC),
+            seconds=83.4,
+            config_digest="3b1f" * 16,
+            config_yaml=CONFIG,
+            data_digest="77aa" * 16,
+            commands=("fkd run crimes",),
+            versions={
+                "fkd": "0.1.0",
+                "Python": "3.11.9",
+                "numpy": "2.4.6",
+                "scikit-learn": "1.9.1",
+            },
+            machine={"Machine": "Linux, x86_64, 2 cores", "BLAS threads": "1"},
+            tracking={"MLflow experiment": "crimes", "MLflow run": "0f3e" * 8},
+        ),
+        champion=make_champion(columns),
+        recoverability=tuple(
+            Recoverability(c, probe, Estimate(before, 0.01), Estimate(after, 0.02))
+            for c in columns
+            for probe, before, after in (
+                ("ridge regression", 0.861, 0.012),
+                ("kernel ridge (RBF)", 0.902, 0.334),
+                ("gradient boosting", 0.917, 0.412),
+            )
+        ),
+    )
+    return replace(report, **changes)  # type: ignore[arg-type]
+
+
+def failure() -> Failure:
+    """A trial that did not end."""
+    return Failure("SVR-FKD with iterations 100", "the solver did not converge in 10,000,000 steps")
