@@ -1,0 +1,139 @@
+"""Dense linear algebra of symmetric positive semi-definite matrices."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from fkd.arrays import Array, IntArray, row_blocks
+
+EPS = float(np.finfo(np.float64).eps)
+# A direction of which less than this share is new carries rounding error only: the Krylov basis
+# loses at most a few hundred eps per step, so anything between 1e-13 and 1e-8 separates the two.
+DEFLATION = 1e-10
+# Rows per panel when a triangle is mirrored or tested: two panels fit the level-2 cache.
+_PANEL = 256
+
+
+def rank_cut(n: int, largest: float) -> float:
+    """Return n·eps·largest, below which a pivot or eigenvalue counts as zero."""
+    return n * EPS * largest
+
+
+def psd_factor(K: Array, *, overwrite: bool = False) -> tuple[Array, IntArray | None]:
+    """Return G (n, r) with G Gᵀ = K to rounding, and the pivots that make G[pivots] triangular.
+
+    Parameters
+    ----------
+    K
+        Symmetric positive semi-definite, (n, n).
+    overwrite
+        Let the factor take the memory of `K`, which must then be Fortran-ordered.
+
+    Returns
+    -------
+    G, pivots
+        Pivots are None where K has full rank: G itself is then lower triangular.
+    """
+    A = K if overwrite else np.array(K, order="F", dtype=np.float64)
+    diagonal = A.diagonal().copy()
+    cut = rank_cut(len(A), float(diagonal.max()))
+    if not cut > 0:
+        raise ValueError(
+            "the kernel matrix must have a positive diagonal entry, "
+            f"got a largest one of {diagonal.max():g}; these rows have no features to work with"
+        )
+    L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    if info == 0 and L.diagonal().min() ** 2 > cut:
+        return _cleared_above(L), None
+    # The plain factor only wrote the lower triangle: the upper one is still K.
+    np.fill_diagonal(A, diagonal)
+    return _pivoted_factor(A, cut)
+
+
+def _pivoted_factor(A: Array, cut: float) -> tuple[Array, IntArray]:
+    """Return the factor of the upper triangle of A with its pivots, stopped at `cut`."""
+    n = len(A)
+    probe = np.cos(np.arange(n, dtype=np.float64))
+    image = blas.dsymv(1.0, A, probe, lower=0)
+    R, order, rank, _ = lapack.dpstrf(A, tol=cut, lower=0, overwrite_a=1)
+    order = order - 1  # LAPACK counts from one
+    G = np.zeros((n, rank), order="F")
+    for j in range(rank):
+        G[order[j:], j] = R[j, j:]
+    # What pivoting leaves is below the cut per row unless K had a negative eigenvalue.
+    missed = np.abs(image - G @ (G.T @ probe)).max()
+    if missed > 10 * n * cut:
+        raise ValueError(
+            "the kernel matrix must be positive semi-definite, got one whose pivoted Cholesky "
+            f"factor misses it by {missed:.1e}; check the kernel function or the precomputed matrix"
+        )
+    return G, order[:rank]
+
+
+def _cleared_above(L: Array) -> Array:
+    """Return L with zeros written above its diagonal."""
+    for j in range(1, L.shape[1]):
+        L[:j, j] = 0.0
+    return L
+
+
+def is_lower_triangular(A: Array) -> bool:
+    """Return whether A is square with nothing above its diagonal."""
+    # From the last column backwards, so that a full matrix is recognised at once.
+    return A.shape[0] == A.shape[1] and not any(
+        A[:j, j].any() for j in range(A.shape[1] - 1, 0, -1)
+    )
+
+
+def gram(G: Array) -> Array:
+    """Return C = GᵀG, at a third of the cost where G is lower triangular."""
+    if not is_lower_triangular(G):
+        return np.asarray(G.T @ G)
+    C, _ = lapack.dlauum(G, lower=1)
+    return mirror_lower(C)
+
+
+def mirror_lower(A: Array) -> Array:
+    """Return A after its lower triangle was written over the upper one."""
+    for rows in row_blocks(len(A), _PANEL):
+        A[: rows.start, rows] = A[rows, : rows.start].T
+        corner = A[rows, rows]
+        corner[...] = np.tril(corner) + np.tril(corner, -1).T
+    return A
+
+
+def downdate(K: Array, F: Array) -> Array:
+    """Return K - F Fᵀ, exactly symmetric."""
+    A = np.array(K, order="F")
+    if F.shape[1] > 0:
+        A = blas.dsyrk(-1.0, F, beta=1.0, c=A, lower=1, overwrite_c=1)
+    return mirror_lower(A)
+
+
+@dataclass(frozen=True)
+class ShiftedInverse:
+    """The operator D = (C + a·I)⁻¹ of a positive semi-definite C, applied by ``D @ v``."""
+
+    inverse: Array  # (r, r), only the lower triangle is meaningful
+
+    @classmethod
+    def of(cls, C: Array, a: float) -> "ShiftedInverse":
+        """Return (C + a·I)⁻¹; C stays as it is."""
+        A = np.array(C, order="F")
+        A.flat[:: len(A) + 1] += a
+        L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise ValueError(
+                f"a ridge of {a:g} must make the moments (largest diagonal entry "
+                f"{C.diagonal().max():.3g}) positive definite, but does not; use a larger one"
+            )
+        # An explicit inverse: hundreds of products with it cost a fifth of triangular solves, and
+        # its error is that of the solves as long as ridge / λmax stays far above eps.
+        inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)
+        return cls(inverse)
+
+    def __matmul__(self, B: Array) -> Array:
+        if B.ndim == 1:
+            return np.asarray(blas.dsymv(1.0, self.inverse, B, lower=1))
+        return np.column_stack([self @ column for column in B.T])

@@ -1,0 +1,93 @@
+"""The removal path: every direction that Fair Kernel Decomposition takes out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fkd.arrays import Array
+from fkd.linalg import DEFLATION, ShiftedInverse
+from fkd.moments import Moments
+from fkd.validation import positive, whole
+
+
+@dataclass(frozen=True)
+class RemovalPath:
+    """Nested removed directions.
+
+    The first m iterations remove the span of ``at(m)``, whose columns are orthonormal.
+    """
+
+    U: Array  # (r, w), Fortran-ordered
+    ends: tuple[int, ...]  # columns removed after 0, 1, 2, ... iterations
+
+    @property
+    def effective(self) -> int:
+        """The number of iterations that found something to remove."""
+        return len(self.ends) - 1
+
+    def at(self, m: int) -> Array:
+        """Return U_m, the directions of the first m iterations; all of them beyond `effective`."""
+        return self.U[:, : self.ends[min(whole("iterations", m, low=0), self.effective)]]
+
+    def head(self, m: int) -> "RemovalPath":
+        """Return the path of the first m iterations; the array is shared."""
+        return RemovalPath(self.at(m), self.ends[: m + 1])
+
+
+def removal_path(
+    moments: Moments, *, ridge: float, iterations: int, center_sensitive: bool = False
+) -> RemovalPath:
+    """Return the directions that `iterations` rounds of ridge regression on S would remove.
+
+    Each round of Fair Kernel Decomposition fits S from what is left of the features, then projects
+    the fitted weights out. The weights are the Lanczos vectors of D = (C + ridge·I)⁻¹ started at
+    D b (docs/maths.md has the proof), so one factorisation serves every m.
+
+    Parameters
+    ----------
+    moments
+        Of the training rows.
+    ridge
+        Ridge of the removal regression, above 0.
+    iterations
+        The longest path wanted; it ends earlier where nothing is left to remove.
+    center_sensitive
+        Fit the deviation of S from its mean instead of S itself.
+    """
+    D = ShiftedInverse.of(moments.C, positive("ridge", ridge))
+    b = moments.sensitive(center=center_sensitive)
+    return block_lanczos(D, b, iterations=whole("iterations", iterations, low=0))
+
+
+def block_lanczos(D: ShiftedInverse, b: Array, *, iterations: int) -> RemovalPath:
+    """Return orthonormal blocks whose first m span {D b, ..., Dᵐ b}.
+
+    A column of which nothing new is left is dropped (deflated), so blocks may become narrower
+    than b; the path ends when a block is empty.
+    """
+    r, l = b.shape
+    # Column-major with room for all blocks: a longer path never changes the columns before it.
+    U = np.empty((r, min(r, iterations * l)), order="F")
+    ends, block = [0], b
+    for _ in range(iterations):
+        w = ends[-1]
+        for v in (D @ block).T:
+            u = _new_direction(v, U[:, :w])
+            if u is not None and w < r:
+                U[:, w] = u
+                w += 1
+        if w == ends[-1]:
+            break
+        block = U[:, ends[-1] : w]
+        ends.append(w)
+    return RemovalPath(U[:, : ends[-1]], tuple(ends))
+
+
+def _new_direction(v: Array, U: Array) -> Array | None:
+    """Return the unit vector of v's part orthogonal to U, or None where that is rounding error."""
+    before = np.linalg.norm(v)
+    # Twice is enough: the second pass removes what rounding left of the first.
+    v = v - U @ (U.T @ v)
+    v = v - U @ (U.T @ v)
+    left = np.linalg.norm(v)
+    return v / left if left > DEFLATION * before else None
