@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from configs.census import Horizon, check_release, expand_states
+from configs.model import Frozen
 from configs.nearest import check_name
 from fkd.problems.declaration import Problem
+from fkd.problems.own_table import NAME as TABLE
+from fkd.problems.own_table import own_problem
 from fkd.problems.registry import PROBLEMS
 
 
@@ -16,23 +20,53 @@ def _as_tuple(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+Years = Annotated[tuple[int, ...], BeforeValidator(_as_tuple)]
+
+_CENSUS_KEYS = ("states", "year", "horizon")
+_TABLE_KEYS = ("path", "target", "numeric", "categorical", "keep", "scale")
 
 
-class DataConfig(BaseModel):
+class TwinConfig(Frozen):
+    """The size of a synthetic census file."""
+
+    rows: int = Field(default=10_000, ge=1)
+    """Persons per state and year."""
+    seed: int = Field(default=0, ge=0)
+
+
+class DataConfig(Frozen):
     """The rows of one problem: where they come from, what is removed, what is an input."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     problem: str = "crimes"
     # Empty defaults are replaced by the declared problem's before anything is validated.
     source: str = ""
-    """Where the rows come from: embedded or uci for crimes."""
+    """Where rows come from: embedded, uci; census, synthetic; file."""
+    states: Names = ()
+    """Census: postal codes, or all."""
+    year: Years = ()
+    """Census: one survey year or several."""
+    horizon: Horizon | None = None
+    """Census: years that one file covers."""
+    twin: TwinConfig | None = None
+    """Source synthetic: how many rows of which seed."""
+    path: str | None = None
+    """Problem table: a CSV or Parquet file."""
+    target: str | None = None
+    """Problem table: the column to predict."""
+    numeric: Names = ()
+    """Problem table: numeric inputs."""
+    categorical: Names = ()
+    """Problem table: inputs that are labels."""
+    keep: Names = ()
+    """Problem table: columns for folds.by that are no inputs."""
+    scale: Literal["minmax", "none", "zscore"] | None = None
+    """Problem table: how numeric inputs are scaled; minmax if not said."""
     sensitive: Names = ()
     """Columns whose information is removed from the representation."""
     measure_on: Names = ()
-    """Columns on which the fairness measures are taken."""
+    """Columns on which the fairness measures are taken; by default the sensitive ones."""
     drop: Names = ()
-    """Columns that are no inputs."""
+    """Columns that are no inputs; by default the sensitive ones."""
     scale_on: Literal["train", "all"] = "train"
     """Rows from which the scaler of X is learnt."""
 
@@ -43,24 +77,54 @@ class DataConfig(BaseModel):
         if not isinstance(raw, Mapping):
             return raw
         given = {"problem": "crimes", **raw}
-        problem = _declared(given["problem"])
-        sensitive = _as_tuple(given.get("sensitive", problem.sensitive))
-        defaults = {"source": problem.sources[0], "measure_on": sensitive, "drop": sensitive}
+        name = check_name(str(given["problem"]), (*PROBLEMS, TABLE), key="data.problem")
+        problem = PROBLEMS.get(name)
+        sources = problem.sources if problem else ("file",)
+        sensitive = _as_tuple(given.get("sensitive", problem.sensitive if problem else ()))
+        defaults = {
+            "source": sources[0],
+            "measure_on": sensitive,
+            "drop": _inputs(sensitive, given),
+        }
+        if "census" in sources:
+            defaults |= {"states": ("MT",), "year": (2018,), "horizon": "1-Year"}
+        if given.get("source") == "synthetic":
+            defaults |= {"twin": TwinConfig()}
         return {**defaults, **given, "sensitive": sensitive}
 
     @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        problem = _declared(self.problem)
+    def _check(self) -> Self:
+        """Hold the keys against the problem they belong to."""
+        _refuse_idle(self, _CENSUS_KEYS, self.problem.startswith("acs_"), "the census problems")
+        _refuse_idle(self, _TABLE_KEYS, self.problem == TABLE, "problem table")
+        _refuse_idle(self, ("twin",), self.source == "synthetic", "source synthetic")
+        if self.problem == TABLE:
+            _check_own_table(self)
+        problem = self.declaration
         check_name(self.source, problem.sources, key="data.source")
         for key in ("sensitive", "measure_on"):
             _check_columns(getattr(self, key), problem.sensitive_options, key=f"data.{key}")
         _check_columns(self.drop, problem.predictors, key="data.drop", may_be_empty=True)
+        if self.horizon is not None:
+            expand_states(self.states)
+            for year in self.year:
+                check_release(year, self.horizon)
         return self
 
     @property
     def declaration(self) -> Problem:
         """The declared problem that these rows belong to."""
-        return _declared(self.problem)
+        if self.problem != TABLE:
+            return PROBLEMS[self.problem]
+        return own_problem(
+            path=self.path or "",
+            target=self.target or "",
+            sensitive=self.sensitive_columns,
+            numeric=self.numeric,
+            categorical=self.categorical,
+            extra=self.keep,
+            scale=self.scale or "minmax",
+        )
 
     @property
     def sensitive_columns(self) -> tuple[str, ...]:
@@ -68,12 +132,11 @@ class DataConfig(BaseModel):
         return tuple(dict.fromkeys(self.sensitive + self.measure_on))
 
 
-class FoldsConfig(BaseModel):
+class FoldsConfig(Frozen):
     """How rows are cut into training and test parts."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     k: int = Field(default=5, ge=2)
+    """Number of folds; forward in time: at most so many, the latest ones."""
     kind: Literal["shuffled", "grouped", "forward"] = "shuffled"
     by: str | None = None
     """Column of groups that are never split, or of times that are tested forward."""
@@ -87,9 +150,35 @@ class FoldsConfig(BaseModel):
         return self
 
 
-def _declared(name: object) -> Problem:
-    """Return the problem of that name."""
-    return PROBLEMS[check_name(str(name), PROBLEMS, key="data.problem")]
+def _inputs(sensitive: Any, given: Mapping[str, Any]) -> Any:
+    """Return the sensitive columns that would otherwise be inputs."""
+    if given["problem"] != TABLE or not isinstance(sensitive, tuple | list):
+        return sensitive
+    named = (*_as_tuple(given.get("numeric", ())), *_as_tuple(given.get("categorical", ())))
+    return tuple(name for name in sensitive if name in named)
+
+
+def _refuse_idle(data: DataConfig, keys: tuple[str, ...], used: bool, owner: str) -> None:
+    """Refuse keys that would be ignored, or census keys left empty."""
+    for key in keys:
+        value = getattr(data, key)
+        if not used and value not in ((), None):
+            raise ValueError(f"data.{key} has a meaning for {owner} only, got {value!r}")
+        if used and keys is _CENSUS_KEYS and not value:
+            raise ValueError(f"data.{key} must not be empty for {owner}, got {value!r}")
+
+
+def _check_own_table(data: DataConfig) -> None:
+    """Refuse a table without a file, a target, inputs; or with a column in two places."""
+    for key in ("path", "target", "sensitive"):
+        if not getattr(data, key):
+            raise ValueError(f"data.{key} must be given for problem table, got none")
+    if not data.numeric and not data.categorical:
+        raise ValueError("data.numeric or data.categorical must name an input, got none")
+    columns = (*data.numeric, *data.categorical, data.target)
+    twice = sorted({name for name in columns if name is not None and columns.count(name) > 1})
+    if twice:
+        raise ValueError(f"a column can be one of numeric, categorical, target, got twice {twice}")
 
 
 def _check_columns(

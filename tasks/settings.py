@@ -69,3 +69,17 @@ def ensure_writable(home: Path) -> None:
             f"FKD_HOME must be a writable folder, but {home} is not ({error.strerror}); "
             "set FKD_HOME to a folder you may write to."
         ) from error
+
+
+def quiet_ecosystem() -> None:
+    """Switch off what Prefect, MLflow and Alembic would send or print, unless the user chose."""
+    for name, value in {
+        "DO_NOT_TRACK": "true",  # MLflow tests for the word "true"
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+        "MLFLOW_LOGGING_LEVEL": "ERROR",
+        "GIT_PYTHON_REFRESH": "quiet",
+    }.items():
+        os.environ.setdefault(name, value)

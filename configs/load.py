@@ -1,0 +1,62 @@
+"""A configuration from a YAML file, shipped or the user's own."""
+
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from configs.errors import UserError
+from configs.explain import explain
+from configs.nearest import check_name
+from configs.overrides import apply_overrides
+from configs.schema import RunConfig
+
+
+def shipped() -> tuple[str, ...]:
+    """Return the names of the configurations that come with fkd."""
+    found = (f.name for f in files("configs").iterdir() if f.name.endswith(".yaml"))
+    return tuple(sorted(name.removesuffix(".yaml") for name in found))
+
+
+def load_config(source: str | Path = "default", overrides: Iterable[str] = ()) -> RunConfig:
+    """Return the validated configuration of a path, or of a shipped file's name."""
+    text = _read(source)
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{source} must be a YAML file, but it cannot be read: {error}") from error
+    if not isinstance(tree, dict):
+        raise UserError(f"{source} must hold keys such as data and methods, got {type(tree).__name__}.")
+    return parse_config(apply_overrides(tree, overrides), str(source))
+
+
+def parse_config(tree: dict[str, Any], source: str) -> RunConfig:
+    """Return the validated configuration of a plain tree; faults become one sentence each."""
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(explain(error, source, tree)) from error
+
+
+def dump_config(config: RunConfig) -> str:
+    """Return the resolved configuration as YAML that loads to the same value."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _read(source: str | Path) -> str:
+    """Return a file's text: a path first, then a shipped name with or without its ending."""
+    path = Path(source)
+    if path.is_file():
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{source} must be a readable UTF-8 text file ({error}).") from error
+    name = str(source).removeprefix("configs/").removesuffix(".yaml")
+    try:
+        check_name(name, shipped(), key="a shipped configuration")
+    except ValueError as error:
+        raise UserError(f"There is no file {source}, and {error}.") from None
+    return files("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")

@@ -1,0 +1,125 @@
+"""Method entries of a configuration, validated by what each method declares."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, Self, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model, model_serializer, model_validator
+from pydantic import Field as PydanticField
+
+from configs.nearest import check_name
+from fkd.methods import Method, methods
+
+
+def _annotation(hint: Any, declared: Field[Any]) -> Any:
+    """Return the pydantic type of a declared parameter."""
+    if is_dataclass(hint) and isinstance(hint, type):
+        return parameters_model(hint)
+    if choices := declared.metadata.get("choices"):
+        return Literal[choices]
+    return hint
+
+
+def _default(declared: Field[Any]) -> Any:
+    """Return the declared default, made anew where it is a factory."""
+    if declared.default_factory is not MISSING:
+        return declared.default_factory()
+    return declared.default
+
+
+@cache
+def parameters_model(declaration: type) -> type[BaseModel]:
+    """Return a strict pydantic model of a parameter dataclass, defaults and bounds included."""
+    hints = get_type_hints(declaration)
+    columns: dict[str, Any] = {}
+    for declared in fields(declaration):
+        bounds = {k: v for k, v in declared.metadata.items() if k in ("gt", "ge", "lt", "le")}
+        default = _default(declared)
+        if is_dataclass(default) and not isinstance(default, type):
+            default = parameters_model(type(default))()
+        columns[declared.name] = (
+            _annotation(hints[declared.name], declared),
+            PydanticField(default=default, **bounds),
+        )
+    config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    return create_model(declaration.__name__, __config__=config, **columns)
+
+
+def build(declaration: type, values: Mapping[str, Any]) -> Any:
+    """Return the parameter dataclass of validated plain values, nested ones included."""
+    hints = get_type_hints(declaration)
+    return declaration(
+        **{
+            name: build(hints[name], value)
+            if isinstance(value, Mapping) and is_dataclass(hints[name])
+            else value
+            for name, value in values.items()
+        }
+    )
+
+
+def _checked(declaration: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given values, converted; unnamed parameters stay unnamed."""
+    model = parameters_model(declaration).model_validate(dict(values))
+    return model.model_dump(include=set(values))
+
+
+class MethodConfig(BaseModel):
+    """One entry of `methods`: a name, fixed parameters, a grid over parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    parameters: dict[str, Any] = PydanticField(default_factory=dict)
+    grid: dict[str, tuple[Any, ...]] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, value: Any) -> Any:
+        """A bare name is an entry without parameters; parameters stand beside the name."""
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, Mapping):
+            return value
+        known = {k: v for k, v in value.items() if k in ("name", "grid")}
+        return {**known, "parameters": {k: v for k, v in value.items() if k not in known}}
+
+    @model_validator(mode="after")
+    def _validate_parameters(self) -> Self:
+        """Refuse what the named method does not declare, before any work."""
+        declared = methods()[check_name(self.name, methods(), key="name")]
+        checked = _checked(declared.parameters, self.parameters)
+        object.__setattr__(self, "parameters", checked)
+        if self.grid is not None:
+            object.__setattr__(self, "grid", _checked_grid(declared, self.grid))
+        return self
+
+    @model_serializer
+    def _plain(self) -> dict[str, Any]:
+        """Return the entry as it is written in YAML."""
+        grid = {} if self.grid is None else {"grid": {k: list(v) for k, v in self.grid.items()}}
+        return {"name": self.name, **self.parameters, **grid}
+
+    def settings(self, problem: str) -> list[Any]:
+        """Return the parameter values of every trial of this entry."""
+        declared = methods()[self.name]
+        fixed = {k: _built(declared, k, v) for k, v in self.parameters.items()}
+        axes = self.grid and {k: [_built(declared, k, v) for v in vs] for k, vs in self.grid.items()}
+        return declared.settings(problem, fixed, axes)
+
+
+def _built(declared: Method, name: str, value: Any) -> Any:
+    """Return one validated plain value as the parameter dataclass holds it."""
+    return getattr(build(declared.parameters, {name: value}), name)
+
+
+def _checked_grid(declared: Method, grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the grid with every value converted as a single parameter would be."""
+    for name, values in grid.items():
+        if not values:
+            raise ValueError(f"grid of {name} must hold at least one value, got none")
+    return {
+        name: tuple(_checked(declared.parameters, {name: value})[name] for value in values)
+        for name, values in grid.items()
+    }

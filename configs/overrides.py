@@ -1,0 +1,46 @@
+"""`--set path.to.key=value` on a plain configuration tree."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from configs.errors import UserError
+
+
+def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return a copy of the tree with each `path=value` set; values are read as YAML."""
+    for text in overrides:
+        path, equals, value = text.partition("=")
+        if not equals or not path.strip():
+            raise UserError(
+                f"--set takes path.to.key=value, got {text!r}; for example --set folds.k=10."
+            )
+        try:
+            parsed = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UserError(f"--set {path}: {value!r} is not a YAML value ({error}).") from error
+        tree = _set(tree, path.strip().split("."), parsed, path)
+    return tree
+
+
+def _set(node: Any, keys: list[str], value: Any, path: str) -> Any:
+    """Return the node with the value at keys, sharing what is not on the way."""
+    if not keys:
+        return value
+    key, rest = keys[0], keys[1:]
+    if isinstance(node, list):
+        if not key.isdigit() or int(key) >= len(node):
+            raise UserError(
+                f"--set {path}: {key!r} must be a position below {len(node)} in that list."
+            )
+        index = int(key)
+        entry = node[index]
+        # A bare method name becomes an entry before a parameter is set on it.
+        entry = {"name": entry} if isinstance(entry, str) and rest else entry
+        return [*node[:index], _set(entry, rest, value, path), *node[index + 1 :]]
+    if node is not None and not isinstance(node, dict):
+        raise UserError(f"--set {path}: {node!r} has no keys, so {key!r} cannot be set in it.")
+    tree: dict[str, Any] = dict(node or {})
+    tree[key] = _set(tree.get(key), rest, value, path)
+    return tree

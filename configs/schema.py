@@ -1,0 +1,118 @@
+"""The schema of one run: one YAML file, one reproducible record."""
+
+import hashlib
+import json
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from configs.data import DataConfig, FoldsConfig
+from configs.methods import MethodConfig
+from configs.model import Frozen
+
+Measure = Literal["hgr", "gdp", "pf"]
+
+
+class ClusterConfig(Frozen):
+    """Where the trials are computed."""
+
+    kind: Literal["local", "threads", "address"] = "local"
+    workers: int | None = Field(default=None, ge=1)  # None: one per core
+    blas_threads: int = Field(default=1, ge=1)
+    address: str | None = None
+    memory_limit: str = "auto"  # per local worker, as Dask reads it
+    time_limit: float = Field(default=3600.0, gt=0)  # seconds for one task
+    retries: int = Field(default=3, ge=0)  # of a task whose worker died
+
+    @model_validator(mode="before")
+    @classmethod
+    def _address_implies_kind(cls, value: Any) -> Any:
+        """An address alone says which kind is meant."""
+        if isinstance(value, dict) and value.get("address") and "kind" not in value:
+            return {**value, "kind": "address"}
+        return value
+
+    @model_validator(mode="after")
+    def _address_only_with_its_kind(self) -> Self:
+        """Refuse an address that would be ignored, or a missing one."""
+        if (self.kind == "address") != (self.address is not None):
+            raise ValueError(
+                f"address must be given exactly when kind is 'address', got kind={self.kind!r} "
+                f"with address={self.address!r}"
+            )
+        return self
+
+
+class SelectConfig(Frozen):
+    """How the champion is chosen: least error under limits, or the knee of a front."""
+
+    minimise: Literal["mae"] = "mae"
+    subject_to: dict[Measure, float] = Field(default_factory=dict)
+    knee_of: Measure | None = None
+    inner_folds: int = Field(default=4, ge=2)
+
+    @model_validator(mode="after")
+    def _one_policy(self) -> Self:
+        """A knee needs no limit; both together would contradict each other."""
+        if self.knee_of and self.subject_to:
+            raise ValueError(
+                f"select takes either knee_of or subject_to, got knee_of={self.knee_of!r} "
+                f"with subject_to={self.subject_to!r}"
+            )
+        return self
+
+
+class TrackingConfig(Frozen):
+    """Names in MLflow; they default to the run's name."""
+
+    experiment: str | None = None
+    model: str | None = None
+
+
+class RunConfig(Frozen):
+    """Everything that decides a run's numbers, with where it is computed."""
+
+    name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    data: DataConfig = Field(default_factory=DataConfig)
+    folds: FoldsConfig = Field(default_factory=FoldsConfig)
+    methods: tuple[MethodConfig, ...] = Field(min_length=1)
+    cluster: ClusterConfig = Field(default_factory=ClusterConfig)
+    select: SelectConfig = Field(default_factory=SelectConfig)
+    tracking: TrackingConfig = Field(default_factory=TrackingConfig)
+
+    @field_validator("name")
+    @classmethod
+    def _no_folder_trick(cls, value: str) -> str:
+        """The name becomes a folder: it must stay inside its parent."""
+        if ".." in value:
+            raise ValueError(f"name must not contain '..', got {value!r}")
+        return value
+
+    @property
+    def experiment(self) -> str:
+        """The MLflow experiment's name."""
+        return self.tracking.experiment or self.name
+
+    @property
+    def model(self) -> str:
+        """The registered model's name."""
+        return self.tracking.model or self.experiment
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that decides the numbers: not where they are computed or kept."""
+        return self._digest(exclude={"tracking": True, "cluster": _PLACE})
+
+    @property
+    def identity(self) -> str:
+        """Digest of name, data, folds, seed: grids may grow within one experiment."""
+        return self._digest(exclude={"tracking", "cluster", "methods", "select"})
+
+    def _digest(self, exclude: Any) -> str:
+        """Return 16 hexadecimal digits of the canonical JSON."""
+        plain = self.model_dump(mode="json", exclude=exclude)
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+
+
+_PLACE = {"kind", "workers", "address", "memory_limit", "time_limit", "retries"}

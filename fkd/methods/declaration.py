@@ -1,0 +1,135 @@
+"""What a method says of itself, so that a file is all it takes to add one."""
+
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from fkd.arrays import Array
+from fkd.expansion import Predictor
+from fkd.feature_maps import FeatureMap, make_map
+from fkd.moments import Moments, training_moments
+
+
+def number(default: float, *, above: float | None = None, at_least: float | None = None) -> Any:
+    """Return a dataclass field for a bounded number; configs turn the bounds into validation."""
+    bounds = {"gt": above, "ge": at_least}
+    return field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """How the kernel is represented: exactly, or by a reduced set of features."""
+
+    kind: str = field(
+        default="exact", metadata={"choices": ("exact", "nystroem", "fourier", "auto")}
+    )
+    landmarks: int = number(1000, at_least=1)
+    landmark_method: str = field(
+        default="rpcholesky", metadata={"choices": ("rpcholesky", "uniform")}
+    )
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows of one training fold, with the factorisations that its methods share."""
+
+    X: Array  # (n, d)
+    y: Array  # (n,)
+    S: Array  # (n, l)
+    seed: int
+    _maps: dict[Hashable, tuple[FeatureMap, Moments]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def reduced(self, gamma: float, approximation: Approximation) -> tuple[FeatureMap, Moments]:
+        """Return the RBF feature map of these rows with its moments, made once per setting."""
+        key = (gamma, approximation)
+        if key not in self._maps:
+            feature_map = make_map(
+                self.X,
+                kernel="rbf",
+                gamma=gamma,
+                approximation=approximation.kind,
+                landmarks=min(approximation.landmarks, len(self.X)),
+                landmark_method=approximation.landmark_method,
+                random_state=self.seed,
+            )
+            moments = training_moments(feature_map, self.X, self.S, self.y)
+            self._maps[key] = feature_map, moments
+        return self._maps[key]
+
+
+@dataclass(frozen=True)
+class Published:
+    """Fixed parameters and grid that the paper gives for one problem."""
+
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+def _nothing_shared(parameters: Any) -> Hashable:
+    """Return a key under which no two settings share work."""
+    return parameters
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: its name, parameters, strength, version, its fit.
+
+    Attributes
+    ----------
+    parameters
+        Frozen dataclass; names, types, defaults and bounds are what a config may say.
+    fit
+        From a training fold and several settings that share work, one predictor per setting, in
+        order. A setting's predictor must not depend on the other settings.
+    version
+        Raised by hand whenever the numbers change: part of every trial's key.
+    strength
+        The parameter that trades accuracy for fairness; None for methods without one.
+    published
+        The paper's settings by problem; other problems take those of ``acs_income``.
+    shared
+        Settings with equal keys are computed by one task.
+    represent
+        From a training fold, a setting and encoded rows, the features that the fair model sees; None
+        where there is no such representation. What can still be guessed from it is reported.
+    needs_sensitive
+        Whether predicting needs the sensitive columns: such a method is marked in every figure.
+    """
+
+    name: str
+    title: str
+    parameters: type
+    fit: Callable[[Training, Sequence[Any]], Iterator[Predictor]]
+    version: int = 1
+    strength: str | None = None
+    published: Mapping[str, Published] = field(default_factory=dict)
+    shared: Callable[[Any], Hashable] = _nothing_shared
+    represent: Callable[[Training, Any, Array], Array] | None = None
+    needs_sensitive: bool = False
+
+    def settings(
+        self, problem: str, fixed: Mapping[str, Any], grid: Mapping[str, Sequence[Any]] | None
+    ) -> list[Any]:
+        """Return the settings of a grid over the paper's values, each overridden by `fixed`."""
+        paper = self.published.get(problem) or self.published.get("acs_income") or Published()
+        known = {f.name for f in fields(self.parameters)}
+        base = self.parameters(**{**paper.fixed, **fixed})
+        axes = dict(paper.grid if grid is None else grid)
+        # A parameter that the user fixes is no longer an axis of the paper's grid.
+        axes = {k: v for k, v in axes.items() if grid is not None or k not in fixed}
+        if unknown := set(axes) - known:
+            raise ValueError(f"grid of {self.name} must name parameters of it, got {unknown}")
+        combinations = itertools.product(*axes.values())
+        settings = [replace(base, **dict(zip(axes, c, strict=True))) for c in combinations]
+        return list(dict.fromkeys(settings))
+
+    def strength_of(self, parameters: Any) -> float:
+        """Return the strength of a setting, 0 where the method has none."""
+        return float(getattr(parameters, self.strength)) if self.strength else 0.0
+
+    def describe(self, parameters: Any) -> dict[str, Any]:
+        """Return the parameters as a plain dictionary, nested ones included."""
+        return asdict(parameters)

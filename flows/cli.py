@@ -1,0 +1,132 @@
+"""The command line: one thin command per thing a person wants."""
+
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.markup import escape
+
+from configs.errors import UserError
+from fkd import __version__
+from flows.progress import console
+from tasks.settings import quiet_ecosystem
+
+# Heavy imports (prefect, mlflow, distributed) happen inside the commands: `fkd --help` is instant.
+
+Overrides = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", help="path.to.key=value, value as YAML; may be repeated"),
+]
+
+app = App(
+    name="fkd",
+    version=f"fkd {__version__}",
+    help="Fair regression with continuous protected attributes, as a pipeline. "
+    "Add --debug to any command to see a traceback instead of one sentence.",
+)
+
+
+@app.command
+def run(config: str = "default", /, *, overrides: Overrides = ()) -> None:
+    """Compute a configuration's trials, choose a champion, write the report.
+
+    Parameters
+    ----------
+    config
+        A YAML file, or the name of a shipped one.
+    """
+    from flows.run import run_config
+
+    run_config(config, overrides)
+
+
+@app.command
+def report(config: str = "default", /, *, overrides: Overrides = ()) -> None:
+    """Write the report of a configuration again from its stored results.
+
+    Parameters
+    ----------
+    config
+        A YAML file, or the name of a shipped one.
+    """
+    from flows.run import rewrite_report
+
+    rewrite_report(config, overrides)
+
+
+@app.command
+def schedule(
+    config: str = "default",
+    /,
+    *,
+    cron: str | None = None,
+    every: float | None = None,
+    overrides: Overrides = (),
+) -> None:
+    """Keep serving a configuration on a schedule, until Ctrl-C.
+
+    Parameters
+    ----------
+    config
+        A YAML file, or the name of a shipped one.
+    cron
+        When to run, such as "0 3 * * 1": Mondays at three.
+    every
+        Instead of cron: seconds between two runs.
+    """
+    from flows.schedule import serve_schedule
+
+    serve_schedule(config, overrides, cron=cron, every=every)
+
+
+@app.command
+def ui() -> None:
+    """Start the Prefect and MLflow pages, or point at yours, until Ctrl-C."""
+    from flows.ui import open_pages
+
+    open_pages()
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command; faults that a user can cure are one sentence with exit code 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    # SIGTERM ends like Ctrl-C, so that clusters, servers and half-written files are cleaned up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    quiet_ecosystem()
+    sys.exit(_call(words, debug))
+
+
+def _call(words: list[str], debug: bool) -> int:
+    """Return the exit code of one command."""
+    try:
+        app(words, exit_on_error=False, print_error=False, result_action="return_none")
+    except UserError as error:
+        _show(error, debug)
+        return 2
+    except CycloptsError as error:
+        _show(UserError(f"{_one_line(error)} Try `fkd --help`."), debug)
+        return 2
+    except KeyboardInterrupt:
+        console.print("Stopped. What was computed is kept; the same command continues.")
+        return 130
+    return 0
+
+
+def _show(error: UserError, debug: bool) -> None:
+    """Print an error as a sentence, or whole."""
+    if debug:
+        traceback.print_exception(error)
+    else:
+        console.print(f"[bold red]fkd:[/bold red] {escape(str(error))}", soft_wrap=True)
+
+
+def _one_line(error: CycloptsError) -> str:
+    """Return the parser's message as one line."""
+    return " ".join(str(error).split())
+
+

@@ -1,0 +1,121 @@
+"""The experiment as a Prefect flow: load, fit, record, select, report."""
+
+import time
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+
+from configs.schema import RunConfig
+from flows.outcome import Outcome
+from flows.progress import watcher
+from tasks.champion import crown
+from tasks.choose import NoChampionError
+from tasks.cluster import connect, run_jobs
+from tasks.evaluate import run_job
+from tasks.record import record_champion, record_files, record_trials
+from tasks.report import render
+from tasks.report_input import Failures, describe_failures, report_data
+from tasks.results import tidy, write_results
+from tasks.settings import read_settings
+from tasks.study import open_study
+from tasks.tracking import TrackingUnreachableError
+from tasks.trials import Job
+
+# Stages are small in number: a Prefect task costs tens of milliseconds, so folds, settings and
+# blocks are raw Dask futures inside one. Results live in our own store, never in Prefect's.
+stage = task(cache_policy=NO_CACHE, persist_result=False)
+
+
+@flow(name="experiment", persist_result=False)
+def experiment(config: RunConfig) -> Outcome:
+    """Load, fit, record, choose and report one configuration; return what was made."""
+    start = time.monotonic()
+    load(config)
+    failures = fit(config)
+    notices = record(config)
+    notices += select(config)
+    page = report(config, failures, start)
+    notices += publish(config)
+    return Outcome.of(open_study(config, read_settings()), page, failures, notices)
+
+
+@stage
+def load(config: RunConfig) -> dict[str, object]:
+    """Return how many rows were read, dropped and used; the table is prepared on disk."""
+    story = open_study(config, read_settings()).loaded.provenance
+    dropped = ", ".join(f"{rows} {why}" for why, rows in story["rows_dropped"].items())
+    watcher().say(
+        f"{config.data.problem} from {story['source']}: {story['rows_read']} rows read, "
+        f"{story['rows_used']} used" + (f" (dropped: {dropped})" if dropped else "")
+        + (" — SYNTHETIC data" if story["synthetic"] else "")
+    )
+    return {name: story[name] for name in ("rows_read", "rows_dropped", "rows_used")}
+
+
+@stage
+def fit(config: RunConfig) -> Failures:
+    """Compute what is not stored yet on the cluster; return the trials that failed."""
+    study = open_study(config, read_settings())
+    jobs = study.missing()
+    todo = sum(len(job.trials) for job in jobs)
+    if not jobs:
+        watcher().say(f"{len(study.trials)} trials: all stored, nothing to compute")
+        return ()
+    watcher().say(f"{len(study.trials)} trials, {todo} fits in {len(jobs)} tasks to compute")
+    with (
+        connect(config.cluster, study.settings) as client,
+        watcher().counting("fits", todo) as counter,
+    ):
+
+        def done(job: Job, _: int) -> None:
+            counter.advance(len(job.trials))
+
+        failed = run_jobs(client, run_job, jobs, retries=config.cluster.retries, done=done)
+    return describe_failures(failed)
+
+
+@stage
+def record(config: RunConfig) -> tuple[str, ...]:
+    """Write results.csv, fill MLflow; return what could not be done, in sentences."""
+    study = open_study(config, read_settings())
+    frame = tidy(study.results(), config.data.problem, config.data.sensitive)
+    write_results(frame, study.folder)
+    try:
+        added = record_trials(study)
+    except TrackingUnreachableError as error:
+        return (str(error),)
+    watcher().say(f"MLflow: {added} new trial runs of {len(study.results())}")
+    return ()
+
+
+@stage
+def select(config: RunConfig) -> tuple[str, ...]:
+    """Choose the champion on inner folds and refit it; return why there is none, if so."""
+    try:
+        champion = crown(open_study(config, read_settings()))
+    except NoChampionError as error:
+        return (str(error),)
+    watcher().say(f"champion: {champion.title}")
+    return ()
+
+
+@stage
+def report(config: RunConfig, failures: Failures, start: float) -> str:
+    """Return the path of the written report."""
+    study = open_study(config, read_settings())
+    found = report_data(study, failures, seconds=time.monotonic() - start)
+    return str(render(found, study.folder).html)
+
+
+@stage
+def publish(config: RunConfig) -> tuple[str, ...]:
+    """Register the champion, put figures and report on the parent run; return what failed."""
+    study = open_study(config, read_settings())
+    try:
+        record_champion(study)
+        record_files(study)
+    except TrackingUnreachableError as error:
+        return (str(error),)
+    return ()
+
+

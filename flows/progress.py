@@ -1,0 +1,110 @@
+"""What a person sees while a run goes on: a live bar on a terminal, plain lines in a log."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+console = Console(stderr=True, highlight=False)
+_LINE_SECONDS = 10.0
+
+
+class Watcher(Protocol):
+    """Someone who is told how a run goes on."""
+
+    def say(self, text: str) -> None:
+        """Tell that a stage begins, or what it found."""
+
+    @contextmanager
+    def counting(self, text: str, total: int) -> Iterator["Counter"]:
+        """Yield a counter of `total` steps."""
+
+
+class Counter(Protocol):
+    """Steps done so far."""
+
+    def advance(self, steps: int) -> None:
+        """Tell that steps were done."""
+
+
+class LiveWatcher:
+    """Stages as lines, steps as a bar with rate and remaining time."""
+
+    def say(self, text: str) -> None:
+        """Print one line above the bar."""
+        console.print(f"[dim]·[/dim] {text}")
+
+    @contextmanager
+    def counting(self, text: str, total: int) -> Iterator[Counter]:
+        """Yield a counter that moves a bar."""
+        columns = (
+            TextColumn("  {task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(text, total=total, rate="")
+
+            class _Bar:
+                def advance(self, steps: int) -> None:
+                    bar.advance(task, steps)
+                    speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+                    bar.update(task, rate=f"{speed:.1f}/s" if speed else "")
+
+            yield _Bar()
+
+
+class PlainWatcher:
+    """Plain lines, at most one every few seconds while counting."""
+
+    def say(self, text: str) -> None:
+        """Write one line."""
+        sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+        sys.stderr.flush()
+
+    @contextmanager
+    def counting(self, text: str, total: int) -> Iterator[Counter]:
+        """Yield a counter that writes a line now and then, and one at the end."""
+        watcher, start = self, time.monotonic()
+
+        class _Lines:
+            done, last = 0, start
+
+            def advance(self, steps: int) -> None:
+                self.done += steps
+                now = time.monotonic()
+                if now - self.last >= _LINE_SECONDS or self.done >= total:
+                    self.last = now
+                    rate = self.done / max(now - start, 1e-9)
+                    left = (total - self.done) / rate
+                    watcher.say(f"{text}: {self.done}/{total}, {rate:.1f}/s, {left:.0f} s left")
+
+        yield _Lines()
+
+
+_current: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+def watcher() -> Watcher:
+    """Return who watches this run: live on a terminal, plain lines elsewhere."""
+    found = _current.get()
+    if found is None:
+        found = LiveWatcher() if console.is_terminal else PlainWatcher()
+        _current.set(found)
+    return found

@@ -1,0 +1,122 @@
+"""The chosen model, refitted, judged on rows that took no part in choosing it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from fkd import __version__
+from fkd.bundle import Bundle
+from fkd.methods import method
+from tasks.choose import choose
+from tasks.evaluate import fit_trials, make_training
+from tasks.files import DamagedFileError, pack_arrays, read_sealed, unpack_arrays, write_sealed
+from tasks.judgement import Judgement, judge, recover
+from tasks.results import TrialResult
+from tasks.store import digest
+from tasks.study import Study
+from tasks.trials import Trial, record_key
+
+_EXAMPLE_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The chosen trial with its model and what is known of it."""
+
+    key: str
+    trial: Trial
+    title: str
+    bundle: Bundle
+    judgement: Judgement
+    example: pd.DataFrame  # a few raw rows, as the served model takes them
+
+
+def crown(study: Study) -> Champion:
+    """Return the champion of a study, made once and then read from disk.
+
+    It is chosen by scores on inner folds of the held-out fold's training rows, refitted on these
+    rows, judged on the held-out rows.
+    """
+    chosen = choose(study.results(inner=True), study.config.select)
+    key = _key(study, chosen)
+    path = study.settings.store / "champions" / f"{key}.npz"
+    stored = _read(path)
+    if stored is None:
+        stored = _make(study, chosen.trial)
+        _write(path, *stored)
+    bundle, judgement = stored
+    return Champion(key, chosen.trial, chosen.title, bundle, judgement, _example(study, bundle))
+
+
+def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
+    """Return the refitted model with its judgement."""
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    test = table.take(fold.test)
+    with threadpool_limits(limits=inputs.blas_threads):
+        training, encoder = make_training(table, fold, inputs)
+        (predictor,) = fit_trials(training, trial.method, [trial])
+        bundle = Bundle(encoder, predictor, table.target_range)
+        y_pred = predictor.predict(encoder.transform(test))
+        _check_same(study, trial, y_pred)
+        judgement = judge(study, trial, test, y_pred)
+        recovered = recover(trial, training, encoder.transform(test), test.S(inputs.measure_on))
+    return bundle, judgement.with_recovered(inputs.measure_on, recovered)
+
+
+def _check_same(study: Study, trial: Trial, y_pred: Any) -> None:
+    """The refitted model must be the one whose scores are stored."""
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    record = study.store.read(record_key(trial, fold, inputs))
+    if record is not None and not np.allclose(record.y_pred, y_pred, rtol=1e-6, atol=1e-9):
+        raise RuntimeError(
+            f"the refitted {trial.method} must predict what its trial predicted, got a difference "
+            f"of {np.abs(record.y_pred - y_pred).max():.2e}; its version was not raised"
+        )
+
+
+def _key(study: Study, chosen: TrialResult) -> str:
+    """Return a digest of the choice, the rows, the code."""
+    return digest(
+        {
+            "trial": chosen.trial.key,
+            "method": method(chosen.trial.method).version,
+            "inner": study.config.select.inner_folds,
+            "code": __version__,
+        }
+    )
+
+
+def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
+    """Return a few training rows as the served model takes them: raw columns by name."""
+    table = study.loaded.table
+    fold = study.inputs.splits.outer(table)[study.inputs.splits.held_out(table)]
+    rows = table.take(fold.train[:_EXAMPLE_ROWS])
+    columns: dict[str, Any] = dict(zip(rows.numeric_names, rows.numeric.T, strict=True))
+    for i, name in enumerate(rows.categorical_names):
+        labels = (*rows.levels[i], "")  # code -1, missing, is the last one
+        columns[name] = [labels[code] for code in rows.codes[:, i]]
+    return pd.DataFrame(columns)[list(bundle.encoder.input_columns)]
+
+
+def _write(path: Path, bundle: Bundle, judgement: Judgement) -> None:
+    """Keep model and judgement in one sealed file."""
+    text = np.array(json.dumps(asdict(judgement), allow_nan=False))
+    write_sealed(path, pack_arrays({"judgement": text, **bundle.arrays()}))
+
+
+def _read(path: Path) -> tuple[Bundle, Judgement] | None:
+    """Return model and judgement, None where the file is absent or damaged."""
+    try:
+        arrays: Mapping[str, Any] = unpack_arrays(read_sealed(path))
+    except (FileNotFoundError, DamagedFileError):
+        return None
+    judgement = Judgement.from_plain(json.loads(str(arrays["judgement"])))
+    return Bundle.from_arrays(arrays), judgement

@@ -1,0 +1,140 @@
+"""Numbers on held-out rows: scores with intervals, the noise floor, what can still be guessed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import mean_absolute_error
+
+from fkd import measures
+from fkd.measures import bootstrap_interval, noise_floor, recoverability
+from fkd.methods import Training, method
+from fkd.table import Table
+from tasks.store import Record
+from tasks.study import Study
+from tasks.trials import Trial, record_key
+
+Array = NDArray[np.float64]
+# Three figures of an interval's ends are stable at this many draws on a few hundred rows.
+_DRAWS = 300
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A model's numbers on some rows: each is (value, low, high)."""
+
+    mae: tuple[float, float, float]
+    measures: Mapping[str, Mapping[str, tuple[float, float, float]]]  # by column, then measure
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Held-out R² of one sensitive column by one probe, before and after the removal."""
+
+    column: str
+    probe: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the held-out rows say of a model."""
+
+    held_out: Scores
+    reference: Scores | None  # the same method with nothing removed, on the same rows
+    noise: Mapping[str, tuple[float, float]]  # HGR of independent columns: mean, 95 % quantile
+    rows_choosing: int
+    rows_held_out: int
+    recovered: tuple[Recovered, ...] = ()
+
+    def with_recovered(
+        self, columns: Sequence[str], found: Sequence[measures.Recovery]
+    ) -> "Judgement":
+        """Return the judgement with what probes could still guess."""
+        rows = tuple(
+            Recovered(column, probe.model, float(before), float(after))
+            for probe in found
+            for column, before, after in zip(
+                columns, np.atleast_1d(probe.before), np.atleast_1d(probe.after), strict=True
+            )
+        )
+        return replace(self, recovered=rows)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the judgement that `asdict` made plain."""
+        reference = plain["reference"]
+        return cls(
+            **{
+                **plain,
+                "held_out": Scores(**plain["held_out"]),
+                "reference": reference and Scores(**reference),
+                "recovered": tuple(Recovered(**row) for row in plain["recovered"]),
+            }
+        )
+
+
+def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
+    """Return a model's scores on the held-out rows, beside those without removal."""
+    table = study.loaded.table
+    columns = study.inputs.measure_on
+    rng = np.random.default_rng(study.config.seed)
+    plain = _without_removal(study, trial)
+    noise = {}
+    for column in columns:
+        floor = noise_floor(
+            y_pred if plain is None else plain.y_pred, test.S([column])[:, 0], rng=rng
+        )
+        noise[column] = (float(floor.mean), float(floor.upper))
+    return Judgement(
+        held_out=_scores(test, y_pred, columns, rng),
+        reference=None if plain is None else _scores(test, plain.y_pred, columns, rng),
+        noise=noise,
+        rows_choosing=table.n - test.n,
+        rows_held_out=test.n,
+    )
+
+
+def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[measures.Recovery]:
+    """Return how well other models guess S from the fair features against from the inputs."""
+    represent = method(trial.method).represent
+    if represent is None:
+        return ()
+    features = represent(training, trial.setting(), X)
+    return recoverability(features, S, before=X, random_state=training.seed)
+
+
+def _without_removal(study: Study, trial: Trial) -> Record | None:
+    """Return the held-out record of the same setting at strength 0, None where it was no trial."""
+    strength = method(trial.method).strength
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    for other in study.trials:
+        same = {**other.parameters, strength: None} == {**trial.parameters, strength: None}
+        if other.method == trial.method and same and other.strength == 0:
+            return study.store.read(record_key(other, fold, inputs))
+    return None
+
+
+def _scores(
+    test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator
+) -> Scores:
+    """Return each number with its bootstrap interval."""
+    y = test.y
+
+    def interval(measure: Any, *rows: Array) -> tuple[float, float, float]:
+        found = bootstrap_interval(measure, *rows, rng=rng, replicates=_DRAWS)
+        return float(found.estimate), float(found.low), float(found.high)
+
+    by_column = {}
+    for column in columns:
+        s = test.S([column])[:, 0]
+        by_column[column] = {
+            "hgr": interval(measures.hgr, y_pred, s),
+            "gdp": interval(measures.gdp, y_pred, s),
+            "pf": interval(measures.pairwise_fairness, y, y_pred, s),
+        }
+    return Scores(interval(mean_absolute_error, y, y_pred), by_column)

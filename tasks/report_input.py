@@ -1,0 +1,212 @@
+"""What a report shows of a study, gathered from its stored results."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from configs.load import dump_config
+from configs.schema import SelectConfig
+from fkd import __version__
+from fkd.expansion import FourierExpansion, KernelExpansion
+from fkd.methods import method
+from tasks.champion import Champion, crown
+from tasks.choose import NoChampionError
+from tasks.cluster import Failed
+from tasks.judgement import Scores
+from tasks.record import recorded
+from tasks.report_data import (
+    ChampionSummary,
+    DataFile,
+    DataProvenance,
+    Estimate,
+    Failure,
+    HeldOutScores,
+    Interval,
+    NoiseFloor,
+    Recoverability,
+    ReportData,
+    RunProvenance,
+    SelectionPolicy,
+    SensitiveColumn,
+    TargetColumn,
+    TrialSummary,
+)
+from tasks.results import TrialResult, flat_parameters
+from tasks.study import Study
+
+Failures = tuple[Failure, ...]
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
+
+
+def describe_failures(failed: Sequence[Failed]) -> Failures:
+    """Return one entry per trial that gave no numbers."""
+    return tuple(
+        Failure(f"{trial.method} {trial.parameters_json} on fold {f.job.split}", f.cause)
+        for f in failed
+        for trial in f.job.trials
+    )
+
+
+def report_data(study: Study, failures: Failures, seconds: float) -> ReportData:
+    """Return everything the report of a study shows."""
+    try:
+        champion, why = crown(study), ""
+    except NoChampionError as error:
+        champion, why = None, str(error)
+    problem = study.config.data.declaration
+    low, high = study.loaded.table.target_range
+    return ReportData(
+        name=study.config.name,
+        title=f"{problem.title}: accuracy against fairness",
+        problem=problem.title,
+        target=TargetColumn(problem.target, problem.target, problem.target_unit, high - low),
+        columns=tuple(_column(study, name, champion) for name in study.inputs.measure_on),
+        trials=tuple(_trial(study, result) for result in study.results()),
+        data=_data(study),
+        run=_run(study, seconds),
+        removed=tuple(study.inputs.sensitive),
+        champion=champion and _champion(study, champion),
+        no_champion=why,
+        recoverability=_recovered(champion),
+        failures=failures,
+    )
+
+
+def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColumn:
+    """Return one measured column with the noise floor on rows of a fold's number."""
+    floor = None
+    if champion is not None:
+        floor = _floors(champion)[name]
+    inputs = (*study.loaded.table.numeric_names, *study.loaded.table.categorical_names)
+    return SensitiveColumn(
+        name=name,
+        removed=name in study.inputs.sensitive,
+        is_input=name in inputs,
+        noise_floor=floor,
+    )
+
+
+def _floors(champion: Champion) -> dict[str, NoiseFloor]:
+    """Return the HGR noise floor on the held-out rows, by column."""
+    rows = champion.judgement.rows_held_out
+    return {
+        column: NoiseFloor(mean=mean, upper=upper, rows=rows, draws=200)
+        for column, (mean, upper) in champion.judgement.noise.items()
+    }
+
+
+def _trial(study: Study, result: TrialResult) -> TrialSummary:
+    """Return one trial's means with deviations over folds."""
+    declared = method(result.trial.method)
+    first = study.inputs.measure_on[0]
+    params = {k: v for k, v in flat_parameters(result.trial).items() if k != declared.strength}
+    return TrialSummary(
+        key=result.trial.key,
+        method=declared.name,
+        label=declared.title,
+        mae=Estimate(result.mean("mae", first), result.std("mae", first)),
+        scores={
+            column: {
+                m: Estimate(result.mean(m, column), result.std(m, column))
+                for m in ("hgr", "gdp", "pf")
+            }
+            for column in study.inputs.measure_on
+        },
+        folds=len(result.records),
+        strength_name=declared.strength,
+        strength=result.trial.strength,
+        params=params,
+        seconds=sum(record.seconds for record in result.records),
+        dummy=declared.name in ("dummy", "median_dummy"),
+        needs_sensitive=declared.needs_sensitive,
+    )
+
+
+def _champion(study: Study, champion: Champion) -> ChampionSummary:
+    """Return the chosen model as the report tells of it."""
+    judgement, predictor = champion.judgement, champion.bundle.predictor
+    kind = "exact"
+    if isinstance(predictor, FourierExpansion):
+        kind = "fourier"
+    approximation = champion.trial.parameters.get("approximation", {})
+    return ChampionSummary(
+        trial=champion.trial.key,
+        policy=_policy(study.config.select),
+        held_out=_scores(judgement.held_out),
+        reference=judgement.reference and _scores(judgement.reference),
+        rows_choosing=judgement.rows_choosing,
+        rows_held_out=judgement.rows_held_out,
+        noise_floor=_floors(champion),
+        approximation=approximation.get("kind", kind),
+        stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
+        model_uri=f"models:/{study.config.model}@champion",
+    )
+
+
+def _policy(select: SelectConfig) -> SelectionPolicy:
+    """Return the policy in the report's words."""
+    if select.knee_of:
+        return SelectionPolicy("knee", measure=select.knee_of)
+    return SelectionPolicy("least", select.minimise, dict(select.subject_to))
+
+
+def _scores(scores: Scores) -> HeldOutScores:
+    """Return scores with intervals."""
+    measures = {
+        column: {name: Interval(*numbers) for name, numbers in found.items()}
+        for column, found in scores.measures.items()
+    }
+    return HeldOutScores(Interval(*scores.mae), measures)
+
+
+def _recovered(champion: Champion | None) -> tuple[Recoverability, ...]:
+    """Return what probes could guess before and after."""
+    return tuple(
+        Recoverability(row.column, row.probe, Estimate(row.before), Estimate(row.after))
+        for row in (champion.judgement.recovered if champion else ())
+    )
+
+
+def _data(study: Study) -> DataProvenance:
+    """Return the story of the rows."""
+    story = study.loaded.provenance
+    table = study.loaded.table
+    return DataProvenance(
+        source=story["source"],
+        rows_read=story["rows_read"],
+        rows_used=story["rows_used"],
+        files=tuple(DataFile(f["name"], f["sha256"]) for f in story["files"]),
+        rows_dropped=story["rows_dropped"],
+        inputs=len(table.numeric_names) + len(table.categorical_names),
+        survey_weight="PWGTP" if "PWGTP" in table.extra else "",
+        synthetic=story["synthetic"],
+        datasheet=story["datasheet"],
+    )
+
+
+def _run(study: Study, seconds: float) -> RunProvenance:
+    """Return what is needed to make the same numbers again."""
+    place = recorded(study)
+    tracking: Mapping[str, str] = (
+        {}
+        if place is None
+        else {
+            "MLflow": place.uri,
+            "experiment": f"{study.config.experiment} ({place.experiment_id})",
+            "parent run": place.run_id,
+            "model": f"models:/{study.config.model}@champion",
+        }
+    )
+    return RunProvenance(
+        seed=study.config.seed,
+        finished=datetime.now(UTC),
+        seconds=seconds,
+        config_digest=study.config.digest,
+        config_yaml=dump_config(study.config),
+        data_digest=study.loaded.digest,
+        commands=(f"fkd run {study.folder.name}/config.yaml",),
+        versions={"fkd": __version__, **{name: version(name) for name in _PACKAGES}},
+        machine={"system": platform.platform(), "python": platform.python_version()},
+        tracking=tracking,
+    )

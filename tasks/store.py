@@ -1,0 +1,75 @@
+"""Finished trials on disk, by the digest of everything that decides their numbers."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.files import (
+    DamagedFileError,
+    pack_arrays,
+    read_sealed,
+    unpack_arrays,
+    write_sealed,
+)
+
+Array = NDArray[np.float64]
+
+
+def digest(value: Any) -> str:
+    """Return the sha256 of a plain value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one setting of a method reached on one split."""
+
+    key: str
+    method: str
+    version: int
+    parameters: dict[str, Any]
+    strength: float
+    split: str
+    measures: dict[str, dict[str, float]]  # by measured column: mae, hgr, gdp, gdp_plugin, pf
+    seconds: float
+    y_pred: Array = field(repr=False)  # scaled predictions of the split's test rows, in order
+
+
+class TrialStore:
+    """A folder of sealed records; reading one never unpickles."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, key: str) -> Path:
+        """Return where the record of that key lies."""
+        return self.folder / key[:2] / f"{key}.npz"
+
+    def __contains__(self, key: str) -> bool:
+        return self.path(key).is_file()
+
+    def write(self, record: Record) -> None:
+        """Keep the record, whole or not at all."""
+        plain = asdict(record)
+        y_pred = plain.pop("y_pred")
+        text = np.frombuffer(json.dumps(plain, allow_nan=False).encode(), dtype=np.uint8)
+        write_sealed(self.path(record.key), pack_arrays({"record": text, "y_pred": y_pred}))
+
+    def read(self, key: str) -> Record | None:
+        """Return the record, or None where it is absent; a damaged one is removed as absent."""
+        path = self.path(key)
+        try:
+            arrays = unpack_arrays(read_sealed(path))
+        except FileNotFoundError:
+            return None
+        except DamagedFileError:
+            path.unlink(missing_ok=True)
+            return None
+        plain = json.loads(arrays["record"].tobytes())
+        return Record(**plain, y_pred=arrays["y_pred"].astype(np.float64))
