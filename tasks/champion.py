@@ -12,9 +12,11 @@ from threadpoolctl import threadpool_limits
 
 from fkd import __version__
 from fkd.bundle import Bundle
+from fkd.encoding import Encoder
+from fkd.expansion import Predictor
 from fkd.methods import method
 from tasks.choose import choose
-from tasks.evaluate import fit_trials, make_training
+from tasks.evaluate import fit_trials, make_training, model_inputs
 from tasks.files import DamagedFileError, pack_arrays, read_sealed, unpack_arrays, write_sealed
 from tasks.judgement import Judgement, judge, recover
 from tasks.results import TrialResult
@@ -62,12 +64,22 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
     with threadpool_limits(limits=inputs.blas_threads):
         training, encoder = make_training(table, fold, inputs)
         (predictor,) = fit_trials(training, trial.method, [trial])
-        bundle = Bundle(encoder, predictor, table.target_range)
-        y_pred = predictor.predict(encoder.transform(test))
+        bundle = _bundle(study, trial, encoder, predictor)
+        y_pred = predictor.predict(model_inputs(trial.method, encoder, test, inputs))
         _check_same(study, trial, y_pred)
         judgement = judge(study, trial, test, y_pred)
         recovered = recover(trial, training, encoder.transform(test), test.S(inputs.measure_on))
     return bundle, judgement.with_recovered(inputs.measure_on, recovered)
+
+
+def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) -> Bundle:
+    """Return all that predicting from raw columns needs."""
+    table = study.loaded.table
+    if not method(trial.method).needs_sensitive:
+        return Bundle(encoder, predictor, table.target_range)
+    names = study.inputs.sensitive
+    ranges = table.sensitive_range[[table.sensitive_names.index(name) for name in names]]
+    return Bundle(encoder, predictor, table.target_range, names, ranges)
 
 
 def _check_same(study: Study, trial: Trial, y_pred: Any) -> None:
@@ -103,7 +115,8 @@ def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
     for i, name in enumerate(rows.categorical_names):
         labels = (*rows.levels[i], "")  # code -1, missing, is the last one
         columns[name] = [labels[code] for code in rows.codes[:, i]]
-    return pd.DataFrame(columns)[list(bundle.encoder.input_columns)]
+    columns |= dict(zip(rows.sensitive_names, rows.sensitive.T, strict=True))
+    return pd.DataFrame(columns)[list(bundle.input_columns)]
 
 
 def _write(path: Path, bundle: Bundle, judgement: Judgement) -> None:

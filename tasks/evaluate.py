@@ -51,7 +51,7 @@ def run_job(job: Job) -> int:
             trials, keys = zip(*members, strict=True)
             fitted = _timed(fit_trials(training, name, trials))
             for trial, key, (predictor, seconds) in zip(trials, keys, fitted, strict=True):
-                y_pred = predictor.predict(encoder.transform(test))
+                y_pred = predictor.predict(model_inputs(name, encoder, test, job.inputs))
                 found = measure(y_pred, test, job.inputs.measure_on)
                 store.write(_record(trial, key, job.split, found, seconds, y_pred))
     return len(missing)
@@ -65,6 +65,12 @@ def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, E
         X=encoder.transform(train), y=train.y, S=train.S(inputs.sensitive), seed=inputs.seed
     )
     return training, encoder
+
+
+def model_inputs(name: str, encoder: Encoder, rows: Table, inputs: Inputs) -> Array:
+    """Return encoded rows; behind them the sensitive columns where the method asks for them."""
+    X = encoder.transform(rows)
+    return np.hstack([X, rows.S(inputs.sensitive)]) if method(name).needs_sensitive else X
 
 
 def fit_trials(training: Training, name: str, trials: Sequence[Trial]) -> Iterator[Predictor]:

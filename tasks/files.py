@@ -3,9 +3,9 @@
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,15 @@ def sha256(data: bytes) -> str:
 def write_atomic(path: Path, data: bytes) -> None:
     """Write the bytes so that a reader sees all of them or no file, whenever we are killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+    part = path.parent / f".{path.name[:40]}.{uuid4().hex}.part"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        part.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 

@@ -109,7 +109,7 @@ class Tracking:
         with tempfile.TemporaryDirectory() as folder, mlflow.start_run(run_id=run):
             arrays = Path(folder) / "bundle.npz"
             arrays.write_bytes(pack_arrays(bundle.arrays()))
-            mlflow.pyfunc.log_model(
+            logged = mlflow.pyfunc.log_model(
                 name="champion",
                 python_model=str(files("tasks") / "served_model.py"),
                 artifacts={"bundle": str(arrays)},
@@ -119,13 +119,18 @@ class Tracking:
                 input_example=example,
                 # Without a list MLflow would guess one by importing everything for 15 s.
                 pip_requirements=list(requirements),
-                registered_model_name=model,
             )
-        versions = self.client.search_model_versions(f"name = '{model}' and run_id = '{run}'")
-        newest = max(versions, key=lambda v: int(v.version)).version
-        for name, value in {**tags, "fkd.champion": key}.items():
-            self.client.set_model_version_tag(model, newest, name, value)
-        self.client.set_registered_model_alias(model, "champion", newest)
+        if not self.client.search_registered_models(f"name = '{model}'"):
+            self.client.create_registered_model(model)
+        # Not by `registered_model_name`, which prints to the user's terminal.
+        created = self.client.create_model_version(
+            model,
+            logged.model_uri,
+            run,
+            tags={**tags, "fkd.champion": key},
+            model_id=logged.model_id,
+        )
+        self.client.set_registered_model_alias(model, "champion", created.version)
         return address
 
     def _champion_key(self, model: str) -> str | None:
