@@ -1,8 +1,27 @@
 """How much a prediction depends on a continuous sensitive attribute."""
 
+from fkd.measures.bootstrap import Interval, bootstrap_difference, bootstrap_interval
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
+from fkd.measures.noise_floor import NoiseFloor, noise_floor
 from fkd.measures.pairwise import pairwise_fairness, pairwise_rates
+from fkd.measures.recoverability import Recovery, recoverability
+from fkd.measures.scorers import scorer
 
-__all__ = ["chi2", "gdp", "gedi", "hgr", "pairwise_fairness", "pairwise_rates"]
+__all__ = [
+    "Interval",
+    "NoiseFloor",
+    "Recovery",
+    "bootstrap_difference",
+    "bootstrap_interval",
+    "chi2",
+    "gdp",
+    "gedi",
+    "hgr",
+    "noise_floor",
+    "pairwise_fairness",
+    "pairwise_rates",
+    "recoverability",
+    "scorer",
+]

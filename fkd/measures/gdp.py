@@ -92,12 +92,13 @@ def _smooth(points: Array, d: Array, s: Array, h: float) -> tuple[Array, Array]:
     step = max(1, TILE_CELLS // len(levels))
     for start in range(0, len(points), step):
         tile = slice(start, start + step)
-        E = points[tile, None] - levels
-        E *= np.sqrt(0.5) / h
-        np.square(E, out=E)
-        nearest = E.min(axis=1)
+        halves = points[tile, None] - levels
+        halves *= np.sqrt(0.5) / h
+        np.square(halves, out=halves)
+        nearest = halves.min(axis=1)
         # The largest weight of each point is now one, so no sum can underflow to zero.
-        sums = np.exp(np.subtract(nearest[:, None], E, out=E), out=E) @ totals
+        weights = np.exp(np.subtract(nearest[:, None], halves, out=halves), out=halves)
+        sums = weights @ totals
         mean[tile] = sums[:, 0] / sums[:, 1]
         log_density[tile] = np.log(sums[:, 1]) - nearest
     return mean, log_density

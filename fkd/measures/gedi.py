@@ -39,7 +39,8 @@ def _gedi(f: Array, s: Array, degree: int) -> float:
         return 0.0
     # Powers of s / reach stay below one; the coefficients are brought back to the unit of s.
     reach = float(np.abs(s).max(axis=0))
-    powers = np.arange(1, degree + 1)
-    B = (s[:, None] / reach) ** powers
-    coefficients = np.linalg.lstsq(B - B.mean(axis=0), f - f.mean(axis=0), rcond=None)[0]
-    return float(np.abs(coefficients / reach**powers).sum(axis=0))
+    exponents = np.arange(1, degree + 1)
+    powers = (s[:, None] / reach) ** exponents
+    centred = powers - powers.mean(axis=0)
+    coefficients = np.linalg.lstsq(centred, f - f.mean(axis=0), rcond=None)[0]
+    return float(np.abs(coefficients / reach**exponents).sum(axis=0))

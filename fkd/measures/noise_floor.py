@@ -1,0 +1,67 @@
+"""What a measure says of two variables that have nothing to do with each other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fkd.measures.checks import Array, as_column, as_sensitive
+from fkd.measures.hgr import hgr
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """Mean with an upper quantile of a measure under independence."""
+
+    mean: float | Array
+    upper: float | Array
+    quantile: float
+    permutations: int
+
+
+def noise_floor(
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    measure: Callable[[Array, Array], float | Array] = hgr,
+    permutations: int = 200,
+    quantile: float = 0.95,
+) -> NoiseFloor:
+    """Return the values of a measure after shuffling s against the predictions.
+
+    No method can be expected below the mean. A value above the upper quantile is dependence that
+    chance explains in at most (1 - quantile) of all cases.
+
+    Parameters
+    ----------
+    y_pred
+        Predictions (n,), n >= 2.
+    sensitive_features
+        One column (n,) or several (n, l); their rows stay together.
+    rng
+        Source of the permutations.
+    measure
+        A function of (y_pred, sensitive_features).
+    permutations
+        Number of shuffles.
+    quantile
+        Which quantile to report, in (0, 1).
+
+    Returns
+    -------
+    NoiseFloor
+        Floats for one sensitive column, arrays (l,) for several.
+    """
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    if permutations < 1:
+        raise ValueError(f"permutations must be at least 1, got {permutations}")
+    if not 0 < quantile < 1:
+        raise ValueError(f"quantile must lie between 0 and 1, got {quantile}")
+    values = np.array([measure(f, S[rng.permutation(len(f))]) for _ in range(permutations)])
+    mean, upper = values.mean(axis=0), np.quantile(values, quantile, axis=0)
+    if values.ndim == 1:
+        mean, upper = float(mean), float(upper)
+    return NoiseFloor(mean, upper, quantile, permutations)

@@ -1,0 +1,169 @@
+"""How well other models still read the sensitive attribute from a set of features."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.metrics.pairwise import euclidean_distances
+from threadpoolctl import threadpool_limits
+
+from fkd.measures.checks import Array, as_numbers, as_sensitive, is_constant, require_length
+
+MAX_ROWS = 4000
+FEWEST_ROWS = 20
+# Trees look at each column by itself: beyond this many they get the leading principal axes.
+MAX_TREE_COLUMNS = 200
+WIDTHS = (0.25, 1.0, 4.0)  # gamma in units of 1 / median squared distance
+RIDGES = (0.01, 0.1, 1.0)
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Held-out R² of the sensitive columns by one model, at most one, about zero if unreadable."""
+
+    model: str
+    before: float | Array | None
+    after: float | Array
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers to learn from, to choose settings by, to judge on."""
+
+    fit: slice
+    validation: slice
+    test: slice
+
+
+# Features (n, r), sensitive columns (n, l), split, seed -> predicted columns of the test rows.
+Model = Callable[[Array, Array, Split, int], Array]
+
+
+def recoverability(
+    features: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    before: ArrayLike | None = None,
+    random_state: int = 0,
+    max_rows: int = MAX_ROWS,
+) -> tuple[Recovery, ...]:
+    """Return the held-out R² of each sensitive column, by models that took no part in its removal.
+
+    "Removed" should mean more than "hidden from one ridge regression". The models are
+    gradient-boosted trees with an RBF kernel ridge whose width comes from the features themselves.
+
+    Parameters
+    ----------
+    features
+        Fair features (n, r), taken at their own scale as a kernel machine takes them.
+    sensitive_features
+        One column (n,) or several (n, l), none of them constant.
+    before
+        The features before removal, for comparison: same rows, any number of columns.
+    random_state
+        Seed of the subsample with its split: 60 % to learn, 20 % to choose, 20 % to judge.
+    max_rows
+        Rows beyond this number are left out at random, so that a report stays quick.
+
+    Returns
+    -------
+    tuple of Recovery
+        One per model, floats for one sensitive column, arrays (l,) for several.
+    """
+    G = _as_features(features, "features")
+    S = as_sensitive(sensitive_features, len(G))
+    G_before = None if before is None else _as_features(before, "before")
+    _require_readable(S, G_before)
+    rows = np.random.default_rng(random_state).permutation(len(G))[:max_rows]
+    models: dict[str, Model] = {"boosted trees": _boosted_trees, "rbf ridge": _rbf_ridge}
+    return tuple(
+        Recovery(
+            name,
+            before=None if G_before is None else _score(model, G_before, S, rows, random_state),
+            after=_score(model, G, S, rows, random_state),
+        )
+        for name, model in models.items()
+    )
+
+
+def _score(model: Model, G: Array, S: Array, rows: NDArray[np.intp], seed: int) -> float | Array:
+    """R² of a model on the last fifth of the chosen rows."""
+    n = len(rows)
+    split = Split(slice(0, 3 * n // 5), slice(3 * n // 5, 4 * n // 5), slice(4 * n // 5, n))
+    values = _r2(S[rows][split.test], model(G[rows], S[rows], split, seed))
+    return float(values[0]) if len(values) == 1 else values
+
+
+def _boosted_trees(G: Array, S: Array, split: Split, seed: int) -> Array:
+    """Predict by gradient-boosted trees, one ensemble per sensitive column."""
+    # Imported when used: it costs a second that no other measure needs to pay.
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    G = _principal_axes(G, seed)
+    learn = slice(split.fit.start, split.validation.stop)
+    trees = HistGradientBoostingRegressor(
+        max_leaf_nodes=15, early_stopping=False, random_state=seed
+    )
+    # Threads gain little at this size, while on a busy machine they wait for each other for long.
+    with threadpool_limits(limits=1, user_api="openmp"):
+        return np.stack([trees.fit(G[learn], s[learn]).predict(G[split.test]) for s in S.T], axis=1)
+
+
+def _rbf_ridge(G: Array, S: Array, split: Split, seed: int) -> Array:
+    """Predict by kernel ridge, its width with its ridge chosen per column on validation rows."""
+    distances = euclidean_distances(G[split.fit], G, squared=True)
+    # Where all rows coincide there is no distance to scale by.
+    unit = float(np.median(distances, axis=None)) or 1.0
+    mean = S[split.fit].mean(axis=0)
+    best = np.full(S.shape[1], -np.inf)
+    chosen = np.tile(mean, (len(G[split.test]), 1))
+    for width in WIDTHS:
+        K = np.exp(-width / unit * distances)
+        for ridge in RIDGES:
+            A = K[:, split.fit].copy()
+            A.flat[:: len(A) + 1] += ridge
+            factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+            predicted = K.T @ cho_solve(factor, S[split.fit] - mean) + mean
+            score = _r2(S[split.validation], predicted[split.validation])
+            chosen = np.where(score > best, predicted[split.test], chosen)
+            best = np.maximum(score, best)
+    return chosen
+
+
+def _principal_axes(G: Array, seed: int) -> Array:
+    """Return the features, on their leading principal axes where they are too many."""
+    if G.shape[1] <= MAX_TREE_COLUMNS:
+        return G
+    from sklearn.utils.extmath import randomized_svd
+
+    left, lengths, _ = randomized_svd(G - G.mean(axis=0), MAX_TREE_COLUMNS, random_state=seed)
+    axes: Array = left * lengths
+    return axes
+
+
+def _r2(S: Array, predicted: Array) -> Array:
+    """One minus residual over total sum of squares, per column."""
+    residual = ((S - predicted) ** 2).sum(axis=0)
+    r2: Array = 1 - residual / ((S - S.mean(axis=0)) ** 2).sum(axis=0)
+    return r2
+
+
+def _as_features(values: ArrayLike, name: str) -> Array:
+    """Return a finite matrix with enough rows to hold some out."""
+    G = as_numbers(values, name)
+    if G.ndim != 2 or G.shape[1] == 0:
+        raise ValueError(f"{name} must be a matrix of at least one column, got shape {G.shape}")
+    if len(G) < FEWEST_ROWS:
+        raise ValueError(f"{name} must have at least {FEWEST_ROWS} rows, got {len(G)}")
+    return G
+
+
+def _require_readable(S: Array, before: Array | None) -> None:
+    """Raise for a sensitive column without variation, or for unequal numbers of rows."""
+    for j, s in enumerate(S.T):
+        if is_constant(s):
+            raise ValueError(f"sensitive_features must vary, got column {j} constant at {s[0]}")
+    if before is not None:
+        require_length(before, len(S), "before")
