@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 from tasks.figures import still
 from tasks.figures_interactive import interactive
 from tasks.files import write_atomic
-from tasks.palette import style_of
+from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
 from tasks.report_choice import (
     limit_sentences,
     person_sentences,
@@ -31,7 +31,7 @@ from tasks.report_panels import Panel, Series, panels_of, y_range
 from tasks.report_tables import champion_grid, trial_grid
 from tasks.report_text import result_sentences, task_sentence
 from tasks.report_tiles import tiles_of
-from tasks.report_words import MEASURES, count, duration, params_words, setting_words, with_std
+from tasks.report_words import count, day, duration, params_words, setting_words, with_std
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,13 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         trials=trial_grid(report),
         chosen=champion_grid(report, report.champion) if report.champion else None,
         datasheet=_markdown(report.data.datasheet),
-        measures=MEASURES,
         count=count,
+        day=day,
         duration=duration,
         params_words=params_words,
         setting_words=setting_words,
         style_of=style_of,
+        colours={"front": FRONT_COLOUR, "chosen": CHOSEN_COLOUR, "floor": FLOOR_COLOUR},
         with_std=with_std,
     )
 
@@ -128,7 +129,7 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
 def _words(report: ReportData) -> dict[str, Any]:
     """Return the computed sentences."""
     return {
-        "summary": (task_sentence(report), *result_sentences(report)),
+        "summary": [task_sentence(report), *filter(None, result_sentences(report))],
         "tiles": tiles_of(report),
         "policy": policy_sentence(report.champion) if report.champion else "",
         "kept": limit_sentences(report),

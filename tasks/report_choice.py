@@ -8,7 +8,7 @@ from tasks.report_data import (
     SensitiveColumn,
     TrialSummary,
 )
-from tasks.report_text import Comparison, compare, removed_words
+from tasks.report_text import removed_words
 from tasks.report_words import MEASURES, in_unit, joined, own_number, with_interval
 
 
@@ -18,14 +18,14 @@ def policy_sentence(champion: ChampionSummary) -> str:
     if policy.kind == "knee":
         label = _label(policy.measure)
         return (
-            f"The rule, fixed before the run: take the knee of the front of {label} against MAE, "
+            f"The configured rule: take the knee of the front of {label} against MAE, "
             "the setting after which a further gain in fairness costs clearly more accuracy."
         )
     limits = [f"{_label(name)} of at most {limit:g}" for name, limit in policy.subject_to.items()]
     if not limits:
-        return f"The rule, fixed before the run: take the least {_label(policy.minimise)}."
+        return f"The configured rule: take the least {_label(policy.minimise)}."
     return (
-        f"The rule, fixed before the run: among the trials with a mean {joined(limits)} "
+        f"The configured rule: among the trials with a mean {joined(limits)} "
         f"take the one with the least {_label(policy.minimise)}."
     )
 
@@ -49,8 +49,8 @@ def _limit_sentence(name: str, limit: float, found: Interval, column: SensitiveC
     verdict = "keeps" if found.value <= limit else "exceeds"
     doubt = ", though the interval reaches across it" if found.low <= limit < found.high else ""
     return (
-        f"On the held-out rows the {_label(name)} on {column.words} is "
-        f"{with_interval(found, decimals)}: it {verdict} the limit of {limit:g}{doubt}."
+        f"The {_label(name)} on {column.words} is {with_interval(found, decimals)}, "
+        f"which {verdict} the limit of {limit:g}{doubt}."
     )
 
 
@@ -81,12 +81,11 @@ def person_sentences(report: ReportData) -> tuple[str, ...]:
     champion, chosen = report.champion, report.chosen
     if not champion or not chosen:
         return ()
-    comparison = compare(report)
-    left = [_person_left(report, column, comparison) for column in report.columns]
+    left = _person_left(report, champion)
     error = in_unit(champion.held_out.mae.value, report.target)
     return (
         _person_inputs(report, chosen),
-        *(sentence for sentence in left if sentence),
+        *([left] if left else []),
         f"On average a prediction of {report.target.title} is off by {error}; "
         "in a single case it can be off by far more, and nothing here says which cases those are.",
     )
@@ -95,25 +94,36 @@ def person_sentences(report: ReportData) -> tuple[str, ...]:
 def _person_inputs(report: ReportData, chosen: TrialSummary) -> str:
     """Whether the attribute itself enters the model."""
     removed = removed_words(report)
+    it = "them" if len([c for c in report.columns if c.removed]) > 1 else "it"
     if chosen.needs_sensitive:
-        return f"This model asks for {removed} whenever it predicts, in order to correct for it."
+        return f"This model asks for {removed} whenever it predicts, in order to correct for {it}."
     if any(column.removed and column.is_input for column in report.columns):
-        return f"This model is given {removed} among its inputs, then removes what it says."
+        return f"This model is given {removed} among its inputs, then removes part of that."
     if chosen.strength_name and chosen.strength == 0:
-        return f"This model is not given {removed}, but other inputs that reveal it act unhindered."
+        return f"This model is not given {removed}, but inputs that give {it} away act unhindered."
     return (
         f"This model is not given {removed}, "
-        "and part of what the other inputs reveal about it has been taken out."
+        f"and part of what the other inputs give away about {it} has been taken out."
     )
 
 
-def _person_left(report: ReportData, column: SensitiveColumn, comparison: Comparison | None) -> str:
-    """Return the dependence that is left, on the target's own scale."""
-    if not comparison or "gdp" not in comparison.after.scores[column.name]:
-        return ""
-    after = in_unit(comparison.after.scores[column.name]["gdp"].value, report.target)
-    before = own_number(comparison.before.scores[column.name]["gdp"].value, report.target)
+def _person_left(report: ReportData, champion: ChampionSummary) -> str:
+    """How far predictions still move with each column, on the target's own scale."""
+    moves = [
+        f"at a given value of {column.words} the average prediction differs from the overall "
+        f"average by about {in_unit(found['gdp'].value, report.target)}{_untreated(report, column)}"
+        for column in report.columns
+        if "gdp" in (found := champion.held_out.scores[column.name]) and found["gdp"].value > 0
+    ]
     return (
-        f"Even so, predictions still move with {column.words}: the average prediction at a given "
-        f"value of it lies about {after} away from the overall average (without removal: {before})."
+        f"Predictions still move with what was to be removed: {'; '.join(moves)}." if moves else ""
     )
+
+
+def _untreated(report: ReportData, column: SensitiveColumn) -> str:
+    """Return the same number with nothing removed, in brackets, where it is known."""
+    reference = report.champion.reference if report.champion else None
+    if not reference or "gdp" not in reference.scores[column.name]:
+        return ""
+    gdp = reference.scores[column.name]["gdp"].value
+    return f" (with nothing removed: {own_number(gdp, report.target)})"

@@ -52,8 +52,8 @@ _MEASURES = Limit(
 _FOLDS = Limit(
     "Spread over folds is not a confidence interval.",
     "The error bars show one standard deviation over the test folds (divided by their number). "
-    "Folds share most of their training rows, so the bars understate the doubt; the intervals of "
-    "the chosen model come from rows set aside.",
+    "Folds share most of their training rows, so the bars understate the doubt. Intervals, where "
+    "given, come from rows set aside.",
 )
 
 

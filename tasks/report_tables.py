@@ -126,11 +126,10 @@ def _trial_cells(
 
 def champion_grid(report: ReportData, champion: ChampionSummary) -> Grid:
     """Return the champion's numbers on held-out rows, beside those with nothing removed."""
-    level = f"{100 * champion.confidence:g} %"
     reference = champion.reference
-    headings = ["Measure", f"Chosen model ({level} interval)"]
+    headings = ["Measure", "Chosen model"]
     if reference:
-        headings += [f"Nothing removed ({level} interval)", "Change"]
+        headings += ["Nothing removed", "Change"]
     before = reference.mae if reference else None
     rows = [_held_out_row("MAE", MAE_DECIMALS, champion.held_out.mae, before)]
     if has_own_unit(report.target):

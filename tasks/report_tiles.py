@@ -1,8 +1,9 @@
 """The few numbers at the head of a report."""
 
+import itertools
 from dataclasses import dataclass
 
-from tasks.report_data import ReportData
+from tasks.report_data import ReportData, SensitiveColumn
 from tasks.report_text import Comparison, compare
 from tasks.report_words import MAE_DECIMALS, MEASURES, change, has_own_unit, in_unit, shown
 
@@ -18,11 +19,12 @@ class Tile:
 
 
 def tiles_of(report: ReportData) -> tuple[Tile, ...]:
-    """Return error, then the measures on the first column; none without a comparison."""
+    """Return error, then the measures on every column; none without a comparison."""
     comparison = compare(report)
-    if not comparison or not report.columns:
+    if not comparison:
         return ()
-    return (_error(report, comparison), *_measures(report, comparison))
+    measures = [_measures(report, column, comparison) for column in report.columns]
+    return (_error(report, comparison), *itertools.chain.from_iterable(measures))
 
 
 def _error(report: ReportData, comparison: Comparison) -> Tile:
@@ -35,13 +37,13 @@ def _error(report: ReportData, comparison: Comparison) -> Tile:
     return Tile("Mean absolute error", *words, change(before, after))
 
 
-def _measures(report: ReportData, comparison: Comparison) -> list[Tile]:
-    """Return the drawn measures on the first measured column."""
-    name = report.columns[0].name
+def _measures(report: ReportData, column: SensitiveColumn, comparison: Comparison) -> list[Tile]:
+    """Return the drawn measures on one column."""
+    name = column.name
     before, after = comparison.before.scores[name], comparison.after.scores[name]
     return [
         Tile(
-            f"{info.label} on {name}",
+            f"{info.label}, {info.title if len(report.columns) == 1 else name}",
             shown(after[measure].value, info.decimals),
             shown(before[measure].value, info.decimals),
             change(before[measure].value, after[measure].value),

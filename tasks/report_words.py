@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from tasks.report_data import Estimate, Interval, Scalar, TargetColumn, TrialSummary
 
@@ -79,7 +80,8 @@ def with_std(estimate: Estimate, decimals: int) -> str:
 def with_interval(interval: Interval, decimals: int) -> str:
     """Return the value followed by its interval."""
     low, high = shown(interval.low, decimals), shown(interval.high, decimals)
-    return f"{shown(interval.value, decimals)} ({low} to {high})"
+    # The interval itself never breaks, so a narrow cell wraps between value and interval.
+    return f"{shown(interval.value, decimals)} ({low}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{high})"
 
 
 def has_own_unit(target: TargetColumn) -> bool:
@@ -101,6 +103,8 @@ def unit_words(target: TargetColumn) -> str:
 
 def own_number(value: float, target: TargetColumn) -> str:
     """Return a scaled error as a bare number in the target's own unit."""
+    if not has_own_unit(target):
+        return shown(value, MAE_DECIMALS)
     own = value * target.scale
     return shown(own, unit_decimals(own))
 
@@ -129,6 +133,11 @@ def change(before: float, after: float) -> str:
         return ABSENT
     percent = round(100 * (after / before - 1))
     return f"+{percent} %" if percent > 0 else f"{percent} %".replace("-", "−")
+
+
+def day(moment: datetime) -> str:
+    """Return the date as it is spoken."""
+    return f"{moment.day} {moment:%B %Y}"
 
 
 def duration(seconds: float) -> str:
