@@ -1,9 +1,19 @@
 """Fair Kernel Decomposition."""
 
 from fkd.decomposition import FairKernelDecomposition
+from fkd.discrete import one_hot
+from fkd.gaussian_process import FairGaussianProcess
 from fkd.kernel_ridge import FairKernelRidge
+from fkd.svc import FairSVC
 from fkd.svr import FairSVR
 
-__all__ = ["FairKernelDecomposition", "FairKernelRidge", "FairSVR"]
+__all__ = [
+    "FairGaussianProcess",
+    "FairKernelDecomposition",
+    "FairKernelRidge",
+    "FairSVC",
+    "FairSVR",
+    "one_hot",
+]
 
 __version__ = "0.1.0"

@@ -77,7 +77,7 @@ class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return block
 
     def features(self, X: Any) -> Array:
-        """Return fair features G(X) - G(X) U Uᵀ, (k, r); their inner products are the fair kernel."""
+        """Return fair features G(X) - G(X) U Uᵀ, (k, r), of which the fair kernel is made."""
         check_is_fitted(self)
         G = self.map_.transform(self._inputs(X, reset=False))
         return G - (G @ self.path_.U) @ self.path_.U.T

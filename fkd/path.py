@@ -65,22 +65,31 @@ def block_lanczos(D: ShiftedInverse, b: Array, *, iterations: int) -> RemovalPat
     A column of which nothing new is left is dropped (deflated), so blocks may become narrower
     than b; the path ends when a block is empty.
     """
-    r, l = b.shape
-    # Column-major with room for all blocks: a longer path never changes the columns before it.
-    U = np.empty((r, min(r, iterations * l)), order="F")
-    ends, block = [0], b
+    U, ends, block = empty_basis(b, iterations), [0], b
     for _ in range(iterations):
-        w = ends[-1]
-        for v in (D @ block).T:
-            u = _new_direction(v, U[:, :w])
-            if u is not None and w < r:
-                U[:, w] = u
-                w += 1
+        w = extend_basis(U, ends[-1], D @ block)
         if w == ends[-1]:
             break
         block = U[:, ends[-1] : w]
         ends.append(w)
     return RemovalPath(U[:, : ends[-1]], tuple(ends))
+
+
+def empty_basis(b: Array, iterations: int) -> Array:
+    """Return room for the directions of so many blocks as wide as b."""
+    r, l = b.shape
+    # Column-major: a longer path never changes the columns before it, not even in the last bit.
+    return np.empty((r, min(r, iterations * l)), order="F")
+
+
+def extend_basis(U: Array, w: int, V: Array) -> int:
+    """Return the new width after the columns of V joined U[:, :w], each made orthonormal to it."""
+    for v in V.T:
+        u = _new_direction(v, U[:, :w])
+        if u is not None and w < len(U):
+            U[:, w] = u
+            w += 1
+    return w
 
 
 def _new_direction(v: Array, U: Array) -> Array | None:

@@ -85,6 +85,11 @@ class RemovalEstimator(BaseEstimator):  # type: ignore[misc]
         check_range("X", A, names)
         return np.asarray(A)
 
+    def _removal_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the removal alone."""
+        names = RemovalEstimator._get_param_names()
+        return {name: getattr(self, name) for name in names}
+
     def _fit_map(self, X: Array) -> FeatureMap:
         """Return the feature map of the training rows."""
         return make_map(

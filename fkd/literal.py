@@ -1,0 +1,141 @@
+"""The algorithms of the paper as printed, for comparison."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from fkd.arrays import Array, IntArray
+from fkd.linalg import DEFLATION, downdate, rank_cut
+from fkd.path import RemovalPath, empty_basis, extend_basis
+from fkd.validation import positive, whole
+
+
+def algorithm_1(K: Array, S: Array, *, ridge: float, iterations: int) -> tuple[Array, Array]:
+    """Return K_m with T_m, for which K_m = K T_m, by the printed recursion.
+
+    Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair Null-Space Projections for
+    Continuous Attributes to Kernel Methods". It costs O(m n³) and loses accuracy at large m.
+
+    Parameters
+    ----------
+    K
+        Kernel matrix (n, n).
+    S
+        Sensitive columns (n, l), linearly independent.
+    ridge, iterations
+        As in `fkd.path.removal_path`.
+    """
+    positive("ridge", ridge)
+    identity = np.eye(len(K))
+    K_i, T_m = K, identity
+    for _ in range(whole("iterations", iterations, low=0)):
+        B = np.linalg.inv(K_i + ridge * identity)
+        tau = np.linalg.inv(S.T @ B @ K_i @ B @ S)
+        M = B @ S @ tau @ S.T @ B
+        T = identity - M @ K_i
+        K_i = K_i @ T
+        T_m = T_m @ T
+    return K_i, T_m
+
+
+def nystroem_inverse_product(K_nq: Array, landmarks: IntArray, S: Array, *, ridge: float) -> Array:
+    """Return B S with Algorithm 2's B ≈ (K + ridge·I)⁻¹, in O(n q) memory: B is never formed.
+
+    Parameters
+    ----------
+    K_nq
+        The landmarks' columns of the current kernel matrix, (n, q).
+    landmarks
+        Their indices.
+    S
+        Sensitive columns (n, l).
+    """
+    inner = K_nq[landmarks] + K_nq.T @ K_nq / ridge
+    z = _solve_psd((inner + inner.T) / 2, K_nq.T @ S)
+    return S / ridge - K_nq @ z / ridge**2
+
+
+def _solve_psd(A: Array, B: Array) -> Array:
+    """Return A⁻¹ B, by pseudo-inverse where A is singular to rounding."""
+    # No jitter first: even 1e-10 of the mean diagonal would show in the result.
+    try:
+        return np.asarray(cho_solve(cho_factor(A, lower=True), B))
+    except np.linalg.LinAlgError:
+        w, Q = np.linalg.eigh(A)
+        keep = w > rank_cut(len(w), w[-1])
+        return np.asarray(Q[:, keep] @ ((Q[:, keep].T @ B) / w[keep, None]))
+
+
+def nystroem_path(
+    G: Array, S: Array, *, ridge: float, iterations: int, landmarks: IntArray
+) -> RemovalPath:
+    """Return the path of Algorithm 1 with Algorithm 2's inverse, kept orthonormal in features.
+
+    Parameters
+    ----------
+    G
+        Features of the training rows with G Gᵀ = K, (n, r).
+    S
+        Sensitive columns (n, l).
+    landmarks
+        Rows that stand for all in the inverse; the same ones in every iteration.
+    """
+    positive("ridge", ridge)
+    K_nq = G @ G[landmarks].T
+    U = empty_basis(G.T @ S, whole("iterations", iterations, low=0))
+    ends = [0]
+    for _ in range(iterations):
+        b = nystroem_inverse_product(K_nq, landmarks, S, ridge=ridge)
+        w = extend_basis(U, ends[-1], G.T @ b)
+        if w == ends[-1]:
+            break
+        F = G @ U[:, ends[-1] : w]
+        K_nq = K_nq - F @ F[landmarks].T
+        ends.append(w)
+    return RemovalPath(U[:, : ends[-1]], tuple(ends))
+
+
+@dataclass(frozen=True)
+class DualPath:
+    """Removed directions as combinations of training rows: F = K A with Aᵀ K A = I."""
+
+    A: Array  # (n, w)
+    F: Array  # (n, w)
+
+    def fair_gram(self, K: Array) -> Array:
+        """Return K_m = K - F Fᵀ."""
+        return downdate(K, self.F)
+
+    def fair_block(self, K_t: Array) -> Array:
+        """Return the test block K_t T_m."""
+        return K_t - (K_t @ self.A) @ self.F.T
+
+    def T(self) -> Array:
+        """Return T_m = I - A Fᵀ, with which K_m = K T_m."""
+        return np.eye(len(self.A)) - self.A @ self.F.T
+
+
+def nystroem_dual_path(
+    K: Array, S: Array, *, ridge: float, iterations: int, landmarks: IntArray
+) -> DualPath:
+    """Return the path of Algorithm 1 with Algorithm 2's inverse, without any factor of K.
+
+    Costs O(n²) a step, and O(n q + n m l) memory beside K, which is only read. It forgoes what the
+    feature space does for accuracy where K is singular; `nystroem_path` has that.
+    """
+    positive("ridge", ridge)
+    A = np.empty((len(K), 0))
+    F = np.empty((len(K), 0))
+    for _ in range(whole("iterations", iterations, low=0)):
+        K_nq = K[:, landmarks] - F @ F[landmarks].T
+        for b in nystroem_inverse_product(K_nq, landmarks, S, ridge=ridge).T:
+            before = np.sqrt(b @ (K @ b))
+            # K-orthogonal to the columns of A, twice: Fᵀ b is Aᵀ K b.
+            b = b - A @ (F.T @ b)
+            b = b - A @ (F.T @ b)
+            u = K @ b
+            left = np.sqrt(max(b @ u, 0.0))
+            if left > DEFLATION * before:
+                A, F = np.column_stack([A, b / left]), np.column_stack([F, u / left])
+    return DualPath(A, F)
