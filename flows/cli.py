@@ -130,3 +130,7 @@ def _one_line(error: CycloptsError) -> str:
     return " ".join(str(error).split())
 
 
+
+
+if __name__ == "__main__":
+    main()

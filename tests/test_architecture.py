@@ -1,0 +1,112 @@
+"""The rooms: who may import whom, whose packages these are."""
+
+import ast
+import importlib
+import importlib.metadata
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("fkd", "configs", "tasks", "flows")
+
+
+def _imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def _files(room):
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def _importers(package):
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for room in ROOMS
+        for path in _files(room)
+        if any(name == package or name.startswith(package + ".") for name in _imports(path))
+    ]
+    return set(found)
+
+
+@pytest.mark.parametrize(
+    ("room", "forbidden"),
+    [
+        ("fkd", {"configs", "tasks", "flows", "prefect", "mlflow", "dask", "distributed", "pydantic"}),
+        ("configs", {"tasks", "flows", "prefect", "mlflow", "dask", "distributed"}),
+        ("tasks", {"flows", "prefect_dask"}),
+    ],
+)
+def test_imports_go_one_way(room, forbidden):
+    wrong = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in _files(room)
+        for name in _imports(path)
+        if name.split(".")[0] in forbidden
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("package", "homes"),
+    [
+        ("distributed", {"tasks/cluster.py"}),
+        # The served model's file is MLflow's own: it runs where fkd's pipeline is not installed.
+        ("mlflow", {"tasks/tracking.py", "tasks/served_model.py"}),
+    ],
+)
+def test_a_framework_is_known_in_one_place(package, homes):
+    assert _importers(package) == homes
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_package_is_ours(room):
+    module = importlib.import_module(room)
+    assert Path(module.__file__).parent.parent == Path(importlib.import_module("fkd").__file__).parent.parent
+    owners = importlib.metadata.packages_distributions().get(room, [])
+    # An editable install owns no files; a rival in site-packages would show up here.
+    assert set(owners) <= {"fkd"}
+
+
+def test_importing_the_library_pulls_in_no_pipeline():
+    script = "import fkd, sys; print([m for m in ('prefect', 'mlflow', 'dask', 'torch') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_module_says_in_one_sentence_what_it_is(room):
+    faults = []
+    for path in _files(room):
+        first = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
+        if not first.endswith(".") or re.search(r"\band\b", first):
+            faults.append(f"{path.relative_to(ROOT)}: {first!r}")
+    assert not faults
+
+
+def test_no_import_of_ours_touches_the_disk(tmp_path):
+    script = "import configs.load, tasks.study, tasks.report, flows.cli"
+    subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True, timeout=120
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_that_cut_stand_in_one_place():
+    pattern = re.compile(r"(?<![\w.])1e-\d+")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in _files("fkd")
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        # A named constant carries its reason beside it.
+        if pattern.search(line) and not re.match(r"\s*_?[A-Z][A-Z_]+(: \w+)? = ", line)
+        and path.name != "linalg.py" and not line.lstrip().startswith(("#", '"'))
+    ]
+    assert not wrong

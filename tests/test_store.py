@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from tasks.store import Record, TrialStore, digest
+
+
+@pytest.fixture
+def record(rng):
+    return Record(
+        key="ab" + "0" * 62,
+        method="krr_fkd",
+        version=1,
+        parameters={"iterations": 3, "approximation": {"kind": "exact"}},
+        strength=3.0,
+        split="0",
+        measures={"age": {"mae": 0.1, "hgr": 0.2, "gdp": 0.3, "gdp_plugin": 0.3, "pf": 0.4}},
+        seconds=1.5,
+        y_pred=rng.normal(size=7),
+    )
+
+
+def test_a_record_comes_back_bit_for_bit(tmp_path, record):
+    store = TrialStore(tmp_path)
+    store.write(record)
+    back = store.read(record.key)
+    assert back.measures == record.measures
+    assert back.parameters == record.parameters
+    assert np.array_equal(back.y_pred, record.y_pred)
+
+
+def test_an_absent_record_is_none(tmp_path):
+    assert TrialStore(tmp_path).read("f" * 64) is None
+
+
+def test_a_damaged_record_counts_as_absent_and_is_removed(tmp_path, record):
+    store = TrialStore(tmp_path)
+    store.write(record)
+    path = store.path(record.key)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert store.read(record.key) is None
+    assert record.key not in store
+
+
+def test_a_nan_is_never_stored(tmp_path, record):
+    record.measures["age"]["mae"] = float("nan")
+    with pytest.raises(ValueError, match="JSON"):
+        TrialStore(tmp_path).write(record)
+
+
+def test_the_digest_sees_values_not_their_order():
+    assert digest({"a": 1, "b": [1, 2]}) == digest({"b": [1, 2], "a": 1})
+    assert digest({"a": 1}) != digest({"a": 2})
