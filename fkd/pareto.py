@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from fkd.arrays import Array
 
 
 def non_dominated(points: ArrayLike) -> NDArray[np.bool_]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fkd.measures.checks import Array, as_numbers, require_length
+from fkd.arrays import Array
+from fkd.measures.checks import as_numbers, require_length
 
 Measure = Callable[..., float | Array]
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from fkd.arrays import Array
 
 # Squares and products of two such numbers stay far from overflow.
 LARGEST = 1e100

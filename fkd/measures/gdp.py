@@ -5,7 +5,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.measures.checks import Array, as_column, as_numbers, as_sensitive, is_constant, per_column
+from fkd.arrays import Array, row_blocks
+from fkd.measures.checks import as_column, as_numbers, as_sensitive, is_constant, per_column
 
 # Below this, distances in units of the bandwidth could overflow when squared.
 SMALLEST_BANDWIDTH = 1e-50
@@ -89,9 +90,7 @@ def _smooth(points: Array, d: Array, s: Array, h: float) -> tuple[Array, Array]:
     levels, inverse, counts = np.unique(s, return_inverse=True, return_counts=True)
     totals = np.stack([np.bincount(inverse, weights=d), counts], axis=1)
     mean, log_density = np.empty(len(points)), np.empty(len(points))
-    step = max(1, TILE_CELLS // len(levels))
-    for start in range(0, len(points), step):
-        tile = slice(start, start + step)
+    for tile in row_blocks(len(points), max(1, TILE_CELLS // len(levels))):
         halves = points[tile, None] - levels
         halves *= np.sqrt(0.5) / h
         np.square(halves, out=halves)

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.measures.checks import Array, as_column, as_sensitive, is_constant, per_column
+from fkd.arrays import Array
+from fkd.measures.checks import as_column, as_sensitive, is_constant, per_column
 
 
 def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -> float | Array:

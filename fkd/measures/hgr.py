@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fkd.arrays import Array, row_blocks
 from fkd.measures.checks import (
-    Array,
     as_column,
     as_numbers,
     as_sensitive,
@@ -89,8 +89,7 @@ def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) 
     centers = np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
     P = np.zeros((len(centers), len(centers)))
     # Blocks of rows keep the memory at O(g · block) for any n.
-    for start in range(0, n, BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
+    for rows in row_blocks(n, BLOCK_ROWS):
         P += _bumps(centers, a[rows], h) @ _bumps(centers, b[rows], h).T
     # The constant of the one-dimensional kernel: it only matters relative to the damping.
     P /= n * np.sqrt(2 * np.pi) * h

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.measures.checks import Array
+from fkd.arrays import Array, row_blocks
 
 Ranks = NDArray[np.int64]
 
@@ -41,12 +41,10 @@ def dominating_pairs(*keys: Ranks) -> int:
 def count_by_tiles(keys: Sequence[Ranks]) -> int:
     """Return the number of dominating pairs by comparing each row with each, O(n²)."""
     n = len(keys[0])
-    step = max(1, TILE_CELLS // n)
     # Narrow integers compare several times faster, and the ranks of a tiled problem are small.
     narrow = [key.astype(np.int32) for key in keys]
     total = 0
-    for start in range(0, n, step):
-        tile = slice(start, start + step)
+    for tile in row_blocks(n, max(1, TILE_CELLS // n)):
         above = np.greater(narrow[0][tile, None], narrow[0])
         for key in narrow[1:]:
             above &= np.greater(key[tile, None], key)

@@ -5,8 +5,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fkd.arrays import Array
 from fkd.measures.checks import (
-    Array,
     as_column,
     as_sensitive,
     is_constant,
@@ -51,7 +51,7 @@ def pairwise_fairness(
     f, y, S = _inputs(y_true, y_pred, sensitive_features, criterion, ties)
     if is_constant(f):
         return per_column(lambda s: 0.0, S)
-    return per_column(lambda s: float(abs(np.subtract(*_rates(y, f, s, ties)))), S)
+    return per_column(lambda s: _gap(_rates(y, f, s, ties)), S)
 
 
 def pairwise_rates(
@@ -67,10 +67,14 @@ def pairwise_rates(
     The two numbers whose distance is `pairwise_fairness`; its parameters apply.
     """
     f, y, S = _inputs(y_true, y_pred, sensitive_features, criterion, ties)
-    return (
-        per_column(lambda s: _rates(y, f, s, ties)[0], S),
-        per_column(lambda s: _rates(y, f, s, ties)[1], S),
-    )
+    rates = np.array([_rates(y, f, s, ties) for s in S.T])
+    above, below = rates.T
+    return (float(above[0]), float(below[0])) if len(rates) == 1 else (above, below)
+
+
+def _gap(rates: tuple[float, float]) -> float:
+    """Return the distance of the two rates."""
+    return abs(rates[0] - rates[1])
 
 
 def _rates(y: Array | None, f: Array, s: Array, ties: str) -> tuple[float, float]:
@@ -86,9 +90,10 @@ def _rate(f: Ranks, condition: tuple[Ranks, ...], ties: str) -> float:
     """Rate of f > f' among the pairs that dominate in every key of the condition."""
     pairs = dominating_pairs(*condition)
     if pairs == 0:
+        given = "y > y', " if len(condition) > 1 else ""
         raise ValueError(
-            "sensitive_features must differ within the pairs compared, got no pair with "
-            "y > y' and s > s', or none with y > y' and s < s'; the measure is undefined here"
+            "sensitive_features must leave pairs to compare in both directions, got none with "
+            f"{given}s > s' or none with {given}s < s'; pairwise fairness is undefined here"
         )
     right = dominating_pairs(*condition, f)
     if ties == "strict":

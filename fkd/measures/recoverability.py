@@ -9,7 +9,8 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.metrics.pairwise import euclidean_distances
 from threadpoolctl import threadpool_limits
 
-from fkd.measures.checks import Array, as_numbers, as_sensitive, is_constant, require_length
+from fkd.arrays import Array
+from fkd.measures.checks import as_numbers, as_sensitive, is_constant, require_length
 
 MAX_ROWS = 4000
 FEWEST_ROWS = 20
@@ -75,7 +76,8 @@ def recoverability(
     G = _as_features(features, "features")
     S = as_sensitive(sensitive_features, len(G))
     G_before = None if before is None else _as_features(before, "before")
-    _require_readable(S, G_before)
+    if G_before is not None:
+        require_length(G_before, len(G), "before")
     rows = np.random.default_rng(random_state).permutation(len(G))[:max_rows]
     models: dict[str, Model] = {"boosted trees": _boosted_trees, "rbf ridge": _rbf_ridge}
     return tuple(
@@ -92,6 +94,8 @@ def _score(model: Model, G: Array, S: Array, rows: NDArray[np.intp], seed: int) 
     """R² of a model on the last fifth of the chosen rows."""
     n = len(rows)
     split = Split(slice(0, 3 * n // 5), slice(3 * n // 5, 4 * n // 5), slice(4 * n // 5, n))
+    for part in (split.validation, split.test):
+        _require_variation(S[rows][part])
     values = _r2(S[rows][split.test], model(G[rows], S[rows], split, seed))
     return float(values[0]) if len(values) == 1 else values
 
@@ -160,10 +164,11 @@ def _as_features(values: ArrayLike, name: str) -> Array:
     return G
 
 
-def _require_readable(S: Array, before: Array | None) -> None:
-    """Raise for a sensitive column without variation, or for unequal numbers of rows."""
+def _require_variation(S: Array) -> None:
+    """Raise for a sensitive column that rows to be judged on do not tell apart."""
     for j, s in enumerate(S.T):
         if is_constant(s):
-            raise ValueError(f"sensitive_features must vary, got column {j} constant at {s[0]}")
-    if before is not None:
-        require_length(before, len(S), "before")
+            raise ValueError(
+                f"sensitive_features must vary among the held-out rows, got column {j} constant "
+                f"at {s[0]} in {len(s)} rows"
+            )
