@@ -21,6 +21,6 @@ def check_name(name: str, valid: Iterable[str], *, key: str) -> str:
         return name
     folded = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
-    hint = f"; did you mean {folded[near[0]]!r}?" if near else ""
+    hint = f"; the nearest is {folded[near[0]]!r}" if near else ""
     listed = ", ".join(choices[:12]) + (", ..." if len(choices) > 12 else "")
     raise ValueError(f"{key} must be one of {listed}, got {name!r}{hint}")

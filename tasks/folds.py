@@ -1,13 +1,15 @@
 """Rows cut into training and test parts."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
 
 from configs.data import FoldsConfig
 from configs.errors import UserError
+from configs.nearest import check_name
 from fkd.table import Table
 
 
@@ -27,14 +29,55 @@ def make_folds(table: Table, folds: FoldsConfig, seed: int) -> list[Fold]:
     table
         The rows to cut.
     folds
-        Kind "shuffled" is scikit-learn's KFold with shuffle, so that others can rebuild it.
+        "shuffled" is scikit-learn's KFold with shuffle, "grouped" its GroupKFold with shuffle, so
+        that others can rebuild them; "forward" trains on one time, tests on the next.
     seed
         The run's seed.
     """
-    if table.n < folds.k:
-        raise UserError(
-            f"folds.k must be at most the number of rows ({table.n}), got {folds.k}; "
-            "lower it by --set folds.k=..."
-        )
+    if folds.kind == "forward":
+        return _forward(_column(table, folds.by or "year"), folds)
+    if folds.kind == "grouped":
+        return _grouped(_column(table, str(folds.by)), folds, seed)
+    _check_count(folds.k, table.n, "rows")
     splitter = KFold(folds.k, shuffle=True, random_state=seed)
     return [Fold(train, test) for train, test in splitter.split(table.target)]
+
+
+def _grouped(groups: NDArray[np.generic], folds: FoldsConfig, seed: int) -> list[Fold]:
+    """Keep each group on one side of every fold."""
+    _check_count(folds.k, len(np.unique(groups)), f"different values of {folds.by}")
+    splitter = GroupKFold(folds.k, shuffle=True, random_state=seed)
+    return [Fold(train, test) for train, test in splitter.split(groups, groups=groups)]
+
+
+def _forward(times: NDArray[np.generic], folds: FoldsConfig) -> list[Fold]:
+    """Train on each time, test on the next one; the latest k pairs."""
+    moments = np.unique(times)
+    if len(moments) < 2:
+        raise UserError(
+            f"folds of kind forward need at least two values of {folds.by or 'year'}, got "
+            f"{moments.tolist()}; name several years, such as --set data.year=[2017,2018]."
+        )
+    pairs = list(pairwise(moments))[-folds.k :]
+    return [
+        Fold(np.flatnonzero(times == before), np.flatnonzero(times == after))
+        for before, after in pairs
+    ]
+
+
+def _column(table: Table, name: str) -> NDArray[np.generic]:
+    """Return the column by which rows are grouped or ordered."""
+    try:
+        check_name(name, table.extra, key="folds.by")
+    except ValueError as error:
+        raise UserError(f"{error}.") from None
+    column: NDArray[np.generic] = table.extra[name]
+    return column
+
+
+def _check_count(k: int, available: int, what: str) -> None:
+    if available < k:
+        raise UserError(
+            f"folds.k must be at most the number of {what} ({available}), got {k}; "
+            "lower it by --set folds.k=..."
+        )

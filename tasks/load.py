@@ -1,20 +1,22 @@
 """The table that a configuration asks for."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from configs.data import DataConfig
-from fkd.table import Array, Table, column_range
-from tasks import embedded
+from configs.errors import UserError
+from fkd.table import Table
+from tasks.columns import Columns, to_table
+from tasks.disk import named_disk_errors
 from tasks.files import sha256
 from tasks.prepared import Loaded, prepared_or_made
 from tasks.settings import Settings
+from tasks.sources import Source, open_source
+from tasks.transfer import Progress
+from tasks.validation import column_report
 
 
-def load_table(data: DataConfig, settings: Settings) -> Loaded:
+def load_table(data: DataConfig, settings: Settings, progress: Progress | None = None) -> Loaded:
     """Return the rows of a configuration with their digest and provenance.
 
     Parameters
@@ -22,59 +24,69 @@ def load_table(data: DataConfig, settings: Settings) -> Loaded:
     data
         Problem, source, columns.
     settings
-        Where prepared tables are kept; a second call reads them from there.
+        Where downloads and prepared tables are kept; a second call reads them from there.
+    progress
+        Listener for downloads.
     """
-    digest = _digest(data, {embedded.NAME: embedded.CRIMES_SHA256})
-    return prepared_or_made(settings, digest, lambda: _make_embedded(data))
+    source = open_source(data, settings, progress)
+    with named_disk_errors(settings.prepared):
+        return prepared_or_made(settings, _digest(data, source), lambda: _make(data, source))
 
 
-def _make_embedded(data: DataConfig) -> tuple[Table, dict[str, Any]]:
-    columns = embedded.read_crimes()
-    rows = len(next(iter(columns.values())))
-    provenance = {
-        "source": "embedded",
-        "files": [{"name": embedded.NAME, "sha256": embedded.CRIMES_SHA256}],
-        "rows_read": rows,
-        "rows_dropped": {},
-        "rows_used": rows,
-        "synthetic": False,
-        "datasheet": embedded.datasheet(),
+def describe_rows(provenance: dict[str, Any]) -> str:
+    """Return how many rows were read, dropped with the reason, used, as one sentence."""
+    drops = [
+        f"{count:,} dropped ({reason})"
+        for reason, count in provenance["rows_dropped"].items()
+        if count
+    ]
+    parts = [f"{provenance['rows_read']:,} rows read", *drops, f"{provenance['rows_used']:,} used"]
+    label = "SYNTHETIC data: " if provenance["synthetic"] else ""
+    return label + ", ".join(parts)
+
+
+def _make(data: DataConfig, source: Source) -> tuple[Table, dict[str, Any]]:
+    """Read the rows, turn them into a table, write down their story."""
+    columns = source.read()
+    if not len(columns.numbers[data.declaration.target]):
+        raise UserError(
+            f"{data.problem} must keep at least one row, got none of {columns.rows_read} read "
+            f"({', '.join(columns.dropped)})."
+        )
+    try:
+        table, left_out = to_table(data, columns)
+    except ValueError as error:
+        raise UserError(f"{data.problem}: {error}.") from error
+    return table, _provenance(data, source, columns, table, left_out)
+
+
+def _provenance(
+    data: DataConfig, source: Source, columns: Columns, table: Table, left_out: dict[str, str]
+) -> dict[str, Any]:
+    return {
+        "problem": data.problem,
+        "source": data.source,
+        "files": source.files,
+        "rows_read": columns.rows_read,
+        "rows_dropped": {reason: count for reason, count in columns.dropped.items() if count},
+        "rows_used": table.n,
+        "columns": column_report(columns),
+        "columns_left_out": left_out,
+        "target_range": table.target_range,
+        "synthetic": source.synthetic,
+        "datasheet": source.datasheet,
     }
-    return numeric_table(data, columns), provenance
 
 
-def numeric_table(data: DataConfig, columns: Mapping[str, Array]) -> Table:
-    """Return the table of a problem whose predictors are all numbers."""
-    problem = data.declaration
-    names = tuple(name for name in problem.numeric if name not in data.drop)
-    sensitive = data.sensitive_columns
-    rows = len(columns[problem.target])
-    return Table(
-        numeric_names=names,
-        numeric=np.column_stack([columns[name] for name in names]),
-        categorical_names=(),
-        codes=np.empty((rows, 0), dtype=np.int32),
-        levels=(),
-        target_name=problem.target,
-        target=columns[problem.target],
-        sensitive_names=sensitive,
-        sensitive=np.column_stack([columns[name] for name in sensitive]),
-        target_range=problem.fixed_range or column_range(columns[problem.target]),
-        sensitive_range=np.array(
-            [problem.fixed_range or column_range(columns[name]) for name in sensitive]
-        ),
-        extra={name: columns[name] for name in problem.extra},
-        fills=problem.fills,
-    )
-
-
-def _digest(data: DataConfig, files: Mapping[str, str]) -> str:
-    """Hash everything that the table depends on: files, problem, columns."""
+def _digest(data: DataConfig, source: Source) -> str:
+    """Hash everything that the table depends on: files, problem, columns, not addresses."""
+    files = [{**line, "from": None} if "sha256" in line else line for line in source.files]
     key = {
         "problem": data.problem,
         "version": data.declaration.version,
-        "files": dict(files),
+        "files": files,
         "sensitive": data.sensitive_columns,
         "drop": data.drop,
+        "own": [data.target, data.numeric, data.categorical, data.keep],
     }
     return sha256(json.dumps(key, sort_keys=True).encode())

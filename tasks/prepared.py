@@ -27,6 +27,20 @@ def prepared_path(settings: Settings, digest: str) -> Path:
     return settings.prepared / f"{digest}.npz"
 
 
+def prepared_files(settings: Settings) -> list[Path]:
+    """Return the files of all prepared tables."""
+    return sorted(settings.prepared.glob("*.npz"))
+
+
+def is_whole(path: Path) -> bool:
+    """Tell whether a prepared table matches its seal."""
+    try:
+        read_sealed(path)
+    except DamagedFileError:
+        return False
+    return True
+
+
 def read_prepared(settings: Settings, digest: str) -> Loaded | None:
     """Return the stored table, or None if there is none that is whole."""
     try:

@@ -11,7 +11,7 @@ def test_a_valid_name_passes():
     ("name", "meant"), [("crime", "crimes"), ("CRIMES", "crimes"), ("tabel", "table")]
 )
 def test_a_misspelt_name_is_answered_by_the_nearest(name, meant):
-    with pytest.raises(ValueError, match=rf"data\.problem.*got '{name}'; did you mean '{meant}'"):
+    with pytest.raises(ValueError, match=rf"data\.problem.*got '{name}'; the nearest is '{meant}'"):
         check_name(name, ["crimes", "table"], key="data.problem")
 
 

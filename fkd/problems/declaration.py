@@ -1,9 +1,25 @@
 """A prediction problem as a value."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fkd.encoding import Scale
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """Which rows belong to a problem: a function of a frame with a sentence for people."""
+
+    columns: tuple[str, ...]
+    """What the function looks at."""
+    keep: Callable[["pd.DataFrame"], "pd.DataFrame"]
+    """Returns the frame's rows that belong, with their index."""
+    reason: str
+    """Why the others were dropped."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +38,26 @@ class Problem:
         The predictors, sensitive ones included.
     scale
         How the encoder treats numeric inputs.
+    sources
+        Where rows can come from, the default first.
+    datasheet
+        Origin, units, limits, as markdown.
     fills
         The number that stands for a missing value, by numeric column.
     fixed_range
         A range known for target and sensitive columns alike; the data set's own if None.
     extra
         Columns that are kept but are never inputs.
-    sources
-        Where rows can come from, the default first.
-    datasheet
-        Origin, units, limits, as markdown.
+    rows
+        Which rows of the raw files belong; all if None.
+    target_absent
+        What it means when the target is missing; those rows are dropped.
+    limits
+        Least and greatest value that a column can hold; anything else is a damaged or wrong file.
+    renamed
+        Other names of a column in other years, as alternatives to its own.
+    split
+        Parts of a column in files over several years, of which each row fills one.
     version
         Part of every digest: raised when the same files would give other rows.
     """
@@ -50,6 +76,11 @@ class Problem:
     fills: Mapping[str, float] = field(default_factory=dict)
     fixed_range: tuple[float, float] | None = None
     extra: tuple[str, ...] = ()
+    rows: RowFilter | None = None
+    target_absent: str = "target missing"
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    split: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     version: int = 1
 
     @property

@@ -1,0 +1,178 @@
+"""The commands that look after fetched data."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cyclopts
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
+
+from configs.data import DataConfig
+from configs.errors import UserError
+from fkd.problems.registry import PROBLEMS
+from tasks.cache import Cache, Record
+from tasks.disk import named_disk_errors
+from tasks.prepared import is_whole, prepared_files
+from tasks.settings import read_settings
+
+# Reading tables imports pandas with pyarrow: it happens inside `fetch`, so that help is instant.
+
+app = cyclopts.App(name="data", help="Fetch, list, verify or remove the data of the problems.")
+
+
+@app.command
+def fetch(
+    problem: str,
+    /,
+    *,
+    states: str | None = None,
+    year: str | None = None,
+    horizon: str | None = None,
+) -> None:
+    """Fetch a problem's files, verify them, prepare its table, say how many rows it has.
+
+    Parameters
+    ----------
+    problem
+        crimes, acs_income or acs_travel_time.
+    states
+        Postal codes separated by commas, or all.
+    year
+        One survey year, or several separated by commas.
+    horizon
+        1-Year, 3-Year or 5-Year.
+    """
+    from tasks.load import describe_rows, load_table
+    from tasks.validation import report_text
+
+    data = _config(problem, states=states, year=year, horizon=horizon)
+    console = Console(highlight=False)
+    with _progress() as listener:
+        loaded = load_table(data, read_settings(), listener)
+    for file in loaded.provenance["files"]:
+        console.print(f"{file['name']}  sha256 {file['sha256']}", soft_wrap=True)
+    console.print(report_text(loaded.provenance["columns"]), soft_wrap=True)
+    for name, reason in loaded.provenance["columns_left_out"].items():
+        console.print(f"no input: {name}, {reason}")
+    console.print(f"{data.problem}: {describe_rows(loaded.provenance)}", soft_wrap=True)
+
+
+@app.command(name="list")
+def list_() -> None:
+    """List the problems with the files that are here."""
+    console = Console(highlight=False)
+    problems = Table("problem", "target", "sensitive", "sources", title="Problems", box=None)
+    for problem in PROBLEMS.values():
+        sources = ", ".join(problem.sources)
+        problems.add_row(problem.name, problem.target, ", ".join(problem.sensitive), sources)
+    console.print(problems)
+    console.print(_listing(list(_cache().records()), "Files in the cache"))
+
+
+@app.command
+def verify() -> None:
+    """Read every downloaded file, every prepared table; damaged ones are an error."""
+    cache = _cache()
+    records = list(cache.records())
+    tables = prepared_files(read_settings())
+    damaged = [record.name for record in records if not cache.is_intact(record)]
+    damaged += [path.name for path in tables if not is_whole(path)]
+    if damaged:
+        raise UserError(
+            f"{len(damaged)} of {len(records) + len(tables)} files are damaged: "
+            f"{', '.join(damaged)}; the next run makes them anew, `fkd data clean` removes them now."
+        )
+    Console(highlight=False).print(
+        f"{len(records)} downloaded files, {len(tables)} prepared tables: all intact"
+    )
+
+
+@app.command
+def clean(*names: str, everything: bool = False) -> None:
+    """Remove damaged, partial or unused files, or those that are named.
+
+    Parameters
+    ----------
+    names
+        Files as `fkd data list` shows them; what was recorded at their first use is forgotten.
+    everything
+        Remove every downloaded file with every prepared table.
+    """
+    cache = _cache()
+    records = {record.name: record for record in cache.records()}
+    unknown = [name for name in names if name not in records]
+    if unknown:
+        raise UserError(f"{', '.join(unknown)} is not in the cache; see `fkd data list`.")
+    damaged = [name for name, record in records.items() if not cache.is_intact(record)]
+    chosen = list(records) if everything else list(names) or damaged
+    with named_disk_errors(cache.folder):
+        for name in chosen:
+            # Another run may be fetching this very file.
+            with cache.lock(name):
+                cache.remove(name)
+        tables = prepared_files(read_settings())
+        broken = tables if everything else [path for path in tables if not is_whole(path)]
+        leftovers = [] if names else [*cache.leftovers(), *broken]
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+    count = len(chosen) + len(leftovers)
+    Console(highlight=False).print(f"{count} file{'' if count == 1 else 's'} removed")
+
+
+def _config(problem: str, **chosen: str | None) -> DataConfig:
+    """Return the validated choice; faults become one sentence."""
+    tree: dict[str, Any] = {"problem": problem}
+    tree |= {key: value.split(",") for key, value in chosen.items() if value and key != "horizon"}
+    if chosen["horizon"]:
+        tree["horizon"] = chosen["horizon"]
+    if problem == "crimes":
+        tree["source"] = "uci"  # the embedded copy needs no fetching
+    try:
+        return DataConfig.model_validate(tree)
+    except ValidationError as error:
+        raise UserError("; ".join(_fault(fault) for fault in error.errors())) from error
+
+
+def _fault(fault: Any) -> str:
+    """Return one fault as a sentence with the key at fault."""
+    key = f"data.{fault['loc'][0]}: " if fault["loc"] else ""
+    return f"{key}{fault['msg'].removeprefix('Value error, ')}"
+
+
+def _cache() -> Cache:
+    return Cache(read_settings().downloads)
+
+
+def _listing(records: list[Record], title: str) -> Table:
+    """Return cached files as a table for people."""
+    table = Table("file", "MB", "sha256", "checksum known", title=title, box=None)
+    for record in records:
+        known = "in advance" if record.pinned else "since first use"
+        table.add_row(record.name, f"{record.size / 1e6:.1f}", record.sha256[:12], known)
+    return table
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """Yield a listener that draws one bar per file on a terminal, nothing in a log."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    bars: dict[str, Any] = {}
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as progress:
+
+        def listen(name: str, done: int, total: int | None) -> None:
+            if name not in bars:
+                bars[name] = progress.add_task(name)
+            progress.update(bars[name], completed=done, total=total)
+
+        yield listen

@@ -1,0 +1,197 @@
+"""The needed columns of a census person file."""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv
+
+from configs.errors import UserError
+from fkd.labels import canonical_label, code_labels
+from fkd.problems.declaration import Problem
+from fkd.table import Array, IntArray
+from tasks.columns import Category, Columns, merge, merge_categories
+
+_BLOCK = 2**22
+# Early files pad empty fields with blanks.
+_EMPTY = [" " * width for width in range(12)]
+_LABEL = pa.dictionary(pa.int32(), pa.string())
+
+
+def read_person_file(path: Path, member: str, problem: Problem, *, year: int) -> Columns:
+    """Return the problem's columns of the rows that belong to it, straight from the zip.
+
+    Parameters
+    ----------
+    path, member
+        The zip with the name of the table in it.
+    problem
+        Which columns are needed, which rows belong.
+    year
+        The survey year, kept as a column.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            with archive.open(member) as stream:
+                layout = Layout.of(_header(stream), problem, where=f"{member} of {year}")
+            with archive.open(member) as stream:
+                parts = [_part(batch, layout, problem) for batch in _batches(stream, layout)]
+    except (pa.ArrowInvalid, zipfile.BadZipFile) as error:
+        raise UserError(f"{member} of {year} cannot be read as a table: {error}.") from error
+    except (MemoryError, pa.ArrowMemoryError) as error:
+        raise UserError(
+            f"There is not enough memory to read {member} of {year}; close other programs, or take "
+            "fewer states at once."
+        ) from error
+    if not parts:
+        raise UserError(f"{member} of {year} must have rows, got none; fetch it again.")
+    return _with_places(merge(parts), year)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each wanted column is found in one file: under its name, another, or in parts."""
+
+    numbers: tuple[str, ...]
+    labels: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, header: Sequence[str], problem: Problem, *, where: str) -> "Layout":
+        """Return the layout of a file with that header, or name the column that it lacks."""
+        filtered = problem.rows.columns if problem.rows else ()
+        numbers = dict.fromkeys((problem.target, *problem.numeric, *filtered, "PWGTP"))
+        labels = dict.fromkeys((*problem.categorical, "ST", "PUMA"))
+        found = {name: _find(name, header, problem) for name in (*numbers, *labels)}
+        absent = [name for name, places in found.items() if not places]
+        if absent:
+            raise UserError(
+                f"{where} lacks the columns {', '.join(absent)}, which {problem.name} needs; "
+                "take a year that has them (2018 has all)."
+            )
+        return cls(tuple(numbers), {name: found[name] for name in labels})
+
+    def types(self) -> dict[str, pa.DataType]:
+        """Return how each column of the file is to be read."""
+        labels = {place: _LABEL for places in self.labels.values() for place in places}
+        return {**labels, **dict.fromkeys(self.numbers, pa.float64())}
+
+
+def _find(name: str, header: Sequence[str], problem: Problem) -> tuple[str, ...]:
+    """Return the file's names of a column: itself, its name in another year, or its parts."""
+    for candidate in (name, *problem.renamed.get(name, ())):
+        if candidate in header:
+            return (candidate,)
+    return tuple(part for part in problem.split.get(name, ()) if part in header)
+
+
+def _header(stream: IO[bytes]) -> list[str]:
+    """Return the column names in the first line."""
+    line = stream.readline(2**20).decode("utf-8-sig", errors="replace")
+    return [name.strip().strip('"') for name in line.split(",")]
+
+
+def _batches(stream: IO[bytes], layout: Layout) -> csv.CSVStreamingReader:
+    """Parse only what the layout names, block by block."""
+    types = layout.types()
+    return csv.open_csv(
+        stream,
+        read_options=csv.ReadOptions(block_size=_BLOCK),
+        convert_options=csv.ConvertOptions(
+            include_columns=list(types),
+            column_types=types,
+            null_values=_EMPTY,
+            strings_can_be_null=True,
+        ),
+    )
+
+
+def _part(batch: pa.RecordBatch, layout: Layout, problem: Problem) -> Columns:
+    """Return the rows of one block that belong to the problem and have a target."""
+    numbers = {name: _numbers(batch.column(name)) for name in layout.numbers}
+    rows = np.arange(batch.num_rows)
+    dropped = {}
+    if problem.rows:
+        # folktables' filters index by label, so positions are the labels.
+        frame = pd.DataFrame({name: numbers[name] for name in problem.rows.columns})
+        rows = problem.rows.keep(frame).index.to_numpy()
+        dropped[problem.rows.reason] = batch.num_rows - len(rows)
+    absent = np.isnan(numbers[problem.target][rows])
+    dropped[problem.target_absent] = int(absent.sum(axis=0))
+    rows = rows[~absent]
+    return Columns(
+        numbers={name: values[rows] for name, values in numbers.items()},
+        categories={
+            name: _labels([batch.column(place) for place in places], places, rows)
+            for name, places in layout.labels.items()
+        },
+        rows_read=batch.num_rows,
+        dropped=dropped,
+    )
+
+
+def _numbers(column: pa.Array) -> Array:
+    """Return a column of numbers, NaN where it is empty."""
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _labels(parts: list[pa.Array], places: tuple[str, ...], rows: IntArray) -> Category:
+    """Return a column of labels; of several parts each row has the one that applies to it."""
+    coded = [_coded(part, rows) for part in parts]
+    if len(coded) == 1:
+        return coded[0]
+    named = [
+        Category(one.codes, tuple(_vintage(label, place) for label in one.labels))
+        for one, place in zip(coded, places, strict=True)
+    ]
+    whole = merge_categories(named)
+    split = whole.codes.reshape(len(parts), len(rows))
+    return Category(split.max(axis=0), whole.labels)
+
+
+def _coded(column: pa.DictionaryArray, rows: IntArray) -> Category:
+    """Return the chosen rows of a dictionary-encoded column by canonical labels."""
+    places = column.indices.to_numpy(zero_copy_only=False)
+    places = np.where(np.isnan(places), -1, places)[rows].astype(np.int64)
+    # A label that no chosen row has is no level: it gets the name that counts as none.
+    used = set(places.tolist())
+    labels = [
+        canonical_label(value) if place in used else ""
+        for place, value in enumerate(column.dictionary.to_pylist())
+    ]
+    return Category(*code_labels(places, labels))
+
+
+def _vintage(label: str, place: str) -> str:
+    """Mark a label by its revision, because the same code means another area or job in another."""
+    not_applicable = label.startswith(("-", "N.A"))
+    return "" if not_applicable else f"{place}:{label}"
+
+
+def _with_places(columns: Columns, year: int) -> Columns:
+    """Add state, area, year as numbers; an area's number is unique among all states."""
+    rows = len(columns.numbers["PWGTP"])
+    state = _by_label(columns.categories["ST"], float)
+    area = _by_label(columns.categories["PUMA"], _area_number)
+    numbers: dict[str, Any] = {
+        **columns.numbers,
+        "ST": state,
+        "PUMA": state * 100_000 + area,
+        "year": np.full(rows, float(year)),
+    }
+    return Columns(numbers, columns.categories, columns.rows_read, columns.dropped)
+
+
+def _by_label(column: Category, number: Any) -> Array:
+    """Return a number per row, computed once per label."""
+    return np.array([*(number(label) for label in column.labels), np.nan])[column.codes]
+
+
+def _area_number(label: str) -> float:
+    """Return an area's code; areas of another revision get numbers of their own."""
+    place, _, code = label.rpartition(":")
+    return float(code) + 10_000_000.0 * float(place[-2:] or 0)

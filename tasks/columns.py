@@ -1,0 +1,122 @@
+"""Raw columns of the rows that a problem keeps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.data import DataConfig
+from fkd.labels import code_labels
+from fkd.table import Array, IntArray, Table, column_range
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of labels: codes, -1 for missing, into distinct labels."""
+
+    codes: IntArray
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns by name, with the count of rows that were read or dropped on the way."""
+
+    numbers: Mapping[str, Array]
+    categories: Mapping[str, Category]
+    rows_read: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def merge(parts: Sequence[Columns]) -> Columns:
+    """Return the rows of all parts, in order; labels are put into one list."""
+    if len(parts) == 1:
+        return parts[0]
+    reasons = dict.fromkeys(reason for part in parts for reason in part.dropped)
+    return Columns(
+        numbers={
+            name: np.concatenate([part.numbers[name] for part in parts], axis=0)
+            for name in parts[0].numbers
+        },
+        categories={
+            name: merge_categories([part.categories[name] for part in parts])
+            for name in parts[0].categories
+        },
+        rows_read=sum(part.rows_read for part in parts),
+        dropped={reason: sum(part.dropped.get(reason, 0) for part in parts) for reason in reasons},
+    )
+
+
+def merge_categories(parts: Sequence[Category]) -> Category:
+    """Return the parts below each other, coded by one sorted list of labels."""
+    starts = np.cumsum([0, *(len(part.labels) for part in parts)], axis=0)
+    shifted = [
+        np.where(part.codes < 0, -1, part.codes + start)
+        for part, start in zip(parts, starts, strict=False)
+    ]
+    labels = [label for part in parts for label in part.labels]
+    return Category(*code_labels(np.concatenate(shifted, axis=0), labels))
+
+
+def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]:
+    """Return the table that a configuration asks for, with the inputs left out and why.
+
+    Parameters
+    ----------
+    data
+        Which columns are inputs, target, sensitive.
+    columns
+        The rows; a missing number is NaN.
+    """
+    problem = data.declaration
+    numbers = {name: _filled(columns, name, problem.fills) for name in columns.numbers}
+    inputs = [name for name in problem.numeric if name not in data.drop]
+    labelled = [name for name in problem.categorical if name not in data.drop]
+    constant = {name for name in inputs if len(np.unique(numbers[name])) == 1}
+    constant |= {name for name in labelled if len(np.unique(columns.categories[name].codes)) == 1}
+    numeric = [name for name in inputs if name not in constant]
+    chosen = [columns.categories[name] for name in labelled if name not in constant]
+    n = len(numbers[problem.target])
+    sensitive = data.sensitive_columns
+    table = Table(
+        numeric_names=tuple(numeric),
+        numeric=_beside([numbers[name] for name in numeric], n),
+        categorical_names=tuple(name for name in labelled if name not in constant),
+        codes=_beside([category.codes for category in chosen], n).astype(np.int32),
+        levels=tuple(category.labels for category in chosen),
+        target_name=problem.target,
+        target=numbers[problem.target],
+        sensitive_names=sensitive,
+        sensitive=_beside([numbers[name] for name in sensitive], n),
+        target_range=problem.fixed_range or column_range(numbers[problem.target]),
+        sensitive_range=np.array(
+            [problem.fixed_range or column_range(numbers[name]) for name in sensitive]
+        ),
+        extra={name: extra_column(columns, name) for name in problem.extra},
+        fills={name: fill for name, fill in problem.fills.items() if name in numeric},
+    )
+    left_out = dict.fromkeys(data.drop, "dropped by the configuration")
+    return table, left_out | dict.fromkeys(sorted(constant), "constant in these rows")
+
+
+def extra_column(columns: Columns, name: str) -> NDArray[Any]:
+    """Return a column that is no input: whole numbers as integers, labels as text."""
+    if name in columns.numbers:
+        values = columns.numbers[name]
+        whole = np.isfinite(values).all() and (values == np.rint(values)).all()
+        return values.astype(np.int64) if whole else values
+    category = columns.categories[name]
+    return np.array([*category.labels, ""], dtype=np.str_)[category.codes]
+
+
+def _filled(columns: Columns, name: str, fills: Mapping[str, float]) -> Array:
+    """Return a numeric column with its missing values replaced where that is declared."""
+    values = columns.numbers[name]
+    return np.where(np.isnan(values), fills[name], values) if name in fills else values
+
+
+def _beside(parts: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
+    """Return columns as a matrix, (n, 0) if there are none."""
+    return np.column_stack(parts) if parts else np.empty((n, 0))

@@ -1,0 +1,211 @@
+"""Public files, fetched once, verified at every use."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.errors import UserError
+from tasks.cache import Cache, Record, file_sha256
+from tasks.disk import named_disk_errors
+from tasks.remote import RemoteFile
+from tasks.settings import Settings
+from tasks.transfer import Patience, Progress, Transfer, TransferFault
+from tasks.zips import UnsafeZipError, check_content, check_zip
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A verified file on this disk."""
+
+    path: Path
+    record: Record
+
+
+def fetch_all(
+    files: Sequence[RemoteFile],
+    settings: Settings,
+    *,
+    patience: Patience | None = None,
+    progress: Progress | None = None,
+    at_once: int = 4,
+) -> list[Fetched]:
+    """Return the files in the order asked for, several fetched at once.
+
+    Parameters
+    ----------
+    files
+        What is wanted.
+    settings
+        Cache folder with the user's mirror.
+    patience, progress
+        Limits of the network; a listener.
+    at_once
+        Parallel transfers: public hosts dislike many.
+    """
+    stop = threading.Event()
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        futures = [
+            pool.submit(fetch, file, settings, patience=patience, progress=progress, stop=stop)
+            for file in files
+        ]
+        try:
+            # One failure ends the waiting, whichever file it is.
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
+            return [future.result() for future in futures]
+        except BaseException:
+            # The pool waits for its threads: tell them that nobody needs the rest.
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def fetch(
+    file: RemoteFile,
+    settings: Settings,
+    *,
+    patience: Patience | None = None,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> Fetched:
+    """Return a file from the cache, or from the mirror, or from its publisher.
+
+    Parameters
+    ----------
+    file
+        What is wanted.
+    settings
+        Cache folder with the user's mirror.
+    patience, progress, stop
+        Limits of the network; a listener; a flag that ends the transfer.
+    """
+    cache = Cache(settings.downloads)
+    with named_disk_errors(settings.downloads), cache.lock(file.name):
+        record = cache.find(file.name)
+        if record and file.pinned in (None, record.sha256) and cache.is_intact(record):
+            return Fetched(cache.object_path(record.sha256), record)
+        if record:
+            logger.warning("%s in the cache is damaged or outdated, fetched again", file.name)
+        transfer = Transfer(
+            file.name,
+            cache.partial_path(file.name),
+            patience or Patience(),
+            progress,
+            stop or threading.Event(),
+        )
+        return _Search(file, cache, transfer, record).run(sources(file, settings.mirror))
+
+
+def sources(file: RemoteFile, mirror: str | None) -> list[str]:
+    """Return the addresses of a file, the mirror's first."""
+    if mirror is None:
+        return [file.url]
+    if mirror.startswith(("http://", "https://")):
+        return [f"{mirror.rstrip('/')}/{file.name}", file.url]
+    folder = Path(mirror).expanduser()
+    if not folder.is_dir():
+        raise UserError(
+            f"FKD_DATA_MIRROR must be a folder or an http address, got {mirror!r}; "
+            "correct it or unset it."
+        )
+    return [str(folder.absolute() / file.name), file.url]
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The walk over addresses until one yields the file."""
+
+    file: RemoteFile
+    cache: Cache
+    transfer: Transfer
+    known: Record | None
+
+    def run(self, addresses: list[str]) -> Fetched:
+        """Return the file from the first address that has it, or say what each one answered."""
+        answers = []
+        for address in addresses:
+            try:
+                return self._persist(address)
+            except TransferFault as fault:
+                logger.warning("%s %s", address, fault)
+                answers.append(f"{address} {fault}")
+        raise UserError(
+            f"{self.file.name} could not be fetched: {'; '.join(answers)}. Check the network, or "
+            "put the file into a folder laid out by that name and set FKD_DATA_MIRROR to it."
+        )
+
+    def _persist(self, address: str) -> Fetched:
+        """Come back to one address as often as that can help."""
+        patience = self.transfer.patience
+        refused = set[str]()
+        for attempt in range(1, patience.attempts + 1):
+            try:
+                return self._attempt(address)
+            except TransferFault as fault:
+                if not fault.retry or attempt == patience.attempts or fault.content in refused:
+                    raise
+                if fault.content:
+                    refused.add(fault.content)
+                pause = max(fault.wait, patience.backoff * 2 ** (attempt - 1))
+                logger.info("%s %s, again in %.1f s", address, fault, pause)
+                if self.transfer.stop.wait(pause):
+                    raise TransferFault("was stopped", retry=False) from fault
+        raise AssertionError("unreachable: the last attempt raises")
+
+    def _attempt(self, address: str) -> Fetched:
+        """Transfer once, verify, take into the cache."""
+        begun = time.monotonic()
+        if address.startswith(("http://", "https://")):
+            self.transfer.download(address)
+        else:
+            self.transfer.copy(Path(address))
+        try:
+            sha256 = self._verified(self.transfer.partial)
+        except TransferFault:
+            self.transfer.discard()
+            raise
+        record = Record(
+            name=self.file.name,
+            sha256=sha256,
+            size=self.transfer.partial.stat().st_size,
+            source=address,
+            pinned=self.file.pinned is not None,
+        )
+        path = self.cache.admit(self.transfer.partial, record)
+        self.transfer.discard()
+        logger.info("%s fetched in %.1f s", self.file.name, time.monotonic() - begun)
+        return Fetched(path, record)
+
+    def _verified(self, partial: Path) -> str:
+        """Return the checksum of a download that is what it should be."""
+        sha256 = file_sha256(partial)
+        if self.file.pinned not in (None, sha256):
+            raise TransferFault(
+                f"sent other bytes than the published ones (sha256 {sha256}, "
+                f"known is {self.file.pinned})",
+                retry=True,
+                content=sha256,
+            )
+        if self.file.member is not None:
+            try:
+                member = check_zip(partial, self.file)
+                if self.file.pinned is None:
+                    check_content(partial, member)
+            except UnsafeZipError as error:
+                raise TransferFault(
+                    f"sent a file that is refused: {error}", retry=True, content=sha256
+                ) from error
+        if self.file.pinned is None and self.known and self.known.sha256 != sha256:
+            raise TransferFault(
+                f"sent other bytes than at first use (sha256 {sha256}, recorded is "
+                f"{self.known.sha256}); if the publisher has replaced the file, run "
+                f"`fkd data clean {self.file.name}` to accept the new one",
+                retry=False,
+            )
+        return sha256

@@ -1,0 +1,138 @@
+"""Where the rows of a configuration come from."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.census import expand_states
+from configs.data import DataConfig, TwinConfig
+from tasks import embedded
+from tasks.cache import file_sha256
+from tasks.census import read_person_file
+from tasks.columns import Columns, merge
+from tasks.communities import read_communities
+from tasks.fetch import Fetched, fetch, fetch_all
+from tasks.own_file import own_path, read_own_file
+from tasks.remote import COMMUNITIES, RemoteFile, person_file
+from tasks.settings import Settings
+from tasks.transfer import Progress
+from tasks.twin import TWIN_VERSION, is_twin, write_twin
+from tasks.validation import check_limits
+from tasks.zips import check_zip
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of a configuration with the function that reads them.
+
+    Parameters
+    ----------
+    files
+        Name, sha256, address of each: what the rows depend on.
+    read
+        Returns the rows; called only if they are not prepared yet.
+    synthetic
+        Whether the rows are made up.
+    datasheet
+        Origin, units, limits.
+    """
+
+    files: list[dict[str, Any]]
+    read: Callable[[], Columns]
+    synthetic: bool
+    datasheet: str
+
+
+def open_source(data: DataConfig, settings: Settings, progress: Progress | None = None) -> Source:
+    """Return the source of a configuration; files are fetched, rows not read yet."""
+    datasheet = data.declaration.datasheet
+    if data.source == "embedded":
+        known = {"name": embedded.NAME, "sha256": embedded.CRIMES_SHA256, "from": "this package"}
+        return Source([known], _read_embedded, False, embedded.datasheet())
+    if data.source == "uci":
+        fetched = fetch(COMMUNITIES, settings, progress=progress)
+        return Source([_line(fetched)], lambda: read_communities(fetched.path), False, datasheet)
+    if data.source == "file":
+        known = {"name": str(data.path), "sha256": file_sha256(own_path(data)), "from": "the user"}
+        return Source([known], lambda: read_own_file(data), False, datasheet)
+    if data.source == "synthetic":
+        twin = data.twin or TwinConfig()
+        return Source(
+            [_recipe(data, twin)], lambda: _read_twins(data, twin), True, _label(datasheet)
+        )
+    files = person_files(data)
+    parts = fetch_all(files, settings, progress=progress)
+    synthetic = any(is_twin(part.path) for part in parts)
+    return Source(
+        [_line(part) for part in parts],
+        lambda: _read_persons(data, files, parts),
+        synthetic,
+        _label(datasheet) if synthetic else datasheet,
+    )
+
+
+def person_files(data: DataConfig) -> list[RemoteFile]:
+    """Return the census files of all years and states of a configuration."""
+    return [
+        person_file(state, year, data.horizon or "1-Year")
+        for year in data.year
+        for state in expand_states(data.states)
+    ]
+
+
+def _read_embedded() -> Columns:
+    numbers = embedded.read_crimes()
+    return Columns(numbers, {}, rows_read=len(numbers["fold"]))
+
+
+def _read_persons(data: DataConfig, files: list[RemoteFile], parts: list[Fetched]) -> Columns:
+    years = [year for year in data.year for _ in expand_states(data.states)]
+    return merge(
+        [
+            _read_one(data, file, part.path, year)
+            for file, part, year in zip(files, parts, years, strict=True)
+        ]
+    )
+
+
+def _read_one(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Columns:
+    """Read a state's file; its values must be possible ones."""
+    columns = read_person_file(path, check_zip(path, file), data.declaration, year=year)
+    check_limits(columns, data.declaration.limits, file=file.name)
+    return columns
+
+
+def _read_twins(data: DataConfig, twin: TwinConfig) -> Columns:
+    """Write each synthetic file, then read it as if it were the census's."""
+    parts = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "twin.zip"
+        for year in data.year:
+            for state in expand_states(data.states):
+                write_twin(path, state=state, year=year, rows=twin.rows, seed=twin.seed)
+                file = person_file(state, year, data.horizon or "1-Year")
+                parts.append(_read_one(data, file, path, year))
+    return merge(parts)
+
+
+def _recipe(data: DataConfig, twin: TwinConfig) -> dict[str, Any]:
+    """Return what the synthetic rows depend on, in place of a checksum."""
+    return {
+        "name": f"synthetic twin, version {TWIN_VERSION}",
+        "from": twin.model_dump(),
+        "states": list(expand_states(data.states)),
+        "years": list(data.year),
+    }
+
+
+def _line(fetched: Fetched) -> dict[str, Any]:
+    record = fetched.record
+    return {"name": record.name, "sha256": record.sha256, "from": record.source}
+
+
+def _label(datasheet: str) -> str:
+    """Say in the first line that nothing here is real."""
+    warning = "**Synthetic data: made up by a generator; no row is a person, no figure a finding.**"
+    return f"{warning}\n\n{datasheet}"

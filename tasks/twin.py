@@ -1,0 +1,109 @@
+"""Census person files that are made up from end to end."""
+
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from configs.census import FIPS
+from tasks.twin_persons import Floats, draw_persons
+
+TWIN_VERSION = 1
+_LABEL = "SYNTHETIC.txt"
+_CHUNK = 50_000
+_WIDTHS = {"PUMA": 5, "POWPUMA": 5, "OCCP": 4, "POBP": 3, "SCHL": 2, "RELP": 2, "JWTR": 2, "ST": 2}
+_NEW_NAMES = {"RELP": ("RELSHIPP", 2019), "JWTR": ("JWTRNS", 2019), "ST": ("STATE", 2023)}
+
+
+def write_twin(path: Path, *, state: str, year: int, rows: int, seed: int) -> None:
+    """Write a zip shaped like a state's person file; a member of it says that it is synthetic.
+
+    Parameters
+    ----------
+    path
+        Where the zip is written, whole or not at all.
+    state, year
+        Decide file and column names, as in the real files.
+    rows
+        Number of persons, written in chunks, so that any number fits into memory.
+    seed
+        The same arguments give the same bytes.
+    """
+    rng = np.random.default_rng([seed, int(FIPS[state]), year])
+    fips = FIPS[state]
+    member = f"psam_p{fips}.csv" if year >= 2017 else f"ss{year % 100:02d}p{state.lower()}.csv"
+    partial = path.with_suffix(".part")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(_entry(_LABEL), "Made up by a generator. No row is a person.\n")
+        with archive.open(_entry(member), "w", force_zip64=True) as stream:
+            writer = None
+            for start in range(0, rows, _CHUNK):
+                count = min(_CHUNK, rows - start)
+                chunk = _chunk(draw_persons(count, rng, state=int(fips)), fips, year, start, rng)
+                writer = writer or csv.CSVWriter(stream, chunk.schema)
+                writer.write_table(chunk)
+            if writer:
+                writer.close()
+    partial.replace(path)
+
+
+def is_twin(path: Path) -> bool:
+    """Tell whether a zip is one of ours."""
+    with zipfile.ZipFile(path) as archive:
+        return _LABEL in archive.namelist()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """Return a member without a time stamp, so that equal arguments give equal bytes."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+def _chunk(
+    persons: dict[str, Floats], fips: str, year: int, start: int, rng: np.random.Generator
+) -> pa.Table:
+    """Return persons in the order and spelling of the real file's columns."""
+    n = len(persons["AGEP"])
+    serial = pc.utf8_lpad(pc.cast(pa.array(np.arange(start, start + n)), pa.string()), 7, "0")
+    known = {name: _spelled(values, _WIDTHS.get(name, 0)) for name, values in persons.items()}
+    known |= {
+        "RT": pa.repeat(pa.scalar("P"), n),
+        "SERIALNO": pc.binary_join_element_wise(f"{year}HU", serial, ""),
+        "SPORDER": pa.repeat(pa.scalar("01"), n),
+        "ST": pa.repeat(pa.scalar(fips), n),
+        "ADJINC": pa.repeat(pa.scalar("1000000"), n),
+    }
+    columns = {}
+    for name in _names():
+        new, since = _NEW_NAMES.get(name, (name, 0))
+        column = known.get(name)
+        columns[new if year >= since else name] = (
+            _filler(name, n, rng) if column is None else column
+        )
+    for replicate in range(1, 81):
+        scale = rng.uniform(0.2, 1.8, n)
+        columns[f"PWGTP{replicate}"] = _spelled(np.ceil(persons["PWGTP"] * scale), 0)
+    return pa.table(columns)
+
+
+def _spelled(values: Floats, width: int) -> pa.Array:
+    """Return whole numbers, as text padded by zeros where the census pads them; empty for NaN."""
+    whole = pa.array(np.nan_to_num(values, nan=0.0).astype(np.int64), mask=np.isnan(values))
+    return pc.utf8_lpad(pc.cast(whole, pa.string()), width, "0") if width else whole
+
+
+def _filler(name: str, n: int, rng: np.random.Generator) -> pa.Array:
+    """Return a flag for an allocation column, nothing for a question that we do not model."""
+    if name.startswith("F") and name not in ("FER", "FOD1P", "FOD2P"):
+        return pa.array((rng.random(n) < 0.03).astype(np.int64))
+    return pa.nulls(n, pa.string())
+
+
+def _names() -> list[str]:
+    """Return the columns of a person file of 2018, replicate weights apart."""
+    return files("tasks").joinpath("data", "person_columns.txt").read_text("ascii").split()
