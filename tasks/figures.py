@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
-from tasks.report_panels import Panel, Point, Series, x_range, y_range
+from tasks.panels import Panel, Point, Series, x_range, y_range
 
 DPI = 150
 _LEGEND_WIDTH = 7  # entries that fit beside each other under three panels

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tasks.report_panels import Series
+from tasks.panels import Series
 
 
 @dataclass(frozen=True)

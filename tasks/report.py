@@ -19,6 +19,7 @@ from tasks.figures import still
 from tasks.figures_interactive import interactive
 from tasks.files import write_atomic
 from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
+from tasks.panels import Panel, Series, y_range
 from tasks.report_choice import (
     limit_sentences,
     person_sentences,
@@ -27,7 +28,7 @@ from tasks.report_choice import (
 )
 from tasks.report_data import ReportData, SensitiveColumn
 from tasks.report_limits import limits_of
-from tasks.report_panels import Panel, Series, panels_of, y_range
+from tasks.report_panels import panels_of
 from tasks.report_tables import champion_grid, trial_grid
 from tasks.report_text import result_sentences, task_sentence
 from tasks.report_tiles import tiles_of

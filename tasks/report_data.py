@@ -200,11 +200,18 @@ class ReportData:
                 f"got {self.champion.trial!r}"
             )
         for trial in self.trials:
-            if missing := [c.name for c in self.columns if c.name not in trial.scores]:
-                raise ValueError(
-                    f"scores of trial {trial.key!r} must hold every measured column, "
-                    f"got none for {', '.join(missing)}"
-                )
+            self._check_columns(f"scores of trial {trial.key!r}", trial.scores)
+        if self.champion:
+            self._check_columns("champion.held_out.scores", self.champion.held_out.scores)
+            if self.champion.reference:
+                self._check_columns("champion.reference.scores", self.champion.reference.scores)
+
+    def _check_columns(self, name: str, scores: Mapping[str, object]) -> None:
+        """Raise unless the scores hold every measured column."""
+        if missing := [column.name for column in self.columns if column.name not in scores]:
+            raise ValueError(
+                f"{name} must hold every measured column, got none for {', '.join(missing)}"
+            )
 
     def trial(self, key: str) -> TrialSummary:
         """Return the trial of that key."""

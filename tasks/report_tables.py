@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fkd.pareto import non_dominated
 from tasks.report_data import ChampionSummary, HeldOutScores, Interval, ReportData, TrialSummary
-from tasks.report_panels import on_front
+from tasks.report_panels import is_known
 from tasks.report_words import (
     ABSENT,
     MAE_DECIMALS,
@@ -96,6 +97,15 @@ def _fronts(report: ReportData) -> dict[str, list[str]]:
             if best:
                 found[key].append(_heading(report, column, measure))
     return found
+
+
+def on_front(trials: Sequence[TrialSummary], column: str, measure: str) -> dict[str, bool]:
+    """Return by trial key whether no other trial is better in both error and measure."""
+    known = [trial for trial in trials if is_known(trial, column, measure)]
+    if not known:
+        return {}
+    mask = non_dominated([(t.mae.mean, t.scores[column][measure].mean) for t in known])
+    return {trial.key: bool(best) for trial, best in zip(known, mask, strict=True)}
 
 
 def _trial_cells(

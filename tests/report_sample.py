@@ -207,6 +207,44 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
     return replace(report, **changes)  # type: ignore[arg-type]
 
 
+def poison_report(text: str) -> ReportData:
+    """A report that carries the text in every place that comes from data."""
+    report = make_report((text,), failures=(Failure(text, text),))
+    chosen = replace(report.trials[4], label=text, strength_name=text, params={text: text})
+    return replace(
+        report,
+        name=text,
+        title=text,
+        problem=text,
+        target=TargetColumn(text, text, text, 2.0),
+        columns=(replace(report.columns[0], title=text),),
+        trials=(*report.trials[:4], chosen, *report.trials[5:]),
+        removed=(text,),
+        data=replace(
+            report.data,
+            source=text,
+            files=(DataFile(text, text),),
+            rows_dropped={text: 1},
+            row_noun=text,
+            licence=text,
+            survey_weight=text,
+            datasheet=f"{text}\n\n[link](javascript:alert(1)) ![image](http://example.org/a.png)",
+        ),
+        run=replace(
+            report.run,
+            config_digest=text,
+            config_yaml=text,
+            data_digest=text,
+            commands=(text,),
+            versions={text: text},
+            machine={text: text},
+            tracking={text: text},
+        ),
+        champion=replace(make_champion((text,)), interval_method=text, model_uri=text),
+        recoverability=(Recoverability(text, text, Estimate(0.9), Estimate(0.1)),),
+    )
+
+
 def failure() -> Failure:
     """A trial that did not end."""
     return Failure("SVR-FKD with iterations 100", "the solver did not converge in 10,000,000 steps")

@@ -1,0 +1,110 @@
+from dataclasses import replace
+
+import pytest
+from report_sample import BLACK, WHITE, held_out, make_champion, make_report, make_trials
+
+from tasks.report_choice import (
+    limit_sentences,
+    person_sentences,
+    policy_sentence,
+    recoverability_sentence,
+)
+from tasks.report_data import (
+    Estimate,
+    Interval,
+    Recoverability,
+    SelectionPolicy,
+    SensitiveColumn,
+    TargetColumn,
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (
+            SelectionPolicy("least", subject_to={"gdp": 0.02, "hgr": 0.3}),
+            "a mean GDP of at most 0.02 and HGR of at most 0.3 take the one with the least MAE",
+        ),
+        (SelectionPolicy("least"), "take the least MAE"),
+        (SelectionPolicy("knee", measure="pf"), "the knee of the front of PF against MAE"),
+    ],
+)
+def test_the_policy_is_told_in_words(policy, words):
+    assert words in policy_sentence(replace(make_champion((BLACK,)), policy=policy))
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (Interval(0.015, 0.012, 0.018), "keeps the limit of 0.02."),
+        (Interval(0.019, 0.017, 0.021), "keeps the limit of 0.02, though the interval"),
+        (Interval(0.022, 0.019, 0.025), "exceeds the limit of 0.02, though the interval"),
+        (Interval(0.030, 0.027, 0.033), "exceeds the limit of 0.02."),
+    ],
+)
+def test_a_limit_is_checked_on_held_out_rows(found, words):
+    champion = make_champion((BLACK,))
+    scores = replace(champion.held_out, scores={BLACK: {"gdp": found}})
+    (sentence,) = limit_sentences(make_report(champion=replace(champion, held_out=scores)))
+    assert words in sentence
+
+
+def test_without_champion_nothing_is_said_of_limits_or_persons():
+    assert limit_sentences(make_report(champion=None)) == ()
+    assert person_sentences(make_report(champion=None)) == ()
+
+
+@pytest.mark.parametrize(("after", "share"), [(0.412, "41 %"), (-0.3, "nothing")])
+def test_the_best_probe_speaks_for_all(after, share):
+    column = SensitiveColumn("age")
+    rows = (
+        Recoverability("age", "ridge", Estimate(0.5), Estimate(-0.5)),
+        Recoverability("age", "boosting", Estimate(0.92), Estimate(after)),
+        Recoverability("income", "ridge", Estimate(0.99), Estimate(0.99)),
+    )
+    sentence = recoverability_sentence(rows, column)
+    assert "(boosting) explains 92 % of the variation of age" in sentence
+    assert f"and {share} (boosting) after it" in sentence
+
+
+def test_a_person_learns_what_entered_what_is_left_and_how_wrong_it_can_be():
+    inputs, left, error = person_sentences(
+        make_report(target=TargetColumn("y", "yearly income", "dollars", 100_000.0))
+    )
+    assert "not given the share of Black residents" in inputs
+    assert "by about 1,890 dollars (with nothing removed: 5,510)" in left
+    assert "a prediction of yearly income is off by 12,710 dollars" in error
+
+
+def test_several_columns_are_spoken_of_in_the_plural():
+    inputs, left, _ = person_sentences(make_report((BLACK, WHITE)))
+    assert "give away about them" in inputs
+    assert left.count("the average prediction differs") == 2
+
+
+def test_a_constant_prediction_moves_with_nothing():
+    still = held_out(0.18, 0.0, 0.0, 0.0, (BLACK,))
+    sentences = person_sentences(
+        make_report(champion=replace(make_champion((BLACK,)), held_out=still))
+    )
+    assert len(sentences) == 2
+
+
+def test_a_person_learns_that_the_attribute_will_be_asked_for():
+    champion = replace(make_champion((BLACK,)), trial="trial-12", reference=None)
+    report = make_report(champion=champion, trials=make_trials((BLACK,), needs_sensitive=True))
+    inputs, left, _ = person_sentences(report)
+    assert inputs.startswith("This model asks for")
+    assert "with nothing removed" not in left
+
+
+def test_a_person_learns_that_nothing_was_removed():
+    champion = replace(make_champion((BLACK,)), trial="trial-0")
+    assert "act unhindered" in person_sentences(make_report(champion=champion))[0]
+
+
+def test_a_person_learns_that_the_attribute_is_an_input():
+    report = make_report()
+    column = replace(report.columns[0], is_input=True)
+    assert "among its inputs" in person_sentences(replace(report, columns=(column,)))[0]

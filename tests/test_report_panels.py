@@ -1,0 +1,75 @@
+import math
+from dataclasses import replace
+
+from report_sample import BLACK, WHITE, make_report, make_trials
+
+from tasks.report_data import Estimate, TargetColumn
+from tasks.report_panels import panels_of
+
+
+def first_panel(report):
+    return panels_of(report, report.columns[0])[0]
+
+
+def test_the_three_measures_stand_in_the_order_of_the_paper():
+    report = make_report((BLACK, WHITE))
+    panels = panels_of(report, report.columns[1])
+    assert [panel.x_label for panel in panels] == [f"{m} on {WHITE}" for m in ("HGR", "GDP", "PF")]
+    assert [panel.floor is not None for panel in panels] == [True, False, False]
+
+
+def test_every_trial_is_a_point_with_its_spread():
+    panel = first_panel(make_report())
+    assert len(panel.points) == 15
+    assert all(point.x_std > 0 and point.y_std > 0 for point in panel.points if point.x)
+
+
+def test_methods_keep_their_slot_when_another_has_no_number():
+    report = make_report()
+    unknown = {BLACK: {"gdp": Estimate(0.05), "hgr": Estimate(math.nan)}}
+    trials = [
+        replace(trial, scores=unknown) if trial.method == "svr_fkd" else trial
+        for trial in report.trials
+    ]
+    hgr, gdp, _ = panels_of(replace(report, trials=tuple(trials)), report.columns[0])
+    assert [(series.label, series.slot) for series in hgr.series][:2] == [
+        ("KRR-FKD", 1),
+        ("KRR-FKL", 2),
+    ]
+    assert [series.slot for series in gdp.series][:3] == [0, 1, 2]
+
+
+def test_a_measure_that_nobody_took_has_no_panel():
+    trials = [
+        replace(trial, scores={BLACK: {"gdp": trial.scores[BLACK]["gdp"]}})
+        for trial in make_trials((BLACK,))
+    ]
+    report = make_report(trials=tuple(trials), champion=None)
+    assert [panel.x_label for panel in panels_of(report, report.columns[0])] == [f"GDP on {BLACK}"]
+
+
+def test_lines_join_only_settings_that_differ_in_strength():
+    report = make_report()
+    other = [
+        replace(trial, key=f"{trial.key}-wide", params={**trial.params, "gamma": 0.1})
+        for trial in report.trials
+        if trial.method == "krr_fkd"
+    ]
+    panel = first_panel(replace(report, trials=(*report.trials, *other)))
+    krr = next(series for series in panel.series if series.label == "KRR-FKD")
+    assert [len(path) for path in krr.paths] == [4, 4]
+
+
+def test_only_the_champion_is_chosen():
+    points = first_panel(make_report()).points
+    assert [point.y for point in points if point.chosen] == [0.125]
+    assert not any(point.chosen for point in first_panel(make_report(champion=None)).points)
+
+
+def test_hovering_tells_method_strength_and_values():
+    report = make_report(target=TargetColumn("y", "income", "dollars", 1000.0))
+    chosen = next(point for point in first_panel(report).points if point.chosen)
+    text = "\n".join(chosen.hover)
+    assert "SVR-FKD (the chosen model)\niterations 60\nHGR 0.380 ± 0.023\nMAE 0.1250 ±" in text
+    assert "MAE 125 ± 4 dollars" in text
+    assert "gamma = 0.05" in text

@@ -1,0 +1,25 @@
+from report_sample import BLACK, WHITE, make_report
+
+from tasks.report_data import TargetColumn
+from tasks.report_tiles import tiles_of
+
+
+def test_error_comes_first_then_the_measures_with_what_they_were():
+    tiles = tiles_of(make_report())
+    assert [tile.value for tile in tiles] == ["0.1271", "0.391", "0.0189", "0.111"]
+    assert [tile.before for tile in tiles] == ["0.0932", "0.577", "0.0551", "0.296"]
+    assert tiles[1].title == "HGR, maximal correlation"
+
+
+def test_every_column_has_its_tiles():
+    titles = [tile.title for tile in tiles_of(make_report((BLACK, WHITE)))]
+    assert titles[4:] == [f"HGR, {WHITE}", f"GDP, {WHITE}", f"PF, {WHITE}"]
+
+
+def test_the_error_stands_in_the_targets_own_unit():
+    target = TargetColumn("y", "income", "dollars", 100_000.0)
+    assert tiles_of(make_report(target=target))[0].value == "12,710 dollars"
+
+
+def test_without_champion_there_are_no_tiles():
+    assert tiles_of(make_report(champion=None)) == ()
