@@ -84,7 +84,7 @@ def verify() -> None:
     if damaged:
         raise UserError(
             f"{len(damaged)} of {len(records) + len(tables)} files are damaged: "
-            f"{', '.join(damaged)}; the next run makes them anew, `fkd data clean` removes them now."
+            f"{', '.join(damaged)}; the next run makes them anew, `fkd data clean` removes them."
         )
     Console(highlight=False).print(
         f"{len(records)} downloaded files, {len(tables)} prepared tables: all intact"

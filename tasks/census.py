@@ -1,6 +1,7 @@
 """The needed columns of a census person file."""
 
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ def read_person_file(path: Path, member: str, problem: Problem, *, year: int) ->
                 layout = Layout.of(_header(stream), problem, where=f"{member} of {year}")
             with archive.open(member) as stream:
                 parts = [_part(batch, layout, problem) for batch in _batches(stream, layout)]
-    except (pa.ArrowInvalid, zipfile.BadZipFile) as error:
+    except (pa.ArrowInvalid, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise UserError(f"{member} of {year} cannot be read as a table: {error}.") from error
     except (MemoryError, pa.ArrowMemoryError) as error:
         raise UserError(

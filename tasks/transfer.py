@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
-
-from fkd import __version__
 
 Progress = Callable[[str, int, int | None], None]
 """Called with a file's name, the bytes so far, the bytes in all where they are known."""
@@ -88,6 +87,7 @@ class Transfer:
 
     def copy(self, source: Path) -> None:
         """Bring the bytes from a folder."""
+        self.partial.parent.mkdir(parents=True, exist_ok=True)
         if not source.is_file():
             raise TransferFault("has no such file", retry=False)
         self._reserve(source.stat().st_size)
@@ -97,6 +97,7 @@ class Transfer:
 
     def download(self, url: str) -> None:
         """Bring the bytes from a host, continuing a partial file that the host still has."""
+        self.partial.parent.mkdir(parents=True, exist_ok=True)
         limits = httpx.Timeout(self.patience.read, connect=self.patience.connect)
         start, headers = self._resume(url)
         try:
@@ -120,7 +121,7 @@ class Transfer:
     def _resume(self, url: str) -> tuple[int, dict[str, str]]:
         """Return where to continue with the headers that ask for it."""
         # Identity: lengths and ranges must count the bytes of the file, not of an encoding.
-        headers = {"User-Agent": f"fkd/{__version__}", "Accept-Encoding": "identity"}
+        headers = {"User-Agent": f"fkd/{version('fkd')}", "Accept-Encoding": "identity"}
         note = self._note()
         if note.get("url") != url or not note.get("validator") or not self.partial.is_file():
             return 0, headers
@@ -147,7 +148,8 @@ class Transfer:
         total = None if left is None else start + left
         self._reserve(left or 0)
         with self.partial.open("ab" if start else "wb") as file:
-            self._write(file.write, response.iter_raw(_CHUNK), done=start, total=total)
+            # Chunks as they arrive: collecting them would hide a stall and lose them at a break.
+            self._write(file.write, response.iter_raw(), done=start, total=total)
 
     def _write(
         self, write: Callable[[bytes], int], chunks: Iterable[bytes], done: int, total: int | None
@@ -170,7 +172,6 @@ class Transfer:
 
     def _reserve(self, size: int) -> None:
         """Refuse before the first byte what cannot fit."""
-        self.partial.parent.mkdir(parents=True, exist_ok=True)
         if size > MAX_BYTES:
             raise TransferFault(f"announces {size} bytes, more than {MAX_BYTES}", retry=False)
         free = shutil.disk_usage(self.partial.parent).free

@@ -90,7 +90,7 @@ def _between(values: Floats) -> Floats:
 def _schooling(learning: Floats) -> Floats:
     """Return degrees 13 to 24 by thresholds, mostly high school, some college, bachelor."""
     edges = [-1.9, -1.6, -1.4, -0.4, -0.25, 0.0, 0.45, 0.7, 1.35, 1.9, 2.3]
-    return 13.0 + np.digitize(learning, edges)
+    return (13 + np.digitize(learning, edges)).astype(np.float64)
 
 
 def _marriage(age: Floats, rng: np.random.Generator) -> Floats:

@@ -2,6 +2,7 @@
 
 import stat
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from tasks.remote import RemoteFile, matches_member
@@ -51,7 +52,7 @@ def check_content(path: Path, member: str) -> None:
         with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
             while stream.read(2**20):
                 pass
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise UnsafeZipError(f"the table {member} in the zip is damaged ({error})") from error
 
 
