@@ -1,6 +1,6 @@
 """How well other models still read the sensitive attribute from a set of features."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,17 +29,9 @@ class Recovery:
     after: float | Array
 
 
-@dataclass(frozen=True)
-class Split:
-    """Row numbers to learn from, to choose settings by, to judge on."""
-
-    fit: slice
-    validation: slice
-    test: slice
-
-
-# Features (n, r), sensitive columns (n, l), split, seed -> predicted columns of the test rows.
-Model = Callable[[Array, Array, Split, int], Array]
+# (features, sensitive columns, rows to learn from, seed) -> guesses of the other rows' columns,
+# one after another, by models of growing or varying freedom.
+Model = Callable[[Array, Array, int, int], Iterator[Array]]
 
 
 def recoverability(
@@ -64,7 +56,8 @@ def recoverability(
     before
         The features before removal, for comparison: same rows, any number of columns.
     random_state
-        Seed of the subsample with its split: 60 % to learn, 20 % to choose, 20 % to judge.
+        Seed of the subsample with its split: 60 % to learn from, 20 % to choose each model's
+        settings by, 20 % to judge on.
     max_rows
         Rows beyond this number are left out at random, so that a report stays quick.
 
@@ -91,49 +84,52 @@ def recoverability(
 
 
 def _score(model: Model, G: Array, S: Array, rows: NDArray[np.intp], seed: int) -> float | Array:
-    """R² of a model on the last fifth of the chosen rows."""
-    n = len(rows)
-    split = Split(slice(0, 3 * n // 5), slice(3 * n // 5, 4 * n // 5), slice(4 * n // 5, n))
-    for part in (split.validation, split.test):
-        _require_variation(S[rows][part])
-    values = _r2(S[rows][split.test], model(G[rows], S[rows], split, seed))
+    """R² on the last fifth of the rows, by the guess that is best on the fifth before."""
+    G, S = G[rows], S[rows]
+    learnt = 3 * len(S) // 5
+    validation, test = np.array_split(np.arange(learnt, len(S)), 2)
+    _require_variation(S[validation])
+    _require_variation(S[test])
+    # The mean comes first: where nothing can be read, no model should do worse on purpose.
+    chosen = np.tile(S[:learnt].mean(axis=0), (len(test), 1))
+    best = _r2(S[validation], S[:learnt].mean(axis=0))
+    for guess in model(G, S, learnt, seed):
+        score = _r2(S[validation], guess[: len(validation)])
+        chosen = np.where(score > best, guess[len(validation) :], chosen)
+        best = np.maximum(score, best)
+    values = _r2(S[test], chosen)
     return float(values[0]) if len(values) == 1 else values
 
 
-def _boosted_trees(G: Array, S: Array, split: Split, seed: int) -> Array:
-    """Predict by gradient-boosted trees, one ensemble per sensitive column."""
+def _boosted_trees(G: Array, S: Array, learnt: int, seed: int) -> Iterator[Array]:
+    """Guess by gradient-boosted trees, after each further tree."""
     # Imported when used: it costs a second that no other measure needs to pay.
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     G = _principal_axes(G, seed)
-    learn = slice(split.fit.start, split.validation.stop)
     trees = HistGradientBoostingRegressor(
         max_leaf_nodes=15, early_stopping=False, random_state=seed
     )
     # Threads gain little at this size, while on a busy machine they wait for each other for long.
     with threadpool_limits(limits=1, user_api="openmp"):
-        return np.stack([trees.fit(G[learn], s[learn]).predict(G[split.test]) for s in S.T], axis=1)
+        stages = [list(trees.fit(G[:learnt], s[:learnt]).staged_predict(G[learnt:])) for s in S.T]
+    for guesses in zip(*stages, strict=True):
+        yield np.stack(guesses, axis=1)
 
 
-def _rbf_ridge(G: Array, S: Array, split: Split, seed: int) -> Array:
-    """Predict by kernel ridge, its width with its ridge chosen per column on validation rows."""
-    distances = euclidean_distances(G[split.fit], G, squared=True)
+def _rbf_ridge(G: Array, S: Array, learnt: int, seed: int) -> Iterator[Array]:
+    """Guess by kernel ridge, for each width with each ridge."""
+    distances = euclidean_distances(G[:learnt], G, squared=True)
     # Where all rows coincide there is no distance to scale by.
     unit = float(np.median(distances, axis=None)) or 1.0
-    mean = S[split.fit].mean(axis=0)
-    best = np.full(S.shape[1], -np.inf)
-    chosen = np.tile(mean, (len(G[split.test]), 1))
+    mean = S[:learnt].mean(axis=0)
     for width in WIDTHS:
         K = np.exp(-width / unit * distances)
         for ridge in RIDGES:
-            A = K[:, split.fit].copy()
-            A.flat[:: len(A) + 1] += ridge
+            A = K[:, :learnt].copy()
+            A.flat[:: learnt + 1] += ridge
             factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-            predicted = K.T @ cho_solve(factor, S[split.fit] - mean) + mean
-            score = _r2(S[split.validation], predicted[split.validation])
-            chosen = np.where(score > best, predicted[split.test], chosen)
-            best = np.maximum(score, best)
-    return chosen
+            yield K[:, learnt:].T @ cho_solve(factor, S[:learnt] - mean) + mean
 
 
 def _principal_axes(G: Array, seed: int) -> Array:

@@ -1,0 +1,101 @@
+"""Bootstrap intervals: seeded, honest about their level, paired where two predictions meet."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from fkd.measures import bootstrap_difference, bootstrap_interval, gdp, pairwise_fairness
+
+
+@pytest.fixture
+def rows(rng):
+    """Truth, an unfair prediction, a fair one, two sensitive columns."""
+    S = rng.uniform(size=(300, 2)) * [1.0, 0.4]
+    talent = rng.normal(size=300)
+    y = talent + S[:, 0]
+    return y, talent + 2 * S[:, 0], talent + 0.1 * rng.normal(size=300), S
+
+
+def test_the_same_seed_gives_the_same_interval(rows):
+    _, f, _, S = rows
+    first, again = (
+        bootstrap_interval(gdp, f, S, rng=np.random.default_rng(4), replicates=50) for _ in range(2)
+    )
+    assert_allclose(first.low, again.low, rtol=0, atol=0)
+    assert_allclose(first.high, again.high, rtol=0, atol=0)
+    other = bootstrap_interval(gdp, f, S, rng=np.random.default_rng(5), replicates=50)
+    assert (first.low != other.low).any()
+
+
+def test_the_interval_surrounds_the_estimate_of_every_column(rng, rows):
+    y, f, _, S = rows
+    found = bootstrap_interval(pairwise_fairness, y, f, S, rng=rng, replicates=100)
+    assert_allclose(found.estimate, pairwise_fairness(y, f, S), rtol=0, atol=0)
+    assert found.estimate.shape == found.low.shape == found.high.shape == (2,)
+    assert found.low[0] < found.estimate[0] < found.high[0]
+
+
+def test_a_wider_level_gives_a_wider_interval(rows):
+    _, f, _, S = rows
+    narrow, wide = (
+        bootstrap_interval(
+            gdp, f, S[:, 0], rng=np.random.default_rng(1), replicates=200, level=level
+        )
+        for level in (0.5, 0.99)
+    )
+    assert type(narrow.low) is float
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_intervals_of_a_mean_cover_the_truth_as_often_as_they_promise(rng):
+    inside = 0
+    for _ in range(200):
+        found = bootstrap_interval(np.mean, rng.normal(size=40), rng=rng, replicates=150, level=0.9)
+        inside += found.low <= 0 <= found.high
+    # Three standard deviations of a binomial of 200 are .064; percentile intervals run a bit short.
+    assert abs(inside / 200 - 0.9) < 0.1
+
+
+def test_a_paired_difference_tells_apart_what_single_intervals_do_not(rng, rows):
+    y, f, _, _ = rows
+    slightly_worse = f + 0.05 * np.sign(y - f) * -1
+    error = lambda truth, guess: float(np.mean(np.abs(truth - guess)))  # noqa: E731
+    paired = bootstrap_difference(error, (y, slightly_worse), (y, f), rng=rng, replicates=200)
+    alone = [bootstrap_interval(error, y, g, rng=rng, replicates=200) for g in (f, slightly_worse)]
+    assert paired.low > 0  # the pair is told apart
+    assert alone[0].high > alone[1].low  # although the two intervals overlap
+    assert_allclose(paired.estimate, 0.05)
+
+
+def test_the_difference_of_a_prediction_from_itself_is_nothing(rng, rows):
+    _, f, fair, S = rows
+    same = bootstrap_difference(gdp, (f, S), (f, S), rng=rng, replicates=20)
+    assert (same.low == 0).all()
+    assert (same.high == 0).all()
+    differs = bootstrap_difference(gdp, (f, S), (fair, S), rng=rng, replicates=50)
+    assert differs.low[0] > 0
+
+
+def test_options_of_a_measure_go_in_by_partial(rng, rows):
+    _, f, _, S = rows
+    plugin = partial(gdp, estimator="plugin")
+    found = bootstrap_interval(plugin, f, S, rng=rng, replicates=5)
+    assert_allclose(found.estimate, plugin(f, S), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "rule"),
+    [
+        (([1.0, 2.0], [0.0]), {}, r"argument 1 must have one row per prediction \(2\), got 1"),
+        (([1.0, np.nan],), {}, "argument 0 must be finite"),
+        ((3.0,), {}, "argument 0 must have rows"),
+        ((), {}, "columns must hold at least one array"),
+        (([1.0, 2.0],), {"replicates": 0}, "replicates must be at least 1, got 0"),
+        (([1.0, 2.0],), {"level": 1.0}, "level must lie between 0 and 1, got 1.0"),
+    ],
+)
+def test_what_cannot_be_resampled_is_refused(rng, columns, options, rule):
+    with pytest.raises(ValueError, match=rule):
+        bootstrap_interval(np.mean, *columns, rng=rng, **options)

@@ -1,0 +1,115 @@
+"""Scorers: the measures inside scikit-learn's searches, by metadata routing."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn import config_context, get_config
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fkd.measures import chi2, gdp, gedi, hgr, pairwise_fairness, scorer
+
+every_name = pytest.mark.parametrize("name", ["hgr", "chi2", "gdp", "gedi", "pairwise_fairness"])
+
+
+@pytest.fixture
+def S(rng):
+    return rng.uniform(size=(120, 2)) * [1.0, 0.4]
+
+
+@pytest.fixture
+def X(rng, S):
+    return np.column_stack([S[:, 0] + 0.1 * rng.normal(size=120), rng.normal(size=120)])
+
+
+@pytest.fixture
+def y(rng, X):
+    return X @ [2.0, 1.0] + 0.1 * rng.normal(size=120)
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+@every_name
+def test_a_search_prefers_the_fairer_of_two_models(routing, name, X, y, S):
+    pipeline = Pipeline([("scale", StandardScaler()), ("model", Ridge())])
+    search = GridSearchCV(
+        pipeline, {"model": [Ridge(), DummyRegressor()]}, scoring=scorer(name), cv=3
+    )
+    search.fit(X, y, sensitive_features=S)
+    assert isinstance(search.best_params_["model"], DummyRegressor)
+    assert search.best_score_ == 0.0
+    assert (search.cv_results_["mean_test_score"][0] < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "measure"),
+    [
+        ("hgr", lambda y, f, S: hgr(f, S)),
+        ("chi2", lambda y, f, S: chi2(f, S)),
+        ("gdp", lambda y, f, S: gdp(f, S)),
+        ("gedi", lambda y, f, S: gedi(f, S)),
+        ("pairwise_fairness", pairwise_fairness),
+    ],
+)
+def test_a_score_is_minus_the_measure_on_the_worst_column_of_the_test_rows(
+    routing, name, measure, X, y, S
+):
+    folds = KFold(3)
+    found = cross_validate(
+        Ridge(), X, y, scoring=scorer(name), cv=folds, params={"sensitive_features": S}
+    )
+    expected = [
+        -max(measure(y[test], Ridge().fit(X[train], y[train]).predict(X[test]), S[test]))
+        for train, test in folds.split(X)
+    ]
+    assert_allclose(found["test_score"], expected, rtol=1e-12)
+
+
+def test_options_reach_the_measure(routing, X, y, S):
+    model = Ridge().fit(X, y)
+    plugin = scorer("gdp", estimator="plugin")
+    value = plugin(model, X, y, sensitive_features=S)
+    assert_allclose(value, -max(gdp(model.predict(X), S, estimator="plugin")))
+
+
+def test_several_scorers_share_one_search(routing, X, y, S):
+    scoring = {"fairness": scorer("gdp"), "error": "neg_mean_absolute_error"}
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e6]}, scoring=scoring, refit="fairness", cv=3)
+    search.fit(X, y, sensitive_features=S)
+    assert search.best_params_ == {"alpha": 1e6}
+    assert search.cv_results_["mean_test_error"][0] > search.cv_results_["mean_test_error"][1]
+
+
+@every_name
+def test_a_scorer_travels_to_other_processes(routing, name, X, y, S):
+    model = Ridge().fit(X, y)
+    copy = pickle.loads(pickle.dumps(scorer(name)))
+    value = scorer(name)(model, X, y, sensitive_features=S)
+    assert copy(model, X, y, sensitive_features=S) == value < 0
+
+
+def test_making_a_scorer_leaves_the_global_setting_alone():
+    scorer("hgr")
+    assert not get_config()["enable_metadata_routing"]
+
+
+def test_a_forgotten_attribute_is_named_with_the_cure(X, y):
+    model = Ridge().fit(X, y)
+    with pytest.raises(
+        TypeError, match=r"sensitive_features is missing: .*enable_metadata_routing"
+    ):
+        scorer("hgr")(model, X, y)
+
+
+def test_an_unknown_measure_is_refused():
+    with pytest.raises(ValueError, match=r"measure must be one of .*hgr.*, got 'hrg'"):
+        scorer("hrg")
