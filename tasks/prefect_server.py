@@ -34,10 +34,8 @@ def upcoming_prefect_server(settings: Settings) -> Iterator[Callable[[], str]]:
     The server starts in the background, so that a caller can prepare other things meanwhile.
     """
     ensure_writable(settings.home)
-    settings.prefect.mkdir(exist_ok=True)
     with ExitStack() as stack:
-        # In force before Prefect is imported for the first time, which reads them once.
-        stack.enter_context(_environment(client_defaults(settings)))
+        stack.enter_context(client_environment(settings))
         named = named_api(settings)
         if named is not None:
             yield lambda: _connect_named(named, stack)
@@ -87,8 +85,19 @@ def prefect_kind(settings: Settings) -> ServerKind:
     )
 
 
-def client_defaults(settings: Settings) -> dict[str, str]:
-    """Return the variables of a quiet client with its state under FKD_HOME; the user's win."""
+@contextmanager
+def client_environment(settings: Settings) -> Iterator[None]:
+    """Keep Prefect quiet, its state under FKD_HOME; what the user has set wins.
+
+    In force before Prefect is first imported, which creates its home folder at that moment.
+    """
+    settings.prefect.mkdir(parents=True, exist_ok=True)
+    with _environment(_client_defaults(settings)):
+        yield
+
+
+def _client_defaults(settings: Settings) -> dict[str, str]:
+    """Return the variables of a client that the user has not decided."""
     defaults = {**_no_tracking(), "PREFECT_HOME": str(settings.prefect)}
     profiles = Path.home() / ".prefect" / "profiles.toml"
     # Our PREFECT_HOME must not hide the user's profiles, which may name a server.
@@ -134,20 +143,27 @@ def _connected(url: str) -> Iterator[None]:
     """Direct this process, with the processes it starts, to the API address."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    quiet = [] if _user_wants_logs() else ["prefect.flow_runs", "prefect.task_runs"]
-    with _environment({"PREFECT_API_URL": url}), temporary_settings({PREFECT_API_URL: url}):
-        # Prefect logs a failed run with its traceback; the server keeps it, the terminal need not.
-        _set_propagation(quiet, False)
-        try:
-            yield
-        finally:
-            _set_propagation(quiet, True)
+    with (
+        _environment({"PREFECT_API_URL": url}),
+        temporary_settings({PREFECT_API_URL: url}),
+        quiet_run_logs(),
+    ):
+        yield
 
 
-def _set_propagation(names: list[str], value: bool) -> None:
-    """Choose whether the named loggers pass their records on to the terminal."""
-    for name in names:
-        logging.getLogger(name).propagate = value
+@contextmanager
+def quiet_run_logs() -> Iterator[None]:
+    """Keep the logs of runs, with their tracebacks, to the server unless the user wants them."""
+    names = () if _user_wants_logs() else ("prefect.flow_runs", "prefect.task_runs")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.propagate for logger in loggers]
+    for logger in loggers:
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, value in zip(loggers, before, strict=True):
+            logger.propagate = value
 
 
 def _connect_own(lease: Lease, stack: ExitStack) -> str:
