@@ -48,6 +48,13 @@ def test_equal_values_share_a_dense_rank():
     assert dense_ranks(np.array([2.5, -1.0, 2.5, 7.0])).tolist() == [1, 0, 1, 2]
 
 
+def test_keys_that_would_overflow_are_refused():
+    huge = np.array([0, 2**21])
+    with pytest.raises(ValueError, match=r"fewer than 2\^62 combinations of levels"):
+        count_by_sorting([huge, huge, huge])
+    assert count_by_sorting([huge, huge]) == 1
+
+
 @pytest.mark.parametrize("key_count", [2, 3])
 def test_memory_does_not_grow_with_pairs(rng, key_count):
     keys = [dense_ranks(k) for k in rng.normal(size=(key_count, 8000))]

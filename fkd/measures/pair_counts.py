@@ -1,6 +1,7 @@
 """Exact numbers of row pairs that stand in the same order under several keys."""
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,12 @@ def count_by_sorting(keys: Sequence[Ranks]) -> int:
     # The loops over bits go to the keys with the fewest levels, the sort to the richest one.
     table = np.stack(keys)
     table = table[np.argsort(table.max(axis=1))]
+    combinations = prod(int(top) + 1 for top in table.max(axis=1))
+    if combinations >= 2**62:
+        raise ValueError(
+            f"keys must have fewer than 2^62 combinations of levels, got {combinations:.1e}; "
+            "count a sample of the rows"
+        )
     group = np.zeros(table.shape[1], dtype=np.int64)
     return _count_in_groups(table, group, table, group)
 
