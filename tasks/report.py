@@ -21,6 +21,7 @@ from tasks.files import write_atomic
 from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
 from tasks.panels import Panel, Series, y_range
 from tasks.report_choice import (
+    deciding_sentence,
     limit_sentences,
     person_sentences,
     policy_sentence,
@@ -85,7 +86,7 @@ def column_figures(report: ReportData) -> tuple[ColumnFigures, ...]:
     for i, column in enumerate(report.columns):
         panels = panels_of(report, column)
         if panels:
-            png = still(panels, title=f"{report.title}: dependence on {column.words}")
+            png = still(panels, title=f"{report.problem}: dependence on {column.words}")
             found.append(ColumnFigures(column, panels, png, _file_name(report, i)))
     return tuple(found)
 
@@ -133,6 +134,7 @@ def _words(report: ReportData) -> dict[str, Any]:
         "summary": [task_sentence(report), *filter(None, result_sentences(report))],
         "tiles": tiles_of(report),
         "policy": policy_sentence(report.champion) if report.champion else "",
+        "deciding": deciding_sentence(report.champion) if report.champion else "",
         "kept": limit_sentences(report),
         "person": person_sentences(report),
         "limits": limits_of(report),

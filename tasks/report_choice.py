@@ -9,7 +9,16 @@ from tasks.report_data import (
     TrialSummary,
 )
 from tasks.report_text import removed_words
-from tasks.report_words import MEASURES, in_unit, joined, own_number, with_interval
+from tasks.report_words import (
+    MAE_DECIMALS,
+    MEASURES,
+    count,
+    in_unit,
+    joined,
+    own_number,
+    shown,
+    with_interval,
+)
 
 
 def policy_sentence(champion: ChampionSummary) -> str:
@@ -30,6 +39,19 @@ def policy_sentence(champion: ChampionSummary) -> str:
     )
 
 
+def deciding_sentence(champion: ChampionSummary) -> str:
+    """Return on which rows was chosen, with the numbers that decided where they are known."""
+    rows = count(champion.rows_choosing)
+    opening = f"Choosing looked at folds inside {rows} rows only"
+    if not champion.deciding:
+        return f"{opening}, so its numbers differ a little from those in the figures."
+    numbers = [
+        f"{_label(name)} {shown(value, _decimals(name))}"
+        for name, value in champion.deciding.items()
+    ]
+    return f"{opening}, where this setting has {joined(numbers)}; the figures cover all rows."
+
+
 def limit_sentences(report: ReportData) -> tuple[str, ...]:
     """Return for each limit of the policy whether the held-out rows keep it."""
     champion = report.champion
@@ -45,11 +67,10 @@ def limit_sentences(report: ReportData) -> tuple[str, ...]:
 
 def _limit_sentence(name: str, limit: float, found: Interval, column: SensitiveColumn) -> str:
     """Whether one limit is kept, with the doubt that the interval leaves."""
-    decimals = MEASURES[name].decimals if name in MEASURES else 4
     verdict = "keeps" if found.value <= limit else "exceeds"
     doubt = ", though the interval reaches across it" if found.low <= limit < found.high else ""
     return (
-        f"The {_label(name)} on {column.words} is {with_interval(found, decimals)}, "
+        f"The {_label(name)} on {column.words} is {with_interval(found, _decimals(name))}, "
         f"which {verdict} the limit of {limit:g}{doubt}."
     )
 
@@ -57,6 +78,11 @@ def _limit_sentence(name: str, limit: float, found: Interval, column: SensitiveC
 def _label(name: str) -> str:
     """Return the measure's label."""
     return MEASURES[name].label if name in MEASURES else name.upper()
+
+
+def _decimals(name: str) -> int:
+    """Return how many decimals the measure deserves."""
+    return MEASURES[name].decimals if name in MEASURES else MAE_DECIMALS
 
 
 def recoverability_sentence(rows: tuple[Recoverability, ...], column: SensitiveColumn) -> str:

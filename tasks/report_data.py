@@ -108,6 +108,7 @@ class ChampionSummary:
     rows_choosing: int
     rows_held_out: int
     reference: HeldOutScores | None = None  # the same model with nothing removed, same rows
+    deciding: Mapping[str, float] = field(default_factory=dict)  # by measure, on inner folds
     noise_floor: Mapping[str, NoiseFloor] = field(default_factory=dict)  # held-out rows, by column
     confidence: float = 0.95
     interval_method: str = "bootstrap over the held-out rows"
@@ -165,7 +166,7 @@ class RunProvenance:
 
     seed: int
     finished: datetime
-    seconds: float
+    seconds: float  # NaN where nobody took the time
     config_digest: str
     config_yaml: str
     data_digest: str = ""

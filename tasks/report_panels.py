@@ -57,7 +57,7 @@ def _all_series(report: ReportData, column: str, measure: str) -> tuple[Series, 
         )
         if paths:
             found.append(Series(first.label, paths, slot, first.dummy, first.needs_sensitive))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda series: series.dummy))
 
 
 def _groups(

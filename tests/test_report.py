@@ -60,7 +60,7 @@ def test_nothing_is_fetched_and_only_our_scripts_may_run():
     "words",
     [
         "SVR-FKD with iterations 60",
-        "399 communities that took no part in choosing; 1,594 were used to choose",
+        "the other 399 communities, which took no part in choosing",
         "What a person decided about should know",
         "What can still be recovered",
         "Limits and misuse",
@@ -72,7 +72,8 @@ def test_nothing_is_fetched_and_only_our_scripts_may_run():
         "fkd run crimes",
         "models:/crimes@champion",
         "<td>violent crimes per population, scaled to 0 to 1</td>",
-        "3 November 2026, 14:05 UTC after 1 min 23 s",
+        "3 November 2026, 14:05 UTC",
+        "1 min 23 s",
     ],
 )
 def test_a_full_report_tells(full_page, words):

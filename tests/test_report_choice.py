@@ -4,6 +4,7 @@ import pytest
 from report_sample import BLACK, WHITE, held_out, make_champion, make_report, make_trials
 
 from tasks.report_choice import (
+    deciding_sentence,
     limit_sentences,
     person_sentences,
     policy_sentence,
@@ -32,6 +33,19 @@ from tasks.report_data import (
 )
 def test_the_policy_is_told_in_words(policy, words):
     assert words in policy_sentence(replace(make_champion((BLACK,)), policy=policy))
+
+
+@pytest.mark.parametrize(
+    ("deciding", "words"),
+    [
+        ({"mae": 0.118, "gdp": 0.0197}, "where this setting has MAE 0.1180 and GDP 0.0197"),
+        ({}, "its numbers differ a little from those in the figures"),
+    ],
+)
+def test_the_rows_and_numbers_that_decided_are_told(deciding, words):
+    sentence = deciding_sentence(replace(make_champion((BLACK,)), deciding=deciding))
+    assert "folds inside 1,594 rows only" in sentence
+    assert words in sentence
 
 
 @pytest.mark.parametrize(

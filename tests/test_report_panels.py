@@ -60,6 +60,12 @@ def test_lines_join_only_settings_that_differ_in_strength():
     assert [len(path) for path in krr.paths] == [4, 4]
 
 
+def test_dummies_stand_last():
+    report = make_report()
+    panel = first_panel(replace(report, trials=report.trials[::-1]))
+    assert [series.label for series in panel.series][-1] == "Mean dummy"
+
+
 def test_only_the_champion_is_chosen():
     points = first_panel(make_report()).points
     assert [point.y for point in points if point.chosen] == [0.125]
