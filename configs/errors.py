@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """A fault that the user can cure: the message names the thing, the rule, what came, the cure."""
+    """A fault that the user can cure: the message names thing, rule, what came, cure."""

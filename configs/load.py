@@ -29,7 +29,9 @@ def load_config(source: str | Path = "default", overrides: Iterable[str] = ()) -
     except yaml.YAMLError as error:
         raise UserError(f"{source} must be a YAML file, but it cannot be read: {error}") from error
     if not isinstance(tree, dict):
-        raise UserError(f"{source} must hold keys such as data and methods, got {type(tree).__name__}.")
+        raise UserError(
+            f"{source} must hold keys such as data and methods, got {type(tree).__name__}."
+        )
     return parse_config(apply_overrides(tree, overrides), str(source))
 
 

@@ -77,7 +77,7 @@ class MethodConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _flatten(cls, value: Any) -> Any:
-        """A bare name is an entry without parameters; parameters stand beside the name."""
+        """Read a bare name as an entry; parameters stand beside the name."""
         if isinstance(value, str):
             return {"name": value}
         if not isinstance(value, Mapping):
@@ -105,8 +105,10 @@ class MethodConfig(BaseModel):
         """Return the parameter values of every trial of this entry."""
         declared = methods()[self.name]
         fixed = {k: _built(declared, k, v) for k, v in self.parameters.items()}
-        axes = self.grid and {k: [_built(declared, k, v) for v in vs] for k, vs in self.grid.items()}
-        return declared.settings(problem, fixed, axes)
+        if self.grid is None:
+            return declared.settings(problem, fixed, None)
+        grid = {k: tuple(_built(declared, k, v) for v in vs) for k, vs in self.grid.items()}
+        return declared.settings(problem, fixed, grid)
 
 
 def _built(declared: Method, name: str, value: Any) -> Any:

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from configs.data import DataConfig, FoldsConfig
 from configs.methods import MethodConfig
 from configs.model import Frozen
+from configs.nearest import check_name
 
 Measure = Literal["hgr", "gdp", "pf"]
 
@@ -27,7 +28,7 @@ class ClusterConfig(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _address_implies_kind(cls, value: Any) -> Any:
-        """An address alone says which kind is meant."""
+        """Let an address alone say which kind is meant."""
         if isinstance(value, dict) and value.get("address") and "kind" not in value:
             return {**value, "kind": "address"}
         return value
@@ -47,13 +48,21 @@ class SelectConfig(Frozen):
     """How the champion is chosen: least error under limits, or the knee of a front."""
 
     minimise: Literal["mae"] = "mae"
-    subject_to: dict[Measure, float] = Field(default_factory=dict)
+    subject_to: dict[str, float] = Field(default_factory=dict)  # measure: its limit
     knee_of: Measure | None = None
     inner_folds: int = Field(default=4, ge=2)
 
+    @field_validator("subject_to")
+    @classmethod
+    def _known_measures(cls, value: dict[str, float]) -> dict[str, float]:
+        """Refuse a limit on something that is not measured."""
+        for name in value:
+            check_name(name, get_args(Measure), key="select.subject_to")
+        return value
+
     @model_validator(mode="after")
     def _one_policy(self) -> Self:
-        """A knee needs no limit; both together would contradict each other."""
+        """Refuse a knee with limits: they would contradict each other."""
         if self.knee_of and self.subject_to:
             raise ValueError(
                 f"select takes either knee_of or subject_to, got knee_of={self.knee_of!r} "
@@ -84,7 +93,7 @@ class RunConfig(Frozen):
     @field_validator("name")
     @classmethod
     def _no_folder_trick(cls, value: str) -> str:
-        """The name becomes a folder: it must stay inside its parent."""
+        """Keep the folder of that name inside its parent."""
         if ".." in value:
             raise ValueError(f"name must not contain '..', got {value!r}")
         return value

@@ -130,7 +130,5 @@ def _one_line(error: CycloptsError) -> str:
     return " ".join(str(error).split())
 
 
-
-
 if __name__ == "__main__":
     main()

@@ -46,7 +46,8 @@ def load(config: RunConfig) -> dict[str, object]:
     dropped = ", ".join(f"{rows} {why}" for why, rows in story["rows_dropped"].items())
     watcher().say(
         f"{config.data.problem} from {story['source']}: {story['rows_read']} rows read, "
-        f"{story['rows_used']} used" + (f" (dropped: {dropped})" if dropped else "")
+        f"{story['rows_used']} used"
+        + (f" (dropped: {dropped})" if dropped else "")
         + (" — SYNTHETIC data" if story["synthetic"] else "")
     )
     return {name: story[name] for name in ("rows_read", "rows_dropped", "rows_used")}
@@ -117,5 +118,3 @@ def publish(config: RunConfig) -> tuple[str, ...]:
     except TrackingUnreachableError as error:
         return (str(error),)
     return ()
-
-

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from configs.errors import UserError
+from fkd.methods import method
 from tasks.choose import NoChampionError, choose
 from tasks.report_data import Failure
 from tasks.results import TrialResult
@@ -57,20 +58,24 @@ class Outcome:
 
     def _table(self, column: str) -> Table:
         """Return the trials' means ± deviations on one measured column."""
-        table = Table(title=f"Mean ± std over folds; dependence on {column}", title_justify="left")
-        table.add_column("trial")
+        table = Table(
+            title=f"Mean ± std over folds, dependence on {column}; ← champion", title_justify="left"
+        )
+        table.add_column("method", no_wrap=True)
+        table.add_column("strength", justify="right")
         for heading in ("MAE", "HGR", "GDP", "PF"):
-            table.add_column(heading, justify="right")
+            table.add_column(heading, justify="right", no_wrap=True)
         for result in self.results:
-            chosen = result.trial.key == self.champion
+            declared, chosen = method(result.trial.method), result.trial.key == self.champion
             numbers = [
-                f"{result.mean(m, column):.4f} ± {result.std(m, column):.4f}"
+                f"{result.mean(m, column):.3f}±{result.std(m, column):.3f}"
                 for m in ("mae", "hgr", "gdp", "pf")
             ]
             table.add_row(
-                result.title + (" ← champion" if chosen else ""),
+                declared.title + (" ←" if chosen else ""),
+                f"{result.trial.strength:g}" if declared.strength else "",
                 *numbers,
-                style="bold" if chosen else None,
+                style="bold green" if chosen else None,
             )
         return table
 

@@ -83,7 +83,7 @@ def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) 
 
 
 def _check_same(study: Study, trial: Trial, y_pred: Any) -> None:
-    """The refitted model must be the one whose scores are stored."""
+    """Refuse a refitted model that is not the one whose scores are stored."""
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
     record = study.store.read(record_key(trial, fold, inputs))

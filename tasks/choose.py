@@ -6,7 +6,7 @@ import numpy as np
 
 from configs.errors import UserError
 from configs.schema import SelectConfig
-from fkd import pareto
+from fkd.pareto import knee, select
 from tasks.results import TrialResult
 
 
@@ -24,9 +24,9 @@ def choose(results: Sequence[TrialResult], policy: SelectConfig) -> TrialResult:
     names = ["mae", *([policy.knee_of] if policy.knee_of else policy.subject_to)]
     points = np.array([[_worst(result, name) for name in names] for result in results])
     if policy.knee_of:
-        return results[pareto.knee(points)]
+        return results[knee(points)]
     try:
-        index = pareto.select(
+        index = select(
             {name: points[:, i] for i, name in enumerate(names)},
             minimise=policy.minimise,
             subject_to=policy.subject_to,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dask
-from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
+from distributed import Client, KilledWorker, LocalCluster, as_completed
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
@@ -35,15 +35,15 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         "distributed.worker.memory.spill": False,
         "temporary-directory": str(settings.home / "dask"),
     }
-    with dask.config.set({k: dask.config.get(k, v) for k, v in defaults.items()}):
-        with _client(config) as client:
-            page = settings.home / "dask.json"
-            text = json.dumps({"dashboard": client.dashboard_link, "pid": os.getpid()})
-            write_atomic(page, text.encode())
-            try:
-                yield client
-            finally:
-                page.unlink(missing_ok=True)
+    chosen = {k: dask.config.get(k, v) for k, v in defaults.items()}
+    with dask.config.set(chosen), _client(config) as client:
+        page = settings.home / "dask.json"
+        text = json.dumps({"dashboard": client.dashboard_link, "pid": os.getpid()})
+        write_atomic(page, text.encode())
+        try:
+            yield client
+        finally:
+            page.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def run_jobs(
     return failed
 
 
-def _submit(client: Client, function: Callable[[Any], int], job: Any) -> Future:
+def _submit(client: Client, function: Callable[[Any], int], job: Any) -> Any:
     """Submit one job; jobs are idempotent, so Dask must not merge equal ones by their key."""
     return client.submit(function, job, pure=False)
 

@@ -55,9 +55,11 @@ def pack_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:
     """Return the arrays as the bytes of an npz file; object arrays are refused."""
     for name, array in arrays.items():
         if array.dtype.hasobject:
-            raise TypeError(f"array {name} must hold plain numbers or text, got dtype {array.dtype}")
+            raise TypeError(
+                f"array {name} must hold plain numbers or text, got dtype {array.dtype}"
+            )
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
 
 

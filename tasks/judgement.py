@@ -58,7 +58,10 @@ class Judgement:
             Recovered(column, probe.model, float(before), float(after))
             for probe in found
             for column, before, after in zip(
-                columns, np.atleast_1d(probe.before), np.atleast_1d(probe.after), strict=True
+                columns,
+                np.atleast_1d(np.asarray(probe.before)),
+                np.atleast_1d(np.asarray(probe.after)),
+                strict=True,
             )
         )
         return replace(self, recovered=rows)
@@ -113,15 +116,19 @@ def _without_removal(study: Study, trial: Trial) -> Record | None:
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
     for other in study.trials:
-        same = {**other.parameters, strength: None} == {**trial.parameters, strength: None}
-        if other.method == trial.method and same and other.strength == 0:
+        if other.method != trial.method or other.strength != 0:
+            continue
+        if _others(other, strength) == _others(trial, strength):
             return study.store.read(record_key(other, fold, inputs))
     return None
 
 
-def _scores(
-    test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator
-) -> Scores:
+def _others(trial: Trial, strength: str | None) -> dict[str, Any]:
+    """Return the parameters apart from the strength."""
+    return {name: value for name, value in trial.parameters.items() if name != strength}
+
+
+def _scores(test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator) -> Scores:
     """Return each number with its bootstrap interval."""
     y = test.y
 

@@ -66,7 +66,7 @@ def report_data(study: Study, failures: Failures, seconds: float) -> ReportData:
         data=_data(study),
         run=_run(study, seconds),
         removed=tuple(study.inputs.sensitive),
-        champion=champion and _champion(study, champion),
+        champion=None if champion is None else _champion(study, champion),
         no_champion=why,
         recoverability=_recovered(champion),
         failures=failures,
@@ -134,7 +134,7 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
         trial=champion.trial.key,
         policy=_policy(study.config.select),
         held_out=_scores(judgement.held_out),
-        reference=judgement.reference and _scores(judgement.reference),
+        reference=None if judgement.reference is None else _scores(judgement.reference),
         rows_choosing=judgement.rows_choosing,
         rows_held_out=judgement.rows_held_out,
         noise_floor=_floors(champion),
@@ -148,7 +148,7 @@ def _policy(select: SelectConfig) -> SelectionPolicy:
     """Return the policy in the report's words."""
     if select.knee_of:
         return SelectionPolicy("knee", measure=select.knee_of)
-    return SelectionPolicy("least", select.minimise, dict(select.subject_to))
+    return SelectionPolicy("least", select.minimise, select.subject_to)
 
 
 def _scores(scores: Scores) -> HeldOutScores:
@@ -205,7 +205,7 @@ def _run(study: Study, seconds: float) -> RunProvenance:
         config_digest=study.config.digest,
         config_yaml=dump_config(study.config),
         data_digest=study.loaded.digest,
-        commands=(f"fkd run {study.folder.name}/config.yaml",),
+        commands=(f"fkd run {study.folder / 'config.yaml'}",),
         versions={"fkd": __version__, **{name: version(name) for name in _PACKAGES}},
         machine={"system": platform.platform(), "python": platform.python_version()},
         tracking=tracking,

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from mlflow.models import set_model
-from mlflow.pyfunc import PythonModel
+from mlflow.pyfunc.model import PythonModel
 
 from fkd.bundle import Bundle
 
 
-class ServedModel(PythonModel):  # type: ignore[misc]  # mlflow ships no types for it
+class ServedModel(PythonModel):
     """A bundle of plain arrays behind MLflow's interface."""
 
     def load_context(self, context: Any) -> None:

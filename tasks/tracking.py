@@ -100,7 +100,7 @@ class Tracking:
         requirements: Sequence[str],
         tags: Mapping[str, str],
     ) -> str:
-        """Return the address of the champion, registered unless the champion is this one already."""
+        """Return the champion's address; the one that is registered already stays as it is."""
         address = f"models:/{model}@champion"
         if self._champion_key(model) == key:
             return address
@@ -209,4 +209,3 @@ def _metrics(trial: TrialRun) -> list[Metric]:
         for step, value in enumerate(values)
     ]
     return folds + [Metric(name, value, now, 0) for name, value in trial.summary.items()]
-

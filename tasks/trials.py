@@ -7,6 +7,7 @@ from typing import Any
 
 from configs.methods import build
 from configs.schema import RunConfig
+from fkd.encoding import Scale
 from fkd.methods import method
 from fkd.table import Table
 from tasks.folds import Fold
@@ -23,7 +24,7 @@ class Inputs:
     table_digest: str
     sensitive: tuple[str, ...]
     measure_on: tuple[str, ...]
-    scale: str
+    scale: Scale
     scale_on: str
     splits: Splits
     seed: int

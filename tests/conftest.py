@@ -1,9 +1,16 @@
 """Fixtures that every test file may ask for."""
 
+import shutil
+import socket
+
 import numpy as np
 import pytest
 
+from configs.load import load_config
+from tasks.champion import crown
+from tasks.evaluate import run_job
 from tasks.settings import Settings
+from tasks.study import open_study
 
 
 @pytest.fixture
@@ -18,3 +25,44 @@ def settings(tmp_path, monkeypatch) -> Settings:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FKD_HOME", str(tmp_path / "home"))
     return Settings(tmp_path / "home", None, None, None)
+
+
+QUICK = (
+    "name=quick",
+    "folds.k=3",
+    "select={inner_folds: 2, subject_to: {gdp: 0.04}}",
+    "methods=[dummy, {name: krr_fkd, grid: {iterations: [0, 4]}, "
+    "approximation: {kind: nystroem, landmarks: 60}}]",
+)
+
+
+@pytest.fixture
+def quick_config():
+    """Embedded Crimes with three cheap trials."""
+    return load_config("default", QUICK)
+
+
+@pytest.fixture(scope="session")
+def computed_home(tmp_path_factory):
+    """An FKD_HOME in which the quick configuration has been computed, champion included."""
+    home = tmp_path_factory.mktemp("computed") / "home"
+    study = open_study(load_config("default", QUICK), Settings(home, None, None, None))
+    for job in study.missing():
+        run_job(job)
+    crown(study)
+    return home
+
+
+@pytest.fixture
+def quick_study(quick_config, settings, computed_home):
+    """The quick configuration, computed, in a home of the test's own."""
+    shutil.copytree(computed_home, settings.home)
+    return open_study(quick_config, settings)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -39,7 +39,10 @@ def _importers(package):
 @pytest.mark.parametrize(
     ("room", "forbidden"),
     [
-        ("fkd", {"configs", "tasks", "flows", "prefect", "mlflow", "dask", "distributed", "pydantic"}),
+        (
+            "fkd",
+            {"configs", "tasks", "flows", "prefect", "mlflow", "dask", "distributed", "pydantic"},
+        ),
         ("configs", {"tasks", "flows", "prefect", "mlflow", "dask", "distributed"}),
         ("tasks", {"flows", "prefect_dask"}),
     ],
@@ -69,15 +72,21 @@ def test_a_framework_is_known_in_one_place(package, homes):
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_package_is_ours(room):
     module = importlib.import_module(room)
-    assert Path(module.__file__).parent.parent == Path(importlib.import_module("fkd").__file__).parent.parent
+    assert (
+        Path(module.__file__).parent.parent
+        == Path(importlib.import_module("fkd").__file__).parent.parent
+    )
     owners = importlib.metadata.packages_distributions().get(room, [])
     # An editable install owns no files; a rival in site-packages would show up here.
     assert set(owners) <= {"fkd"}
 
 
 def test_importing_the_library_pulls_in_no_pipeline():
-    script = "import fkd, sys; print([m for m in ('prefect', 'mlflow', 'dask', 'torch') if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    unwanted = ("prefect", "mlflow", "dask", "torch")
+    script = f"import fkd, sys; print([m for m in {unwanted} if m in sys.modules])"
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert found.stdout.strip() == "[]"
 
 
@@ -106,7 +115,9 @@ def test_numbers_that_cut_stand_in_one_place():
         for path in _files("fkd")
         for number, line in enumerate(path.read_text().splitlines(), start=1)
         # A named constant carries its reason beside it.
-        if pattern.search(line) and not re.match(r"\s*_?[A-Z][A-Z_]+(: \w+)? = ", line)
-        and path.name != "linalg.py" and not line.lstrip().startswith(("#", '"'))
+        if pattern.search(line)
+        and not re.match(r"\s*_?[A-Z][A-Z_]+(: \w+)? = ", line)
+        and path.name != "linalg.py"
+        and not line.lstrip().startswith(("#", '"'))
     ]
     assert not wrong

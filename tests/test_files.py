@@ -1,4 +1,3 @@
-import os
 import signal
 import subprocess
 import sys
@@ -50,7 +49,7 @@ def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path):
     with pytest.raises(TypeError):
         write_atomic(tmp_path / "a", "no bytes")
     assert (tmp_path / "a").read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_writer_killed_at_any_moment_leaves_whole_files_only(tmp_path):

@@ -70,7 +70,8 @@ class Published:
 
 def _nothing_shared(parameters: Any) -> Hashable:
     """Return a key under which no two settings share work."""
-    return parameters
+    key: Hashable = parameters
+    return key
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Method:
     shared
         Settings with equal keys are computed by one task.
     represent
-        From a training fold, a setting and encoded rows, the features that the fair model sees; None
+        From a training fold, a setting, encoded rows: the features that the fair model sees; None
         where there is no such representation. What can still be guessed from it is reported.
     needs_sensitive
         Whether predicting needs the sensitive columns: such a method is marked in every figure.

@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+from configs.load import load_config
+from tasks.splits import split_digest
+from tasks.study import open_study
+
+
+@pytest.fixture
+def study(settings):
+    return open_study(load_config(), settings)
+
+
+def test_outer_folds_are_scikit_learns(study):
+    n = study.loaded.table.n
+    expected = KFold(5, shuffle=True, random_state=0).split(np.empty(n))
+    ours = study.inputs.splits.outer(study.loaded.table).values()
+    for (train, test), fold in zip(expected, ours, strict=True):
+        assert np.array_equal(train, fold.train)
+        assert np.array_equal(test, fold.test)
+
+
+def test_held_out_rows_never_take_part_in_choosing(study):
+    table = study.loaded.table
+    held_out = study.inputs.splits.outer(table)[study.inputs.splits.held_out(table)]
+    inner = study.inputs.splits.inner(table)
+    assert len(inner) == 4
+    used = np.concatenate([rows for f in inner.values() for rows in (f.train, f.test)])
+    assert not set(used) & set(held_out.test)
+    assert set(np.concatenate([f.test for f in inner.values()])) == set(held_out.train)
+
+
+def test_the_digest_tells_splits_apart(study):
+    folds = study.inputs.splits.all(study.loaded.table)
+    assert len({split_digest(fold) for fold in folds.values()}) == len(folds) == 9
