@@ -22,9 +22,10 @@ class Style:
     shape: Shape
 
 
-# Okabe and Ito's palette, told apart with every common colour blindness; yellow is left out
-# because it vanishes on white. Shapes repeat the distinction for print in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5AA8")
+# After Okabe and Ito, told apart with every common colour blindness; the light ones are darkened
+# until they stand out 3 : 1 from white as from the dark page. Shapes repeat the distinction for
+# print in grey.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#C2649A", "#B8860B", "#2F96D3", "#7F5AA8")
 _SHAPES = (
     Shape("o", "circle", "M8 2a6 6 0 1 0 .01 0z"),
     Shape("s", "square", "M3 3h10v10H3z"),
@@ -45,7 +46,7 @@ _DUMMY_SHAPES = (
     Shape("h", "hexagon", "M8 1.5l5.6 3.3v6.4L8 14.5l-5.6-3.3V4.8z"),
 )
 FLOOR_COLOUR = "#767676"
-FRONT_COLOUR = "#9A9A9A"
+FRONT_COLOUR = "#8A8A8A"
 CHOSEN_COLOUR = "#E5383B"
 
 

@@ -1,11 +1,47 @@
+import re
+from importlib.resources import files
+
 import pytest
 
-from tasks.palette import style_of
+from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
 from tasks.panels import Series
 
 
 def test_no_two_of_fifty_six_series_look_alike():
     assert len({style_of(Series("A", (), slot)) for slot in range(56)}) == 56
+
+
+def luminance(colour):
+    """WCAG's relative luminance."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def page_colours():
+    """The cards of the light and of the dark page."""
+    css = (files("tasks") / "templates" / "report.css").read_text(encoding="utf-8")
+    return re.findall(r"--card: (#[0-9a-f]{6})", css)
+
+
+@pytest.mark.parametrize("page", page_colours())
+@pytest.mark.parametrize(
+    "colour",
+    [
+        *(style_of(Series("A", (), slot)).colour for slot in range(7)),
+        style_of(Series("A", (), 0, dummy=True)).colour,
+        CHOSEN_COLOUR,
+        FLOOR_COLOUR,
+        FRONT_COLOUR,
+    ],
+)
+def test_every_colour_stands_out_from_the_light_and_from_the_dark_page(colour, page):
+    dark, light = sorted([luminance(colour), luminance(page)])
+    assert (light + 0.05) / (dark + 0.05) >= 3.0
+
+
+def test_both_pages_were_looked_at():
+    assert len(page_colours()) == 2
 
 
 def test_neighbours_differ_in_colour_and_in_shape():
