@@ -7,6 +7,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from fkd.arrays import AnyArray, Array, row_blocks
+from fkd.linalg import mirror_lower
 
 KernelFunction = Callable[[AnyArray, AnyArray], AnyArray]
 KERNELS = ("rbf", "laplacian", "polynomial", "linear", "precomputed")
@@ -69,6 +70,9 @@ class Kernel:
         K = np.ascontiguousarray(self(X, self.rows(X))).T
         if self.name in ("rbf", "laplacian"):
             np.fill_diagonal(K, 1.0)
+        elif self.name == "precomputed" or callable(self.name):
+            # What comes from outside is often symmetric to rounding only.
+            mirror_lower(K)
         return K
 
     def diag(self, X: Array) -> Array:

@@ -79,10 +79,12 @@ class RemovalEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: Any, *, reset: bool) -> Array:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
-        names = column_names(X, np.shape(X)[1] if np.ndim(X) == 2 else 0)
-        check_numeric_columns("X", X, names)
-        A = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=reset)
-        check_range("X", A, names)
+        check_numeric_columns("X", X)
+        # One memory order, so that a data frame gives the same bits as its array.
+        A = validate_data(
+            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
+        )
+        check_range("X", A, column_names(X, A.shape[1]))
         return np.asarray(A)
 
     def _removal_parameters(self) -> dict[str, Any]:

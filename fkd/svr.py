@@ -20,6 +20,7 @@ from fkd.validation import finite, positive, target_vector
 # Beyond this many rows of a reduced map libsvm multiplies features itself: slower per row than
 # reading a kernel matrix, but without its memory.
 PRECOMPUTED_ROWS = 10_000
+LIBSVM_TOL = 1e-3  # libsvm's own default, named because published numbers depend on it
 
 
 def svr_expansions(
@@ -56,7 +57,7 @@ def svr_expansions(
             C=positive("C", C),
             epsilon=_not_negative("epsilon", epsilon),
             cache_size=1000,
-            tol=1e-3,
+            tol=LIBSVM_TOL,
         ).fit(fair, y)
         a = np.zeros(len(X))
         a[svr.support_] = svr.dual_coef_[0]

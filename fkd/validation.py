@@ -66,7 +66,7 @@ def real_matrix(name: str, data: Any) -> Array:
     if 0 in values.shape:
         raise ValueError(f"{name} must have at least one row and one column, got {values.shape}")
     names = column_names(data, values.shape[1])
-    A = _as_float(name, values, names)
+    A = np.ascontiguousarray(_as_float(name, values, names))
     check_range(name, A, names)
     return A
 
@@ -90,7 +90,7 @@ def _column_as_float(name: str, column: AnyArray, label: str) -> Array:
     except (TypeError, ValueError) as error:
         raise type(error)(
             f"{name} column {label} must hold numbers, got one where: {error}; "
-            "encode categories as numbers first"
+            "encode categories as numbers first, a discrete sensitive attribute by fkd.one_hot"
         ) from error
 
 
@@ -140,15 +140,14 @@ def target_vector(y: Any, n: int) -> Array:
     return real_matrix("y", values)[:, 0]
 
 
-def check_numeric_columns(name: str, data: Any, names: Sequence[str]) -> None:
+def check_numeric_columns(name: str, data: Any) -> None:
     """Refuse a table with a column that is no number, naming the column."""
-    if hasattr(data, "iloc"):
-        kinds = [dtype.kind for dtype in data.dtypes]
-        columns = [data.iloc[:, j].to_numpy() for j in range(len(kinds)) if kinds[j] not in "biufc"]
-        names = [names[j] for j in range(len(kinds)) if kinds[j] not in "biufc"]
+    if hasattr(data, "iloc") and data.ndim == 2:
+        columns = [data.iloc[:, j].to_numpy() for j in range(data.shape[1])]
     elif isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "OSU":
         columns = list(data.T)
     else:
         return
-    for column, label in zip(columns, names, strict=True):
-        _column_as_float(name, column, label)
+    for column, label in zip(columns, column_names(data, len(columns)), strict=True):
+        if column.dtype.kind not in "biufc":
+            _column_as_float(name, column, label)

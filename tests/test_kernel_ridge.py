@@ -1,0 +1,129 @@
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+
+from fkd import FairKernelDecomposition, FairKernelRidge
+from fkd.expansion import FourierExpansion, KernelExpansion
+
+APPROXIMATIONS = ["exact", "nystroem", "fourier", "identity"]
+
+
+def sample(rng, n=120):
+    X = rng.normal(size=(n, 4))
+    S = X[:, :2] * [1.0, 5.0] + [3.0, -2.0]
+    return X, X[:, 0] + X[:, 1] + np.sin(X[:, 2]), S
+
+
+def model(approximation="exact", **setting):
+    default = {"gamma": 0.1, "iterations": 5, "alpha": 0.5, "landmarks": 50, "random_state": 0}
+    return FairKernelRidge(approximation=approximation, **{**default, **setting})
+
+
+def leaning(prediction, y, S):
+    """Return the largest covariance with a sensitive column, in units of both deviations."""
+    covariance = (prediction - prediction.mean()) @ (S - S.mean(axis=0)) / len(S)
+    return np.abs(covariance / (y.std() * S.std(axis=0))).max()
+
+
+@pytest.mark.parametrize("m", [0, 5])
+def test_it_is_kernel_ridge_on_the_transformed_kernel(rng, m):
+    X, y, S = sample(rng)
+    fair = FairKernelDecomposition(gamma=0.1, iterations=m)
+    oracle = KernelRidge(alpha=0.5, kernel="precomputed")
+    oracle.fit(fair.fit_transform(X, sensitive_features=S), y)
+    new = rng.normal(size=(9, 4))
+    found = model(iterations=m).fit(X, y, sensitive_features=S).predict(new)
+    assert_allclose(found, oracle.predict(fair.transform(new)), atol=1e-8)
+
+
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+def test_predictions_lean_on_the_sensitive_columns_before_but_not_after(rng, approximation):
+    X, y, S = sample(rng)
+    setting = {"gamma": 0.01, "fit_intercept": True, "center_sensitive": True}
+    before, after = (
+        model(approximation, iterations=m, **setting).fit(X, y, sensitive_features=S).predict(X)
+        for m in (0, 3)
+    )
+    assert leaning(before, y, S) > 0.5
+    assert leaning(after, y, S) < 0.1
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+def test_the_whole_path_holds_each_single_fit_bit_for_bit(rng, approximation, fit_intercept):
+    X, y, S = sample(rng)
+    estimator = model(approximation, fit_intercept=fit_intercept)
+    found = estimator.fit_path(X, y, sensitive_features=S, iterations=[0, 2, 20], alphas=[0.1, 5.0])
+    for (m, alpha), predictor in found.items():
+        alone = clone(estimator).set_params(iterations=m, alpha=alpha)
+        alone.fit(X, y, sensitive_features=S)
+        assert_array_equal(alone.predict(X), predictor.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("approximation", "kind"), [("exact", KernelExpansion), ("fourier", FourierExpansion)]
+)
+def test_the_expansion_is_what_predicts(rng, approximation, kind):
+    X, y, S = sample(rng)
+    estimator = model(approximation).fit(X, y, sensitive_features=S)
+    f = estimator.expansion()
+    assert isinstance(f, kind)
+    assert_array_equal(kind.from_arrays(f.arrays()).predict(X), estimator.predict(X))
+
+
+def test_an_intercept_makes_the_level_of_the_target_free(rng):
+    X, y, S = sample(rng)
+    low, high = (
+        model(fit_intercept=True).fit(X, y + c, sensitive_features=S).predict(X) for c in (0, 1000)
+    )
+    assert_allclose(high - low, 1000, rtol=1e-9)
+
+
+def test_frames_and_read_only_arrays_come_in(rng):
+    X, y, S = sample(rng)
+    plain = model().fit(X, y, sensitive_features=S).predict(X)
+    for a in (X, y, S):
+        a.flags.writeable = False
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    framed = model().fit(frame, pd.Series(y), sensitive_features=pd.DataFrame(S))
+    assert_array_equal(framed.predict(frame), plain)
+    assert_array_equal(model().fit(X, y, sensitive_features=S).predict(X), plain)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"alpha": 0}, "alpha must be a finite number above 0, got 0"),
+        ({"ridge": 0}, "ridge must be a finite number above 0, got 0"),
+        ({"iterations": -1}, "iterations must be at least 0, got -1"),
+        ({"gamma": -1.0}, "gamma must be a finite number above 0"),
+    ],
+)
+def test_a_bad_parameter_is_refused_by_name(rng, change, message):
+    X, y, S = sample(rng)
+    with pytest.raises(ValueError, match=message):
+        model(**change).fit(X, y, sensitive_features=S)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+def test_a_bad_target_is_refused(rng, bad):
+    X, y, S = sample(rng)
+    y[3] = bad
+    with pytest.raises(ValueError, match="y must"):
+        model().fit(X, y, sensitive_features=S)
+
+
+def test_sensitive_features_are_required(rng):
+    X, y, _ = sample(rng)
+    with pytest.raises(TypeError, match="fit needs sensitive_features"):
+        model().fit(X, y)
+
+
+def test_a_path_longer_than_the_rank_says_how_far_it_went(rng):
+    X, y, S = sample(rng)
+    estimator = model(kernel="linear", iterations=50).fit(X, y, sensitive_features=S)
+    assert estimator.effective_iterations_ == 2
+    assert_allclose(estimator.predict(X), 0, atol=1e-10)

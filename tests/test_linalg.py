@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fkd.linalg import (
+    ShiftedInverse,
+    downdate,
+    gram,
+    is_lower_triangular,
+    mirror_lower,
+    psd_factor,
+)
+
+
+def wishart(rng, n, rank):
+    A = rng.normal(size=(n, rank))
+    return A @ A.T
+
+
+@pytest.mark.parametrize("n", [1, 2, 17, 300])
+def test_the_factor_of_a_regular_matrix_is_lower_triangular(rng, n):
+    K = wishart(rng, n, n) + np.eye(n)
+    G, pivots = psd_factor(K)
+    assert pivots is None
+    assert is_lower_triangular(G)
+    assert_allclose(G @ G.T, K, rtol=0, atol=1e-13 * np.trace(K))
+
+
+@pytest.mark.parametrize(("n", "rank"), [(2, 1), (20, 3), (300, 40)])
+def test_the_factor_of_a_singular_matrix_has_its_rank(rng, n, rank):
+    K = wishart(rng, n, rank)
+    G, pivots = psd_factor(K)
+    assert G.shape == (n, rank)
+    assert is_lower_triangular(G[pivots])
+    assert_allclose(G @ G.T, K, rtol=0, atol=1e-12 * np.trace(K))
+
+
+def test_duplicate_rows_are_factored_once(rng):
+    K = wishart(rng, 30, 30) + np.eye(30)
+    twice = np.r_[np.arange(30), np.arange(10)]
+    G, pivots = psd_factor(K[np.ix_(twice, twice)])
+    assert len(pivots) == 30
+    assert_allclose(G @ G.T, K[np.ix_(twice, twice)], rtol=0, atol=1e-12 * np.trace(K))
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-6, 1e100])
+def test_the_rank_does_not_depend_on_the_unit(rng, scale):
+    G, _ = psd_factor(scale * wishart(rng, 40, 7))
+    assert G.shape == (40, 7)
+
+
+@pytest.mark.parametrize("K", [np.array([[0.0, 1.0], [1.0, 0.0]]), -np.eye(3), np.zeros((3, 3))])
+def test_a_matrix_without_positive_diagonal_is_refused(K):
+    with pytest.raises(ValueError, match="positive diagonal"):
+        psd_factor(K)
+
+
+def test_an_indefinite_matrix_is_refused(rng):
+    K = wishart(rng, 20, 20)
+    K -= np.linalg.eigvalsh(K)[10] * np.eye(20)
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        psd_factor(K)
+
+
+def test_factoring_leaves_its_argument_alone_unless_told(rng):
+    K = wishart(rng, 10, 4)
+    K.flags.writeable = False
+    psd_factor(K)
+    owned = np.asfortranarray(wishart(rng, 10, 10) + np.eye(10))
+    G, _ = psd_factor(owned, overwrite=True)
+    assert np.shares_memory(G, owned)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_gram_is_the_product_whatever_the_shape_of_its_factor(rng, lower):
+    G = rng.normal(size=(300, 300))
+    G = np.asfortranarray(np.tril(G) if lower else G)
+    before = G.copy()
+    C = gram(G)
+    assert_allclose(C, G.T @ G, rtol=1e-12, atol=1e-11)
+    assert_array_equal(C, C.T)
+    assert_array_equal(G, before)
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 600])
+def test_mirroring_makes_a_matrix_symmetric(rng, n):
+    A = rng.normal(size=(n, n))
+    lower = np.tril(A)
+    assert_array_equal(mirror_lower(A), lower + np.tril(A, -1).T)
+
+
+@pytest.mark.parametrize("width", [0, 3])
+def test_a_downdated_matrix_is_exactly_symmetric(rng, width):
+    K, F = wishart(rng, 50, 50), rng.normal(size=(50, width))
+    K.flags.writeable = F.flags.writeable = False
+    found = downdate(K, F)
+    assert_allclose(found, K - F @ F.T, rtol=1e-12, atol=1e-11)
+    assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("columns", [(), (1,), (3,)])
+def test_the_shifted_inverse_solves(rng, columns):
+    C, B = wishart(rng, 40, 10), rng.normal(size=(40, *columns))
+    found = ShiftedInverse.of(C, 0.1) @ B
+    assert_allclose((C + 0.1 * np.eye(40)) @ found, B, atol=1e-11)
+
+
+def test_a_ridge_lost_in_rounding_is_refused(rng):
+    C = wishart(rng, 40, 10)
+    with pytest.raises(ValueError, match="use a larger one"):
+        ShiftedInverse.of(C - 1e-10 * np.eye(40), 1e-20)

@@ -1,0 +1,282 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fkd.feature_maps import ExactMap, IdentityMap
+from fkd.kernels import Kernel
+from fkd.linalg import downdate
+from fkd.literal import algorithm_1
+from fkd.moments import Moments, training_moments
+from fkd.path import removal_path
+from fkd.reference import removed_columns
+
+SEEDS = st.integers(0, 2**32 - 1)
+# Two sensitive columns have different means and scales: a mean taken over the wrong axis shows.
+LOCATIONS, SCALES = np.array([0.4, -3.0]), np.array([0.3, 2.0])
+
+
+def sample(rng, n=40, d=3, l=1):
+    X = rng.normal(size=(n, d))
+    S = LOCATIONS[:l] + SCALES[:l] * (X[:, :l] + 0.3 * rng.normal(size=(n, l)))
+    return X, S
+
+
+def fit(X, S, *, kernel=None, ridge=0.1, iterations=5, center=False):
+    """Return G, K and the path of these rows."""
+    kernel = kernel or Kernel("rbf", 0.3)
+    fmap = ExactMap.of(kernel, X)
+    moments = training_moments(fmap, X, S, np.zeros(len(X)))
+    path = removal_path(moments, ridge=ridge, iterations=iterations, center_sensitive=center)
+    return fmap.G, kernel.gram(X), path
+
+
+def fair_kernel(G, K, path, m):
+    return downdate(K, G @ path.at(m))
+
+
+def ridge_fit(K, S, ridge):
+    """Return the in-sample ridge fit of S, column by column: SᵀK(K + a I)⁻¹S."""
+    return np.einsum("ij,ij->j", S, K @ np.linalg.solve(K + ridge * np.eye(len(K)), S))
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, l=st.integers(1, 2))
+def test_zero_iterations_change_nothing(seed, l):
+    G, K, path = fit(*sample(np.random.default_rng(seed), l=l), iterations=0)
+    assert path.effective == 0
+    assert_array_equal(fair_kernel(G, K, path, 0), K)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, l=st.integers(1, 2), m=st.integers(1, 12))
+def test_directions_are_orthonormal_so_removal_is_a_projection(seed, l, m):
+    G, _, path = fit(*sample(np.random.default_rng(seed), l=l), iterations=m)
+    U = path.at(m)
+    P = np.eye(len(U)) - U @ U.T
+    assert_allclose(U.T @ U, np.eye(m * l), atol=1e-13)
+    assert_allclose(P @ P, P, atol=1e-13)
+    assert np.linalg.matrix_rank(G @ P, tol=1e-7) == len(U) - m * l
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, l=st.integers(1, 2))
+def test_the_fair_kernel_stays_positive_and_shrinks(seed, l):
+    G, K, path = fit(*sample(np.random.default_rng(seed), l=l), iterations=8)
+    kernels = [fair_kernel(G, K, path, m) for m in range(9)]
+    smallest = [np.linalg.eigvalsh(before - after)[0] for before, after in pairwise(kernels)]
+    assert min(smallest) > -1e-12
+    assert np.linalg.eigvalsh(kernels[-1])[0] > -1e-12
+    assert (np.diff([k.trace() for k in kernels]) < 0).all()
+    assert_array_equal(kernels[-1], kernels[-1].T)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, l=st.integers(1, 2), ridge=st.floats(0.01, 10))
+def test_what_ridge_regression_can_fit_of_the_sensitive_columns_shrinks(seed, l, ridge):
+    X, S = sample(np.random.default_rng(seed), l=l)
+    G, K, path = fit(X, S, ridge=ridge, iterations=6)
+    fits = np.array([ridge_fit(fair_kernel(G, K, path, m), S, ridge) for m in range(7)])
+    assert (np.diff(fits, axis=0) <= 1e-10).all()
+    assert (fits[-1] < fits[0]).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, l=st.integers(1, 2))
+def test_the_path_is_the_printed_algorithm(seed, l):
+    X, S = sample(np.random.default_rng(seed), l=l)
+    G, K, path = fit(X, S, iterations=8)
+    for m in (1, 4, 8):
+        printed, _ = algorithm_1(K, S, ridge=0.1, iterations=m)
+        assert_allclose(fair_kernel(G, K, path, m), printed, atol=1e-10)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=SEEDS, m=st.integers(1, 4), l=st.integers(1, 2))
+def test_the_path_spans_the_krylov_space(seed, m, l):
+    X, S = sample(np.random.default_rng(seed), l=l)
+    G, _, path = fit(X, S, ridge=1.0, iterations=m)
+    D = np.linalg.inv(G.T @ G + np.eye(G.shape[1]))
+    powers = [np.linalg.matrix_power(D, i) @ (G.T @ S) for i in range(1, m + 1)]
+    krylov, _ = np.linalg.qr(np.hstack(powers))
+    U = path.at(m)
+    assert_allclose(U @ (U.T @ krylov), krylov, atol=1e-6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, c=st.floats(1e-3, 1e3), sign=st.sampled_from([-1, 1]))
+def test_the_unit_of_a_sensitive_column_does_not_matter(seed, c, sign):
+    X, S = sample(np.random.default_rng(seed))
+    G, K, path = fit(X, S)
+    _, _, scaled = fit(X, sign * c * S)
+    assert_allclose(fair_kernel(G, K, scaled, 5), fair_kernel(G, K, path, 5), atol=1e-11)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=SEEDS)
+def test_permuted_rows_permute_the_fair_kernel(seed):
+    rng = np.random.default_rng(seed)
+    X, S = sample(rng, l=2)
+    order = rng.permutation(len(X))
+    K_m = fair_kernel(*fit(X, S), 5)
+    assert_allclose(fair_kernel(*fit(X[order], S[order]), 5), K_m[np.ix_(order, order)], atol=1e-11)
+
+
+@pytest.mark.parametrize("factor", [1.0, -2.5])
+def test_a_collinear_column_is_deflated(rng, factor):
+    X, S = sample(rng)
+    G, K, single = fit(X, S)
+    _, _, double = fit(X, np.hstack([S, factor * S]))
+    assert double.ends == single.ends == (0, 1, 2, 3, 4, 5)
+    assert_allclose(fair_kernel(G, K, double, 5), fair_kernel(G, K, single, 5), atol=1e-11)
+
+
+def test_block_ends_are_kept_where_a_column_runs_dry(rng):
+    # An eigenvector of K spans its whole Krylov space: one step removes it for good.
+    X, S = sample(rng)
+    K = Kernel("rbf", 0.3).gram(X)
+    eigenvector = np.linalg.eigh(K)[1][:, -1:]
+    _, _, path = fit(X, np.hstack([S, eigenvector]), iterations=4)
+    assert path.ends == (0, 2, 3, 4, 5)
+    assert path.at(2).shape[1] == 3
+
+
+def test_the_path_stops_at_the_rank_and_says_so(rng):
+    X, S = sample(rng, d=3)
+    G, K, path = fit(X, S, kernel=Kernel("linear"), iterations=50)
+    assert path.effective == 3
+    assert_array_equal(path.at(50), path.U)
+    assert_allclose(fair_kernel(G, K, path, 50), 0, atol=1e-12 * K.trace())
+
+
+def test_one_row_is_emptied_by_one_iteration():
+    moments = Moments.of(np.ones((1, 1)), np.ones((1, 1)), np.zeros(1))
+    path = removal_path(moments, ridge=0.1, iterations=9)
+    assert path.effective == 1
+    assert_allclose(np.abs(path.U), 1.0)
+
+
+def test_nothing_is_removed_where_the_features_know_nothing():
+    G = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    moments = Moments.of(G, np.array([[0.0], [0.0], [1.0]]), np.zeros(3))
+    assert removal_path(moments, ridge=0.1, iterations=3).effective == 0
+
+
+@pytest.mark.parametrize("l", [1, 2])
+@pytest.mark.parametrize("longer", [6, 30])
+def test_a_longer_path_does_not_change_a_shorter_one_in_the_last_bit(rng, l, longer):
+    X, S = sample(rng, n=150, l=l)
+    _, _, short = fit(X, S, iterations=5)
+    _, _, long = fit(X, S, iterations=longer)
+    assert_array_equal(short.at(5), long.at(5))
+    assert long.head(5).ends == short.ends
+    assert np.shares_memory(long.head(5).U, long.U)
+
+
+def test_centring_fits_the_deviations(rng):
+    X, S = sample(rng, l=2)
+    _, _, centred = fit(X, S, center=True)
+    _, _, by_hand = fit(X, S - S.mean(axis=0))
+    _, _, plain = fit(X, S)
+    assert_allclose(centred.U, by_hand.U, atol=1e-10)
+    assert np.abs(centred.U[:, 0] @ plain.U[:, 0]) < 0.999
+
+
+HAND = np.array([[1.0, 0.5], [0.5, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("s", "expected"),
+    [
+        ((1.0, -1.0), [[0.75, 0.75], [0.75, 0.75]]),
+        ((1.0, 0.0), [[3 / 28, 9 / 28], [9 / 28, 27 / 28]]),
+    ],
+)
+def test_two_rows_by_hand(s, expected):
+    S = np.array(s)[:, None]
+    G, K, path = fit(HAND, S, kernel=Kernel("precomputed"), ridge=0.5, iterations=1)
+    assert_allclose(fair_kernel(G, K, path, 1), expected, rtol=1e-14)
+
+
+def inlp(X, S, ridge, iterations):
+    """Explicit INLP on X by Krylov vectors of the SVD of X, kept orthonormal."""
+    _, singular, Vt = np.linalg.svd(X, full_matrices=False)
+    lam = (singular**2)[:, None]
+    V = np.empty((len(lam), 0))
+    v = Vt @ (X.T @ S)
+    for _ in range(iterations):
+        v = v / (lam + ridge)
+        for _ in range(3):
+            v = v - V @ (V.T @ v)
+        v /= np.linalg.norm(v)
+        V = np.hstack([V, v])
+    return X - (X @ Vt.T @ V) @ V.T @ Vt
+
+
+@pytest.mark.parametrize("m", [1, 4, 7, 8])
+def test_a_linear_kernel_is_linear_null_space_projection(rng, m):
+    X, S = sample(rng, n=60, d=8)
+    X_m = inlp(X, S, 0.05, m)
+    G, K, path = fit(X, S, kernel=Kernel("linear"), ridge=0.05, iterations=m)
+    assert_allclose(fair_kernel(G, K, path, m), X_m @ X_m.T, atol=1e-9)
+    moments = training_moments(IdentityMap(8), X, S, np.zeros(60))
+    U = removal_path(moments, ridge=0.05, iterations=m).at(m)
+    assert_allclose(X - (X @ U) @ U.T, X_m, atol=1e-9)
+
+
+@pytest.mark.parametrize("m", [1, 5, 9])
+def test_a_polynomial_kernel_is_projection_of_its_explicit_features(rng, m):
+    X, S = sample(rng, n=60, d=2)
+    a, b = X.T
+    root = np.sqrt(2.0)
+    # The feature map of (x·z + 1)².
+    P = np.column_stack([np.ones(60), root * a, root * b, a**2, b**2, root * a * b])
+    G, K, path = fit(X, S, kernel=Kernel("polynomial", 1.0, 2), iterations=m)
+    _, K_P, explicit = fit(P, S, kernel=Kernel("linear"), iterations=m)
+    assert path.effective == explicit.effective == min(m, 6)
+    F = fit(P, S, kernel=Kernel("linear"), iterations=m)[0] @ explicit.at(m)
+    assert_allclose(fair_kernel(G, K, path, m), downdate(K_P, F), atol=1e-9)
+
+
+def test_two_columns_stay_stable_where_the_unsymmetrised_update_diverges(rng):
+    X, S = sample(rng, n=150, d=6, l=2)
+    G, K, path = fit(X, S, kernel=Kernel("rbf", 0.05), ridge=0.05, iterations=20)
+    naive = K.copy()
+    for _ in range(20):
+        b = np.linalg.solve(naive + 0.05 * np.eye(150), S)
+        u = naive @ b
+        naive = naive - u @ np.linalg.solve(b.T @ u, u.T)
+    assert np.linalg.eigvalsh(fair_kernel(G, K, path, 20))[0] > -1e-11
+    assert np.linalg.eigvalsh((naive + naive.T) / 2)[0] < -1e-6  # the trap is real
+
+
+@pytest.mark.parametrize("ridge", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize(("l", "iterations"), [(1, 60), (2, 30)])
+def test_long_paths_agree_with_a_hundred_digits(rng, ridge, l, iterations):
+    X, S = sample(rng, n=64, d=5, l=l)
+    G, K, path = fit(X, S, ridge=ridge, iterations=iterations)
+    F = removed_columns(K, S, ridge=ridge, iterations=iterations)
+    lengths = (10, 20, iterations)
+    exact = [K - F[:, : m * l] @ F[:, : m * l].T for m in lengths]
+    found = [fair_kernel(G, K, path, m) for m in lengths]
+    errors = [np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(found, exact, strict=True)]
+    # About 1e-14 was seen; the goal of the project is 1e-8.
+    assert max(errors) < 1e-11
+    assert np.linalg.eigvalsh(found[-1])[0] > -1e-10 * K.trace() / len(K)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ridge": 0.0}, "ridge must be a finite number above 0"),
+        ({"ridge": -1.0}, "ridge must be a finite number above 0"),
+        ({"iterations": -1}, "iterations must be at least 0, got -1"),
+        ({"iterations": 2.5}, "iterations must be a whole number, got 2.5"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(rng, change, message):
+    with pytest.raises(ValueError, match=message):
+        fit(*sample(rng), **change)

@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+import sklearn
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fkd import (
+    FairGaussianProcess,
+    FairKernelDecomposition,
+    FairKernelRidge,
+    FairSVC,
+    FairSVR,
+)
+
+
+def first_column(X):
+    """Return a varying column of whatever the checks feed, or something harmless."""
+    values = np.asarray(X.todense() if hasattr(X, "todense") else X)
+    if values.ndim != 2 or values.dtype.kind not in "iuf" or 0 in values.shape:
+        return np.arange(len(values))
+    # Some checks feed a constant column; a ramp on top of it varies.
+    return np.nan_to_num(values[:, 0], posinf=0.0, neginf=0.0) + np.arange(len(values))
+
+
+class FirstColumn:
+    """Takes the first input as the sensitive one, because the checks pass none."""
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        return super().fit(X, y, sensitive_features=first_column(X))
+
+
+class Decomposition(FirstColumn, FairKernelDecomposition):
+    pass
+
+
+class Ridge(FirstColumn, FairKernelRidge):
+    pass
+
+
+class Regressor(FirstColumn, FairSVR):
+    pass
+
+
+class Process(FirstColumn, FairGaussianProcess):
+    pass
+
+
+class Classifier(FirstColumn, FairSVC):
+    pass
+
+
+ESTIMATORS = [
+    Decomposition(iterations=2),
+    Ridge(iterations=2, fit_intercept=True, alpha=0.1),
+    Regressor(iterations=2),
+    Process(iterations=2),
+    Classifier(iterations=2),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_the_contract_of_scikit_learn_is_kept(estimator, check):
+    check(estimator)
+
+
+def pipeline(model):
+    model.set_fit_request(sensitive_features=True)
+    return make_pipeline(StandardScaler(), model)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize(
+    "model", [FairKernelRidge(fit_intercept=True), FairSVR(), FairGaussianProcess(), FairSVC()]
+)
+def test_a_pipeline_routes_the_sensitive_features(rng, model):
+    X = rng.normal(size=(60, 3))
+    y = X[:, 1] > 0 if isinstance(model, FairSVC) else X[:, 1]
+    fitted = pipeline(model).fit(X, y, sensitive_features=X[:, 0])
+    assert fitted.score(X, y) > 0.5
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_grid_search_splits_the_sensitive_features_with_the_rows(rng):
+    X = rng.normal(size=(60, 3))
+    search = GridSearchCV(
+        pipeline(FairKernelRidge(fit_intercept=True)),
+        {"fairkernelridge__iterations": [0, 3], "fairkernelridge__alpha": [0.1, 10.0]},
+        cv=3,
+    )
+    search.fit(X, X[:, 0] + X[:, 1], sensitive_features=X[:, 0])
+    # The target is half sensitive: leaving it in predicts better.
+    assert search.best_params_["fairkernelridge__iterations"] == 0
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("model", [FairKernelRidge(), FairSVR(), FairGaussianProcess(), FairSVC()])
+def test_a_pipeline_that_forgets_them_is_told(rng, model):
+    X = rng.normal(size=(20, 3))
+    with pytest.raises(TypeError, match="set_fit_request"):
+        pipeline(model).fit(X, np.arange(20) % 2)

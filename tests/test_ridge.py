@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+
+from fkd.feature_maps import make_map
+from fkd.linalg import downdate
+from fkd.moments import training_moments
+from fkd.path import removal_path
+from fkd.ridge import ridge_coefficients, ridge_expansions
+
+
+def fitted(rng, n=80, l=2, iterations=6, **setting):
+    """Return rows, target, map, moments, path."""
+    X = rng.normal(size=(n, 4))
+    S = X[:, :l] * [1.0, 5.0][:l] + [3.0, -2.0][:l] + rng.normal(size=(n, l))
+    y = np.sin(X[:, 2]) + X[:, 0] + 2.0
+    fmap = make_map(X, **{"gamma": 0.2, "random_state": 0, **setting})
+    moments = training_moments(fmap, X, S, y)
+    return X, y, fmap, moments, removal_path(moments, ridge=0.1, iterations=iterations)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), m=st.integers(0, 6), alpha=st.floats(0.01, 10))
+def test_it_is_kernel_ridge_regression_on_the_fair_kernel(seed, m, alpha):
+    X, y, fmap, moments, path = fitted(np.random.default_rng(seed))
+    F = fmap.training_product(X, path.at(m))
+    K_m = downdate(fmap.training_gram(X), F)
+    (f,) = ridge_expansions(fmap, moments, path, [(m, alpha)])
+    oracle = KernelRidge(alpha=alpha, kernel="precomputed").fit(K_m, y)
+    assert_allclose(f.predict(X), oracle.predict(K_m), atol=1e-9)
+    new = X[:9] + 0.1
+    K_t = fmap.cross(new, X) - fmap.product(new, path.at(m)) @ F.T
+    assert_allclose(f.predict(new), oracle.predict(K_t), atol=1e-8)
+
+
+@pytest.mark.parametrize("approximation", ["exact", "nystroem", "fourier", "identity"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_it_is_ridge_regression_on_the_fair_features(rng, approximation, fit_intercept):
+    X, y, fmap, moments, path = fitted(rng, approximation=approximation, landmarks=30)
+    U = path.at(2)
+    G = fmap.transform(X)
+    fair = G - (G @ U) @ U.T
+    (f,) = ridge_expansions(fmap, moments, path, [(2, 0.5)], fit_intercept=fit_intercept)
+    oracle = Ridge(alpha=0.5, fit_intercept=fit_intercept).fit(fair, y)
+    assert_allclose(f.predict(X), oracle.predict(fair), atol=1e-8)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_every_setting_is_the_same_bits_alone_as_in_company(rng, fit_intercept):
+    X, _, fmap, moments, long = fitted(rng, n=200, iterations=20)
+    grid = [(m, alpha) for m in (0, 3, 20, 1) for alpha in (0.1, 1.0)]
+    together = ridge_expansions(fmap, moments, long, grid, fit_intercept=fit_intercept)
+    for (m, alpha), f in zip(grid, together, strict=True):
+        path = removal_path(moments, ridge=0.1, iterations=m)
+        (alone,) = ridge_expansions(fmap, moments, path, [(m, alpha)], fit_intercept=fit_intercept)
+        assert_array_equal(alone.predict(X), f.predict(X))
+
+
+def test_weights_are_orthogonal_to_what_was_removed(rng):
+    _, _, _, moments, path = fitted(rng)
+    betas = ridge_coefficients(moments, path, alpha=0.5, widths=range(13), fit_intercept=False)
+    inside = [np.abs(path.U[:, :w].T @ beta).max(initial=0) for w, beta in betas.items()]
+    assert max(inside) < 1e-13 * np.linalg.norm(betas[0])
+    assert np.abs(path.U.T @ betas[0]).max() > 1e-3 * np.linalg.norm(betas[0])  # it was there
+
+
+def test_a_huge_alpha_predicts_nothing_but_the_intercept(rng):
+    X, y, fmap, moments, path = fitted(rng)
+    (f,) = ridge_expansions(fmap, moments, path, [(3, 1e12)], fit_intercept=True)
+    assert_allclose(f.predict(X), y.mean(), atol=1e-8)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_prediction_is_constant_once_the_rank_is_used_up(rng, fit_intercept):
+    X, y, fmap, moments, path = fitted(rng, l=1, kernel="linear", iterations=9)
+    assert path.effective == 4
+    (f,) = ridge_expansions(fmap, moments, path, [(9, 0.5)], fit_intercept=fit_intercept)
+    assert_allclose(f.predict(X), y.mean() if fit_intercept else 0, atol=1e-12)
+
+
+def test_no_settings_give_no_predictors(rng):
+    _, _, fmap, moments, path = fitted(rng)
+    assert ridge_expansions(fmap, moments, path, []) == []
+
+
+@pytest.mark.parametrize("alpha", [0, -1.0, np.nan])
+def test_a_bad_alpha_is_refused_by_name(rng, alpha):
+    _, _, fmap, moments, path = fitted(rng)
+    with pytest.raises(ValueError, match="alpha must be a finite number above 0"):
+        ridge_expansions(fmap, moments, path, [(0, alpha)])

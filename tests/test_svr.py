@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.svm import SVR
+
+from fkd import FairKernelDecomposition, FairSVR
+from fkd.feature_maps import make_map
+from fkd.moments import training_moments
+from fkd.path import removal_path
+from fkd.svr import svr_expansions
+
+APPROXIMATIONS = ["exact", "nystroem", "fourier", "identity"]
+# Two routes to one optimum agree to what libsvm's stopping rule allows.
+SOLVER = 5e-3
+
+
+def sample(rng, n=120):
+    X = rng.normal(size=(n, 4))
+    S = X[:, :2] * [1.0, 5.0] + [3.0, -2.0]
+    return X, X[:, 0] + X[:, 1] + np.sin(X[:, 2]), S
+
+
+def setting(approximation, **changes):
+    default = {"gamma": 0.1, "iterations": 5, "landmarks": 50, "random_state": 0}
+    return {"approximation": approximation, **default, **changes}
+
+
+def leaning(prediction, y, S):
+    """Return the largest covariance with a sensitive column, in units of both deviations."""
+    covariance = (prediction - prediction.mean()) @ (S - S.mean(axis=0)) / len(S)
+    return np.abs(covariance / (y.std() * S.std(axis=0))).max()
+
+
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+def test_it_is_support_vector_regression_on_the_transformed_kernel(rng, approximation):
+    X, y, S = sample(rng)
+    new = rng.normal(size=(9, 4))
+    fair = FairKernelDecomposition(**setting(approximation))
+    oracle = SVR(kernel="precomputed", C=0.75, epsilon=0.01)
+    oracle.fit(fair.fit_transform(X, sensitive_features=S), y)
+    model = FairSVR(C=0.75, epsilon=0.01, **setting(approximation))
+    found = model.fit(X, y, sensitive_features=S).predict(new)
+    assert_allclose(found, oracle.predict(fair.transform(new)), atol=1e-6)
+
+
+@pytest.mark.parametrize("approximation", ["nystroem", "fourier", "identity"])
+def test_many_rows_are_fitted_from_features_to_the_same_optimum(rng, approximation, monkeypatch):
+    X, y, S = sample(rng)
+    model = FairSVR(C=0.75, epsilon=0.05, **setting(approximation))
+    by_kernel = model.fit(X, y, sensitive_features=S).predict(X)
+    monkeypatch.setattr("fkd.svr.PRECOMPUTED_ROWS", 10)
+    by_features = model.fit(X, y, sensitive_features=S).predict(X)
+    assert_allclose(by_features, by_kernel, atol=SOLVER)
+
+
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+def test_predictions_lean_on_the_sensitive_columns_before_but_not_after(rng, approximation):
+    X, y, S = sample(rng)
+    removal = {"gamma": 0.01, "center_sensitive": True}
+    before, after = (
+        FairSVR(C=10.0, **setting(approximation, iterations=m, **removal))
+        .fit(X, y, sensitive_features=S)
+        .predict(X)
+        for m in (0, 4)
+    )
+    assert leaning(before, y, S) > 0.5
+    assert leaning(after, y, S) < 0.1
+
+
+def test_every_setting_is_the_same_bits_alone_as_in_company(rng):
+    X, y, S = sample(rng)
+    fmap = make_map(X, gamma=0.1)
+    moments = training_moments(fmap, X, S, y)
+    long = removal_path(moments, ridge=0.05, iterations=12)
+    grid = [(0, 0.5, 0.01), (4, 0.5, 0.01), (4, 1.0, 0.1), (12, 0.5, 0.01)]
+    together = list(svr_expansions(fmap, X, y, long, grid))
+    for one, f in zip(grid, together, strict=True):
+        path = removal_path(moments, ridge=0.05, iterations=one[0])
+        (alone,) = svr_expansions(fmap, X, y, path, [one])
+        assert_array_equal(alone.predict(X), f.predict(X))
+
+
+def test_the_expansion_is_what_predicts(rng):
+    X, y, S = sample(rng)
+    model = FairSVR(gamma=0.1).fit(X, y, sensitive_features=S)
+    f = model.expansion()
+    assert_array_equal(type(f).from_arrays(f.arrays()).predict(X), model.predict(X))
+
+
+def test_the_prediction_is_the_intercept_once_the_rank_is_used_up(rng):
+    X, y, S = sample(rng)
+    model = FairSVR(kernel="linear", iterations=9).fit(X, y, sensitive_features=S)
+    assert model.effective_iterations_ == 2
+    assert np.ptp(model.predict(X)) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"C": 0}, "C must be a finite number above 0, got 0"),
+        ({"epsilon": -0.1}, "epsilon must not be negative, got -0.1"),
+        ({"epsilon": np.nan}, "epsilon must be a finite number"),
+    ],
+)
+def test_a_bad_parameter_is_refused_by_name(rng, change, message):
+    X, y, S = sample(rng)
+    with pytest.raises(ValueError, match=message):
+        FairSVR(**change).fit(X, y, sensitive_features=S)
+
+
+def test_sensitive_features_are_required(rng):
+    X, y, _ = sample(rng)
+    with pytest.raises(TypeError, match="fit needs sensitive_features"):
+        FairSVR().fit(X, y)
