@@ -8,12 +8,19 @@ from typing import Any
 from fkd.arrays import Array
 from fkd.expansion import Predictor
 from fkd.feature_maps import FeatureMap, make_map
+from fkd.methods.extras import Extra
 from fkd.moments import Moments, training_moments
 
 
-def number(default: float, *, above: float | None = None, at_least: float | None = None) -> Any:
+def number(
+    default: float,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Any:
     """Return a dataclass field for a bounded number; configs turn the bounds into validation."""
-    bounds = {"gt": above, "ge": at_least}
+    bounds = {"gt": above, "ge": at_least, "le": at_most}
     return field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
 
 
@@ -98,6 +105,8 @@ class Method:
         where there is no such representation. What can still be guessed from it is reported.
     needs_sensitive
         Whether predicting needs the sensitive columns: such a method is marked in every figure.
+    extra
+        Optional packages without which `fit` refuses to start; None where the core is enough.
     """
 
     name: str
@@ -110,6 +119,12 @@ class Method:
     shared: Callable[[Any], Hashable] = _nothing_shared
     represent: Callable[[Training, Any, Array], Array] | None = None
     needs_sensitive: bool = False
+    extra: Extra | None = None
+
+    def check_installed(self) -> None:
+        """Raise ModuleNotFoundError, naming the command that helps, where a package is missing."""
+        if self.extra is not None:
+            self.extra.check(self.name)
 
     def settings(
         self, problem: str, fixed: Mapping[str, Any], grid: Mapping[str, Sequence[Any]] | None

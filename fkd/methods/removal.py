@@ -3,21 +3,32 @@
 from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from fkd.arrays import Array
+from fkd.feature_maps import FeatureMap
 from fkd.methods.declaration import Approximation, Training
 from fkd.path import RemovalPath, removal_path
 
 
-class Removal(Protocol):
+class OnKernel(Protocol):
+    """Parameters that decide a kernel with its feature map."""
+
+    @property
+    def gamma(self) -> float:
+        """Width of the RBF kernel."""
+
+    @property
+    def approximation(self) -> Approximation:
+        """How the kernel is represented."""
+
+
+class Removal(OnKernel, Protocol):
     """Parameters that decide a removal path."""
 
     @property
     def iterations(self) -> int:
         """Length of the path."""
-
-    @property
-    def gamma(self) -> float:
-        """Width of the RBF kernel."""
 
     @property
     def ridge(self) -> float:
@@ -26,10 +37,6 @@ class Removal(Protocol):
     @property
     def center_sensitive(self) -> bool:
         """Whether the sensitive columns are centred first."""
-
-    @property
-    def approximation(self) -> Approximation:
-        """How the kernel is represented."""
 
 
 P = TypeVar("P", bound=Removal)
@@ -60,7 +67,12 @@ def longest_path(training: Training, group: Sequence[Removal]) -> RemovalPath:
     )
 
 
-def kernel_key(parameters: Removal) -> tuple[Hashable, ...]:
+def nothing_removed(feature_map: FeatureMap) -> RemovalPath:
+    """Return the path of length 0, on which a fair machine is the plain one."""
+    return RemovalPath(np.empty((feature_map.rank, 0), order="F"), (0,))
+
+
+def kernel_key(parameters: OnKernel) -> tuple[Hashable, ...]:
     """Return the key of the factorisation: settings on the same kernel share it."""
     return ("rbf", parameters.gamma, parameters.approximation)
 
