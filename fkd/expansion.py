@@ -7,7 +7,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from fkd.arrays import AnyArray, Array, row_blocks
+from fkd.correction import LinearCorrection
 from fkd.kernels import Kernel, KernelFunction
+from fkd.perceptron import Perceptron
 
 # Rows per block of a prediction: the kernel block stays small at any number of centres.
 _BLOCK_ROWS = 4096
@@ -133,6 +135,28 @@ class ProjectedExpansion:
 
 
 @dataclass(frozen=True)
+class CorrectedExpansion:
+    """f(x) = g(correction(x)): an expansion on corrected inputs."""
+
+    inner: KernelExpansion | FourierExpansion
+    correction: LinearCorrection
+
+    def predict(self, X: Any) -> Array:
+        """Return f of each row of X."""
+        return self.inner.predict(self.correction(_rows(X, len(self.correction.mean))))
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the fields of the inner expansion with those of the correction beside them."""
+        return {**self.inner.arrays(), **self.correction.arrays()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the expansion that `arrays` was taken from."""
+        kind = KernelExpansion if "kernel" in arrays else FourierExpansion
+        return cls(kind.from_arrays(arrays), LinearCorrection.from_arrays(arrays))
+
+
+@dataclass(frozen=True)
 class ConstantPrediction:
     """f(x) = value."""
 
@@ -156,6 +180,8 @@ PREDICTORS: dict[str, type[Predictor]] = {
     "kernel": KernelExpansion,
     "fourier": FourierExpansion,
     "projected": ProjectedExpansion,
+    "corrected": CorrectedExpansion,
+    "perceptron": Perceptron,
     "constant": ConstantPrediction,
 }
 

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fkd.correction import LinearCorrection
 from fkd.expansion import (
     PREDICTORS,
     ConstantPrediction,
+    CorrectedExpansion,
     FourierExpansion,
     KernelExpansion,
     ProjectedExpansion,
 )
+from fkd.perceptron import Perceptron
 
 
 def kernel_expansion(rng, kernel="rbf"):
@@ -28,10 +31,27 @@ def fourier(rng):
     return FourierExpansion(rng.normal(size=(3, 7)), rng.uniform(size=7), rng.normal(size=7), 0.5)
 
 
+def corrected(rng):
+    correction = LinearCorrection(
+        rng.normal(size=3), rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
+    )
+    return CorrectedExpansion(kernel_expansion(rng), correction)
+
+
+def perceptron(rng):
+    shapes = [(3, 5), (5, 4), (4, 1)]
+    return Perceptron(
+        tuple(rng.normal(size=shape) for shape in shapes),
+        tuple(rng.normal(size=width) for _, width in shapes),
+    )
+
+
 MAKERS = {
     "kernel": kernel_expansion,
     "fourier": fourier,
     "projected": projected,
+    "corrected": corrected,
+    "perceptron": perceptron,
     "constant": lambda rng: ConstantPrediction(2.5),
 }
 
@@ -72,6 +92,12 @@ def test_a_projected_expansion_does_not_see_the_removed_direction(rng):
     assert np.abs(f.inner.predict(X + 5 * f.U.T) - f.inner.predict(X)).max() > 1e-3  # it would
 
 
+def test_a_corrected_expansion_of_fourier_features_survives_its_arrays(rng):
+    f = CorrectedExpansion(fourier(rng), corrected(rng).correction)
+    X = rng.normal(size=(4, 3))
+    assert_array_equal(CorrectedExpansion.from_arrays(f.arrays()).predict(X), f.predict(X))
+
+
 def test_a_kernel_function_cannot_be_exported(rng):
     f = kernel_expansion(rng, kernel=lambda X, Z: X @ Z.T)
     assert np.isfinite(f.predict(rng.normal(size=(2, 3)))).all()
@@ -79,7 +105,7 @@ def test_a_kernel_function_cannot_be_exported(rng):
         f.arrays()
 
 
-@pytest.mark.parametrize("kind", ["kernel", "fourier", "projected"])
+@pytest.mark.parametrize("kind", ["corrected", "kernel", "fourier", "perceptron", "projected"])
 @pytest.mark.parametrize("shape", [(4, 2), (3,)])
 def test_rows_of_another_width_are_refused(rng, kind, shape):
     with pytest.raises(ValueError, match="3 columns"):
