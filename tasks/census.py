@@ -44,11 +44,6 @@ def read_person_file(path: Path, member: str, problem: Problem, *, year: int) ->
                 parts = [_part(batch, layout, problem) for batch in _batches(stream, layout)]
     except (pa.ArrowInvalid, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise UserError(f"{member} of {year} cannot be read as a table: {error}.") from error
-    except (MemoryError, pa.ArrowMemoryError) as error:
-        raise UserError(
-            f"There is not enough memory to read {member} of {year}; close other programs, or take "
-            "fewer states at once."
-        ) from error
     if not parts:
         raise UserError(f"{member} of {year} must have rows, got none; fetch it again.")
     return _with_places(merge(parts), year)

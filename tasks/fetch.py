@@ -48,6 +48,8 @@ def fetch_all(
     at_once
         Parallel transfers: public hosts dislike many.
     """
+    if len(files) == 1:
+        return [fetch(files[0], settings, patience=patience, progress=progress)]
     stop = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         futures = [

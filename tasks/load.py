@@ -28,9 +28,15 @@ def load_table(data: DataConfig, settings: Settings, progress: Progress | None =
     progress
         Listener for downloads.
     """
-    source = open_source(data, settings, progress)
-    with named_disk_errors(settings.prepared):
-        return prepared_or_made(settings, _digest(data, source), lambda: _make(data, source))
+    try:
+        source = open_source(data, settings, progress)
+        with named_disk_errors(settings.prepared):
+            return prepared_or_made(settings, _digest(data, source), lambda: _make(data, source))
+    except MemoryError as error:
+        raise UserError(
+            f"There is not enough memory to load {data.problem} ({error}); close other programs or "
+            "take fewer states or years at once."
+        ) from error
 
 
 def describe_rows(provenance: dict[str, Any]) -> str:

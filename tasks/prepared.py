@@ -59,6 +59,8 @@ def prepared_or_made(
     if stored is not None:
         return stored
     table, provenance = make()
-    arrays = {**table.arrays(), "provenance": np.array(json.dumps(provenance))}
+    told = json.dumps(provenance)
+    arrays = {**table.arrays(), "provenance": np.array(told)}
     write_sealed(prepared_path(settings, digest), pack_arrays(arrays))
-    return Loaded(table, digest, provenance)
+    # Through JSON, so that the first call returns what every later one will.
+    return Loaded(table, digest, json.loads(told))

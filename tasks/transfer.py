@@ -3,10 +3,12 @@
 import errno
 import json
 import shutil
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -102,7 +104,9 @@ class Transfer:
         start, headers = self._resume(url)
         try:
             with (
-                httpx.Client(timeout=limits, follow_redirects=True, max_redirects=5) as client,
+                httpx.Client(
+                    timeout=limits, follow_redirects=True, max_redirects=5, verify=_trust()
+                ) as client,
                 client.stream("GET", url, headers=headers) as response,
             ):
                 if response.status_code == 416:
@@ -196,6 +200,12 @@ class Transfer:
         """Forget the bytes collected so far."""
         self.partial.unlink(missing_ok=True)
         self._note_path.unlink(missing_ok=True)
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Return the trusted authorities, read once: that costs more than a small file."""
+    return httpx.create_ssl_context()
 
 
 def check_response(response: httpx.Response, url: str) -> None:

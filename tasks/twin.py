@@ -70,6 +70,8 @@ def _chunk(
     """Return persons in the order and spelling of the real file's columns."""
     n = len(persons["AGEP"])
     serial = pc.utf8_lpad(pc.cast(pa.array(np.arange(start, start + n)), pa.string()), 7, "0")
+    if year >= 2019:
+        persons = {**persons, "RELP": persons["RELP"] + 20}  # the codes changed with the name
     known = {name: _spelled(values, _WIDTHS.get(name, 0)) for name, values in persons.items()}
     known |= {
         "RT": pa.repeat(pa.scalar("P"), n),

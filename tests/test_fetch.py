@@ -545,6 +545,31 @@ def test_a_killed_download_leaves_nothing_readable_then_continues(host, file, se
     assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(20))
+def test_a_download_killed_at_any_moment_completes_at_the_next_try(host, file, settings, moment):
+    body = make_zip(text="".join(f"{hash(str(i))}\n" for i in range(100_000)))
+
+    def slowly(handler):
+        if "Range" in handler.headers:
+            return rest(body)(handler)
+        _start(handler, 200, len(body), ETag='"v1"')
+        for place in range(0, len(body), 20_000):
+            handler.wfile.write(body[place : place + 20_000])
+            host.released.wait(0.01)
+        return None
+
+    host.plan("/public.zip", slowly)
+    run = child(settings, file.url)
+    # From before the first byte until after the last one.
+    time.sleep(0.2 + 0.1 * moment)
+    run.kill()
+    run.communicate()
+    cache = Cache(settings.downloads)
+    assert all(cache.is_intact(record) for record in cache.records())
+    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+
+
 def test_a_full_disk_is_named_then_the_download_continues(host, file, settings):
     body = make_zip(text="".join(f"{hash(str(i))}\n" for i in range(100_000)))
     host.plan("/public.zip", whole(body), rest(body))

@@ -1,130 +1,204 @@
+import subprocess
+import sys
+
+import numpy as np
 import pytest
-import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 
+from configs.data import DataConfig
 from configs.errors import UserError
-from configs.load import dump_config, load_config, parse_config, shipped
-
-KRR_PAPER_CRIMES = [0, 5, 10, 18]
-
-
-def _methods(config):
-    return {entry.name: entry for entry in config.methods}
+from tasks import prepared
+from tasks.load import describe_rows, load_table
+from tasks.prepared import prepared_path
+from tasks.settings import Settings
+from tasks.twin import write_twin
 
 
-def test_the_default_configuration_is_the_paper_on_embedded_crimes():
-    config = load_config()
-    assert (config.data.problem, config.data.source, config.folds.k) == ("crimes", "embedded", 5)
-    assert [entry.name for entry in config.methods] == ["dummy", "krr_fkd", "svr_fkd"]
-    settings = _methods(config)["krr_fkd"].settings("crimes")
-    assert [p.iterations for p in settings] == KRR_PAPER_CRIMES
-    assert {(p.gamma, p.alpha, p.ridge) for p in settings} == {(0.05, 0.25, 0.1)}
-    svr = _methods(config)["svr_fkd"].settings("crimes")
-    assert [p.iterations for p in svr] == [0, 5, 30, 45, 60, 80]
-    assert {(p.gamma, p.C, p.epsilon, p.ridge) for p in svr} == {(0.05, 0.75, 0.01, 0.05)}
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(tmp_path / "home", None, None, None)
 
 
-@pytest.mark.parametrize("name", shipped())
-def test_every_shipped_configuration_survives_a_round_trip(name):
-    config = load_config(name)
-    assert parse_config(yaml.safe_load(dump_config(config)), "dump") == config
+@pytest.fixture
+def mirror(tmp_path):
+    """A mirror of synthetic files, for states and years whose checksums are not known."""
+
+    def make(state, year, rows=600):
+        path = tmp_path / "mirror" / f"census/{year}/1-Year/csv_p{state.lower()}.zip"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_twin(path, state=state, year=year, rows=rows, seed=4)
+        return Settings(tmp_path / "home", str(tmp_path / "mirror"), None, None)
+
+    return make
 
 
-def test_a_name_a_file_name_and_a_path_mean_the_same(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(dump_config(load_config()))
-    assert load_config("default") == load_config("configs/default.yaml") == load_config(path)
+def test_the_embedded_data_set_needs_no_network(settings):
+    loaded = load_table(DataConfig(), settings)
+    assert loaded.table.n == loaded.provenance["rows_used"] == 1993
+    assert loaded.table.numeric.shape == (1993, 98)
+    assert "racepctblack" not in loaded.table.numeric_names
+    assert "racePctWhite" in loaded.table.numeric_names
+    assert loaded.table.target_range == (0.0, 1.0)
+    assert not loaded.provenance["synthetic"]
 
 
-def test_parameters_and_grids_of_an_entry_override_the_papers(tmp_path):
-    config = parse_config(
-        {
-            "methods": [
-                {
-                    "name": "krr_fkd",
-                    "alpha": 1,
-                    "grid": {"iterations": [0, 3], "gamma": [0.1, 0.2]},
-                    "approximation": {"kind": "nystroem", "landmarks": 50},
-                }
-            ]
-        },
-        "test",
+def test_columns_are_dropped_as_asked_not_only_the_sensitive_ones(settings):
+    both = ("racepctblack", "racePctWhite")
+    loaded = load_table(DataConfig(drop=both), settings)
+    assert loaded.table.numeric.shape[1] == 97
+    assert loaded.table.sensitive_names == ("racepctblack",)
+    kept = load_table(DataConfig(drop=()), settings)
+    assert kept.table.numeric.shape[1] == 99
+
+
+def test_measured_columns_are_kept_beside_the_removed_ones(settings):
+    loaded = load_table(DataConfig(measure_on=("racePctWhite",)), settings)
+    assert loaded.table.sensitive_names == ("racepctblack", "racePctWhite")
+    assert loaded.table.S(["racePctWhite"]).shape == (1993, 1)
+
+
+def test_a_second_call_reads_what_the_first_one_prepared(settings, monkeypatch):
+    first = load_table(DataConfig(), settings)
+    monkeypatch.setattr(prepared, "write_sealed", lambda *_: pytest.fail("prepared twice"))
+    again = load_table(DataConfig(), settings)
+    assert again.digest == first.digest
+    assert again.provenance == first.provenance
+    assert_array_equal(again.table.numeric, first.table.numeric)
+    assert_array_equal(again.table.extra["fold"], first.table.extra["fold"])
+
+
+@pytest.mark.parametrize("place", [3, 64, 1000, -5])
+def test_a_flipped_byte_in_a_prepared_table_is_computed_again(settings, place):
+    first = load_table(DataConfig(), settings)
+    path = prepared_path(settings, first.digest)
+    content = path.read_bytes()
+    spoilt = bytearray(content)
+    spoilt[place] ^= 1
+    path.write_bytes(spoilt)
+    again = load_table(DataConfig(), settings)
+    assert_array_equal(again.table.numeric, first.table.numeric)
+    assert path.read_bytes() == content
+
+
+def test_the_digest_follows_everything_the_rows_depend_on(settings):
+    asked = [
+        DataConfig(),
+        DataConfig(sensitive=("racePctWhite",)),
+        DataConfig(drop=()),
+        DataConfig(problem="acs_income", source="synthetic", twin={"rows": 500}),
+        DataConfig(problem="acs_income", source="synthetic", twin={"rows": 500, "seed": 1}),
+        DataConfig(problem="acs_travel_time", source="synthetic", twin={"rows": 500}),
+    ]
+    assert len({load_table(data, settings).digest for data in asked}) == len(asked)
+
+
+def test_the_digest_does_not_follow_what_happens_after_loading(settings):
+    train, everything = DataConfig(), DataConfig(scale_on="all")
+    assert load_table(train, settings).digest == load_table(everything, settings).digest
+
+
+@pytest.mark.parametrize("problem", ["acs_income", "acs_travel_time"])
+def test_a_synthetic_twin_is_labelled_everywhere(settings, problem):
+    data = DataConfig(problem=problem, source="synthetic", twin={"rows": 800, "seed": 2})
+    loaded = load_table(data, settings)
+    assert loaded.provenance["synthetic"] is True
+    assert loaded.provenance["datasheet"].startswith("**Synthetic data")
+    assert describe_rows(loaded.provenance).startswith("SYNTHETIC")
+    assert loaded.table.n > 100
+    assert_allclose([loaded.table.y.min(), loaded.table.y.max()], [0.0, 1.0])
+    assert set(loaded.table.extra) == {"PWGTP", "ST", "PUMA", "year"}
+
+
+def test_a_synthetic_file_in_a_mirror_is_labelled_too(mirror):
+    loaded = load_table(DataConfig(problem="acs_income", states=("WY",)), mirror("WY", 2018))
+    assert loaded.provenance["synthetic"] is True
+    assert loaded.provenance["files"][0]["name"] == "census/2018/1-Year/csv_pwy.zip"
+
+
+def test_states_and_years_are_put_below_each_other(mirror):
+    for state, year in [("WY", 2016), ("VT", 2016), ("WY", 2017)]:
+        settings = mirror(state, year)
+    settings = mirror("VT", 2017)
+    data = DataConfig(problem="acs_travel_time", states=("WY", "VT"), year=(2016, 2017))
+    table = load_table(data, settings).table
+    assert set(zip(table.extra["ST"], table.extra["year"], strict=True)) == {
+        (56, 2016),
+        (50, 2016),
+        (56, 2017),
+        (50, 2017),
+    }
+    assert "ST" in table.categorical_names
+    state = table.levels[table.categorical_names.index("ST")]
+    assert set(state) == {"50", "56"}
+
+
+def test_constant_columns_are_left_out_with_a_reason(mirror):
+    data = DataConfig(problem="acs_travel_time", states=("WY",))
+    loaded = load_table(data, mirror("WY", 2018))
+    assert "ST" not in loaded.table.categorical_names
+    assert loaded.provenance["columns_left_out"]["ST"] == "constant in these rows"
+
+
+def test_rows_read_dropped_and_used_add_up(mirror):
+    loaded = load_table(DataConfig(problem="acs_travel_time", states=("WY",)), mirror("WY", 2018))
+    told = loaded.provenance
+    assert told["rows_read"] == 600
+    assert told["rows_used"] + sum(told["rows_dropped"].values()) == 600
+    assert "works at home" in describe_rows(told)
+
+
+def test_a_missing_poverty_ratio_counts_as_zero_now_and_when_serving(mirror):
+    loaded = load_table(
+        DataConfig(problem="acs_travel_time", states=("WY",)), mirror("WY", 2018, rows=3000)
     )
-    settings = config.methods[0].settings("crimes")
-    assert [(p.iterations, p.gamma) for p in settings] == [(0, 0.1), (0, 0.2), (3, 0.1), (3, 0.2)]
-    assert {p.alpha for p in settings} == {1.0}
-    assert settings[0].approximation.landmarks == 50
-    assert parse_config(config.model_dump(mode="json"), "dump") == config
+    report = {line["column"]: line for line in loaded.provenance["columns"]}
+    assert report["POVPIP"]["missing"] > 0
+    assert np.isfinite(loaded.table.numeric).all()
+    assert loaded.table.fills == {"POVPIP": 0.0}
 
 
-def test_fixing_a_grid_parameter_leaves_one_setting():
-    config = parse_config({"methods": [{"name": "krr_fkd", "iterations": 7}]}, "test")
-    assert [p.iterations for p in config.methods[0].settings("crimes")] == [7]
+def test_a_file_without_a_row_that_belongs_is_named(mirror):
+    settings = mirror("WY", 2018, rows=1)
+    with pytest.raises(
+        UserError, match=r"acs_income must keep at least one row|must not be constant"
+    ):
+        load_table(DataConfig(problem="acs_income", states=("WY",)), settings)
 
 
-def test_a_problem_without_published_values_takes_those_of_acs_income():
-    config = parse_config({"methods": ["krr_fkd"]}, "test")
-    assert [p.iterations for p in config.methods[0].settings("mine")] == [0, 15, 20, 30]
+def test_a_folder_that_cannot_be_written_is_named(settings):
+    settings.home.parent.mkdir(exist_ok=True)
+    settings.home.write_text("a file where the folder should be")
+    with pytest.raises(UserError, match=r"home/prepared must be writable.*FKD_HOME"):
+        load_table(DataConfig(), settings)
 
 
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("sed=1", ["seed"]),
-        ("folds.kk=3", ["folds.kk", "'k'"]),
-        ("folds.k=many", ["folds.k", "integer", "'many'"]),
-        ("folds.k=1", ["folds.k", "2"]),
-        ("data.sensitiv=[x]", ["data.sensitiv", "sensitive"]),
-        ("methods.1.gama=3", ["krr_fkd", "gama", "'gamma'"]),
-        ("methods.1.gamma=-1", ["krr_fkd", "gamma", "greater than 0", "-1"]),
-        ("methods.1.gamma=.nan", ["krr_fkd", "gamma", "finite"]),
-        ("methods.1.approximation.landmrks=3", ["krr_fkd", "landmrks", "'landmarks'"]),
-        ("methods.1.approximation.kind=nystrom", ["kind", "'nystroem'"]),
-        ("methods.1.grid.itertions=[1]", ["krr_fkd", "itertions", "'iterations'"]),
-        ("methods.1.grid.iterations=[-1]", ["krr_fkd", "iterations"]),
-        ("methods.1.grid.iterations=[]", ["iterations", "at least one"]),
-        ("methods=[krr_fdk]", ["krr_fdk", "'krr_fkd'"]),
-        ("methods=[]", ["methods"]),
-        ("cluster.address=tcp://127.0.0.1:1", ["address", "kind"]),
-        ("select.knee_of=gdp", ["knee_of", "subject_to"]),
-        ("select.subject_to={gpd: 1}", ["gdp"]),
-        ("name=../x", ["name"]),
-    ],
-)
-def test_a_wrong_key_or_value_is_one_sentence_with_the_nearest_valid_word(override, words):
-    with pytest.raises(UserError) as caught:
-        load_config("default", [override])
-    assert "\n" not in str(caught.value)
-    for word in words:
-        assert word in str(caught.value)
+STARVED = """
+import resource, sys
+from pathlib import Path
+from configs.data import DataConfig
+from configs.errors import UserError
+from tasks.load import load_table
+from tasks.settings import Settings
+
+settings = Settings(Path(sys.argv[1]), sys.argv[2], None, None)
+load_table(DataConfig(problem="acs_income", states=("VT",)), settings)  # starts the threads
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 3_000_000, used + 3_000_000))
+try:
+    load_table(DataConfig(problem="acs_income", states=("WY",)), settings)
+except UserError as error:
+    sys.exit(str(error))
+"""
 
 
-def test_an_address_implies_its_kind():
-    config = load_config("default", ["cluster={address: 'tcp://127.0.0.1:1'}"])
-    assert config.cluster.kind == "address"
-
-
-@pytest.mark.parametrize("source", ["defualt", "nowhere/x.yaml"])
-def test_a_missing_file_is_named(source):
-    with pytest.raises(UserError, match=source.split("/")[-1].removesuffix(".yaml")):
-        load_config(source)
-
-
-@pytest.mark.parametrize("text", ["- a\n- b\n", "{", "", "just words"])
-def test_a_file_that_is_no_configuration_is_refused(tmp_path, text):
-    path = tmp_path / "bad.yaml"
-    path.write_text(text)
-    with pytest.raises(UserError, match=r"bad\.yaml"):
-        load_config(path)
-
-
-def test_the_digest_ignores_where_numbers_are_computed_and_kept():
-    plain = load_config()
-    moved = load_config("default", ["cluster.workers=1", "tracking.experiment=other"])
-    assert plain.digest == moved.digest
-    assert plain.digest != load_config("default", ["cluster.blas_threads=2"]).digest
-
-
-def test_a_larger_grid_stays_in_the_same_experiment():
-    plain = load_config()
-    larger = load_config("default", ["methods=[dummy]"])
-    assert plain.identity == larger.identity != load_config("default", ["seed=1"]).identity
+def test_too_little_memory_is_a_sentence(mirror):
+    mirror("VT", 2018, rows=100)
+    settings = mirror("WY", 2018, rows=40_000)
+    run = subprocess.run(
+        [sys.executable, "-c", STARVED, settings.home, settings.mirror],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert "not enough memory to load acs_income" in run.stderr
+    assert len(list(settings.prepared.glob("*.npz"))) == 1

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from configs.data import DataConfig
+from tasks.columns import Category, Columns, merge, merge_categories, to_table
+
+
+def labels_in_rows(column):
+    return [column.labels[code] if code >= 0 else None for code in column.codes]
+
+
+def test_merged_categories_keep_the_label_of_every_row():
+    first = Category(np.array([0, 1, -1]), ("10", "9"))
+    second = Category(np.array([1, 0, -1, 0]), ("a", "10"))
+    merged = merge_categories([first, second])
+    assert merged.labels == ("9", "10", "a")
+    assert labels_in_rows(merged) == ["10", "9", None, "10", "a", None, "a"]
+
+
+def test_merging_adds_up_rows_and_reasons():
+    parts = [
+        Columns({"x": np.array([1.0])}, {}, rows_read=3, dropped={"young": 2}),
+        Columns({"x": np.array([2.0, 3.0])}, {}, rows_read=4, dropped={"young": 1, "poor": 1}),
+    ]
+    merged = merge(parts)
+    assert_array_equal(merged.numbers["x"], [1.0, 2.0, 3.0])
+    assert merged.rows_read == 7
+    assert merged.dropped == {"young": 3, "poor": 1}
+
+
+@pytest.fixture
+def data():
+    return DataConfig(
+        problem="table",
+        path="x.csv",
+        target="y",
+        sensitive=("age", "share"),
+        numeric=("age", "x", "flat"),
+        categorical=("job", "same"),
+        keep=("group", "time"),
+    )
+
+
+@pytest.fixture
+def columns():
+    rng = np.random.default_rng(2)
+    n = 30
+    numbers = {name: rng.normal(size=n) for name in ("y", "age", "share", "x")}
+    numbers |= {"flat": np.ones(n), "time": np.repeat([2016.0, 2017.0], 15)}
+    categories = {
+        "job": Category(rng.integers(-1, 3, n), ("a", "b", "c")),
+        "same": Category(np.zeros(n, dtype=np.int64), ("only",)),
+        "group": Category(rng.integers(-1, 2, n), ("left", "right")),
+    }
+    return Columns(numbers, categories, rows_read=n)
+
+
+def test_constant_and_dropped_columns_are_no_inputs(data, columns):
+    table, left_out = to_table(data, columns)
+    assert table.numeric_names == ("x",)
+    assert table.categorical_names == ("job",)
+    assert left_out == {
+        "age": "dropped by the configuration",
+        "flat": "constant in these rows",
+        "same": "constant in these rows",
+    }
+
+
+def test_a_sensitive_column_need_not_be_an_input(data, columns):
+    table, _ = to_table(data, columns)
+    assert table.sensitive_names == ("age", "share")
+    assert_array_equal(table.sensitive[:, 1], columns.numbers["share"])
+
+
+def test_kept_columns_are_whole_numbers_or_text(data, columns):
+    table, _ = to_table(data, columns)
+    assert table.extra["time"].dtype == np.int64
+    assert set(table.extra["group"]) == {"", "left", "right"}
+
+
+def test_ranges_are_those_of_all_rows(data, columns):
+    table, _ = to_table(data, columns)
+    assert table.target_range == (columns.numbers["y"].min(), columns.numbers["y"].max())
+
+
+def test_a_table_may_have_labels_alone(data, columns):
+    only = data.model_copy(update={"numeric": ("flat",), "drop": ()})
+    table, _ = to_table(only, columns)
+    assert table.numeric.shape == (30, 0)
+    assert table.codes.dtype == np.int32

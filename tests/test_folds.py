@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.model_selection import KFold
+
+from configs.data import FoldsConfig
+from configs.errors import UserError
+from fkd.table import Table
+from tasks.folds import make_folds
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(1)
+    n = 120
+    return Table(
+        numeric_names=("x",),
+        numeric=rng.normal(size=(n, 1)),
+        categorical_names=(),
+        codes=np.empty((n, 0), dtype=np.int32),
+        levels=(),
+        target_name="y",
+        target=rng.normal(size=n),
+        sensitive_names=("s", "t"),
+        sensitive=rng.normal(loc=[0.0, 9.0], size=(n, 2)),
+        target_range=(-9.0, 9.0),
+        sensitive_range=np.array([[-9.0, 9.0], [0.0, 20.0]]),
+        extra={"PUMA": rng.integers(0, 12, n), "year": rng.choice([2016, 2017, 2019], n)},
+    )
+
+
+@pytest.mark.parametrize(
+    "folds", [FoldsConfig(), FoldsConfig(kind="grouped", by="PUMA", k=4), FoldsConfig(k=2)]
+)
+def test_every_row_is_tested_once_and_never_trained_on_meanwhile(table, folds):
+    made = make_folds(table, folds, seed=3)
+    assert len(made) == folds.k
+    tested = np.concatenate([fold.test for fold in made])
+    assert_array_equal(np.sort(tested), np.arange(table.n))
+    assert all(len(np.intersect1d(fold.train, fold.test)) == 0 for fold in made)
+    assert all(len(fold.train) + len(fold.test) == table.n for fold in made)
+
+
+def test_shuffled_folds_are_scikit_learns(table):
+    peer = KFold(5, shuffle=True, random_state=7).split(np.zeros(table.n))
+    for fold, (train, test) in zip(make_folds(table, FoldsConfig(), 7), peer, strict=True):
+        assert_array_equal(fold.train, train)
+        assert_array_equal(fold.test, test)
+
+
+@pytest.mark.parametrize("kind", [{}, {"kind": "grouped", "by": "PUMA"}])
+def test_the_seed_decides_the_folds(table, kind):
+    folds = FoldsConfig(**kind)
+    first, again, other = (make_folds(table, folds, seed)[0].test for seed in (0, 0, 1))
+    assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_group_is_never_split(table):
+    groups = table.extra["PUMA"]
+    for fold in make_folds(table, FoldsConfig(kind="grouped", by="PUMA"), seed=0):
+        assert len(np.intersect1d(groups[fold.train], groups[fold.test])) == 0
+
+
+def test_forward_folds_train_on_one_year_and_test_on_the_next(table):
+    years = table.extra["year"]
+    made = make_folds(table, FoldsConfig(kind="forward"), seed=0)
+    seen = [(set(years[fold.train]), set(years[fold.test])) for fold in made]
+    assert seen == [({2016}, {2017}), ({2017}, {2019})]
+
+
+def test_forward_folds_are_the_latest_ones(table):
+    times = FoldsConfig(kind="forward", by="PUMA", k=3)
+    made = make_folds(table, times, seed=0)
+    assert [set(table.extra["PUMA"][fold.test]) for fold in made] == [{9}, {10}, {11}]
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"k": 121}, "number of rows"),
+        ({"kind": "grouped", "by": "PUMA", "k": 13}, "different values of PUMA"),
+        ({"kind": "grouped", "by": "puma"}, "nearest is 'PUMA'"),
+        ({"kind": "forward", "by": "month"}, r"folds\.by must be one of PUMA, year"),
+    ],
+)
+def test_folds_that_cannot_be_made_are_refused(table, keys, words):
+    with pytest.raises(UserError, match=words):
+        make_folds(table, FoldsConfig(**keys), seed=0)
+
+
+def test_one_year_cannot_be_tested_forward(table):
+    one = table.take(table.extra["year"] == 2016)
+    with pytest.raises(UserError, match=r"at least two values of year.*data\.year"):
+        make_folds(one, FoldsConfig(kind="forward"), seed=0)

@@ -1,0 +1,189 @@
+"""The real public files, where a mirror of them is at hand."""
+
+import os
+import threading
+import zipfile
+from collections import Counter
+from functools import partial, partialmethod
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from folktables import ACSDataSource, ACSIncome, ACSTravelTime
+from numpy.testing import assert_allclose, assert_array_equal
+
+from configs.data import DataConfig, FoldsConfig
+from configs.load import load_config
+from fkd.encoding import Encoder
+from fkd.labels import canonical_label
+from tasks import embedded
+from tasks.folds import make_folds
+from tasks.load import load_table
+from tasks.settings import Settings
+from tasks.transfer import Patience
+
+# Rows that folktables' filters keep of the 2018 1-Year files: income, travel time.
+COUNTS = {
+    "DE": (4713, 4120),
+    "ID": (8265, 7123),
+    "MT": (5463, 4674),
+    "NE": (10785, 9533),
+    "NH": (7966, 6948),
+    "NM": (8711, 7548),
+    "ND": (4455, 3859),
+    "SD": (4899, 4257),
+    "WV": (8103, 7015),
+}
+
+
+def mirror() -> Path | None:
+    """The folder that FKD_DATA_MIRROR names, or one beside the project."""
+    named = os.environ.get("FKD_DATA_MIRROR", "")
+    places = [Path(named)] if named else [Path(__file__).parents[1] / ".." / "shared" / "data"]
+    return next((place for place in places if (place / "census").is_dir()), None)
+
+
+pytestmark = pytest.mark.skipif(
+    mirror() is None, reason="no mirror of the real files: set FKD_DATA_MIRROR to a folder of them"
+)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    return Settings(tmp_path_factory.mktemp("home"), str(mirror()), None, None)
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory):
+    """Montana by folktables' own loader."""
+    root = tmp_path_factory.mktemp("folktables")
+    folder = root / "2018" / "1-Year"
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(mirror() / "census/2018/1-Year/csv_pmt.zip") as archive:
+        archive.extract("psam_p30.csv", folder)
+    source = ACSDataSource("2018", "1-Year", "person", root_dir=str(root))
+    return source.get_data(states=["MT"], download=False)
+
+
+@pytest.mark.parametrize("state", sorted(COUNTS))
+@pytest.mark.parametrize(("place", "problem"), [(0, "acs_income"), (1, "acs_travel_time")])
+def test_every_state_has_the_rows_that_folktables_counts(settings, state, place, problem):
+    told = load_table(DataConfig(problem=problem, states=(state,)), settings).provenance
+    at_home = told["rows_dropped"].get("no travel time: works at home", 0)
+    assert told["rows_used"] + at_home == COUNTS[state][place]
+    assert not told["synthetic"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "theirs"), [("acs_income", ACSIncome), ("acs_travel_time", ACSTravelTime)]
+)
+def test_montanas_rows_are_those_of_folktables_own_loader(settings, oracle, problem, theirs):
+    table = load_table(DataConfig(problem=problem, drop=()), settings).table
+    frame = theirs._preprocess(oracle)
+    frame = frame[frame[theirs.target].notna()].reset_index(drop=True)
+    assert_array_equal(table.target, frame[theirs.target])
+    assert_array_equal(table.sensitive[:, 0], frame["AGEP"])
+    assert_array_equal(table.extra["PWGTP"], frame["PWGTP"])
+    # What folktables' nan_to_num really does to a missing number: zero, not -1.
+    numbers = frame[list(table.numeric_names)].fillna(0.0)
+    assert_array_equal(table.numeric, numbers)
+    for name, codes, labels in zip(
+        table.categorical_names, table.codes.T, table.levels, strict=True
+    ):
+        ours = np.array([*labels, ""])[codes]
+        assert_array_equal(ours, [canonical_label(value) for value in frame[name]], err_msg=name)
+    assert set(theirs.features) - {"ST"} == set(table.numeric_names + table.categorical_names)
+
+
+def test_montanas_known_traps(settings):
+    income = load_table(DataConfig(problem="acs_income"), settings)
+    assert income.table.target_range == (110.0, 900_000.0)
+    assert all(line["missing"] == 0 for line in income.provenance["columns"])
+    travel = load_table(DataConfig(problem="acs_travel_time"), settings)
+    assert travel.provenance["rows_dropped"]["no travel time: works at home"] == 471
+    assert travel.table.n == 4203
+    assert travel.provenance["columns_left_out"]["ST"] == "constant in these rows"
+
+
+def test_one_hot_columns_of_montanas_folds(settings):
+    table = load_table(DataConfig(problem="acs_income"), settings).table
+    widths = [
+        Encoder.fit(table.take(fold.train), scale="minmax")
+        .transform(table.take(fold.test))
+        .shape[1]
+        for fold in make_folds(table, FoldsConfig(), seed=0)
+    ]
+    assert (min(widths), max(widths)) == (574, 582)
+
+
+def test_all_nine_states_are_the_sum_of_each(settings):
+    states = tuple(sorted(COUNTS))
+    loaded = load_table(DataConfig(problem="acs_income", states=states), settings)
+    assert loaded.table.n == sum(income for income, _ in COUNTS.values())
+    assert len(np.unique(loaded.table.extra["ST"])) == 9
+
+
+class _Flaky(SimpleHTTPRequestHandler):
+    """Serve a folder; each file is refused at first, then cut off, then sent."""
+
+    def do_GET(self):
+        self.server.asked[self.path] += 1
+        if self.server.asked[self.path] == 1:
+            return self.send_error(503)
+        if self.server.asked[self.path] == 2:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            return self.wfile.write(b"PK")
+        return super().do_GET()
+
+    def log_message(self, *args):
+        pass
+
+
+def test_a_flaky_address_gives_the_same_rows_as_a_folder(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(Patience, "__init__", partialmethod(Patience.__init__, backoff=0.01))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Flaky, directory=str(mirror())))
+    server.asked = Counter()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}"
+        data = DataConfig(problem="acs_income", states=tuple(sorted(COUNTS)))
+        loaded = load_table(data, Settings(tmp_path, address, None, None))
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert loaded.digest == load_table(data, settings).digest
+    assert set(server.asked.values()) == {3}
+
+
+@pytest.mark.parametrize("name", ["acs_income", "acs_travel_time"])
+def test_the_shipped_configurations_load_and_another_state_is_one_word_away(settings, name):
+    config = load_config(name, ["data.states=[ID]"])
+    told = load_table(config.data, settings).provenance
+    assert told["files"][0]["name"] == "census/2018/1-Year/csv_pid.zip"
+
+
+def test_ucis_file_has_the_published_means(settings):
+    loaded = load_table(
+        DataConfig(source="uci", measure_on=("racepctblack", "racePctWhite")), settings
+    )
+    assert loaded.table.n == 1994
+    means = [*loaded.table.sensitive.mean(axis=0), loaded.table.target.mean()]
+    assert_allclose(means, [0.1796, 0.7537, 0.2380], atol=5e-5)
+
+
+def test_each_embedded_row_is_one_row_of_ucis_file(settings):
+    def rows(data):
+        table = load_table(data, settings).table
+        columns = np.column_stack([table.numeric, table.target, table.extra["fold"]])
+        return sorted(map(tuple, columns.round(2)))
+
+    uci, ours = rows(DataConfig(source="uci", drop=())), rows(DataConfig(drop=()))
+    assert len(set(uci)) == 1994
+    assert set(ours) < set(uci)
+    assert len(set(ours)) == 1993
+    assert embedded.NAME == "crimes.csv.gz"
