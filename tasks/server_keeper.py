@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import fcntl
+import http.client
 import json
 import os
 import signal
@@ -71,7 +72,7 @@ def answers(url: str, timeout: float = 2.0) -> bool:
     try:
         with opener.open(url, timeout=timeout) as response:
             return bool(response.status == 200)
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return False
 
 
@@ -92,13 +93,9 @@ def stop_group(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-def keep(kind: ServerKind) -> int:
+def keep(kind: ServerKind, keeper: IO[str], lease: IO[str]) -> int:
     """Return 0 once the last lease is given back, 1 if the server could not be started."""
-    kind.folder.mkdir(parents=True, exist_ok=True)
-    with (kind.folder / "keeper").open("a") as keeper, (kind.folder / "lease").open("a") as lease:
-        if not _only_keeper(keeper):
-            return 0
-        return _serve(kind, lease)
+    return _serve(kind, lease) if _only_keeper(keeper) else 0
 
 
 def _only_keeper(file: IO[str]) -> bool:
@@ -195,7 +192,10 @@ def main() -> None:
     """Keep the server that the only argument declares."""
     # A polite end of the keeper is an end of its server too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    sys.exit(keep(ServerKind.loads(sys.argv[1])))
+    kind = ServerKind.loads(sys.argv[1])
+    with (kind.folder / "keeper").open("a") as keeper, (kind.folder / "lease").open("a") as lease:
+        # At once, with the locks still held: who finds them free must not find us alive.
+        os._exit(keep(kind, keeper, lease))
 
 
 if __name__ == "__main__":

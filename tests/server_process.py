@@ -1,0 +1,163 @@
+"""Real processes that hold a share in a server, with what is left of them."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from tasks.server_keeper import ServerKind
+
+HOLD = """
+import sys
+from tasks.server_keeper import ServerKind
+from tasks.shared_server import server_lease
+
+with server_lease(ServerKind.loads(sys.argv[1])) as lease:
+    print(lease.url(), flush=True)
+    sys.stdin.read()
+"""
+
+RUN = """
+import sys
+from tasks.prefect_server import prefect_server
+from tasks.settings import read_settings
+
+with prefect_server(read_settings()) as url:
+    from prefect import flow, task
+
+    @task
+    def one(i):
+        return i
+
+    @flow
+    def toy(bad=False):
+        if bad:
+            raise ValueError("a fault of the toy")
+        return sum(one(i) for i in range(3))
+
+    toy()
+    try:
+        toy(bad=True)
+    except ValueError:
+        pass
+    print(url, flush=True)
+    sys.stdin.read()
+"""
+
+
+class Holder:
+    """A process that holds a share until it is told to leave."""
+
+    def __init__(self, script: str, *arguments: str, home: Path, **environment: str) -> None:
+        self.home = home
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, *arguments],
+            env={**clean_environment(home), **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> "Holder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+        self.process.wait()
+        assert left_after(self.home, 30) == []
+
+    def url(self) -> str:
+        """The server's address, once there is one."""
+        return self.process.stdout.readline().strip()
+
+    def leave(self) -> str:
+        """What the process wrote to the terminal until it left in peace."""
+        _, noise = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, noise
+        return noise
+
+    def kill(self) -> None:
+        """End the process as no process can prepare for."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """The environment without anybody's servers, HOME and FKD_HOME of the test's own."""
+    ours = ("PREFECT_", "MLFLOW_", "FKD_")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return {**kept, "FKD_HOME": str(home), "HOME": str(home.parent / "user")}
+
+
+def light_kind(folder: Path, **changes: object) -> ServerKind:
+    """A server that is up in a moment, to try the keeping of servers on."""
+    arguments = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "{port}")
+    fields = {"title": "light", "folder": folder, "arguments": arguments, "health": "/"}
+    return ServerKind(**{**fields, "patience": 30.0, **changes})
+
+
+def light_arguments(before: str) -> tuple[str, ...]:
+    """The light server with statements of the test's own before it starts."""
+    serve = "http.server.test(http.server.SimpleHTTPRequestHandler, "
+    serve += "port=int(sys.argv[1]), bind='127.0.0.1')"
+    script = f"import http.server, pathlib, signal, sys, time\n{before}\n{serve}"
+    return (sys.executable, "-c", script, "{port}")
+
+
+def processes_of(home: Path) -> list[psutil.Process]:
+    """All processes that carry this home in their environment or on their command line."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.environ().values(), *process.cmdline()]
+            dead = process.status() == psutil.STATUS_ZOMBIE
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        if not dead and process.pid != os.getpid() and any(str(home) in word for word in words):
+            found.append(process)
+    return found
+
+
+def left_after(home: Path, seconds: float) -> list[str]:
+    """What is still running after so many seconds, asked until nothing is."""
+    deadline = time.monotonic() + seconds
+    while (left := _described(processes_of(home))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
+def _described(processes: list[psutil.Process]) -> list[str]:
+    """The processes for a person to read; one that ends meanwhile is no longer of interest."""
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            found.append(f"{process.pid} {process.ppid()} {process.status()} {process.cmdline()}")
+    return found
+
+
+def listening(home: Path) -> set[str]:
+    """The interfaces on which these processes can be reached."""
+    return {
+        connection.laddr.ip
+        for process in processes_of(home)
+        for connection in process.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+
+def seed_database(home: Path, template: Path) -> Path:
+    """A home whose Prefect database has its tables already, which takes ten seconds to make."""
+    (home / "prefect").mkdir(parents=True)
+    for file in (template / "prefect").glob("prefect.db*"):
+        shutil.copy(file, home / "prefect")
+    return home

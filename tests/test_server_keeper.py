@@ -1,0 +1,116 @@
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import psutil
+import pytest
+from server_process import HOLD, Holder, left_after, light_arguments, light_kind, listening
+
+from tasks.server_keeper import ServerKind, answers, free_port, keep, locked
+
+
+def _keep(kind):
+    with (kind.folder / "keeper").open("a") as keeper, (kind.folder / "lease").open("a") as lease:
+        return keep(kind, keeper, lease)
+
+
+def test_a_declaration_travels_unchanged(tmp_path):
+    kind = light_kind(tmp_path, environment={"A": "{port}"}, pinned=True)
+    assert ServerKind.loads(kind.dumps()) == kind
+
+
+def test_a_free_port_can_be_bound_on_loopback():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", free_port()))
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/", "nonsense", "http://"])
+def test_nothing_answers_where_nothing_is(url):
+    assert not answers(url)
+
+
+def test_health_is_never_asked_through_a_proxy(tmp_path, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with Holder(HOLD, light_kind(tmp_path / "light").dumps(), home=tmp_path) as holder:
+        assert answers(holder.url())
+
+
+def test_a_lock_is_seen_by_others_until_its_holder_is_gone(tmp_path):
+    with locked(tmp_path / "lock", fcntl.LOCK_SH) as first:
+        assert first
+        with locked(tmp_path / "lock", fcntl.LOCK_EX) as second:
+            assert not second
+    with locked(tmp_path / "lock", fcntl.LOCK_EX) as third:
+        assert third
+
+
+def test_a_keeper_without_anybody_to_serve_ends_at_once(tmp_path):
+    assert _keep(light_kind(tmp_path)) == 0
+    assert not (tmp_path / "server.json").exists()
+
+
+def test_a_second_keeper_leaves_the_first_alone(tmp_path):
+    folder = tmp_path / "light"
+    with Holder(HOLD, light_kind(folder).dumps(), home=tmp_path) as holder:
+        url = holder.url()
+        assert _keep(light_kind(folder)) == 0
+        assert answers(url)
+
+
+def test_a_server_that_never_starts_is_given_up(tmp_path):
+    kind = light_kind(tmp_path, arguments=(sys.executable, "-c", "raise SystemExit(3)"))
+    with locked(tmp_path / "lease", fcntl.LOCK_SH):
+        assert _keep(kind) == 1
+
+
+def test_a_port_taken_in_the_last_moment_does_not_matter(tmp_path):
+    kind = light_kind(
+        tmp_path / "light",
+        arguments=light_arguments(
+            "marker = pathlib.Path('tried')\n"
+            "if not marker.exists():\n"
+            "    marker.touch()\n"
+            "    sys.exit('port already in use')"
+        ),
+    )
+    with Holder(HOLD, kind.dumps(), home=tmp_path) as holder:
+        assert answers(holder.url())
+
+
+def test_a_server_listens_on_loopback_only(tmp_path):
+    with Holder(HOLD, light_kind(tmp_path / "light").dumps(), home=tmp_path) as holder:
+        holder.url()
+        assert listening(tmp_path) == {"127.0.0.1"}
+
+
+def test_a_pinned_server_gets_all_cores_back_once_it_serves(tmp_path):
+    kind = light_kind(tmp_path / "light", pinned=True)
+    with Holder(HOLD, kind.dumps(), home=tmp_path) as holder:
+        holder.url()
+        pid = json.loads((tmp_path / "light" / "server.json").read_text())["pid"]
+        assert psutil.Process(pid).cpu_affinity() == psutil.Process().cpu_affinity()
+
+
+def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
+    kind = light_kind(tmp_path / "light")
+    kind.folder.mkdir()
+    with locked(kind.folder / "lease", fcntl.LOCK_SH):
+        keeper = subprocess.Popen([sys.executable, "-m", "tasks.server_keeper", kind.dumps()])
+        while not (kind.folder / "server.json").exists():
+            assert keeper.poll() is None
+        os.kill(keeper.pid, signal.SIGTERM)
+        assert keeper.wait(30) == 0
+    assert left_after(tmp_path, 10) == []
+
+
+def test_a_server_deaf_to_polite_signals_is_stopped_all_the_same(tmp_path):
+    deaf = light_arguments("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    kind = light_kind(tmp_path / "light", arguments=deaf)
+    with Holder(HOLD, kind.dumps(), home=tmp_path) as holder:
+        holder.url()
+        holder.leave()
+        assert left_after(tmp_path, 0) == []

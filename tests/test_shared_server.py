@@ -1,0 +1,143 @@
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+import pytest
+from server_process import HOLD, Holder, left_after, light_arguments, light_kind, processes_of
+
+from configs.errors import UserError
+from tasks.server_keeper import answers
+from tasks.shared_server import read_record, server_lease
+
+
+def _hold(home):
+    return Holder(HOLD, light_kind(home / "light").dumps(), home=home)
+
+
+def _keeper_and_server(home):
+    server = json.loads((home / "light" / "server.json").read_text())["pid"]
+    (keeper,) = [p.pid for p in processes_of(home) if "tasks.server_keeper" in p.cmdline()]
+    return keeper, server
+
+
+def test_two_at_once_get_the_same_server_which_outlives_the_first(tmp_path):
+    with _hold(tmp_path) as first, _hold(tmp_path) as second:
+        assert first.url() == (url := second.url())
+        first.leave()
+        assert answers(url)
+        second.leave()
+        assert left_after(tmp_path, 0) == []
+
+
+def test_the_last_one_leaves_no_record_behind(tmp_path):
+    with server_lease(light_kind(tmp_path)) as lease:
+        assert lease.url() == read_record(tmp_path)
+    assert read_record(tmp_path) is None
+
+
+def test_a_server_begun_in_the_background_is_there_when_it_is_needed(tmp_path):
+    with server_lease(light_kind(tmp_path)) as lease:
+        lease.begin()
+        assert answers(lease.url())
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"url": "http://127.0.0.1:9"}'])
+def test_a_stale_record_is_not_believed(tmp_path, content):
+    (tmp_path / "server.json").write_text(content)
+    with server_lease(light_kind(tmp_path)) as lease:
+        assert answers(lease.url())
+
+
+def test_a_record_of_somebody_elses_server_is_not_believed(tmp_path):
+    other = tmp_path / "other"
+    with server_lease(light_kind(other)) as theirs:
+        (tmp_path / "ours").mkdir()
+        (tmp_path / "ours" / "server.json").write_text(json.dumps({"url": theirs.url()}))
+        with server_lease(light_kind(tmp_path / "ours")) as ours:
+            assert ours.url() != theirs.url()
+
+
+def test_a_killed_holder_leaves_no_server(tmp_path):
+    with _hold(tmp_path) as holder:
+        holder.url()
+        holder.kill()
+        assert left_after(tmp_path, 30) == []
+
+
+def test_a_crashed_server_comes_back_at_its_address(tmp_path):
+    with _hold(tmp_path) as holder:
+        url = holder.url()
+        os.kill(_keeper_and_server(tmp_path)[1], signal.SIGKILL)
+        with server_lease(light_kind(tmp_path / "light")) as lease:
+            assert lease.url() == url
+
+
+def test_a_killed_keeper_takes_its_server_along_and_is_replaced(tmp_path):
+    with _hold(tmp_path) as holder:
+        holder.url()
+        keeper, server = _keeper_and_server(tmp_path)
+        os.kill(keeper, signal.SIGKILL)
+        with server_lease(light_kind(tmp_path / "light")) as lease:
+            assert answers(lease.url())
+            assert server not in {p.pid for p in processes_of(tmp_path)}
+
+
+def test_who_comes_while_the_server_is_being_stopped_gets_a_new_one(tmp_path):
+    slow = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit(0)))"
+    kind = light_kind(tmp_path / "light", arguments=light_arguments(slow))
+    with Holder(HOLD, kind.dumps(), home=tmp_path) as first:
+        first.url()
+        server = _keeper_and_server(tmp_path)[1]
+        first.kill()
+        time.sleep(0.5)
+        with Holder(HOLD, kind.dumps(), home=tmp_path) as second:
+            assert answers(second.url())
+            assert _keeper_and_server(tmp_path)[1] != server
+
+
+def test_a_server_that_cannot_start_is_explained_by_its_last_words(tmp_path):
+    kind = light_kind(
+        tmp_path, arguments=(sys.executable, "-c", "raise SystemExit('no such disk')")
+    )
+    with (
+        pytest.raises(UserError, match=r"light server did not start: .*no such disk.*server\.log"),
+        server_lease(kind) as lease,
+    ):
+        lease.url()
+
+
+def test_a_folder_named_like_ours_in_the_working_directory_does_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "__init__.py").write_text("raise RuntimeError('not ours')")
+    monkeypatch.chdir(tmp_path)
+    with server_lease(light_kind(tmp_path / "light")) as lease:
+        assert answers(lease.url())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_eight_that_come_and_are_killed_at_any_moment_never_miss_their_server(tmp_path, seed):
+    moments = random.Random(seed)
+    with _hold(tmp_path) as witness:
+        url = witness.url()
+        for _ in range(8):
+            with Holder(HOLD, light_kind(tmp_path / "light").dumps(), home=tmp_path / "x") as one:
+                time.sleep(moments.uniform(0.0, 0.6))
+                one.kill()
+            assert answers(url)
+        witness.leave()
+        assert left_after(tmp_path, 0) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_a_holder_killed_at_any_moment_of_the_start_leaves_nothing(tmp_path, seed):
+    with _hold(tmp_path) as holder:
+        time.sleep(random.Random(seed).uniform(0.0, 1.5))
+        holder.kill()
+        assert left_after(tmp_path, 30) == []
+    with _hold(tmp_path) as after:
+        assert answers(after.url())
