@@ -51,9 +51,22 @@ def nystroem_inverse_product(K_nq: Array, landmarks: IntArray, S: Array, *, ridg
     S
         Sensitive columns (n, l).
     """
-    inner = K_nq[landmarks] + K_nq.T @ K_nq / ridge
-    z = _solve_psd((inner + inner.T) / 2, K_nq.T @ S)
+    z = nystroem_weights(K_nq[landmarks], K_nq.T @ K_nq, K_nq.T @ S, ridge=ridge)
     return S / ridge - K_nq @ z / ridge**2
+
+
+def nystroem_weights(K_qq: Array, C_q: Array, b_q: Array, *, ridge: float) -> Array:
+    """Return z = (K_qq + C_q / ridge)⁻¹ b_q, with which B S = S / ridge - K_nq z / ridge².
+
+    Parameters
+    ----------
+    K_qq
+        Kernel matrix of the landmarks, (q, q).
+    C_q, b_q
+        K_qn K_nq with K_qn S: sums over rows, which may be added up block by block.
+    """
+    inner = K_qq + C_q / ridge
+    return _solve_psd((inner + inner.T) / 2, b_q)
 
 
 def _solve_psd(A: Array, B: Array) -> Array:
