@@ -1,0 +1,178 @@
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import replace
+
+import pytest
+from server_process import (
+    RUN,
+    Holder,
+    clean_environment,
+    left_after,
+    listening,
+    processes_of,
+    seed_database,
+)
+
+from configs.errors import UserError
+from tasks.prefect_server import client_environment, prefect_kind, prefect_server
+from tasks.server_keeper import answers
+from tasks.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """What two runs that come to an empty FKD_HOME at the same time meet, then leave."""
+    home = tmp_path_factory.mktemp("fresh") / "home"
+    story = {"home": home}
+    with Holder(RUN, home=home) as first, Holder(RUN, home=home) as second:
+        story["urls"] = [first.url(), second.url()]
+        story["servers"] = [p.pid for p in processes_of(home) if "start" in p.cmdline()]
+        story["interfaces"] = listening(home)
+        root = story["urls"][0].removesuffix("/api")
+        with urllib.request.urlopen(root, timeout=30) as page:
+            story["page"] = page.read().decode()
+        with urllib.request.urlopen(f"{root}/ui-settings", timeout=30) as found:
+            story["ui"] = found.read().decode()
+        story["noise"] = [first.leave()]
+        story["between"] = answers(f"{root}/api/health", timeout=30)
+        story["noise"].append(second.leave())
+        story["left"] = left_after(home, 0)
+    return story
+
+
+def _rows(home, query):
+    with sqlite3.connect(home / "prefect" / "prefect.db") as database:
+        rows = database.execute(query).fetchall()
+    database.close()
+    return rows
+
+
+def test_two_runs_on_a_fresh_home_share_one_server(fresh):
+    assert len(set(fresh["urls"])) == 1
+    assert len(fresh["servers"]) == 1
+
+
+def test_the_server_stays_for_the_second_and_goes_with_it(fresh):
+    assert fresh["between"]
+    assert fresh["left"] == []
+
+
+def test_the_server_listens_on_loopback_only(fresh):
+    assert fresh["interfaces"] == {"127.0.0.1"}
+
+
+def test_the_server_shows_pages_that_find_its_api(fresh):
+    assert "<html" in fresh["page"].lower()
+    assert fresh["urls"][0] in fresh["ui"]
+
+
+def test_runs_write_nothing_to_the_terminal_even_if_a_flow_fails(fresh):
+    assert fresh["noise"] == ["", ""]
+
+
+def test_everything_that_happened_is_recorded_before_the_server_goes(fresh):
+    flows = _rows(fresh["home"], "select state_type, count(*) from flow_run group by 1")
+    tasks = _rows(fresh["home"], "select state_type, count(*) from task_run group by 1")
+    assert sorted(flows) == [("COMPLETED", 2), ("FAILED", 2)]
+    assert tasks == [("COMPLETED", 6)]
+    assert _rows(
+        fresh["home"], "select count(*) from log where message like '%a fault of the toy%'"
+    )
+
+
+def test_nothing_is_written_to_the_users_home(fresh):
+    assert not (fresh["home"].parent / "user").exists()
+
+
+def test_a_killed_run_leaves_no_server(fresh, tmp_path):
+    home = seed_database(tmp_path / "home", fresh["home"])
+    with Holder(RUN, home=home) as run:
+        assert answers(f"{run.url()}/health")
+        run.kill()
+        assert left_after(home, 30) == []
+
+
+def test_an_unreachable_named_server_is_told_with_its_cure(settings):
+    named = replace(settings, prefect_api_url="http://127.0.0.1:9/api")
+    with (
+        pytest.raises(UserError, match=r"http://127.0.0.1:9/api does not answer.*unset"),
+        prefect_server(named),
+    ):
+        pytest.fail("connected to nothing")
+    assert "PREFECT_API_URL" not in os.environ
+
+
+def test_a_server_named_in_a_profile_is_used(tmp_path):
+    profiles = tmp_path / "user" / ".prefect" / "profiles.toml"
+    profiles.parent.mkdir(parents=True)
+    profiles.write_text(
+        'active = "team"\n[profiles.team]\nPREFECT_API_URL = "http://127.0.0.1:9/team/api"\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        env=clean_environment(tmp_path / "home"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert "http://127.0.0.1:9/team/api does not answer" in done.stderr
+    assert processes_of(tmp_path) == []
+
+
+def test_a_home_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(UserError, match="FKD_HOME"),
+        prefect_server(Settings(tmp_path / "file" / "home", None, None, None)),
+    ):
+        pytest.fail("a folder inside a file")
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [("PREFECT_HOME", "/elsewhere"), ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "postgresql://x")],
+)
+def test_what_the_user_has_set_is_left_alone(settings, monkeypatch, name, theirs):
+    monkeypatch.setenv(name, theirs)
+    with client_environment(settings):
+        assert os.environ[name] == theirs
+    assert name not in prefect_kind(settings).environment
+
+
+def test_the_environment_is_put_back(settings):
+    before = dict(os.environ)
+    with client_environment(settings):
+        assert os.environ["PREFECT_HOME"] == str(settings.prefect)
+    assert dict(os.environ) == before
+
+
+@pytest.mark.slow
+def test_eight_runs_at_once_share_one_server_without_an_error(fresh, tmp_path):
+    home = seed_database(tmp_path / "home", fresh["home"])
+    before = _rows(home, "select count(*) from flow_run")[0][0]
+    runs = [Holder(RUN, home=home) for _ in range(8)]
+    try:
+        assert len({run.url() for run in runs}) == 1
+        assert {run.leave() for run in runs} == {""}
+    finally:
+        for run in runs:
+            with run:
+                pass
+    assert _rows(home, "select count(*) from flow_run")[0][0] - before == 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_killed_at_any_moment_leaves_nothing_and_the_next_one_works(fresh, tmp_path, seed):
+    home = seed_database(tmp_path / "home", fresh["home"])
+    with Holder(RUN, home=home) as run:
+        time.sleep(random.Random(seed).uniform(0.0, 15.0))
+        run.kill()
+        assert left_after(home, 30) == []
+    with Holder(RUN, home=home) as after:
+        assert answers(f"{after.url()}/health", timeout=30)
