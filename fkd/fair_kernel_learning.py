@@ -33,7 +33,8 @@ def sensitive_factor(S: Array, gamma: float) -> Array:
         residual = np.maximum(residual - column**2, 0.0)
         residual[pivot] = 0.0
         F = np.vstack([F, column])
-    return (F - F.mean(axis=1, keepdims=True)).T
+    F -= F.mean(axis=1, keepdims=True)
+    return F.T
 
 
 def feature_products(feature_map: FeatureMap, X: Array, F: Array) -> Array:

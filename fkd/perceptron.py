@@ -16,7 +16,9 @@ _BLOCK_ROWS = 4096
 
 def selu(A: Array) -> Array:
     """Return scale·A where positive, scale·alpha·(exp(A) - 1) elsewhere."""
-    return SELU_SCALE * np.where(A > 0, A, SELU_ALPHA * np.expm1(np.minimum(A, 0.0)))
+    negative = SELU_ALPHA * np.expm1(np.minimum(A, 0.0))
+    activated: Array = SELU_SCALE * np.where(A > 0, A, negative)
+    return activated
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Perceptron:
             self.hidden(A[rows]) @ self.weights[-1][:, 0]
             for rows in row_blocks(len(A), _BLOCK_ROWS)
         ]
-        return np.concatenate(blocks) + self.biases[-1][0]
+        f: Array = np.concatenate(blocks) + self.biases[-1][0]
+        return f
 
     def hidden(self, X: Any) -> Array:
         """Return the last hidden layer, the representation that the linear output reads."""

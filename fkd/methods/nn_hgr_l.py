@@ -1,0 +1,28 @@
+"""NN-HGR with wider layers (NN-HGR-L)."""
+
+from dataclasses import dataclass
+
+from fkd.methods.declaration import Method, number
+from fkd.methods.extras import NEURAL
+from fkd.methods.networks import NetworkParameters, stack_key
+from fkd.methods.nn_hgr import PUBLISHED, fit_hgr
+
+
+@dataclass(frozen=True)
+class Parameters(NetworkParameters):
+    """Those of any network, with larger widths."""
+
+    first_width: int = number(250, at_least=1)
+    second_width: int = number(230, at_least=1)
+
+
+METHOD = Method(
+    name="nn_hgr_l",
+    title="NN-HGR-L",
+    parameters=Parameters,
+    fit=fit_hgr,
+    strength="penalty",
+    shared=stack_key,
+    published=PUBLISHED,
+    extra=NEURAL,
+)

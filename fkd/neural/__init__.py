@@ -1,0 +1,1 @@
+"""Neural networks with a price on dependence: the only part that needs PyTorch."""
