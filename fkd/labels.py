@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,13 @@ def canonical_label(value: object) -> str:
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
-    text = str(value).strip()
+    return _spelling(str(value))
+
+
+@lru_cache(maxsize=2**16)
+def _spelling(raw: str) -> str:
+    """Return the one spelling of a text."""
+    text = raw.strip()
     match = _WHOLE.fullmatch(text)
     if match:
         sign, digits = match.groups()
@@ -82,6 +89,7 @@ def numbers_of(column: "pd.Series[Any]", *, name: str, fill: float) -> Array:
     return filled
 
 
+@lru_cache(maxsize=2**16)
 def _order(label: str) -> tuple[bool, float, str]:
     """Sort whole numbers by value, before other text."""
     whole = _WHOLE.fullmatch(label) is not None

@@ -18,7 +18,7 @@ from fkd.problems.declaration import Problem
 from fkd.table import Array, IntArray
 from tasks.columns import Category, Columns, merge, merge_categories
 
-_BLOCK = 2**22
+_BLOCK = 2**23
 # Early files pad empty fields with blanks.
 _EMPTY = [" " * width for width in range(12)]
 _LABEL = pa.dictionary(pa.int32(), pa.string())

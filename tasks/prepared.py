@@ -1,5 +1,6 @@
 """Prepared tables on disk, by digest."""
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fkd.table import Table
-from tasks.files import DamagedFileError, pack_arrays, read_sealed, unpack_arrays, write_sealed
+from tasks.files import DamagedFileError, read_sealed, unpack_arrays, write_sealed
 from tasks.settings import Settings
 
 
@@ -60,7 +61,9 @@ def prepared_or_made(
         return stored
     table, provenance = make()
     told = json.dumps(provenance)
-    arrays = {**table.arrays(), "provenance": np.array(told)}
-    write_sealed(prepared_path(settings, digest), pack_arrays(arrays))
+    # Not compressed: every worker reads it, and packing would take longer than preparing.
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, provenance=np.array(told), **table.arrays())
+    write_sealed(prepared_path(settings, digest), buffer.getvalue())
     # Through JSON, so that the first call returns what every later one will.
     return Loaded(table, digest, json.loads(told))
