@@ -1,4 +1,4 @@
-"""The numeric matrix X of a table, by levels and scales learnt from training rows."""
+"""The numeric matrix X of a table, by what training rows teach of levels, scales."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""UCI's own file of Communities and Crime."""
+"""The crimes file as UCI publishes it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rows cut into training and test parts."""
+"""Rows cut into training parts, each with its test part."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,6 +11,9 @@ from configs.data import FoldsConfig
 from configs.errors import UserError
 from configs.nearest import check_name
 from fkd.table import Table
+
+# Sets the draw of reserved rows apart from other draws of the same seed.
+_RESERVED = 1
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,34 @@ def make_folds(table: Table, folds: FoldsConfig, seed: int) -> list[Fold]:
     _check_count(folds.k, table.n, "rows")
     splitter = KFold(folds.k, shuffle=True, random_state=seed)
     return [Fold(train, test) for train, test in splitter.split(table.target)]
+
+
+def reserved_rows(table: Table, folds: FoldsConfig, seed: int) -> NDArray[np.int64]:
+    """Return the sorted positions of the rows that no fold tests on, whole groups of them."""
+    wanted = round(folds.reserve * table.n)
+    rng = np.random.default_rng([seed, _RESERVED])
+    if not wanted or folds.kind != "grouped":
+        return np.sort(rng.choice(table.n, size=wanted, replace=False))
+    _, group, sizes = np.unique(
+        _column(table, str(folds.by)), return_inverse=True, return_counts=True
+    )
+    order = rng.permutation(len(sizes))
+    # The first groups that together have at least as many rows as wanted.
+    chosen = order[: int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1]
+    return np.flatnonzero(np.isin(group, chosen))
+
+
+def never_tested(fold: Fold, reserved: NDArray[np.int64]) -> Fold:
+    """Return the fold with the reserved rows on its training side."""
+    if not len(reserved):
+        return fold
+    test = np.setdiff1d(fold.test, reserved)
+    if not len(test):
+        raise UserError(
+            "folds.reserve must leave rows to test on in every fold, but one has none left; "
+            "lower it by --set folds.reserve=..."
+        )
+    return Fold(np.union1d(fold.train, reserved), test)
 
 
 def _grouped(groups: NDArray[np.generic], folds: FoldsConfig, seed: int) -> list[Fold]:
