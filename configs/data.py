@@ -140,6 +140,8 @@ class FoldsConfig(Frozen):
     kind: Literal["shuffled", "grouped", "forward"] = "shuffled"
     by: str | None = None
     """Column of groups that are never split, or of times that are tested forward."""
+    reserve: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the rows that train in every fold: a shared feature map is made from them."""
 
     @model_validator(mode="after")
     def _check_by(self) -> Self:
@@ -147,6 +149,11 @@ class FoldsConfig(Frozen):
             raise ValueError("folds.by must name the column of groups for kind grouped, got none")
         if self.kind == "shuffled" and self.by is not None:
             raise ValueError(f"folds.by has no meaning for kind shuffled, got {self.by!r}")
+        if self.kind == "forward" and self.reserve:
+            raise ValueError(
+                f"folds.reserve must be 0 for kind forward, got {self.reserve}: reserved rows of a "
+                "later time would train a model that is tested on an earlier one"
+            )
         return self
 
 

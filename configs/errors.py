@@ -3,3 +3,5 @@
 
 class UserError(Exception):
     """A fault that the user can cure: the message names thing, rule, what came, cure."""
+
+    exit_code = 2

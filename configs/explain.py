@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from configs.methods import parameters_model
+from configs.methods import ENTRY_KEYS, parameters_model
 from configs.nearest import check_name
 from configs.schema import RunConfig
 from fkd.methods import methods
@@ -66,13 +66,13 @@ def _siblings(loc: tuple[int | str, ...], tree: Any) -> tuple[str, ...]:
     if loc[0] == "methods" and len(loc) > 2:
         name = _method_name(tree, int(loc[1]))
         if name not in methods():
-            return ("name", "grid")
+            return ENTRY_KEYS
         model, start = parameters_model(methods()[name].parameters), 2
     for part in loc[start:-1]:
         found = model.model_fields.get(str(part))
         if found is not None:
             model = _model_in(found.annotation) or model
-    extra = ("name", "grid") if start and model is not RunConfig else ()
+    extra = ENTRY_KEYS if start and model is not RunConfig else ()
     return (*model.model_fields, *extra)
 
 

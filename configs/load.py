@@ -13,6 +13,7 @@ from configs.explain import explain
 from configs.nearest import check_name
 from configs.overrides import apply_overrides
 from configs.schema import RunConfig
+from configs.sweep import expand
 
 
 def shipped() -> tuple[str, ...]:
@@ -23,6 +24,16 @@ def shipped() -> tuple[str, ...]:
 
 def load_config(source: str | Path = "default", overrides: Iterable[str] = ()) -> RunConfig:
     """Return the validated configuration of a path, or of a shipped file's name."""
+    found = load_configs(source, overrides)
+    if len(found) > 1:
+        raise UserError(f"{source} is a sweep of {len(found)} runs; one run was expected here.")
+    return found[0]
+
+
+def load_configs(
+    source: str | Path = "default", overrides: Iterable[str] = ()
+) -> tuple[RunConfig, ...]:
+    """Return the validated runs of a file: one, or all combinations of its sweep."""
     text = _read(source)
     try:
         tree = yaml.safe_load(text)
@@ -32,7 +43,8 @@ def load_config(source: str | Path = "default", overrides: Iterable[str] = ()) -
         raise UserError(
             f"{source} must hold keys such as data and methods, got {type(tree).__name__}."
         )
-    return parse_config(apply_overrides(tree, overrides), str(source))
+    runs = expand(apply_overrides(tree, overrides), str(source))
+    return tuple(parse_config(run, str(source)) for run in runs)
 
 
 def parse_config(tree: dict[str, Any], source: str) -> RunConfig:

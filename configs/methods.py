@@ -65,14 +65,23 @@ def _checked(declaration: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return model.model_dump(include=set(values))
 
 
+ENTRY_KEYS = ("name", "grid", "search", "search_by")
+
+
 class MethodConfig(BaseModel):
-    """One entry of `methods`: a name, fixed parameters, a grid over parameters."""
+    """One entry of `methods`: a name, fixed parameters, a grid, a search before the grid.
+
+    A search tries every combination of its values at strength 0 first, as the paper does; the grid
+    is then computed with the winner.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     parameters: dict[str, Any] = PydanticField(default_factory=dict)
     grid: dict[str, tuple[Any, ...]] | None = None
+    search: dict[str, tuple[Any, ...]] | None = None
+    search_by: Literal["mae", "mse"] = "mae"
 
     @model_validator(mode="before")
     @classmethod
@@ -82,7 +91,7 @@ class MethodConfig(BaseModel):
             return {"name": value}
         if not isinstance(value, Mapping):
             return value
-        known = {k: v for k, v in value.items() if k in ("name", "grid")}
+        known = {k: v for k, v in value.items() if k in ENTRY_KEYS}
         return {**known, "parameters": {k: v for k, v in value.items() if k not in known}}
 
     @model_validator(mode="after")
@@ -91,24 +100,57 @@ class MethodConfig(BaseModel):
         declared = methods()[check_name(self.name, methods(), key="name")]
         checked = _checked(declared.parameters, self.parameters)
         object.__setattr__(self, "parameters", checked)
-        if self.grid is not None:
-            object.__setattr__(self, "grid", _checked_grid(declared, self.grid))
+        for axes in ("grid", "search"):
+            if (values := getattr(self, axes)) is not None:
+                object.__setattr__(self, axes, _checked_grid(declared, values))
+        self._check_search(declared)
         return self
+
+    def _check_search(self, declared: Method) -> None:
+        """Refuse a search over what is already decided."""
+        decided = {declared.strength, *self.parameters, *(self.grid or {})}
+        if both := decided & set(self.search or {}):
+            raise ValueError(
+                f"search of {self.name} must be over parameters that are neither its strength nor "
+                f"given beside it, got {', '.join(sorted(map(str, both)))}"
+            )
 
     @model_serializer
     def _plain(self) -> dict[str, Any]:
         """Return the entry as it is written in YAML."""
-        grid = {} if self.grid is None else {"grid": {k: list(v) for k, v in self.grid.items()}}
-        return {"name": self.name, **self.parameters, **grid}
+        axes = {
+            name: {k: list(v) for k, v in values.items()}
+            for name in ("grid", "search")
+            if (values := getattr(self, name)) is not None
+        }
+        by = {"search_by": self.search_by} if self.search else {}
+        return {"name": self.name, **self.parameters, **axes, **by}
 
-    def settings(self, problem: str) -> list[Any]:
-        """Return the parameter values of every trial of this entry."""
+    def settings(self, problem: str, winner: Any = None) -> list[Any]:
+        """Return the parameter values of every trial of the grid, on top of a search's winner."""
         declared = methods()[self.name]
-        fixed = {k: _built(declared, k, v) for k, v in self.parameters.items()}
-        if self.grid is None:
-            return declared.settings(problem, fixed, None)
-        grid = {k: tuple(_built(declared, k, v) for v in vs) for k, vs in self.grid.items()}
-        return declared.settings(problem, fixed, grid)
+        fixed = self._fixed(declared)
+        if winner is not None:
+            fixed |= {name: getattr(winner, name) for name in self.search or {}}
+        return declared.settings(problem, fixed, self._axes(declared, self.grid))
+
+    def searched(self, problem: str) -> list[Any]:
+        """Return the parameter values of every trial of the search, at strength 0."""
+        declared = methods()[self.name]
+        none = {declared.strength: 0} if declared.strength else {}
+        axes = self._axes(declared, self.search) or {}
+        return declared.settings(problem, {**self._fixed(declared), **none}, axes)
+
+    def _fixed(self, declared: Method) -> dict[str, Any]:
+        return {k: _built(declared, k, v) for k, v in self.parameters.items()}
+
+    @staticmethod
+    def _axes(
+        declared: Method, axes: dict[str, tuple[Any, ...]] | None
+    ) -> dict[str, tuple[Any, ...]] | None:
+        if axes is None:
+            return None
+        return {k: tuple(_built(declared, k, v) for v in values) for k, values in axes.items()}
 
 
 def _built(declared: Method, name: str, value: Any) -> Any:

@@ -19,6 +19,7 @@ def check_name(name: str, valid: Iterable[str], *, key: str) -> str:
     choices = list(valid)
     if name in choices:
         return name
+    # Wrong capitals are the commonest slip, so they must not count as distance.
     folded = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
     hint = f"; the nearest is {folded[near[0]]!r}" if near else ""

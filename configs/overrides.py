@@ -20,8 +20,14 @@ def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str,
             parsed = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise UserError(f"--set {path}: {value!r} is not a YAML value ({error}).") from error
-        tree = _set(tree, path.strip().split("."), parsed, path)
+        tree = set_path(tree, path.strip(), parsed)
     return tree
+
+
+def set_path(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return a copy of the tree with the value at a dotted path."""
+    changed: dict[str, Any] = _set(tree, path.split("."), value, path)
+    return changed
 
 
 def _set(node: Any, keys: list[str], value: Any, path: str) -> Any:

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from configs.data import DataConfig, FoldsConfig
 from configs.methods import MethodConfig
@@ -12,6 +12,16 @@ from configs.model import Frozen
 from configs.nearest import check_name
 
 Measure = Literal["hgr", "gdp", "pf"]
+
+
+def _known_measures(value: dict[str, float]) -> dict[str, float]:
+    """Refuse a limit on something that is not measured."""
+    for name in value:
+        check_name(name, get_args(Measure), key="the measure")
+    return value
+
+
+Limits = Annotated[dict[str, float], AfterValidator(_known_measures)]
 
 
 class ClusterConfig(Frozen):
@@ -48,17 +58,9 @@ class SelectConfig(Frozen):
     """How the champion is chosen: least error under limits, or the knee of a front."""
 
     minimise: Literal["mae"] = "mae"
-    subject_to: dict[str, float] = Field(default_factory=dict)  # measure: its limit
+    subject_to: Limits = Field(default_factory=dict)
     knee_of: Measure | None = None
     inner_folds: int = Field(default=4, ge=2)
-
-    @field_validator("subject_to")
-    @classmethod
-    def _known_measures(cls, value: dict[str, float]) -> dict[str, float]:
-        """Refuse a limit on something that is not measured."""
-        for name in value:
-            check_name(name, get_args(Measure), key="select.subject_to")
-        return value
 
     @model_validator(mode="after")
     def _one_policy(self) -> Self:
@@ -69,6 +71,21 @@ class SelectConfig(Frozen):
                 f"with subject_to={self.subject_to!r}"
             )
         return self
+
+
+class HookConfig(Frozen):
+    """What is told of a run's end: a command, a web address, or both."""
+
+    command: tuple[str, ...] = ()  # gets the outcome as JSON on its standard input
+    webhook: str | None = Field(default=None, pattern=r"^https?://")  # gets it as a POST
+    timeout: float = Field(default=30.0, gt=0)  # seconds for either
+
+
+class HooksConfig(Frozen):
+    """Whom to tell when a run has succeeded or failed."""
+
+    on_success: HookConfig = Field(default_factory=HookConfig)
+    on_failure: HookConfig = Field(default_factory=HookConfig)
 
 
 class TrackingConfig(Frozen):
@@ -89,6 +106,9 @@ class RunConfig(Frozen):
     cluster: ClusterConfig = Field(default_factory=ClusterConfig)
     select: SelectConfig = Field(default_factory=SelectConfig)
     tracking: TrackingConfig = Field(default_factory=TrackingConfig)
+    hooks: HooksConfig = Field(default_factory=HooksConfig)
+    # Greatest value of each measure that the champion may have on the held-out rows.
+    gate: Limits = Field(default_factory=dict)
 
     @field_validator("name")
     @classmethod
@@ -111,12 +131,12 @@ class RunConfig(Frozen):
     @property
     def digest(self) -> str:
         """Digest of all that decides the numbers: not where they are computed or kept."""
-        return self._digest(exclude={"tracking": True, "cluster": _PLACE})
+        return self._digest(exclude={**dict.fromkeys(_AROUND, True), "cluster": _PLACE})
 
     @property
     def identity(self) -> str:
         """Digest of name, data, folds, seed: grids may grow within one experiment."""
-        return self._digest(exclude={"tracking", "cluster", "methods", "select"})
+        return self._digest(exclude={*_AROUND, "cluster", "methods", "select"})
 
     def _digest(self, exclude: Any) -> str:
         """Return 16 hexadecimal digits of the canonical JSON."""
@@ -124,4 +144,5 @@ class RunConfig(Frozen):
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
+_AROUND = ("tracking", "hooks", "gate")
 _PLACE = {"kind", "workers", "address", "memory_limit", "time_limit", "retries"}

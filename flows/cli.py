@@ -30,17 +30,40 @@ app = App(
 
 
 @app.command
-def run(config: str = "default", /, *, overrides: Overrides = ()) -> None:
+def run(config: str = "default", /, *, overrides: Overrides = (), dry_run: bool = False) -> None:
     """Compute a configuration's trials, choose a champion, write the report.
 
     Parameters
     ----------
     config
         A YAML file, or the name of a shipped one.
+    dry_run
+        Print the plan with its cost, compute nothing.
     """
+    if dry_run:
+        from flows.plan import show_plan
+
+        show_plan(config, overrides)
+        return
     from flows.run import run_config
 
     run_config(config, overrides)
+
+
+@app.command
+def status() -> None:
+    """Show running and past runs: done, failed with cause, remaining, rate."""
+    from flows.status import show_status
+
+    show_status()
+
+
+@app.command
+def sync() -> None:
+    """Record in MLflow what it missed while it did not answer."""
+    from flows.sync import sync_all
+
+    sync_all()
 
 
 @app.command
@@ -107,7 +130,7 @@ def _call(words: list[str], debug: bool) -> int:
         app(words, exit_on_error=False, print_error=False, result_action="return_none")
     except UserError as error:
         _show(error, debug)
-        return 2
+        return error.exit_code
     except CycloptsError as error:
         _show(UserError(f"{_one_line(error)} Try `fkd --help`."), debug)
         return 2

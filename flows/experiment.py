@@ -6,20 +6,18 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
 from configs.schema import RunConfig
+from flows.fitting import fit_all
 from flows.outcome import Outcome
 from flows.progress import watcher
 from tasks.champion import crown
 from tasks.choose import NoChampionError
-from tasks.cluster import connect, run_jobs
-from tasks.evaluate import run_job
 from tasks.record import record_champion, record_files, record_trials
 from tasks.report import render
-from tasks.report_input import Failures, describe_failures, report_data
+from tasks.report_input import report_data
 from tasks.results import tidy, write_results
 from tasks.settings import read_settings
 from tasks.study import open_study
 from tasks.tracking import TrackingUnreachableError
-from tasks.trials import Job
 
 # Stages are small in number: a Prefect task costs tens of milliseconds, so folds, settings and
 # blocks are raw Dask futures inside one. Results live in our own store, never in Prefect's.
@@ -31,12 +29,27 @@ def experiment(config: RunConfig) -> Outcome:
     """Load, fit, record, choose and report one configuration; return what was made."""
     start = time.monotonic()
     load(config)
-    failures = fit(config)
+    fit([config])
+    return conclude(config, start)
+
+
+@flow(name="sweep", persist_result=False)
+def sweep(configs: list[RunConfig]) -> list[Outcome]:
+    """Fit several configurations on one cluster, then conclude each; return what was made."""
+    start = time.monotonic()
+    for config in configs:
+        load(config)
+    fit(configs)
+    return [conclude(config, start) for config in configs]
+
+
+def conclude(config: RunConfig, start: float) -> Outcome:
+    """Record, choose, report and publish what the store holds of a configuration."""
     notices = record(config)
     notices += select(config)
-    page = report(config, failures, start)
+    page = report(config, start)
     notices += publish(config)
-    return Outcome.of(open_study(config, read_settings()), page, failures, notices)
+    return Outcome.of(open_study(config, read_settings()), page, notices)
 
 
 @stage
@@ -54,25 +67,9 @@ def load(config: RunConfig) -> dict[str, object]:
 
 
 @stage
-def fit(config: RunConfig) -> Failures:
-    """Compute what is not stored yet on the cluster; return the trials that failed."""
-    study = open_study(config, read_settings())
-    jobs = study.missing()
-    todo = sum(len(job.trials) for job in jobs)
-    if not jobs:
-        watcher().say(f"{len(study.trials)} trials: all stored, nothing to compute")
-        return ()
-    watcher().say(f"{len(study.trials)} trials, {todo} fits in {len(jobs)} tasks to compute")
-    with (
-        connect(config.cluster, study.settings) as client,
-        watcher().counting("fits", todo) as counter,
-    ):
-
-        def done(job: Job, _: int) -> None:
-            counter.advance(len(job.trials))
-
-        failed = run_jobs(client, run_job, jobs, retries=config.cluster.retries, done=done)
-    return describe_failures(failed)
+def fit(configs: list[RunConfig]) -> int:
+    """Compute on the cluster what is not stored yet; return the number of fits that failed."""
+    return fit_all(configs, read_settings())
 
 
 @stage
@@ -101,10 +98,10 @@ def select(config: RunConfig) -> tuple[str, ...]:
 
 
 @stage
-def report(config: RunConfig, failures: Failures, start: float) -> str:
+def report(config: RunConfig, start: float) -> str:
     """Return the path of the written report."""
     study = open_study(config, read_settings())
-    found = report_data(study, failures, seconds=time.monotonic() - start)
+    found = report_data(study, seconds=time.monotonic() - start)
     return str(render(found, study.folder).html)
 
 

@@ -1,14 +1,16 @@
 """What a run made, for the person who started it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from configs.errors import UserError
 from fkd.methods import method
-from tasks.choose import NoChampionError, choose
-from tasks.report_data import Failure
+from tasks.champion import crown
+from tasks.choose import NoChampionError
+from tasks.gate import GateError, broken_limits
 from tasks.results import TrialResult
 from tasks.study import Study
 
@@ -22,18 +24,21 @@ class Outcome:
     results: tuple[TrialResult, ...]
     champion: str | None  # the chosen trial's key
     paths: dict[str, str]
-    failures: tuple[Failure, ...]
+    failures: dict[str, str]  # cause by fit
     notices: tuple[str, ...]
+    broken: tuple[str, ...]  # limits of the gate that the champion breaks
 
     @classmethod
-    def of(
-        cls, study: Study, page: str, failures: tuple[Failure, ...], notices: tuple[str, ...]
-    ) -> "Outcome":
+    def of(cls, study: Study, page: str, notices: tuple[str, ...]) -> "Outcome":
         """Return the outcome of a study whose stages have all run."""
+        champion, broken = None, []
         try:
-            champion = choose(study.results(inner=True), study.config.select).trial.key
+            crowned = crown(study)
         except NoChampionError:
-            champion = None
+            pass
+        else:
+            champion = crowned.trial.key
+            broken = broken_limits(crowned.judgement, study.config.gate)
         paths = {"report": page, "results": str(study.folder / "results.csv")}
         if champion is not None:
             paths["model"] = f"models:/{study.config.model}@champion"
@@ -43,18 +48,31 @@ class Outcome:
             tuple(study.results()),
             champion,
             paths,
-            failures,
+            study.failures(),
             notices,
+            tuple(broken),
         )
 
-    def show(self, seconds: float) -> None:
+    def message(self) -> dict[str, Any]:
+        """Return what hooks are told."""
+        problem = self.problem()
+        return {
+            "name": self.name,
+            "state": "success" if problem is None else "failure",
+            "problem": None if problem is None else str(problem),
+            "trials": len(self.results),
+            "failed_fits": len(self.failures),
+            "champion": self.champion,
+            **self.paths,
+        }
+
+    def show(self) -> None:
         """Print the trials as a table, then what was made where."""
         console = Console(highlight=False)
         for column in self.columns:
             console.print(self._table(column))
         for what, where in self.paths.items():
             console.print(f"[bold]{what:8}[/bold] {where}", soft_wrap=True)
-        console.print(f"[dim]{self.name}: done in {seconds:.0f} s[/dim]")
 
     def _table(self, column: str) -> Table:
         """Return the trials' means ± deviations on one measured column."""
@@ -79,13 +97,16 @@ class Outcome:
             )
         return table
 
-    def raise_if_incomplete(self) -> None:
-        """Turn what could not be done into one sentence with an exit code."""
+    def problem(self) -> UserError | None:
+        """Return what could not be done as one error, None where all is well."""
         problems = list(dict.fromkeys(self.notices))
         if self.failures:
-            first = self.failures[0]
+            fit, cause = next(iter(self.failures.items()))
             problems.append(
-                f"{len(self.failures)} fits failed, the first ({first.trial}) by {first.cause}"
+                f"{len(self.failures)} fits failed, the first ({fit}) by {cause}; the same "
+                "command tries them again."
             )
-        if problems:
-            raise UserError(" ".join(problems))
+        if self.broken:
+            text = f"The champion breaks the gate: {'; '.join(self.broken)}."
+            return GateError(" ".join([text, *problems]))
+        return UserError(" ".join(problems)) if problems else None

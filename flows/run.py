@@ -6,28 +6,63 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from configs.errors import UserError
-from configs.load import load_config
+from configs.load import load_config, load_configs
+from configs.schema import RunConfig
+from flows.outcome import Outcome
 from flows.progress import watcher
+from tasks.hooks import tell
 from tasks.prefect_server import prefect_server
 from tasks.report import render
 from tasks.report_input import report_data
-from tasks.settings import ensure_writable, read_settings
+from tasks.settings import Settings, ensure_writable, read_settings
 from tasks.study import open_study
 
 
 def run_config(source: str, overrides: Sequence[str]) -> None:
     """Run a configuration whole, then print its trials with the paths of what was made."""
     start = time.monotonic()
-    config = load_config(source, overrides)
+    configs = load_configs(source, overrides)
     settings = read_settings()
     ensure_writable(settings.home)
-    watcher().say(f"{config.name}: starting (state in {settings.home})")
-    with prefect_server(settings):
-        from flows.experiment import experiment
+    names = configs[0].name if len(configs) == 1 else f"{len(configs)} runs"
+    watcher().say(f"{names}: starting (state in {settings.home})")
+    try:
+        outcomes = _run(configs, settings)
+    except UserError as error:
+        _tell_all(configs, {"state": "failure", "problem": str(error)})
+        raise
+    for outcome in outcomes:
+        outcome.show()
+    Console(highlight=False).print(f"[dim]done in {time.monotonic() - start:.0f} s[/dim]")
+    _end(configs, outcomes)
 
-        outcome = experiment(config)
-    outcome.show(time.monotonic() - start)
-    outcome.raise_if_incomplete()
+
+def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Outcome]:
+    """Return the outcomes of the flow, with a Prefect server for as long as it takes."""
+    with prefect_server(settings):
+        # Prefect reads its settings when it is first imported: only now are they in force.
+        from flows.experiment import experiment, sweep
+
+        return [experiment(configs[0])] if len(configs) == 1 else sweep(list(configs))
+
+
+def _end(configs: Sequence[RunConfig], outcomes: Sequence[Outcome]) -> None:
+    """Call the hooks, then raise what went wrong as one error with the gravest exit code."""
+    problems: list[UserError] = []
+    for config, outcome in zip(configs, outcomes, strict=True):
+        problem = outcome.problem()
+        hook = config.hooks.on_success if problem is None else config.hooks.on_failure
+        problems += [UserError(text) for text in tell(hook, outcome.message())]
+        problems += [] if problem is None else [problem]
+    if problems:
+        gravest = max(problems, key=lambda error: error.exit_code)
+        raise type(gravest)(" ".join(dict.fromkeys(map(str, problems))))
+
+
+def _tell_all(configs: Sequence[RunConfig], message: dict[str, str]) -> None:
+    """Tell the failure hooks of all runs that nothing came of them."""
+    for config in configs:
+        tell(config.hooks.on_failure, {"name": config.name, **message})
 
 
 def rewrite_report(source: str, overrides: Sequence[str]) -> None:
@@ -39,5 +74,5 @@ def rewrite_report(source: str, overrides: Sequence[str]) -> None:
             f"{config.name} is not finished: {sum(len(job.trials) for job in jobs)} fits are not "
             f"stored; compute them by `fkd run {source}`."
         )
-    page = render(report_data(study, (), seconds=0.0), study.folder).html
+    page = render(report_data(study, seconds=float("nan")), study.folder).html
     Console().print(str(page), soft_wrap=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
-from configs.load import load_config
+from configs.load import load_configs
 from flows.progress import watcher
-from tasks.prefect_server import client_environment, prefect_server
+from tasks.prefect_server import client_environment, prefect_server, quiet_children
 from tasks.settings import ensure_writable, read_settings
 
 if TYPE_CHECKING:
@@ -36,19 +36,19 @@ def serve_schedule(
     cron : when to run, in UTC.
     every : seconds between two runs, instead of cron.
     """
-    config = load_config(source, overrides)
+    configs = load_configs(source, overrides)
     settings = read_settings()
     ensure_writable(settings.home)
     with client_environment(settings):
         # Before a server is started, so that a wrong expression is told at once.
         schedule = make_schedule(cron, every)
-        with prefect_server(settings) as url:
+        with prefect_server(settings) as url, quiet_children():
             from flows.scheduled import scheduled_experiment
 
             where = str(Path(source).absolute()) if Path(source).is_file() else source
             serve_flow(
                 scheduled_experiment,
-                name=config.name,
+                name=configs[0].name,
                 schedule=schedule,
                 parameters={"source": where, "overrides": list(overrides)},
                 address=url,

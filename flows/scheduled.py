@@ -5,11 +5,11 @@ from typing import Any
 from prefect import Flow, State, flow
 from prefect.client.schemas.objects import FlowRun
 
-from configs.load import load_config
-from flows.experiment import experiment
+from configs.load import load_configs
+from flows.experiment import experiment, sweep
 from flows.progress import watcher
+from flows.run import _end
 from tasks.lifeline import end_with_parent
-from tasks.prefect_server import quiet_run_logs
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
@@ -19,7 +19,7 @@ def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> 
 
 @flow(name="scheduled-experiment", persist_result=False, on_failure=[tell_failure])
 def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = ()) -> str:
-    """Return the report's path of a configuration that is read anew at every run.
+    """Return the reports of a configuration that is read anew at every run.
 
     Parameters
     ----------
@@ -27,9 +27,10 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
     overrides : changes of it, each as path.to.key=value.
     """
     end_with_parent()
-    with quiet_run_logs():
-        # The body alone: its stages are then stages of this run, not of a second one.
-        outcome = experiment.fn(load_config(source, overrides))
-        outcome.raise_if_incomplete()
-    watcher().say(f"report: {outcome.paths['report']}")
-    return str(outcome.paths["report"])
+    configs = load_configs(source, overrides)
+    # The bodies alone: their stages are then stages of this run, not of a second one.
+    outcomes = [experiment.fn(configs[0])] if len(configs) == 1 else sweep.fn(list(configs))
+    reports = ", ".join(outcome.paths["report"] for outcome in outcomes)
+    watcher().say(f"report: {reports}")
+    _end(configs, outcomes)
+    return reports

@@ -2,13 +2,16 @@
 
 import json
 import os
+import queue
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import dask
-from distributed import Client, KilledWorker, LocalCluster, as_completed
+from distributed import Client, KilledWorker, LocalCluster, get_worker
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
@@ -16,6 +19,7 @@ from tasks.files import write_atomic
 from tasks.settings import Settings
 
 _CONNECT_SECONDS = 10
+_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
     defaults = {
         # Our figures, unless the user's own Dask configuration names others.
         "distributed.scheduler.allowed-failures": config.retries,
+        "distributed.scheduler.worker-ttl": "60s",  # a stopped worker is given up after this
         "distributed.worker.memory.spill": False,
         "temporary-directory": str(settings.home / "dask"),
     }
@@ -86,47 +91,126 @@ def _existing(address: str) -> Iterator[Client]:
         client.close()
 
 
+def worker_memory(client: Client) -> int | None:
+    """Return the memory limit of the smallest worker in bytes, None where there is none."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return min((w["memory_limit"] for w in workers if w["memory_limit"]), default=None)
+
+
 def run_jobs(
     client: Client,
     function: Callable[[Any], int],
     jobs: Sequence[Any],
     *,
     retries: int,
-    done: Callable[[Any, int], None],
+    time_limit: float,
+    done: Callable[[Any], None],
 ) -> list[Failed]:
-    """Return the jobs that failed; `done` hears of each finished one with its result.
+    """Return the jobs that failed; `done` hears of each finished one.
 
-    A job whose worker died is submitted again, at most `retries` times; a job that raises is not,
-    because it would raise again.
+    A job whose worker died, or that met a passing fault of files or network, is submitted again at
+    most `retries` times; one that raises otherwise is not, because it would raise again. A job that
+    runs longer than `time_limit` seconds is given up and its worker restarted.
     """
-    tries = [0] * len(jobs)
-    failed: list[Failed] = []
-    futures = {_submit(client, function, job): i for i, job in enumerate(jobs)}
-    waiting = as_completed(list(futures))
-    for future in waiting:
-        index = futures.pop(future)
-        error = future.exception() if future.status == "error" else None
-        lost = future.status in ("cancelled", "lost") or isinstance(error, KilledWorker)
-        if future.status == "finished":
-            done(jobs[index], future.result())
-        elif lost and tries[index] < retries:
-            tries[index] += 1
-            again = _submit(client, function, jobs[index])
-            futures[again] = index
-            waiting.add(again)
+    board = _Board(client, function, jobs, retries)
+    for index in range(len(jobs)):
+        board.submit(index)
+    while board.pending:
+        for index, future in board.finished():
+            board.settle(index, future, done)
+        board.give_up_overdue(time_limit)
+    return board.failed
+
+
+@dataclass
+class _Board:
+    """Who computes which job, since when, how often it was tried."""
+
+    client: Client
+    function: Callable[[Any], int]
+    jobs: Sequence[Any]
+    retries: int
+    failed: list[Failed] = field(default_factory=list)
+    pending: dict[int, Any] = field(default_factory=dict)  # job: its future
+    tries: dict[int, int] = field(default_factory=dict)
+    started: dict[int, tuple[str, float]] = field(default_factory=dict)  # job: worker, since
+    topic: str = field(default_factory=lambda: f"fkd-{uuid4().hex}")
+    inbox: "queue.SimpleQueue[tuple[int, Any]]" = field(default_factory=queue.SimpleQueue)
+
+    def __post_init__(self) -> None:
+        self.client.subscribe_topic(self.topic, self._hear)
+
+    def _hear(self, event: tuple[float, Any]) -> None:
+        """Note that a worker has begun a job."""
+        said = event[1]
+        self.started[said["index"]] = (said["worker"], time.monotonic())
+
+    def submit(self, index: int) -> None:
+        """Send one job; earlier ones go first, so that all fronts fill in evenly."""
+        future = self.client.submit(
+            _announced,
+            self.function,
+            self.jobs[index],
+            self.topic,
+            index,
+            pure=False,  # jobs are idempotent, but a repeat must not be taken for the first try
+            priority=-index,
+        )
+        self.pending[index] = future
+        future.add_done_callback(lambda f: self.inbox.put((index, f)))
+
+    def finished(self) -> Iterator[tuple[int, Any]]:
+        """Yield what has come in, waiting a moment for the first."""
+        try:
+            yield self.inbox.get(timeout=_POLL_SECONDS)
+            while True:
+                yield self.inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def settle(self, index: int, future: Any, done: Callable[[Any], None]) -> None:
+        """Count a finished job, try a lost one again, keep a failed one's cause."""
+        if index not in self.pending or self.pending[index] is not future:
+            return  # it was given up meanwhile
+        del self.pending[index]
+        self.started.pop(index, None)
+        status = future.status
+        error = future.exception() if status == "error" else None
+        passing = isinstance(error, KilledWorker | OSError) or status in ("cancelled", "lost")
+        if status == "finished":
+            done(self.jobs[index])
+        elif passing and self.tries.get(index, 0) < self.retries:
+            self.tries[index] = self.tries.get(index, 0) + 1
+            self.submit(index)
         else:
-            failed.append(Failed(jobs[index], _cause(error, future.status)))
-        future.release()
-    return failed
+            self.failed.append(Failed(self.jobs[index], _cause(error, status)))
+
+    def give_up_overdue(self, time_limit: float) -> None:
+        """Fail the jobs that run too long, restart their workers."""
+        now = time.monotonic()
+        for index, (worker, since) in list(self.started.items()):
+            if now - since <= time_limit or index not in self.pending:
+                continue
+            self.pending.pop(index).cancel(force=True)
+            self.started.pop(index, None)
+            cause = f"TimeoutError: it ran longer than cluster.time_limit ({time_limit:g} s)"
+            self.failed.append(Failed(self.jobs[index], cause))
+            if worker.startswith("tcp") or worker.startswith("tls"):
+                # In-process workers cannot be ended; the others keep working beside it.
+                self.client.restart_workers([worker], timeout=30, raise_for_error=False)
 
 
-def _submit(client: Client, function: Callable[[Any], int], job: Any) -> Any:
-    """Submit one job; jobs are idempotent, so Dask must not merge equal ones by their key."""
-    return client.submit(function, job, pure=False)
+def _announced(function: Callable[[Any], int], job: Any, topic: str, index: int) -> int:
+    """Run a job on a worker, after telling the driver that it begins."""
+    worker = get_worker()
+    worker.log_event(topic, {"index": index, "worker": worker.address})
+    return function(job)
 
 
 def _cause(error: BaseException | None, status: str) -> str:
     """Return why a job gave no result, as one line."""
     if error is None:
         return f"the task was {status} on the cluster"
+    if isinstance(error, KilledWorker):
+        return "KilledWorker: its worker died each time it was tried (killed, or out of memory)"
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

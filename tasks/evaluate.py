@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import mean_absolute_error
+from sklearn.metrics import mean_absolute_error, mean_squared_error
 from threadpoolctl import threadpool_limits
 
 from fkd import measures
@@ -89,6 +89,7 @@ def measure(y_pred: Array, test: Table, columns: Sequence[str]) -> dict[str, dic
         s = test.S([column])[:, 0]
         found[column] = {
             "mae": mae,
+            "mse": float(mean_squared_error(y, y_pred)),
             "hgr": float(measures.hgr(y_pred, s)),
             "gdp": float(measures.gdp(y_pred, s)),
             "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin")),

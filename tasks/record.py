@@ -28,12 +28,13 @@ class Recorded:
 
 def record_trials(study: Study) -> int:
     """Return how many trial runs were new; where they are is kept beside the results."""
+    # First of all: `fkd sync` finds experiments by this file, recorded or not.
+    write_atomic(study.folder / "config.yaml", dump_config(study.config).encode())
     tracking = Tracking(study.settings, study.config.experiment)
     parent = tracking.parent_run(study.config.identity, study.config.name, _tags(study))
     added = tracking.log_trials(parent, (_trial_run(study, r) for r in study.results()))
     place = Recorded(tracking.uri, tracking.experiment_id, parent)
     write_atomic(_place(study), json.dumps(vars(place), indent=2).encode())
-    write_atomic(study.folder / "config.yaml", dump_config(study.config).encode())
     return added
 
 

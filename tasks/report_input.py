@@ -1,7 +1,7 @@
 """What a report shows of a study, gathered from its stored results."""
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -12,7 +12,6 @@ from fkd.expansion import FourierExpansion, KernelExpansion
 from fkd.methods import method
 from tasks.champion import Champion, crown
 from tasks.choose import NoChampionError
-from tasks.cluster import Failed
 from tasks.judgement import Scores
 from tasks.record import recorded
 from tasks.report_data import (
@@ -35,20 +34,10 @@ from tasks.report_data import (
 from tasks.results import TrialResult, flat_parameters
 from tasks.study import Study
 
-Failures = tuple[Failure, ...]
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
 
 
-def describe_failures(failed: Sequence[Failed]) -> Failures:
-    """Return one entry per trial that gave no numbers."""
-    return tuple(
-        Failure(f"{trial.method} {trial.parameters_json} on fold {f.job.split}", f.cause)
-        for f in failed
-        for trial in f.job.trials
-    )
-
-
-def report_data(study: Study, failures: Failures, seconds: float) -> ReportData:
+def report_data(study: Study, seconds: float) -> ReportData:
     """Return everything the report of a study shows."""
     try:
         champion, why = crown(study), ""
@@ -69,7 +58,7 @@ def report_data(study: Study, failures: Failures, seconds: float) -> ReportData:
         champion=None if champion is None else _champion(study, champion),
         no_champion=why,
         recoverability=_recovered(champion),
-        failures=failures,
+        failures=tuple(Failure(*pair) for pair in study.failures().items()),
     )
 
 

@@ -36,7 +36,7 @@ class Record:
     parameters: dict[str, Any]
     strength: float
     split: str
-    measures: dict[str, dict[str, float]]  # by measured column: mae, hgr, gdp, gdp_plugin, pf
+    measures: dict[str, dict[str, float]]  # by measured column: mae, mse, hgr, gdp, gdp_plugin, pf
     seconds: float
     y_pred: Array = field(repr=False)  # scaled predictions of the split's test rows, in order
 
@@ -53,6 +53,24 @@ class TrialStore:
 
     def __contains__(self, key: str) -> bool:
         return self.path(key).is_file()
+
+    def write_failure(self, key: str, cause: str) -> None:
+        """Keep why a trial gave no numbers."""
+        write_sealed(self._failure(key), cause.encode())
+
+    def read_failure(self, key: str) -> str | None:
+        """Return why a trial gave no numbers, None where it did not fail."""
+        try:
+            return read_sealed(self._failure(key)).decode()
+        except (FileNotFoundError, DamagedFileError):
+            return None
+
+    def forget_failure(self, key: str) -> None:
+        """Let a trial be tried again."""
+        self._failure(key).unlink(missing_ok=True)
+
+    def _failure(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.failed"
 
     def write(self, record: Record) -> None:
         """Keep the record, whole or not at all."""

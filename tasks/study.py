@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.schema import RunConfig
+from fkd.table import Table
 from tasks.load import load_table
 from tasks.prepared import Loaded
 from tasks.results import TrialResult, collect
+from tasks.search import winner
 from tasks.settings import Settings
 from tasks.splits import Splits
 from tasks.store import TrialStore
-from tasks.trials import Inputs, Job, Trial, make_trials, plan
+from tasks.trials import Inputs, Job, Trial, make_trials, plan, record_key
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,26 @@ class Study:
         """Return the jobs whose results are not stored yet."""
         return plan(list(self.trials), self.inputs, self.loaded.table, self.store)
 
+    def size(self) -> int:
+        """Return the number of fits: every trial on every split."""
+        return len(self.trials) * len(self.inputs.splits.all(self.loaded.table))
+
+    def failures(self) -> dict[str, str]:
+        """Return why fits failed, by what they were."""
+        folds = self.inputs.splits.all(self.loaded.table)
+        return {
+            f"{trial.method} {trial.parameters_json} on fold {label}": cause
+            for trial in self.trials
+            for label, fold in folds.items()
+            if (cause := self.store.read_failure(record_key(trial, fold, self.inputs)))
+        }
+
+    def forget_failures(self) -> None:
+        """Let every failed fit be tried again."""
+        for trial in self.trials:
+            for fold in self.inputs.splits.all(self.loaded.table).values():
+                self.store.forget_failure(record_key(trial, fold, self.inputs))
+
     def results(self, *, inner: bool = False) -> list[TrialResult]:
         """Return the trials that are stored on every outer (or inner) fold."""
         return collect(self.trials, self.inputs, self.loaded.table, self.store, inner=inner)
@@ -52,5 +74,28 @@ def open_study(config: RunConfig, settings: Settings) -> Study:
         seed=config.seed,
         blas_threads=config.cluster.blas_threads,
     )
-    trials = tuple(make_trials(config, inputs))
-    return Study(config, settings, loaded, inputs, trials, TrialStore(settings.store))
+    store = TrialStore(settings.store)
+    return Study(
+        config, settings, loaded, inputs, _trials(config, inputs, loaded.table, store), store
+    )
+
+
+def _trials(
+    config: RunConfig, inputs: Inputs, table: Table, store: TrialStore
+) -> tuple[Trial, ...]:
+    """Return the distinct trials in the configuration's order.
+
+    An entry with a search has its searched trials first, its grid once all of these are known.
+    """
+    found: list[Trial] = []
+    for entry in config.methods:
+        best = None
+        if entry.search is not None:
+            searched = make_trials(entry.name, entry.searched(config.data.problem), inputs)
+            found += searched
+            best = winner(searched, inputs, table, store, by=entry.search_by)
+            if best is None:
+                continue
+        settings = entry.settings(config.data.problem, best and best.setting())
+        found += make_trials(entry.name, settings, inputs)
+    return tuple({trial.key: trial for trial in found}.values())

@@ -1,12 +1,11 @@
 """Which trials a configuration means, under which keys, in which groups."""
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from configs.methods import build
-from configs.schema import RunConfig
 from fkd.encoding import Scale
 from fkd.methods import method
 from fkd.table import Table
@@ -76,19 +75,17 @@ class Job:
     record_keys: tuple[str, ...]  # one per trial
 
 
-def make_trials(config: RunConfig, inputs: Inputs) -> list[Trial]:
-    """Return the distinct trials of the configuration in its own order."""
-    found: dict[str, Trial] = {}
-    for entry in config.methods:
-        declared = method(entry.name)
-        for setting in entry.settings(config.data.problem):
-            parameters = declared.describe(setting)
-            identity = {**_method_identity(entry.name, parameters), **inputs.identity()}
-            folds = inputs.splits.folds.model_dump(mode="json")
-            key = digest({**identity, "folds": folds, "fold_seed": inputs.splits.seed})
-            text = json.dumps(parameters, sort_keys=True)
-            found.setdefault(key, Trial(entry.name, text, key))
-    return list(found.values())
+def make_trials(name: str, settings: Iterable[Any], inputs: Inputs) -> list[Trial]:
+    """Return one trial of a method per setting."""
+    return [_trial(name, method(name).describe(setting), inputs) for setting in settings]
+
+
+def _trial(name: str, parameters: dict[str, Any], inputs: Inputs) -> Trial:
+    """Return the trial of one setting under its key."""
+    identity = {**_method_identity(name, parameters), **inputs.identity()}
+    folds = inputs.splits.folds.model_dump(mode="json")
+    key = digest({**identity, "folds": folds, "fold_seed": inputs.splits.seed})
+    return Trial(name, json.dumps(parameters, sort_keys=True), key)
 
 
 def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
@@ -98,13 +95,13 @@ def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
 
 
 def plan(trials: list[Trial], inputs: Inputs, table: Table, store: TrialStore) -> list[Job]:
-    """Return the jobs that are not stored yet: per split, trials that share work together."""
+    """Return the jobs that are neither stored nor known to fail, grouped by what they share."""
     jobs: list[Job] = []
     for label, fold in inputs.splits.all(table).items():
         groups: dict[Hashable, list[tuple[Trial, str]]] = {}
         for trial in trials:
             key = record_key(trial, fold, inputs)
-            if store.read(key) is None:
+            if store.read_failure(key) is None and store.read(key) is None:
                 shared = method(trial.method).shared(trial.setting())
                 groups.setdefault(shared, []).append((trial, key))
         for members in groups.values():

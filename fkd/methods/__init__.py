@@ -4,16 +4,18 @@ import importlib
 import pkgutil
 from functools import cache
 
+from fkd.methods.cost import Cost
 from fkd.methods.declaration import Approximation, Method, Published, Training
 
-__all__ = ["Approximation", "Method", "Published", "Training", "method", "methods"]
+__all__ = ["Approximation", "Cost", "Method", "Published", "Training", "method", "methods"]
 
 
 @cache
 def methods() -> dict[str, Method]:
     """Return every declared method by name; a file that defines ``METHOD`` declares one."""
     modules = (
-        importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)
+        importlib.import_module(f"{__name__}.{info.name}")
+        for info in pkgutil.iter_modules(__path__)
     )
     found = [module.METHOD for module in modules if hasattr(module, "METHOD")]
     return {m.name: m for m in sorted(found, key=lambda m: m.name)}

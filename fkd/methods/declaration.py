@@ -8,6 +8,7 @@ from typing import Any
 from fkd.arrays import Array
 from fkd.expansion import Predictor
 from fkd.feature_maps import FeatureMap, make_map
+from fkd.methods.cost import Cost, kernel_cost
 from fkd.methods.extras import Extra
 from fkd.moments import Moments, training_moments
 
@@ -35,6 +36,24 @@ class Approximation:
     landmark_method: str = field(
         default="rpcholesky", metadata={"choices": ("rpcholesky", "uniform")}
     )
+    # One map for all splits, from reserved rows that no split tests on; moments then add up.
+    shared: bool = False
+
+
+Reduced = tuple[FeatureMap, Moments]
+
+
+def rbf_map(X: Array, gamma: float, approximation: Approximation, seed: int) -> FeatureMap:
+    """Return the RBF feature map of rows X that an approximation asks for."""
+    return make_map(
+        X,
+        kernel="rbf",
+        gamma=gamma,
+        approximation=approximation.kind,
+        landmarks=min(approximation.landmarks, len(X)),
+        landmark_method=approximation.landmark_method,
+        random_state=seed,
+    )
 
 
 @dataclass(frozen=True)
@@ -45,26 +64,32 @@ class Training:
     y: Array  # (n,)
     S: Array  # (n, l)
     seed: int
-    _maps: dict[Hashable, tuple[FeatureMap, Moments]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    reduce: Callable[[float, Approximation], Reduced] | None = field(
+        default=None, repr=False, compare=False
+    )  # where a shared map's moments come from
+    _maps: dict[Hashable, Reduced] = field(default_factory=dict, repr=False, compare=False)
 
-    def reduced(self, gamma: float, approximation: Approximation) -> tuple[FeatureMap, Moments]:
+    def reduced(self, gamma: float, approximation: Approximation) -> Reduced:
         """Return the RBF feature map of these rows with its moments, made once per setting."""
         key = (gamma, approximation)
         if key not in self._maps:
-            feature_map = make_map(
-                self.X,
-                kernel="rbf",
-                gamma=gamma,
-                approximation=approximation.kind,
-                landmarks=min(approximation.landmarks, len(self.X)),
-                landmark_method=approximation.landmark_method,
-                random_state=self.seed,
-            )
-            moments = training_moments(feature_map, self.X, self.S, self.y)
-            self._maps[key] = feature_map, moments
+            make = self._shared if approximation.shared else self._own
+            self._maps[key] = make(gamma, approximation)
         return self._maps[key]
+
+    def _own(self, gamma: float, approximation: Approximation) -> Reduced:
+        """Return the map made from these rows with its moments."""
+        feature_map = rbf_map(self.X, gamma, approximation, self.seed)
+        return feature_map, training_moments(feature_map, self.X, self.S, self.y)
+
+    def _shared(self, gamma: float, approximation: Approximation) -> Reduced:
+        """Return the map of all splits with these rows' part of its moments."""
+        if self.reduce is None:
+            raise ValueError(
+                "approximation.shared must be False where no rows are reserved for a shared map, "
+                "got True; set folds.reserve"
+            )
+        return self.reduce(gamma, approximation)
 
 
 @dataclass(frozen=True)
@@ -107,6 +132,8 @@ class Method:
         Whether predicting needs the sensitive columns: such a method is marked in every figure.
     extra
         Optional packages without which `fit` refuses to start; None where the core is enough.
+    cost
+        What several settings cost on n rows of d inputs, for planning.
     """
 
     name: str
@@ -120,6 +147,7 @@ class Method:
     represent: Callable[[Training, Any, Array], Array] | None = None
     needs_sensitive: bool = False
     extra: Extra | None = None
+    cost: Callable[[Sequence[Any], int, int], Cost] = kernel_cost
 
     def check_installed(self) -> None:
         """Raise ModuleNotFoundError, naming the command that helps, where a package is missing."""

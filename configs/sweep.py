@@ -1,0 +1,44 @@
+"""Several runs from one file: every combination of values at some paths."""
+
+import itertools
+import re
+from typing import Any
+
+from configs.errors import UserError
+from configs.overrides import set_path
+
+
+def expand(tree: dict[str, Any], source: str) -> list[dict[str, Any]]:
+    """Return one tree per combination of the values under `sweep`, or the tree itself.
+
+    `sweep: {data.states: [[MT], [ID]], data.year: [2018, 2019]}` makes four runs, named after
+    the values that tell them apart.
+    """
+    plain = {key: value for key, value in tree.items() if key != "sweep"}
+    axes = tree.get("sweep")
+    if axes is None:
+        return [plain]
+    if not isinstance(axes, dict) or not all(isinstance(v, list) and v for v in axes.values()):
+        raise UserError(
+            f"{source}: sweep must map paths to lists of values, such as "
+            f"{{data.states: [[MT], [ID]]}}, got {axes!r}."
+        )
+    name = str(plain.get("name", "run"))
+    found = []
+    for values in itertools.product(*axes.values()):
+        run = plain
+        for path, value in zip(axes, values, strict=True):
+            run = set_path(run, path, value)
+        found.append({**run, "name": "-".join([name, *map(_slug, values)])})
+    if len({run["name"] for run in found}) < len(found):
+        raise UserError(f"{source}: the values of sweep must differ, got {axes!r}.")
+    return found
+
+
+def _slug(value: Any) -> str:
+    """Return a value as a part of a name: letters, digits, dots."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    words = value if isinstance(value, list) else [value]
+    text = "_".join(_slug(word) if isinstance(word, dict | list) else str(word) for word in words)
+    return re.sub(r"[^A-Za-z0-9.]+", "_", text).strip("_.") or "none"

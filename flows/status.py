@@ -1,0 +1,50 @@
+"""Running and past runs as a table."""
+
+import time
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tasks.settings import read_settings
+from tasks.status import Status, all_statuses
+
+_COLOURS = {"running": "cyan", "finished": "green", "failed": "red", "stopped": "yellow"}
+_CAUSES = 5
+
+
+def show_status() -> None:
+    """Print every run of this FKD_HOME: done, failed, remaining, rate, then causes."""
+    statuses = list(all_statuses(read_settings()))
+    console = Console(highlight=False)
+    if not statuses:
+        console.print(f"No run yet under {read_settings().home}; start one by `fkd run`.")
+        return
+    table = Table(title="Fits by run", title_justify="left")
+    table.add_column("run")
+    table.add_column("state")
+    for heading in ("done", "before", "failed", "to do", "per s", "s left"):
+        table.add_column(heading, justify="right")
+    table.add_column("updated")
+    for status in statuses:
+        table.add_row(*_row(status))
+    console.print(table)
+    for status in statuses:
+        for cause in dict.fromkeys(status.failures[:_CAUSES]):
+            console.print(f"[red]{status.name}[/red] {escape(cause)}", soft_wrap=True)
+
+
+def _row(status: Status) -> list[str]:
+    """Return one run as cells."""
+    left = status.remaining / status.rate if status.rate and status.seen == "running" else None
+    return [
+        status.name,
+        f"[{_COLOURS[status.seen]}]{status.seen}[/]",
+        str(status.done),
+        str(status.stored),
+        str(len(status.failures)),
+        str(status.remaining),
+        f"{status.rate:.1f}" if status.done else "",
+        "" if left is None else f"{left:.0f}",
+        time.strftime("%m-%d %H:%M", time.localtime(status.updated)),
+    ]
