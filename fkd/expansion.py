@@ -12,7 +12,7 @@ from fkd.kernels import Kernel, KernelFunction
 from fkd.perceptron import Perceptron
 
 # Rows per block of a prediction: the kernel block stays small at any number of centres.
-_BLOCK_ROWS = 4096
+BLOCK_ROWS = 4096
 
 
 class Predictor(Protocol):
@@ -46,7 +46,7 @@ class KernelExpansion:
         k = Kernel(self.kernel, self.gamma, self.degree, self.coef0)
         width = None if self.kernel == "precomputed" else self.centers.shape[1]
         X = _rows(X, width)
-        blocks = [k(X[rows], self.centers) @ self.coef for rows in row_blocks(len(X), _BLOCK_ROWS)]
+        blocks = [k(X[rows], self.centers) @ self.coef for rows in row_blocks(len(X), BLOCK_ROWS)]
         return np.asarray(np.concatenate(blocks) + self.intercept)
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -96,7 +96,7 @@ class FourierExpansion:
         X = _rows(X, len(self.frequencies))
         blocks = [
             fourier_features(X[rows], self.frequencies, self.phases) @ self.coef
-            for rows in row_blocks(len(X), _BLOCK_ROWS)
+            for rows in row_blocks(len(X), BLOCK_ROWS)
         ]
         return np.concatenate(blocks) + self.intercept
 

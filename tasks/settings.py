@@ -32,6 +32,11 @@ class Settings:
         return self.home / "store"
 
     @property
+    def moments(self) -> Path:
+        """Shared feature maps with sums over rows under them, by key."""
+        return self.home / "moments"
+
+    @property
     def experiments(self) -> Path:
         """Results, figures and reports, by experiment name."""
         return self.home / "experiments"

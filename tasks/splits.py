@@ -4,10 +4,11 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from configs.data import FoldsConfig
 from fkd.table import Table
-from tasks.folds import Fold, make_folds
+from tasks.folds import Fold, make_folds, never_tested, reserved_rows
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,13 @@ class Splits:
 
     def outer(self, table: Table) -> dict[str, Fold]:
         """Return the folds that every figure rests on, labelled 0, 1, ..."""
-        return {str(i): f for i, f in enumerate(make_folds(table, self.folds, self.seed))}
+        reserved = self.reserved(table)
+        folds = make_folds(table, self.folds, self.seed)
+        return {str(i): never_tested(fold, reserved) for i, fold in enumerate(folds)}
+
+    def reserved(self, table: Table) -> NDArray[np.int64]:
+        """Return the rows that are on the training side of every fold."""
+        return reserved_rows(table, self.folds, self.seed)
 
     def held_out(self, table: Table) -> str:
         """Return the label of the fold whose test rows never help to choose: the newest in time."""
@@ -35,8 +42,9 @@ class Splits:
         if self.folds.kind == "grouped":
             config = self.folds.model_copy(update={"k": self.inner_folds})
         parts = make_folds(table.take(rows), config, self.seed)
+        reserved = self.reserved(table)
         return {
-            f"{label}.{i}": Fold(train=rows[part.train], test=rows[part.test])
+            f"{label}.{i}": never_tested(Fold(rows[part.train], rows[part.test]), reserved)
             for i, part in enumerate(parts)
         }
 

@@ -70,7 +70,7 @@ def test_a_predictor_survives_a_file_without_pickle(rng, kind):
 
 @pytest.mark.parametrize("kind", sorted(PREDICTORS))
 def test_blocks_leave_no_seam(rng, kind, monkeypatch):
-    monkeypatch.setattr("fkd.expansion._BLOCK_ROWS", 4)
+    monkeypatch.setattr("fkd.expansion.BLOCK_ROWS", 4)
     predictor = MAKERS[kind](rng)
     X = rng.normal(size=(11, 3))
     X.flags.writeable = False

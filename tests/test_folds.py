@@ -6,7 +6,7 @@ from sklearn.model_selection import KFold
 from configs.data import FoldsConfig
 from configs.errors import UserError
 from fkd.table import Table
-from tasks.folds import make_folds
+from tasks.folds import Fold, make_folds, never_tested, reserved_rows
 
 
 @pytest.fixture
@@ -93,3 +93,34 @@ def test_one_year_cannot_be_tested_forward(table):
     one = table.take(table.extra["year"] == 2016)
     with pytest.raises(UserError, match=r"at least two values of year.*data\.year"):
         make_folds(one, FoldsConfig(kind="forward"), seed=0)
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_reserved_rows_are_the_wanted_share(table, seed):
+    rows = reserved_rows(table, FoldsConfig(reserve=0.25), seed)
+    assert len(np.unique(rows)) == len(rows) == 30
+    assert_array_equal(rows, reserved_rows(table, FoldsConfig(reserve=0.25), seed))
+    assert len(reserved_rows(table, FoldsConfig(), seed)) == 0
+
+
+def test_whole_groups_are_reserved(table):
+    groups = table.extra["PUMA"]
+    rows = reserved_rows(table, FoldsConfig(kind="grouped", by="PUMA", k=3, reserve=0.2), seed=1)
+    assert len(rows) >= 24
+    assert_array_equal(rows, np.flatnonzero(np.isin(groups, groups[rows])))
+
+
+def test_reserved_rows_train_and_are_never_tested():
+    fold = never_tested(Fold(np.array([0, 3]), np.array([1, 2, 4])), np.array([0, 2]))
+    assert fold.train.tolist() == [0, 2, 3]
+    assert fold.test.tolist() == [1, 4]
+
+
+def test_a_fold_must_keep_rows_to_test_on():
+    with pytest.raises(UserError, match=r"folds\.reserve must leave rows"):
+        never_tested(Fold(np.array([0, 3]), np.array([1])), np.array([1]))
+
+
+def test_time_cannot_be_reserved():
+    with pytest.raises(ValueError, match=r"folds\.reserve must be 0 for kind forward"):
+        FoldsConfig(kind="forward", reserve=0.1)

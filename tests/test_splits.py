@@ -34,3 +34,13 @@ def test_held_out_rows_never_take_part_in_choosing(study):
 def test_the_digest_tells_splits_apart(study):
     folds = study.inputs.splits.all(study.loaded.table)
     assert len({split_digest(fold) for fold in folds.values()}) == len(folds) == 9
+
+
+def test_reserved_rows_are_on_the_training_side_of_every_split(settings):
+    study = open_study(load_config("default", ["folds.reserve=0.2"]), settings)
+    table, splits = study.loaded.table, study.inputs.splits
+    reserved = set(splits.reserved(table))
+    assert len(reserved) == round(0.2 * table.n)
+    for fold in splits.all(table).values():
+        assert reserved <= set(fold.train)
+        assert not reserved & set(fold.test)
