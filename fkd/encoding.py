@@ -51,6 +51,7 @@ class Encoder:
         if scale not in ("minmax", "none", "zscore"):
             raise ValueError(f"scale must be 'minmax', 'none' or 'zscore', got {scale!r}")
         low, high = _limits(table)
+        # A column that is constant in training says nothing, and has no span to divide by.
         vary = low < high
         offset, span = _affine(table.numeric[:, vary], scale)
         seen = {
@@ -63,6 +64,7 @@ class Encoder:
         numeric = tuple(name for name, keep in zip(table.numeric_names, vary, strict=True) if keep)
         if not numeric and not kept:
             raise ValueError("a table must have an input that varies, got only constant columns")
+        # NaN marks columns in which a served row must bring a value.
         fill = np.array([table.fills.get(name, np.nan) for name in numeric], dtype=np.float64)
         return cls(numeric, offset, span, fill, tuple(kept), tuple(kept.values()))
 
@@ -123,6 +125,7 @@ class Encoder:
         X[:, :p] = (numeric - self.offset) / self.span
         start = p
         for positions, labels in zip(columns, self.levels, strict=True):
+            # Unseen labels have position -1: their rows stay zero in this block.
             rows = np.flatnonzero(positions >= 0)
             X[rows, start + positions[rows]] = 1.0
             start += len(labels)
@@ -143,6 +146,7 @@ class Encoder:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the encoder whose `arrays` these are."""
+        # Levels of all columns lie in one array: npz has no ragged ones without pickle.
         ends = np.cumsum(arrays["level_counts"], axis=0)
         pieces = np.split(arrays["levels"], ends[:-1]) if len(ends) else []
         return cls(
@@ -189,6 +193,7 @@ def _seen(codes: IntArray, labels: tuple[str, ...]) -> tuple[str, ...]:
 
 def _lookup(known: tuple[str, ...], labels: tuple[str, ...]) -> IntArray:
     """Position among the known labels of each label, -1 for an unseen one."""
+    # By label, not by code: another table may code the same labels otherwise.
     position = {label: place for place, label in enumerate(known)}
     return np.array([position.get(label, -1) for label in labels], dtype=np.int64)
 

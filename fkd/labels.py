@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = ""
+# Optional sign, leading zeros, digits, a fraction of zeros: a whole number however it was written.
 _WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?")
 
 
@@ -43,6 +44,7 @@ def labels_of(column: "pd.Series[Any]") -> tuple[IntArray, tuple[str, ...]]:
     """Return codes, -1 for missing, into the sorted labels of a raw column."""
     import pandas as pd
 
+    # Spelling is canonised once per distinct value, not once per row.
     places, values = pd.factorize(column, use_na_sentinel=True)
     return code_labels(places, [canonical_label(value) for value in values])
 
@@ -76,7 +78,7 @@ def numbers_of(column: "pd.Series[Any]", *, name: str, fill: float) -> Array:
     fill
         Replaces a missing value; NaN if a value is required.
     """
-    import pandas as pd
+    import pandas as pd  # not needed by those who only read tables
 
     try:
         numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)

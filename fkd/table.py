@@ -50,6 +50,7 @@ class Table:
     fills: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # One gate for every road into a table: nothing behind it has to think of NaN again.
         if not len(self.target):
             raise ValueError(f"a table must have rows, got none for target {self.target_name}")
         self._check_shapes()
@@ -113,6 +114,7 @@ class Table:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the table as arrays of numbers or text, which npz keeps without pickle."""
+        # Names of any length and alphabet: JSON in one text array, where numpy would pad each.
         names = {
             "numeric": self.numeric_names,
             "categorical": self.categorical_names,
@@ -171,6 +173,7 @@ def _scale(values: Array, low: float | Array, high: float | Array) -> Array:
 def _check_finite(names: Sequence[str], columns: Array) -> None:
     """Refuse NaN or infinity by the name of its column."""
     for name, column in zip(names, columns.T, strict=True):
+        # Column by column: a mask of the whole matrix would be as large as an eighth of it.
         bad = int((~np.isfinite(column)).sum(axis=0))
         if bad:
             raise ValueError(
@@ -181,6 +184,7 @@ def _check_finite(names: Sequence[str], columns: Array) -> None:
 
 def _check_range(name: str, limits: Sequence[float] | Array) -> None:
     """Refuse a range that cannot be a unit."""
+    # Python floats overflow to infinity without a warning, numpy's with one.
     low, high = (float(limit) for limit in limits)
     if not low < high:
         raise ValueError(f"column {name} must not be constant, got only the value {low}")

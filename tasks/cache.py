@@ -58,6 +58,7 @@ class Cache:
 
     def is_intact(self, record: Record) -> bool:
         """Tell whether the content is there, unchanged to the last byte."""
+        # Hashed at every use: half a second per gigabyte buys certainty against silent damage.
         path = self.object_path(record.sha256)
         return path.is_file() and file_sha256(path) == record.sha256
 
@@ -65,6 +66,7 @@ class Cache:
         """Move a verified download to its place; a reader sees all of it or nothing."""
         target = self.object_path(record.sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Bytes first, name afterwards: a power cut must not leave a name without its bytes.
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(target)
@@ -103,5 +105,6 @@ class Cache:
         """Let one process at a time fetch that name; the others wait, then find it here."""
         path = self.folder / "locks" / f"{name.replace('/', '_')}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
+        # The system frees the lock of a killed process, so no stale lock is ever left.
         with FileLock(path):
             yield

@@ -18,6 +18,7 @@ from fkd.problems.declaration import Problem
 from fkd.table import Array, IntArray
 from tasks.columns import Category, Columns, merge, merge_categories
 
+# Large enough that parsing dominates, small enough that memory does not grow with the file.
 _BLOCK = 2**23
 # Early files pad empty fields with blanks.
 _EMPTY = [" " * width for width in range(12)]
@@ -38,6 +39,7 @@ def read_person_file(path: Path, member: str, problem: Problem, *, year: int) ->
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            # The header decides which columns to parse, so the stream is opened twice.
             with archive.open(member) as stream:
                 layout = Layout.of(_header(stream), problem, where=f"{member} of {year}")
             with archive.open(member) as stream:
@@ -116,6 +118,7 @@ def _part(batch: pa.RecordBatch, layout: Layout, problem: Problem) -> Columns:
         frame = pd.DataFrame({name: numbers[name] for name in problem.rows.columns})
         rows = problem.rows.keep(frame).index.to_numpy()
         dropped[problem.rows.reason] = batch.num_rows - len(rows)
+    # After the filter, so that its count is folktables' own.
     absent = np.isnan(numbers[problem.target][rows])
     dropped[problem.target_absent] = int(absent.sum(axis=0))
     rows = rows[~absent]
@@ -144,6 +147,7 @@ def _labels(parts: list[pa.Array], places: tuple[str, ...], rows: IntArray) -> C
         Category(one.codes, tuple(_vintage(label, place) for label in one.labels))
         for one, place in zip(coded, places, strict=True)
     ]
+    # In each row all parts but one are missing (-1), so the greatest code is the one that applies.
     whole = merge_categories(named)
     split = whole.codes.reshape(len(parts), len(rows))
     return Category(split.max(axis=0), whole.labels)

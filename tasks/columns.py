@@ -51,6 +51,7 @@ def merge(parts: Sequence[Columns]) -> Columns:
 
 def merge_categories(parts: Sequence[Category]) -> Category:
     """Return the parts below each other, coded by one sorted list of labels."""
+    # Shift each part's codes behind those before it, then let equal labels share a code.
     starts = np.cumsum([0, *(len(part.labels) for part in parts)], axis=0)
     shifted = [
         np.where(part.codes < 0, -1, part.codes + start)
@@ -74,6 +75,7 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
     numbers = {name: _filled(columns, name, problem.fills) for name in columns.numbers}
     inputs = [name for name in problem.numeric if name not in data.drop]
     labelled = [name for name in problem.categorical if name not in data.drop]
+    # Constant in all rows: no fold can learn from it, and a report should say so once.
     constant = {name for name in inputs if len(np.unique(numbers[name])) == 1}
     constant |= {name for name in labelled if len(np.unique(columns.categories[name].codes)) == 1}
     numeric = [name for name in inputs if name not in constant]
@@ -105,6 +107,7 @@ def extra_column(columns: Columns, name: str) -> NDArray[Any]:
     """Return a column that is no input: whole numbers as integers, labels as text."""
     if name in columns.numbers:
         values = columns.numbers[name]
+        # Years and areas are compared and printed: 2018, not 2018.0.
         whole = np.isfinite(values).all() and (values == np.rint(values)).all()
         return values.astype(np.int64) if whole else values
     category = columns.categories[name]

@@ -34,6 +34,7 @@ def header() -> list[str]:
 def read_communities(path: Path) -> Columns:
     """Return fold, predictors, target of all 1994 communities."""
     names = header()
+    # Not UTF-8 by promise: names of places, which are not used, may hold any byte.
     rows = [line.split(",") for line in path.read_text(encoding="latin-1").split("\n") if line]
     odd = next((place for place, row in enumerate(rows) if len(row) != len(names)), None)
     if odd is not None or not rows:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from configs.errors import UserError
 
+# A quota or a limit on file size feels like a full disk and has the same cure.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# A file where the folder should be counts as a folder that cannot be written.
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 

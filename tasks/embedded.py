@@ -26,6 +26,7 @@ def read_crimes() -> dict[str, Array]:
             f"tasks/data/{NAME} must have the sha256 {CRIMES_SHA256}, got {found}; "
             "reinstall the package"
         )
+    # Only verified bytes are unpacked.
     header, *lines = gzip.decompress(content).decode("ascii").splitlines()
     values = np.loadtxt(lines, delimiter=",", dtype=np.float64)
     return dict(zip(header.split(","), values.T, strict=True))

@@ -89,6 +89,7 @@ def fetch(
     """
     cache = Cache(settings.downloads)
     with named_disk_errors(settings.downloads), cache.lock(file.name):
+        # Looked up under the lock: whoever waited here finds what the other has fetched.
         record = cache.find(file.name)
         if record and file.pinned in (None, record.sha256) and cache.is_intact(record):
             return Fetched(cache.object_path(record.sha256), record)
@@ -170,6 +171,7 @@ class _Search:
         try:
             sha256 = self._verified(self.transfer.partial)
         except TransferFault:
+            # Wrong bytes must not be continued from.
             self.transfer.discard()
             raise
         record = Record(
@@ -186,6 +188,7 @@ class _Search:
 
     def _verified(self, partial: Path) -> str:
         """Return the checksum of a download that is what it should be."""
+        # The checksum first: a known file needs no further reading.
         sha256 = file_sha256(partial)
         if self.file.pinned not in (None, sha256):
             raise TransferFault(

@@ -62,6 +62,7 @@ def _make(data: DataConfig, source: Source) -> tuple[Table, dict[str, Any]]:
     try:
         table, left_out = to_table(data, columns)
     except ValueError as error:
+        # The table names the column at fault; whose fault it is, only we know.
         raise UserError(f"{data.problem}: {error}.") from error
     return table, _provenance(data, source, columns, table, left_out)
 
@@ -86,6 +87,7 @@ def _provenance(
 
 def _digest(data: DataConfig, source: Source) -> str:
     """Hash everything that the table depends on: files, problem, columns, not addresses."""
+    # The same bytes from another mirror are the same data.
     files = [{**line, "from": None} if "sha256" in line else line for line in source.files]
     key = {
         "problem": data.problem,

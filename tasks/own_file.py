@@ -64,6 +64,7 @@ def _read(path: Path, names: list[str]) -> pd.DataFrame:
             _check_names(parquet.read_schema(path).names, names, path)
             table = parquet.read_table(path, columns=names)
         else:
+            # Names first: pyarrow's own error for an absent column does not name the nearest.
             with csv.open_csv(path) as reader:
                 _check_names(reader.schema.names, names, path)
             options = csv.ConvertOptions(include_columns=names, strings_can_be_null=True)

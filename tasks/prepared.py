@@ -56,6 +56,7 @@ def prepared_or_made(
     settings: Settings, digest: str, make: Callable[[], tuple[Table, dict[str, Any]]]
 ) -> Loaded:
     """Return the stored table of that digest, made anew if it is absent or damaged."""
+    # Two runs may both make it: they write the same bytes, and the rename keeps either whole.
     stored = read_prepared(settings, digest)
     if stored is not None:
         return stored

@@ -9,6 +9,7 @@ from importlib.resources import files
 from configs.census import FIPS, Horizon
 
 _CENSUS = "https://www2.census.gov/programs-surveys/acs/data/pums"
+# The address of single files, whose checksum is known; newer pages offer an archive of them.
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/communities"
 
 
@@ -43,6 +44,7 @@ def person_file(state: str, year: int, horizon: Horizon) -> RemoteFile:
     with the postal code (ss16pmt.csv), since then by the FIPS number alone (psam_p30.csv).
     """
     short = f"csv_p{state.lower()}.zip"
+    # The cache keeps one layout for all years, whatever the host does.
     folder = f"{year}" if year < 2007 else f"{year}/{horizon}"
     old = rf"ss{year % 100:02d}p{state.lower()}"
     return RemoteFile(

@@ -62,8 +62,10 @@ def open_source(data: DataConfig, settings: Settings, progress: Progress | None 
         return Source(
             [_recipe(data, twin)], lambda: _read_twins(data, twin), True, _label(datasheet)
         )
+    # What remains is the census: all files first, so that a missing state stops us early.
     files = person_files(data)
     parts = fetch_all(files, settings, progress=progress)
+    # A twin that was put into a mirror must not pass for the census.
     synthetic = any(is_twin(part.path) for part in parts)
     return Source(
         [_line(part) for part in parts],
@@ -99,6 +101,7 @@ def _read_persons(data: DataConfig, files: list[RemoteFile], parts: list[Fetched
 
 def _read_one(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Columns:
     """Read a state's file; its values must be possible ones."""
+    # Names inside the zip were checked when it came; they are looked up again, not remembered.
     columns = read_person_file(path, check_zip(path, file), data.declaration, year=year)
     check_limits(columns, data.declaration.limits, file=file.name)
     return columns
@@ -107,6 +110,7 @@ def _read_one(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Colu
 def _read_twins(data: DataConfig, twin: TwinConfig) -> Columns:
     """Write each synthetic file, then read it as if it were the census's."""
     parts = []
+    # On disk one at a time: a scale run has more rows than memory for their text.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "twin.zip"
         for year in data.year:

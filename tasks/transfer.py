@@ -18,6 +18,7 @@ Progress = Callable[[str, int, int | None], None]
 """Called with a file's name, the bytes so far, the bytes in all where they are known."""
 
 _CHUNK = 2**18
+# Well above any published person file; an endless answer must end somewhere.
 MAX_BYTES = 16 * 2**30
 
 
@@ -126,6 +127,7 @@ class Transfer:
         """Return where to continue with the headers that ask for it."""
         # Identity: lengths and ranges must count the bytes of the file, not of an encoding.
         headers = {"User-Agent": f"fkd/{version('fkd')}", "Accept-Encoding": "identity"}
+        # Without a validator of the same address the bytes may belong to another version.
         note = self._note()
         if note.get("url") != url or not note.get("validator") or not self.partial.is_file():
             return 0, headers
@@ -148,6 +150,7 @@ class Transfer:
             validator = strong or response.headers.get("last-modified", "")
             self._note_path.write_text(json.dumps({"url": url, "validator": validator}))
         length = response.headers.get("content-length", "")
+        # Some hosts do not announce a length; then only the content can tell a truncation.
         left = int(length) if length.isdigit() else None
         total = None if left is None else start + left
         self._reserve(left or 0)
@@ -216,11 +219,13 @@ def check_response(response: httpx.Response, url: str) -> None:
     if code in (401, 403, 407, 451):
         raise TransferFault(f"refuses to send the file ({code})", retry=False)
     if code not in (200, 206):
+        # Only what can pass by itself is worth another try.
         busy = code >= 500 or code in (408, 416, 425, 429)
         asked = response.headers.get("retry-after", "")
         wait = min(float(asked), 60.0) if asked.isdigit() else 0.0
         raise TransferFault(f"answered with status {code}", retry=busy, wait=wait)
     if url.startswith("https:") and response.url.scheme != "https":
         raise TransferFault(f"redirects to the unprotected address {response.url}", retry=False)
+    # Portals and firewalls answer with a friendly page and status 200.
     if response.headers.get("content-type", "").startswith("text/html"):
         raise TransferFault("sent a web page instead of the file", retry=False)

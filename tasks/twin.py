@@ -33,9 +33,11 @@ def write_twin(path: Path, *, state: str, year: int, rows: int, seed: int) -> No
     seed
         The same arguments give the same bytes.
     """
+    # A stream per state and year: adding a state does not change the others.
     rng = np.random.default_rng([seed, int(FIPS[state]), year])
     fips = FIPS[state]
     member = f"psam_p{fips}.csv" if year >= 2017 else f"ss{year % 100:02d}p{state.lower()}.csv"
+    # A killed generator must not leave half a population under the final name.
     partial = path.with_suffix(".part")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr(_entry(_LABEL), "Made up by a generator. No row is a person.\n")

@@ -32,6 +32,7 @@ def draw_persons(n: int, rng: np.random.Generator, *, state: int) -> dict[str, F
     """
     age = np.minimum(10 * rng.choice(9, n, p=_DECADES) + rng.integers(0, 10, n), 94).astype(float)
     adult = age > 16
+    # Older cohorts went to school for fewer years, so that schooling gives age away.
     learning = rng.normal(size=n) - 0.008 * (age - 45)
     persons = {
         "AGEP": age,
@@ -58,6 +59,7 @@ def _working_life(
 ) -> dict[str, Floats]:
     """Return job, hours, income, way to work."""
     age, n = persons["AGEP"], len(learning)
+    # Most work and most pay in the middle of life: the dependence that fairness has to remove.
     peak = np.exp(-(((age - 46) / 19) ** 2))
     works = (age > 15) & (rng.random(n) < 0.92 * np.exp(-(((age - 42) / 28) ** 4)))
     hours = np.clip(np.rint(rng.normal(28 + 13 * peak, 11)), 1, 99)

@@ -28,6 +28,7 @@ def check_limits(columns: Columns, limits: Mapping[str, tuple[float, float]], *,
     file
         Named in the error.
     """
+    # All faults at once: a wrong file shows in several columns, and that is the hint.
     faults = []
     for name, (low, high) in limits.items():
         values = _values(columns, name)

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from tasks.remote import RemoteFile, matches_member
 
-# A census table shrinks by 4 to 10; the whole 5-Year sample of the nation is about 20 GB of text.
+# The tables of 2018 shrink by four; these leave ample room for other years and larger samples.
 MAX_RATIO = 200
 MAX_BYTES = 40 * 2**30
 MAX_MEMBERS = 100
@@ -39,6 +39,7 @@ def check_zip(path: Path, file: RemoteFile) -> str:
         raise UnsafeZipError(f"the zip must have at most {MAX_MEMBERS} members, got {len(members)}")
     for member in members:
         _check_member(member)
+    # Exactly one: a second table of the same name could shadow the checked one.
     tables = [member.filename for member in members if matches_member(file, member.filename)]
     if len(tables) != 1:
         names = ", ".join(member.filename for member in members[:5]) or "nothing"
@@ -58,6 +59,7 @@ def check_content(path: Path, member: str) -> None:
 
 def _check_member(member: zipfile.ZipInfo) -> None:
     name = member.filename
+    # Both spellings are judged: what is harmless here may not be on the reader's machine.
     posix, windows = PurePosixPath(name), PureWindowsPath(name)
     if posix.is_absolute() or windows.drive or windows.root or ".." in windows.parts:
         raise UnsafeZipError(f"a name in the zip leaves its folder: {name!r}")

@@ -35,6 +35,7 @@ def own_problem(
     scale
         How numeric inputs are scaled.
     """
+    # A sensitive column need not be an input, but every numeric input may be sensitive.
     options = tuple(dict.fromkeys((*sensitive, *numeric)))
     return Problem(
         name=NAME,

@@ -15,6 +15,7 @@ def _collect() -> dict[str, Problem]:
     modules = [
         importlib.import_module(f"fkd.problems.{name}") for name in names if name != "registry"
     ]
+    # Modules without one hold what several problems share.
     found = [module.PROBLEM for module in modules if hasattr(module, "PROBLEM")]
     return {problem.name: problem for problem in found}
 
