@@ -34,7 +34,8 @@ def removed_columns(K: Array, S: Array, *, ridge: float, iterations: int, bits: 
         solved = [_solve(L, a, bits) for a in block]
         block = []
         for a in solved:
-            for b, f in zip(coefficients, removed, strict=True):
+            # Twice, for otherwise each step loses what it shrinks by: 220 digits in 200 steps.
+            for b, f in 2 * list(zip(coefficients, removed, strict=True)):
                 a = a - ((f @ a >> bits) * b >> bits)
             u = fixed_K @ a >> bits
             norm = isqrt(a @ u)

@@ -156,7 +156,8 @@ center_sensitive, random_state
         """
         X = self._inputs(X, reset=True)
         y = target_vector(y, len(X))
-        feature_map, _, path = self._fit_removal(X, y, sensitive_features, self.iterations)
+        feature_map, moments, path = self._fit_removal(X, y, sensitive_features, self.iterations)
+        del moments  # as large as the kernel matrix, which libsvm needs the room for
         settings = [(self.iterations, self.C, self.epsilon)]
         (self.expansion_,) = svr_expansions(feature_map, X, y, path, settings)
         return self

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -127,3 +129,16 @@ def test_a_path_longer_than_the_rank_says_how_far_it_went(rng):
     estimator = model(kernel="linear", iterations=50).fit(X, y, sensitive_features=S)
     assert estimator.effective_iterations_ == 2
     assert_allclose(estimator.predict(X), 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("copies", [0, 50])
+def test_a_fit_holds_three_matrices_of_the_size_of_the_kernel(rng, copies):
+    n = 1000
+    X = rng.random((n, 50))
+    X[:copies] = X[n - copies :]  # duplicate rows take the pivoted factor
+    tracemalloc.start()
+    model(gamma=0.05, iterations=20).fit(X, X[:, 1], sensitive_features=X[:, 0])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Factor, moments, inverse; the paths, weights, inputs are thin.
+    assert peak < 3.5 * 8 * n**2

@@ -66,7 +66,7 @@ class NystroemMap(LandmarkMap):
         G, pivots = psd_factor(np.asfortranarray(kernel(X[landmarks], rows)), overwrite=True)
         if pivots is None:
             return cls(kernel, rows, G)
-        return cls(kernel, rows[pivots], np.asfortranarray(G[pivots]))
+        return cls(kernel, rows[pivots], G[pivots])
 
     @property
     def L(self) -> Array:
@@ -97,7 +97,7 @@ class ExactMap(LandmarkMap):
     @property
     def L(self) -> Array:
         """The lower triangular factor of the centres' kernel matrix, (r, r)."""
-        return self.G if self.pivots is None else np.asfortranarray(self.G[self.pivots])
+        return self.G if self.pivots is None else self.G[self.pivots]
 
     def training_blocks(self, X: Array) -> Iterator[Array]:
         """Yield the factor itself: it is the features of the training rows."""

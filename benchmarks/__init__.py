@@ -1,0 +1,1 @@
+"""Benchmarks of the goals that this project set itself."""
