@@ -1,6 +1,7 @@
 """Public files, fetched once, verified at every use."""
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -120,6 +121,11 @@ def sources(file: RemoteFile, mirror: str | None) -> list[str]:
     return [str(folder.absolute() / file.name), file.url]
 
 
+def without_secret(address: str) -> str:
+    """Return an address without the name or password in it: records travel to trackers."""
+    return re.sub(r"(?<=://)[^/@]*@", "", address)
+
+
 @dataclass(frozen=True)
 class _Search:
     """The walk over addresses until one yields the file."""
@@ -136,8 +142,8 @@ class _Search:
             try:
                 return self._persist(address)
             except TransferFault as fault:
-                logger.warning("%s %s", address, fault)
-                answers.append(f"{address} {fault}")
+                logger.warning("%s %s", without_secret(address), fault)
+                answers.append(f"{without_secret(address)} {fault}")
         raise UserError(
             f"{self.file.name} could not be fetched: {'; '.join(answers)}. Check the network, or "
             "put the file into a folder laid out by that name and set FKD_DATA_MIRROR to it."
@@ -156,7 +162,7 @@ class _Search:
                 if fault.content:
                     refused.add(fault.content)
                 pause = max(fault.wait, patience.backoff * 2 ** (attempt - 1))
-                logger.info("%s %s, again in %.1f s", address, fault, pause)
+                logger.info("%s %s, again in %.1f s", without_secret(address), fault, pause)
                 if self.transfer.stop.wait(pause):
                     raise TransferFault("was stopped", retry=False) from fault
         raise AssertionError("unreachable: the last attempt raises")
@@ -178,7 +184,7 @@ class _Search:
             name=self.file.name,
             sha256=sha256,
             size=self.transfer.partial.stat().st_size,
-            source=address,
+            source=without_secret(address),
             pinned=self.file.pinned is not None,
         )
         path = self.cache.admit(self.transfer.partial, record)

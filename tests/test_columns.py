@@ -1,8 +1,13 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
+from fkd.labels import code_labels
 from tasks.columns import Category, Columns, merge, merge_categories, to_table
 
 
@@ -16,6 +21,22 @@ def test_merged_categories_keep_the_label_of_every_row():
     merged = merge_categories([first, second])
     assert merged.labels == ("9", "10", "a")
     assert labels_in_rows(merged) == ["10", "9", None, "10", "a", None, "a"]
+
+
+@given(
+    rows=st.lists(st.sampled_from(["", "1", "2", "10", "b", "a"]), min_size=2, max_size=40),
+    cuts=st.lists(st.integers(0, 40), max_size=3),
+)
+def test_labels_do_not_depend_on_how_rows_are_split(rows, cuts):
+    edges = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+    parts = [
+        Category(*code_labels(np.arange(stop - start), rows[start:stop]))
+        for start, stop in pairwise(edges)
+    ]
+    whole = Category(*code_labels(np.arange(len(rows)), rows))
+    merged = merge_categories(parts)
+    assert merged.labels == whole.labels
+    assert_array_equal(merged.codes, whole.codes)
 
 
 def test_merging_adds_up_rows_and_reasons():

@@ -265,6 +265,19 @@ def test_a_mirror_address_is_tried_first_then_the_publisher(host, file, settings
     assert fetched.record.source == file.url
 
 
+def test_a_password_in_the_mirrors_address_is_used_but_never_recorded(host, file, settings, body):
+    host.plan(f"/mirror/{NAME}", whole(body))
+    secret = host.url.replace("://", "://me:hidden@")
+    fetched = fetch(file, with_mirror(settings, f"{secret}/mirror"), patience=HURRY)
+    assert host.seen[0][1]["Authorization"].startswith("Basic ")
+    assert fetched.record.source == f"{host.url}/mirror/{NAME}"
+    host.plan(f"/mirror/{NAME}", status(404))
+    Cache(settings.downloads).remove(NAME)
+    with pytest.raises(UserError, match="no such file") as raised:
+        fetch(file, with_mirror(settings, f"{secret}/mirror"), patience=HURRY)
+    assert "hidden" not in str(raised.value)
+
+
 def test_a_mirror_that_is_no_folder_is_named(file, tmp_path):
     with pytest.raises(UserError, match=r"FKD_DATA_MIRROR must be a folder.*nowhere"):
         sources(file, str(tmp_path / "nowhere"))
