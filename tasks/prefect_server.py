@@ -12,6 +12,8 @@ from tasks.server_keeper import LOOPBACK, ServerKind
 from tasks.settings import Settings, ensure_writable
 from tasks.shared_server import Lease, server_lease
 
+_CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
+_CONSOLE_LEVEL = "WARNING"
 _FLUSH = 10.0  # seconds for the last log lines of a run to reach the server
 
 
@@ -104,7 +106,7 @@ def _client_defaults(settings: Settings) -> dict[str, str]:
     if "PREFECT_HOME" not in os.environ and profiles.exists():
         defaults["PREFECT_PROFILES_PATH"] = str(profiles)
     if not _user_wants_logs():
-        defaults["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
+        defaults[_CONSOLE] = _CONSOLE_LEVEL
     return _unless_set(defaults)
 
 
@@ -146,13 +148,21 @@ def _connected(url: str) -> Iterator[None]:
     with (
         _environment({"PREFECT_API_URL": url}),
         temporary_settings({PREFECT_API_URL: url}),
-        quiet_run_logs(),
+        _quiet_run_logs(),
     ):
         yield
 
 
 @contextmanager
-def quiet_run_logs() -> Iterator[None]:
+def quiet_children() -> Iterator[None]:
+    """Keep the tracebacks of runs in processes of their own to the server, too."""
+    ours = os.environ.get(_CONSOLE) == _CONSOLE_LEVEL
+    with _environment({_CONSOLE: "CRITICAL"} if ours else {}):
+        yield
+
+
+@contextmanager
+def _quiet_run_logs() -> Iterator[None]:
     """Keep the logs of runs, with their tracebacks, to the server unless the user wants them."""
     names = () if _user_wants_logs() else ("prefect.flow_runs", "prefect.task_runs")
     loggers = [logging.getLogger(name) for name in names]
