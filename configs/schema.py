@@ -10,6 +10,7 @@ from configs.data import DataConfig, FoldsConfig
 from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
+from configs.shared import check_shared
 
 Measure = Literal["hgr", "gdp", "pf"]
 
@@ -33,7 +34,7 @@ class ClusterConfig(Frozen):
     address: str | None = None
     memory_limit: str = "auto"  # per local worker, as Dask reads it
     time_limit: float = Field(default=3600.0, gt=0)  # seconds for one task
-    retries: int = Field(default=3, ge=0)  # of a task whose worker died
+    retries: int = Field(default=5, ge=0)  # of a task whose worker died
 
     @model_validator(mode="before")
     @classmethod
@@ -117,6 +118,12 @@ class RunConfig(Frozen):
         if ".." in value:
             raise ValueError(f"name must not contain '..', got {value!r}")
         return value
+
+    @model_validator(mode="after")
+    def _shared_maps_have_rows(self) -> Self:
+        """Refuse a shared feature map that has no rows of its own."""
+        check_shared(self.methods, self.folds)
+        return self
 
     @property
     def experiment(self) -> str:

@@ -10,7 +10,9 @@ from tasks.cluster import Failed, connect, run_jobs, worker_memory
 from tasks.estimate import refuse_too_large
 from tasks.evaluate import run_job
 from tasks.settings import Settings
+from tasks.shared_training import shared_maps
 from tasks.status import Status, begin, write_status
+from tasks.streaming import stream_moments
 from tasks.study import Study, open_study
 from tasks.trials import Job
 
@@ -41,6 +43,7 @@ def _compute(
     """Return the jobs that failed; progress is told meanwhile."""
     todo = sum(len(job.trials) for job in jobs)
     watcher().say(f"{desk.trials} trials, {todo} fits in {len(jobs)} tasks to compute")
+    _stream(client, jobs, cluster)
     with watcher().counting("fits", todo) as counter:
 
         def done(job: Job) -> None:
@@ -55,6 +58,26 @@ def _compute(
             time_limit=cluster.time_limit,
             done=done,
         )
+
+
+def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
+    """Sum over blocks of rows what fits with a shared feature map are waiting for."""
+    maps = shared_maps(jobs)
+    if not maps:
+        return
+    watcher().say(f"{len(maps)} shared feature maps: one pass over the rows for each")
+
+    def run(function: Any, blocks: Sequence[Any], keep: Any) -> None:
+        run_jobs(
+            client,
+            function,
+            blocks,
+            retries=cluster.retries,
+            time_limit=cluster.time_limit,
+            keep=keep,
+        )
+
+    stream_moments(run, maps)
 
 
 class Desk:

@@ -16,7 +16,7 @@ from fkd.encoding import Encoder
 from fkd.expansion import Predictor
 from fkd.methods import method
 from tasks.choose import choose
-from tasks.evaluate import fit_trials, make_training, model_inputs
+from tasks.evaluate import fit_trials, predict_rows, training_for
 from tasks.files import DamagedFileError, pack_arrays, read_sealed, unpack_arrays, write_sealed
 from tasks.judgement import Judgement, judge, recover
 from tasks.results import TrialResult
@@ -62,10 +62,10 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
     fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
     test = table.take(fold.test)
     with threadpool_limits(limits=inputs.blas_threads):
-        training, encoder = make_training(table, fold, inputs)
+        training, encoder = training_for([trial], table, fold, inputs)
         (predictor,) = fit_trials(training, trial.method, [trial])
         bundle = _bundle(study, trial, encoder, predictor)
-        y_pred = predictor.predict(model_inputs(trial.method, encoder, test, inputs))
+        (y_pred,) = predict_rows(trial.method, [predictor], encoder, test, inputs)
         _check_same(study, trial, y_pred)
         judgement = judge(study, trial, test, y_pred)
         recovered = recover(trial, training, encoder.transform(test), test.S(inputs.measure_on))

@@ -20,6 +20,7 @@ from tasks.settings import Settings
 
 _CONNECT_SECONDS = 10
 _POLL_SECONDS = 1.0
+_RESTART_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,17 @@ class Failed:
 def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
     """Yield a client of the configured cluster; a cluster that we started ends with it."""
     defaults = {
-        # Our figures, unless the user's own Dask configuration names others.
-        "distributed.scheduler.allowed-failures": config.retries,
+        # A job whose worker died comes back to us at once: we count its tries ourselves.
+        "distributed.scheduler.allowed-failures": 0,
+        # No job waits on a worker, so that a death hits the one that runs there alone.
+        "distributed.scheduler.worker-saturation": 1.0,
         "distributed.scheduler.worker-ttl": "60s",  # a stopped worker is given up after this
         "distributed.worker.memory.spill": False,
         "temporary-directory": str(settings.home / "dask"),
     }
-    chosen = {k: dask.config.get(k, v) for k, v in defaults.items()}
-    with dask.config.set(chosen), _client(config) as client:
+    named = dask.config.collect()  # the user's own files and variables, which win
+    ours = {k: v for k, v in defaults.items() if dask.config.get(k, None, config=named) is None}
+    with dask.config.set(ours), _client(config) as client:
         page = settings.home / "dask.json"
         text = json.dumps({"dashboard": client.dashboard_link, "pid": os.getpid()})
         write_atomic(page, text.encode())
@@ -65,7 +69,7 @@ def _client(config: ClusterConfig) -> Iterator[Client]:
             threads_per_worker=workers if config.kind == "threads" else 1,
             processes=config.kind == "local",
             memory_limit=config.memory_limit,
-            host="127.0.0.1",
+            host="127.0.0.1" if config.kind == "local" else None,  # threads talk in memory
             dashboard_address="127.0.0.1:0",
             silence_logs=50,  # critical: a lost worker is our message, not a traceback
         ) as cluster,
@@ -97,16 +101,21 @@ def worker_memory(client: Client) -> int | None:
     return min((w["memory_limit"] for w in workers if w["memory_limit"]), default=None)
 
 
+def _nothing(job: Any) -> None:
+    """Hear of a finished job without doing anything."""
+
+
 def run_jobs(
     client: Client,
-    function: Callable[[Any], int],
+    function: Callable[[Any], Any],
     jobs: Sequence[Any],
     *,
     retries: int,
     time_limit: float,
-    done: Callable[[Any], None],
+    done: Callable[[Any], None] = _nothing,
+    keep: Callable[[Any, Any], None] | None = None,
 ) -> list[Failed]:
-    """Return the jobs that failed; `done` hears of each finished one.
+    """Return the jobs that failed; `done` hears of each finished one, `keep` of its result too.
 
     A job whose worker died, or that met a passing fault of files or network, is submitted again at
     most `retries` times; one that raises otherwise is not, because it would raise again. A job that
@@ -117,7 +126,7 @@ def run_jobs(
         board.submit(index)
     while board.pending:
         for index, future in board.finished():
-            board.settle(index, future, done)
+            board.settle(index, future, done, keep)
         board.give_up_overdue(time_limit)
     return board.failed
 
@@ -127,7 +136,7 @@ class _Board:
     """Who computes which job, since when, how often it was tried."""
 
     client: Client
-    function: Callable[[Any], int]
+    function: Callable[[Any], Any]
     jobs: Sequence[Any]
     retries: int
     failed: list[Failed] = field(default_factory=list)
@@ -168,7 +177,13 @@ class _Board:
         except queue.Empty:
             return
 
-    def settle(self, index: int, future: Any, done: Callable[[Any], None]) -> None:
+    def settle(
+        self,
+        index: int,
+        future: Any,
+        done: Callable[[Any], None],
+        keep: Callable[[Any, Any], None] | None,
+    ) -> None:
         """Count a finished job, try a lost one again, keep a failed one's cause."""
         if index not in self.pending or self.pending[index] is not future:
             return  # it was given up meanwhile
@@ -178,6 +193,9 @@ class _Board:
         error = future.exception() if status == "error" else None
         passing = isinstance(error, KilledWorker | OSError) or status in ("cancelled", "lost")
         if status == "finished":
+            if keep is not None:
+                # Taken at once: what lies on a worker is lost with it.
+                keep(self.jobs[index], future.result())
             done(self.jobs[index])
         elif passing and self.tries.get(index, 0) < self.retries:
             self.tries[index] = self.tries.get(index, 0) + 1
@@ -197,10 +215,12 @@ class _Board:
             self.failed.append(Failed(self.jobs[index], cause))
             if worker.startswith("tcp") or worker.startswith("tls"):
                 # In-process workers cannot be ended; the others keep working beside it.
-                self.client.restart_workers([worker], timeout=30, raise_for_error=False)
+                self.client.restart_workers(
+                    [worker], timeout=_RESTART_SECONDS, raise_for_error=False
+                )
 
 
-def _announced(function: Callable[[Any], int], job: Any, topic: str, index: int) -> int:
+def _announced(function: Callable[[Any], Any], job: Any, topic: str, index: int) -> Any:
     """Run a job on a worker, after telling the driver that it begins."""
     worker = get_worker()
     worker.log_event(topic, {"index": index, "worker": worker.address})

@@ -1,9 +1,9 @@
-"""One job on a worker: fit the trials of a split, measure them, keep each at once."""
+"""One job on a worker: fit the trials of a split, measure them, keep each record."""
 
 import time
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,50 +11,55 @@ from sklearn.metrics import mean_absolute_error, mean_squared_error
 from threadpoolctl import threadpool_limits
 
 from fkd import measures
+from fkd.arrays import row_blocks
 from fkd.encoding import Encoder
-from fkd.expansion import Predictor
+from fkd.expansion import BLOCK_ROWS, Predictor
 from fkd.methods import Training, method
+from fkd.predictions import predict_all
 from fkd.table import Table
 from tasks.folds import Fold
-from tasks.prepared import prepared_path, read_prepared
-from tasks.settings import Settings
+from tasks.rows import cached_table
+from tasks.shared_training import shared_map_of, shared_training
 from tasks.store import Record, TrialStore
 from tasks.trials import Inputs, Job, Trial
 
 Array = NDArray[np.float64]
-
-
-@lru_cache(maxsize=2)
-def _table(settings: Settings, digest: str) -> Table:
-    """Return a prepared table, read once per worker."""
-    loaded = read_prepared(settings, digest)
-    if loaded is None:
-        raise FileNotFoundError(
-            f"the prepared table {prepared_path(settings, digest)} must be readable on every "
-            "worker; let FKD_HOME lie on a file system that the workers share"
-        )
-    return loaded.table
+T = TypeVar("T")
+# Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
+_ROWS = 4 * BLOCK_ROWS
+# Models fitted within this time predict together: they share kernel blocks.
+_BATCH_SECONDS = 5.0
 
 
 def run_job(job: Job) -> int:
-    """Return how many trials were computed; each record is on disk before the next begins."""
-    store = TrialStore(job.inputs.settings.store)
+    """Return how many trials were computed; each record is on disk seconds after its fit."""
+    store, inputs = TrialStore(job.inputs.settings.store), job.inputs
     missing = [(t, k) for t, k in zip(job.trials, job.record_keys, strict=True) if k not in store]
     if not missing:
         return 0
-    table = _table(job.inputs.settings, job.inputs.table_digest)
-    fold = job.inputs.splits.all(table)[job.split]
-    with threadpool_limits(limits=job.inputs.blas_threads):
-        training, encoder = make_training(table, fold, job.inputs)
+    table = cached_table(inputs.settings, inputs.table_digest)
+    fold = inputs.splits.all(table)[job.split]
+    with threadpool_limits(limits=inputs.blas_threads):
+        training, encoder = training_for(job.trials, table, fold, inputs)
         test = table.take(fold.test)
         for name, members in groupby(missing, key=lambda pair: pair[0].method):
             trials, keys = zip(*members, strict=True)
-            fitted = _timed(fit_trials(training, name, trials))
-            for trial, key, (predictor, seconds) in zip(trials, keys, fitted, strict=True):
-                y_pred = predictor.predict(model_inputs(name, encoder, test, job.inputs))
-                found = measure(y_pred, test, job.inputs.measure_on)
-                store.write(_record(trial, key, job.split, found, seconds, y_pred))
+            fitted = zip(trials, keys, _timed(fit_trials(training, name, trials)), strict=True)
+            for batch in _batches(fitted):
+                predictors = [predictor for _, _, (predictor, _) in batch]
+                found = predict_rows(name, predictors, encoder, test, inputs)
+                for (trial, key, (_, seconds)), y_pred in zip(batch, found, strict=True):
+                    measured = measure(y_pred, test, inputs.measure_on)
+                    store.write(_record(trial, key, job.split, measured, seconds, y_pred))
     return len(missing)
+
+
+def training_for(
+    trials: Sequence[Trial], table: Table, fold: Fold, inputs: Inputs
+) -> tuple[Training, Encoder]:
+    """Return the training rows of a fold as these trials want them, with their encoder."""
+    shared = any(shared_map_of(trial, inputs) for trial in trials)
+    return (shared_training if shared else make_training)(table, fold, inputs)
 
 
 def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
@@ -71,6 +76,17 @@ def model_inputs(name: str, encoder: Encoder, rows: Table, inputs: Inputs) -> Ar
     """Return encoded rows; behind them the sensitive columns where the method asks for them."""
     X = encoder.transform(rows)
     return np.hstack([X, rows.S(inputs.sensitive)]) if method(name).needs_sensitive else X
+
+
+def predict_rows(
+    name: str, predictors: Sequence[Predictor], encoder: Encoder, rows: Table, inputs: Inputs
+) -> list[Array]:
+    """Return the predictions of several models of a method, encoding a block of rows at a time."""
+    parts = [
+        predict_all(predictors, model_inputs(name, encoder, rows.take(block), inputs))
+        for block in row_blocks(rows.n, _ROWS)
+    ]
+    return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
 
 def fit_trials(training: Training, name: str, trials: Sequence[Trial]) -> Iterator[Predictor]:
@@ -96,6 +112,19 @@ def measure(y_pred: Array, test: Table, columns: Sequence[str]) -> dict[str, dic
             "pf": float(measures.pairwise_fairness(y, y_pred, s)),
         }
     return found
+
+
+def _batches(fitted: Iterable[T]) -> Iterator[list[T]]:
+    """Yield what was fitted in groups; a group ends when its oldest has waited long enough."""
+    batch: list[T] = []
+    since = time.monotonic()
+    for one in fitted:
+        batch.append(one)
+        if time.monotonic() - since > _BATCH_SECONDS:
+            yield batch
+            batch, since = [], time.monotonic()
+    if batch:
+        yield batch
 
 
 def _timed(fitted: Iterator[Predictor]) -> Iterator[tuple[Predictor, float]]:

@@ -1,0 +1,66 @@
+"""Training rows whose moments come from a shared map, never held as one matrix."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fkd.arrays import Array
+from fkd.encoding import Encoder
+from fkd.methods import Approximation, Training
+from fkd.methods.declaration import Reduced
+from fkd.table import Table
+from tasks.folds import Fold
+from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.streaming import moments_of
+from tasks.trials import Inputs, Job, Trial
+
+
+class SharedTraining(Training):
+    """Rows of a training fold that are encoded only if a method asks for X itself.
+
+    Ridge regression needs moments alone; a support vector machine does ask.
+    """
+
+    def __init__(self, encode: Callable[[], Array], **parts: Any) -> None:
+        for name, value in {**parts, "encode": encode, "_maps": {}}.items():
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only where no such attribute exists yet.
+        if name != "X":
+            raise AttributeError(name)
+        X = self.__dict__["encode"]()
+        object.__setattr__(self, "X", X)
+        return X
+
+
+def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
+    """Return the training rows of a fold with the encoder that all folds share."""
+    train, encoder = table.take(fold.train), shared_encoder(inputs)
+
+    def moments(gamma: float, approximation: Approximation) -> Reduced:
+        stored = store_map(SharedMap(inputs, gamma, approximation))
+        return load_map(stored), moments_of(stored, fold.train)
+
+    training = SharedTraining(
+        lambda: encoder.transform(train),
+        y=train.y,
+        S=train.S(inputs.sensitive),
+        seed=inputs.seed,
+        reduce=moments,
+    )
+    return training, encoder
+
+
+def shared_map_of(trial: Trial, inputs: Inputs) -> SharedMap | None:
+    """Return the shared map that a trial rests on, None where it has a map of its own."""
+    setting = trial.setting()
+    approximation = getattr(setting, "approximation", None)
+    if approximation is None or not approximation.shared:
+        return None
+    return SharedMap(inputs, setting.gamma, approximation)
+
+
+def shared_maps(jobs: Iterable[Job]) -> list[SharedMap]:
+    """Return the distinct shared maps that jobs rest on."""
+    found = [shared_map_of(trial, job.inputs) for job in jobs for trial in job.trials]
+    return list(dict.fromkeys(shared for shared in found if shared is not None))

@@ -1,0 +1,172 @@
+"""Moments of all rows under a shared map, made block by block on the cluster."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache, reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from fkd.arrays import row_blocks
+from fkd.feature_maps.feature_map import BLOCK_ROWS
+from fkd.moments import Moments
+from tasks.cells import Cell, make_cells
+from tasks.files import (
+    DamagedFileError,
+    pack_arrays,
+    read_sealed,
+    sha256,
+    unpack_arrays,
+    write_sealed,
+)
+from tasks.rows import cached_table
+from tasks.shared_map import (
+    VERSION,
+    SharedMap,
+    StoredMap,
+    load_map,
+    shared_encoder,
+    store_map,
+)
+from tasks.store import digest
+from tasks.tree import TreeSum
+from tasks.trials import Inputs
+
+# Rows per task: at 1000 landmarks a second of arithmetic for 8 MB of result.
+TASK_ROWS = 4 * BLOCK_ROWS
+
+Run = Callable[..., Any]  # runs a function on many jobs, tells of each result
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of one cell, the work of one task."""
+
+    stored: StoredMap
+    cell: int
+    position: int  # among the blocks of its cell
+
+
+@lru_cache(maxsize=2)
+def study_cells(inputs: Inputs) -> list[Cell]:
+    """Return the cells of a study's rows, found once per worker."""
+    table = cached_table(inputs.settings, inputs.table_digest)
+    return make_cells(inputs.splits.all(table), table.n)
+
+
+def stream_moments(run: Run, maps: Iterable[SharedMap]) -> None:
+    """Put the moments of every cell on disk, computed by one task per block of rows.
+
+    What fails here is not lost: a fit that misses moments makes them itself, or fails by name.
+
+    Parameters
+    ----------
+    run
+        ``run(function, jobs, done)`` computes jobs on the cluster, calling ``done(job, result)``.
+    maps
+        Those that fits are waiting for.
+    """
+    stored: list[StoredMap] = []
+    run(store_map, list(dict.fromkeys(maps)), lambda _, made: stored.append(made))
+    blocks = [
+        Block(made, cell, position)
+        for made in stored
+        for cell in missing_cells(made)
+        for position in range(_block_count(study_cells(made.shared.inputs)[cell]))
+    ]
+    trees: dict[tuple[StoredMap, int], TreeSum[Moments]] = {}
+
+    def collect(block: Block, part: Moments) -> None:
+        cell = study_cells(block.stored.shared.inputs)[block.cell]
+        tree = trees.setdefault((block.stored, block.cell), TreeSum(_block_count(cell)))
+        tree.put(block.position, part)
+        if tree.total is not None:
+            _write(_path(block.stored, cell), tree.total)
+            del trees[block.stored, block.cell]
+
+    run(block_moments, blocks, collect)
+
+
+def block_moments(block: Block) -> Moments:
+    """Return the moments of one block of rows, read from the prepared table on disk."""
+    inputs = block.stored.shared.inputs
+    table = cached_table(inputs.settings, inputs.table_digest)
+    encoder, feature_map = shared_encoder(inputs), load_map(block.stored)
+    first = block.position * TASK_ROWS
+    rows = study_cells(inputs)[block.cell].rows[first : first + TASK_ROWS]
+    with threadpool_limits(limits=inputs.blas_threads):
+        parts = (table.take(rows[piece]) for piece in row_blocks(len(rows), BLOCK_ROWS))
+        moments = (
+            Moments.of(feature_map.transform(encoder.transform(p)), p.S(inputs.sensitive), p.y)
+            for p in parts
+        )
+        return reduce(add, moments)
+
+
+def moments_of(stored: StoredMap, train: NDArray[np.int64]) -> Moments:
+    """Return the moments of training rows as the sum of their cells: never as a difference."""
+    cells = study_cells(stored.shared.inputs)
+    inside = np.isin([cell.rows[0] for cell in cells], train)
+    return reduce(add, (cell_moments(stored, int(i)) for i in np.flatnonzero(inside)))
+
+
+def cell_moments(stored: StoredMap, index: int) -> Moments:
+    """Return the moments of one cell from disk; made here where they are absent or damaged."""
+    cell = study_cells(stored.shared.inputs)[index]
+    path = _path(stored, cell)
+    found = _read(path)
+    if found is not None:
+        return found
+    tree: TreeSum[Moments] = TreeSum(_block_count(cell))
+    for position in range(_block_count(cell)):
+        tree.put(position, block_moments(Block(stored, index, position)))
+    assert tree.total is not None
+    _write(path, tree.total)
+    return tree.total
+
+
+def missing_cells(stored: StoredMap) -> list[int]:
+    """Return the positions of the cells whose moments are not on disk."""
+    cells = study_cells(stored.shared.inputs)
+    return [i for i, cell in enumerate(cells) if not _path(stored, cell).is_file()]
+
+
+def _block_count(cell: Cell) -> int:
+    """Return how many tasks a cell's rows make."""
+    return -(-len(cell.rows) // TASK_ROWS)
+
+
+def _path(stored: StoredMap, cell: Cell) -> Path:
+    """Return where a cell's moments are kept."""
+    inputs = stored.shared.inputs
+    rows = sha256(np.ascontiguousarray(cell.rows, dtype=np.int64).tobytes())
+    identity = {
+        "version": VERSION,
+        "data": inputs.table_digest,
+        "map": stored.seal,
+        "encoder": stored.shared.key,
+        "rows": rows,
+        "sensitive": inputs.sensitive,
+    }
+    return inputs.settings.moments / f"{digest(identity)}.npz"
+
+
+def _write(path: Path, moments: Moments) -> None:
+    """Keep moments, whole or not at all."""
+    arrays = {name: np.asarray(value) for name, value in asdict(moments).items()}
+    write_sealed(path, pack_arrays(arrays, compress=False))
+
+
+def _read(path: Path) -> Moments | None:
+    """Return stored moments, None where they are absent or damaged."""
+    try:
+        arrays: dict[str, Any] = unpack_arrays(read_sealed(path))
+    except (FileNotFoundError, DamagedFileError):
+        return None
+    values = {f.name: arrays[f.name] for f in fields(Moments)}
+    numbers = {"n": int(values["n"]), "y": float(values["y"]), "yy": float(values["yy"])}
+    return Moments(**{**values, **numbers})
