@@ -84,7 +84,12 @@ class Kernel:
                 "diag needs k(x, x) of new rows, which a precomputed kernel block does not hold; "
                 "pass the kernel by name or as a function"
             )
-        return np.array([self(x, x)[0, 0] for x in X[:, None, :]])
+        if callable(self.name):
+            return np.array([self(x, x)[0, 0] for x in X[:, None, :]])
+        squares = np.einsum("ij,ij->i", X, X)
+        if self.name == "linear":
+            return np.asarray(squares)
+        return np.asarray((self.gamma * squares + self.coef0) ** self.degree)
 
 
 def _rbf(X: AnyArray, Z: AnyArray, gamma: float) -> AnyArray:

@@ -43,8 +43,11 @@ def rp_cholesky(
         k = len(pivots)
         block = min(max(q // 10, 1), q - k)
         proposed = rng.choice(len(sample), size=block, p=residual / residual.sum())
+        weights = residual[proposed]
         H = kernel(rows[proposed], centers[proposed]) - F[proposed, :k] @ F[proposed, :k].T
-        accepted, L = _rejection_cholesky(H, residual[proposed], rng.random(block), cut)
+        # Fresh values instead of differences: a row that only rounding kept alive is now let go.
+        residual[proposed] = np.maximum(H.diagonal(), 0.0)
+        accepted, L = _rejection_cholesky(H, weights, rng.random(block), cut)
         if accepted.size == 0:
             continue
         new = proposed[accepted]

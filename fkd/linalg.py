@@ -11,6 +11,8 @@ EPS = float(np.finfo(np.float64).eps)
 # A direction of which less than this share is new carries rounding error only: the Krylov basis
 # loses at most a few hundred eps per step, so anything between 1e-13 and 1e-8 separates the two.
 DEFLATION = 1e-10
+# Kernel matrices from elsewhere are often symmetric to a few hundred eps only.
+SYMMETRY = 1e-10
 # Rows per panel when a triangle is mirrored or tested: two panels fit the level-2 cache.
 _PANEL = 256
 
@@ -103,6 +105,14 @@ def mirror_lower(A: Array) -> Array:
     return A
 
 
+def is_symmetric(A: Array) -> bool:
+    """Return whether A is square and equals its transpose to what float64 usually keeps of one."""
+    tolerance = SYMMETRY * float(np.abs(A).max())
+    return A.shape[0] == A.shape[1] and all(
+        np.abs(A[rows] - A[:, rows].T).max() <= tolerance for rows in row_blocks(len(A), _PANEL)
+    )
+
+
 def downdate(K: Array, F: Array) -> Array:
     """Return K - F Fᵀ, exactly symmetric."""
     A = np.array(K, order="F")
@@ -118,15 +128,15 @@ class ShiftedInverse:
     inverse: Array  # (r, r), only the lower triangle is meaningful
 
     @classmethod
-    def of(cls, C: Array, a: float) -> "ShiftedInverse":
-        """Return (C + a·I)⁻¹; C stays as it is."""
+    def of(cls, C: Array, a: float, *, name: str = "ridge") -> "ShiftedInverse":
+        """Return (C + a·I)⁻¹; C stays as it is, `name` is what the caller's user knows a by."""
         A = np.array(C, order="F")
         A.flat[:: len(A) + 1] += a
         L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             raise ValueError(
-                f"a ridge of {a:g} must make the moments (largest diagonal entry "
-                f"{C.diagonal().max():.3g}) positive definite, but does not; use a larger one"
+                f"{name} must be large enough to be felt beside the features (squares up to "
+                f"{C.diagonal().max():.3g}) in float64, got {a:g}; use a larger one"
             )
         # An explicit inverse: hundreds of products with it cost a fifth of triangular solves, and
         # its error is that of the solves as long as ridge / λmax stays far above eps.

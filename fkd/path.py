@@ -86,7 +86,7 @@ def extend_basis(U: Array, w: int, V: Array) -> int:
     """Return the new width after the columns of V joined U[:, :w], each made orthonormal to it."""
     for v in V.T:
         u = _new_direction(v, U[:, :w])
-        if u is not None and w < len(U):
+        if u is not None and w < U.shape[1]:
             U[:, w] = u
             w += 1
     return w

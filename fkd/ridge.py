@@ -25,7 +25,7 @@ def ridge_coefficients(
     """
     wanted = set(widths)
     C, c = moments.normal_equations(fit_intercept=fit_intercept)
-    D = ShiftedInverse.of(C, positive("alpha", alpha))
+    D = ShiftedInverse.of(C, positive("alpha", alpha), name="alpha")
     beta = D @ c
     found = {0: beta} if 0 in wanted else {}
     w_max = max(wanted, default=0)
@@ -35,7 +35,7 @@ def ridge_coefficients(
         u = path.U[:, j]
         Du = D @ u
         row = solve_triangular(L[:j, :j], path.U[:, :j].T @ Du, lower=True) if j else np.empty(0)
-        pivot = np.sqrt(u @ Du - row @ row)
+        pivot = _pivot(float(u @ Du - row @ row), alpha)
         L[j, :j], L[j, j] = row, pivot
         W[:, j] = (Du - W[:, :j] @ row) / pivot
         # uᵀ beta / pivot is z_j: beta is already orthogonal to the columns before j.
@@ -43,6 +43,17 @@ def ridge_coefficients(
         if j + 1 in wanted:
             found[j + 1] = beta
     return found
+
+
+def _pivot(square: float, alpha: float) -> float:
+    """Return the next diagonal entry of L."""
+    # UᵀDU is positive definite; only an alpha that rounding swallows makes it look otherwise.
+    if not square > 0:
+        raise ValueError(
+            "alpha must be large enough to be felt beside the features in float64, "
+            f"got {alpha:g}; use a larger one"
+        )
+    return float(np.sqrt(square))
 
 
 def ridge_expansions(

@@ -7,6 +7,7 @@ from fkd.linalg import (
     downdate,
     gram,
     is_lower_triangular,
+    is_symmetric,
     mirror_lower,
     psd_factor,
 )
@@ -107,5 +108,15 @@ def test_the_shifted_inverse_solves(rng, columns):
 
 def test_a_ridge_lost_in_rounding_is_refused(rng):
     C = wishart(rng, 40, 10)
-    with pytest.raises(ValueError, match="use a larger one"):
-        ShiftedInverse.of(C - 1e-10 * np.eye(40), 1e-20)
+    with pytest.raises(ValueError, match=r"alpha must be large enough.*got 1e-20; use a larger"):
+        ShiftedInverse.of(C - 1e-10 * np.eye(40), 1e-20, name="alpha")
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.0, True), (1e-14, True), (1e-6, False)])
+def test_symmetry_is_judged_to_rounding(rng, noise, expected):
+    K = wishart(rng, 300, 300)
+    assert is_symmetric(K + noise * np.abs(K).max() * rng.normal(size=K.shape)) is expected
+
+
+def test_a_matrix_that_is_not_square_is_not_symmetric(rng):
+    assert not is_symmetric(rng.normal(size=(3, 4)))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from fkd.arrays import Array, IntArray
+from fkd.arrays import Array, IntArray, row_blocks
 from fkd.expansion import KernelExpansion
-from fkd.feature_maps.feature_map import FeatureMap
+from fkd.feature_maps.feature_map import BLOCK_ROWS, FeatureMap
 from fkd.kernels import Kernel
 from fkd.linalg import psd_factor
 
@@ -41,7 +41,11 @@ class LandmarkMap(FeatureMap):
 
     def product(self, X: Array, B: Array) -> Array:
         """Return G(X) B without forming G(X)."""
-        return np.asarray(self.kernel(X, self.centers) @ self.dual(B))
+        coefficients = self.dual(B)
+        blocks = row_blocks(len(X), BLOCK_ROWS)
+        return np.concatenate(
+            [self.kernel(X[rows], self.centers) @ coefficients for rows in blocks]
+        )
 
     def expansion(self, beta: Array, intercept: float = 0.0) -> KernelExpansion:
         """Return f(x) = k(x, Z) L⁻ᵀ beta + intercept."""

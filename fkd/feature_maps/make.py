@@ -9,6 +9,7 @@ from fkd.feature_maps.identity import IdentityMap
 from fkd.feature_maps.landmark_maps import ExactMap, NystroemMap
 from fkd.kernels import KERNELS, Kernel, KernelFunction
 from fkd.landmarks import LANDMARK_METHODS, choose_landmarks
+from fkd.linalg import is_symmetric
 from fkd.validation import choice, finite, positive, real_matrix, whole
 
 APPROXIMATIONS = ("exact", "nystroem", "fourier", "identity", "auto")
@@ -73,7 +74,7 @@ def make_kernel(
     """Return the kernel with its parameters checked against the training rows X."""
     if not callable(kernel):
         choice("kernel", kernel, KERNELS)
-    if kernel == "precomputed" and (len(X) != X.shape[1] or not np.allclose(X, X.T)):
+    if kernel == "precomputed" and not is_symmetric(X):
         raise ValueError(
             f"X must be a symmetric matrix where kernel='precomputed', got shape {X.shape}"
         )
