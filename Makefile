@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup run test soak lint format bench lock system clean
+.PHONY: help setup neural run test soak lint format bench lock system clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -18,6 +18,9 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
+
+neural: setup ## PyTorch (CPU build where the index has one) with the packages of the optional methods
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-neural.lock
 
 run: setup ## the default experiment: data, trials, champion, report
 	@$(BIN)/fkd run

@@ -105,6 +105,9 @@ def schedule(
     serve_schedule(config, overrides, cron=cron, every=every)
 
 
+app.command("flows.data:app", name="data")
+
+
 @app.command
 def ui() -> None:
     """Start the Prefect and MLflow pages, or point at yours, until Ctrl-C."""

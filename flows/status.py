@@ -1,4 +1,4 @@
-"""Running and past runs as a table."""
+"""All runs of an FKD_HOME as a table."""
 
 import time
 

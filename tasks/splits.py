@@ -1,4 +1,4 @@
-"""Training rows against test rows: the outer folds, and the inner ones that choose."""
+"""Training rows against test rows: outer folds, inner ones that choose."""
 
 import hashlib
 from dataclasses import dataclass

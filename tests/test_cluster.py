@@ -1,42 +1,18 @@
 """Jobs on real workers: processes that die, hang, eat memory or raise."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
+import psutil
 import pytest
+from job_sample import touch
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
 from tasks.cluster import connect, run_jobs, worker_memory
-
-
-def touch(job):
-    """A job: leave a mark of each execution, then behave as it says."""
-    folder, name, behaviour = job
-    with (Path(folder) / name).open("a") as file:
-        file.write("x")
-    tries = len((Path(folder) / name).read_text())
-    if behaviour == "die once" and tries == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if behaviour == "always die":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if behaviour == "hang":
-        time.sleep(3600)
-    if behaviour == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)
-    if behaviour == "wrong input":
-        raise ValueError("gamma must be above 0, got -1")
-    if behaviour == "passing fault" and tries == 1:
-        raise ConnectionResetError("the disk blinked")
-    if behaviour == "eat memory":
-        eaten = [np.ones(2**24) for _ in range(100)]
-        time.sleep(len(eaten))
-    return 1
 
 
 def _run(config, settings, jobs, **options):
@@ -84,8 +60,8 @@ def test_dying_hanging_stopped_and_faulty_jobs_leave_the_others_alone(settings, 
 
 def test_a_job_that_eats_memory_fails_alone(settings, tmp_path):
     jobs = _jobs(tmp_path / "marks", ["eat memory", "fine", "fine"])
-    config = ClusterConfig(workers=2, memory_limit="600MB", retries=0)
-    finished, failed = _run(config, settings, jobs, retries=0)
+    config = ClusterConfig(workers=2, memory_limit="600MB")
+    finished, failed = _run(config, settings, jobs, retries=1)
     assert [failure.job[2] for failure in failed] == ["eat memory"]
     assert "out of memory" in failed[0].cause
     assert len(finished) == 2
@@ -135,8 +111,6 @@ def test_an_unreachable_scheduler_is_named(settings, free_port):
 
 
 def test_only_loopback_listens(settings):
-    import psutil
-
     with connect(ClusterConfig(workers=1), settings):
         ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
         listening = [

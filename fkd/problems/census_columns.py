@@ -1,7 +1,7 @@
 """What the columns of the census's person files hold, from year to year."""
 
-# Checked on the 2018 1-Year files themselves; for other years taken from the Census Bureau's data
-# dictionaries. Where codes changed with the name, levels of the two years simply differ.
+# Checked on the 2018 1-Year files themselves; for other years known from other readers of these
+# files, unchecked. Where codes changed with the name, levels of the two years simply differ.
 RENAMED = {
     "RELP": ("RELSHIPP", "REL"),  # RELSHIPP from 2019, REL until 2009, each with its own codes
     "JWTR": ("JWTRNS",),  # from 2019
