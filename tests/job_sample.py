@@ -1,0 +1,32 @@
+"""A job that workers can import: it behaves as it is told."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+def touch(job):
+    """A job: leave a mark of each execution, then behave as it says."""
+    folder, name, behaviour = job
+    with (Path(folder) / name).open("a") as file:
+        file.write("x")
+    tries = len((Path(folder) / name).read_text())
+    if behaviour == "die once" and tries == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if behaviour == "always die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if behaviour == "hang":
+        time.sleep(3600)
+    if behaviour == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if behaviour == "wrong input":
+        raise ValueError("gamma must be above 0, got -1")
+    if behaviour == "passing fault" and tries == 1:
+        raise ConnectionResetError("the disk blinked")
+    if behaviour == "eat memory":
+        eaten = [np.ones(2**24) for _ in range(100)]
+        time.sleep(len(eaten))
+    return 1
