@@ -49,6 +49,7 @@ class Block:
     stored: StoredMap
     cell: int
     position: int  # among the blocks of its cell
+    size: int  # rows of a block, the last one apart
 
 
 @lru_cache(maxsize=2)
@@ -72,21 +73,16 @@ def stream_moments(run: Run, maps: Iterable[SharedMap]) -> None:
     """
     stored: list[StoredMap] = []
     run(store_map, list(dict.fromkeys(maps)), lambda _, made: stored.append(made))
-    blocks = [
-        Block(made, cell, position)
-        for made in stored
-        for cell in missing_cells(made)
-        for position in range(_block_count(study_cells(made.shared.inputs)[cell]))
-    ]
+    blocks = [block for made in stored for i in missing_cells(made) for block in _blocks(made, i)]
     trees: dict[tuple[StoredMap, int], TreeSum[Moments]] = {}
 
     def collect(block: Block, part: Moments) -> None:
-        cell = study_cells(block.stored.shared.inputs)[block.cell]
-        tree = trees.setdefault((block.stored, block.cell), TreeSum(_block_count(cell)))
+        place = block.stored, block.cell
+        tree = trees.setdefault(place, TreeSum(len(_blocks(*place))))
         tree.put(block.position, part)
         if tree.total is not None:
-            _write(_path(block.stored, cell), tree.total)
-            del trees[block.stored, block.cell]
+            _write(_path(*place), tree.total)
+            del trees[place]
 
     run(block_moments, blocks, collect)
 
@@ -96,8 +92,8 @@ def block_moments(block: Block) -> Moments:
     inputs = block.stored.shared.inputs
     table = cached_table(inputs.settings, inputs.table_digest)
     encoder, feature_map = shared_encoder(inputs), load_map(block.stored)
-    first = block.position * TASK_ROWS
-    rows = study_cells(inputs)[block.cell].rows[first : first + TASK_ROWS]
+    first = block.position * block.size
+    rows = study_cells(inputs)[block.cell].rows[first : first + block.size]
     with threadpool_limits(limits=inputs.blas_threads):
         parts = (table.take(rows[piece]) for piece in row_blocks(len(rows), BLOCK_ROWS))
         moments = (
@@ -116,14 +112,14 @@ def moments_of(stored: StoredMap, train: NDArray[np.int64]) -> Moments:
 
 def cell_moments(stored: StoredMap, index: int) -> Moments:
     """Return the moments of one cell from disk; made here where they are absent or damaged."""
-    cell = study_cells(stored.shared.inputs)[index]
-    path = _path(stored, cell)
+    path = _path(stored, index)
     found = _read(path)
     if found is not None:
         return found
-    tree: TreeSum[Moments] = TreeSum(_block_count(cell))
-    for position in range(_block_count(cell)):
-        tree.put(position, block_moments(Block(stored, index, position)))
+    blocks = _blocks(stored, index)
+    tree: TreeSum[Moments] = TreeSum(len(blocks))
+    for block in blocks:
+        tree.put(block.position, block_moments(block))
     assert tree.total is not None
     _write(path, tree.total)
     return tree.total
@@ -131,18 +127,20 @@ def cell_moments(stored: StoredMap, index: int) -> Moments:
 
 def missing_cells(stored: StoredMap) -> list[int]:
     """Return the positions of the cells whose moments are not on disk."""
-    cells = study_cells(stored.shared.inputs)
-    return [i for i, cell in enumerate(cells) if not _path(stored, cell).is_file()]
+    cells = range(len(study_cells(stored.shared.inputs)))
+    return [index for index in cells if not _path(stored, index).is_file()]
 
 
-def _block_count(cell: Cell) -> int:
-    """Return how many tasks a cell's rows make."""
-    return -(-len(cell.rows) // TASK_ROWS)
+def _blocks(stored: StoredMap, index: int) -> list[Block]:
+    """Return the tasks of one cell; they depend on its rows alone, not on who computes them."""
+    count = -(-len(study_cells(stored.shared.inputs)[index].rows) // TASK_ROWS)
+    return [Block(stored, index, position, TASK_ROWS) for position in range(count)]
 
 
-def _path(stored: StoredMap, cell: Cell) -> Path:
+def _path(stored: StoredMap, index: int) -> Path:
     """Return where a cell's moments are kept."""
     inputs = stored.shared.inputs
+    cell = study_cells(inputs)[index]
     rows = sha256(np.ascontiguousarray(cell.rows, dtype=np.int64).tobytes())
     identity = {
         "version": VERSION,

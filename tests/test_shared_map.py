@@ -1,0 +1,87 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from configs.load import load_config
+from fkd.methods import Approximation
+from tasks import shared_map as module
+from tasks.rows import cached_table
+from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.study import open_study
+
+
+@pytest.fixture
+def inputs(settings):
+    return open_study(load_config("default", ["folds.reserve=0.2"]), settings).inputs
+
+
+@pytest.fixture
+def shared(inputs):
+    return SharedMap(inputs, 0.05, Approximation("nystroem", 60, shared=True))
+
+
+def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch):
+    inputs = shared.inputs
+    before = load_map(store_map(shared)), shared_encoder(inputs)
+    table = cached_table(inputs.settings, inputs.table_digest)
+    numeric = table.numeric.copy()
+    tested = np.setdiff1d(np.arange(table.n), inputs.splits.reserved(table))
+    numeric[tested] = 1e6
+    monkeypatch.setattr(module, "cached_table", lambda *_: replace(table, numeric=numeric))
+    shared_encoder.cache_clear()
+    shared.path.unlink()
+    after = load_map(store_map(shared)), shared_encoder(inputs)
+    shared_encoder.cache_clear()
+    assert_array_equal(after[0].centers, before[0].centers)
+    assert_array_equal(after[1].span, before[1].span)
+
+
+def test_landmarks_are_reserved_rows(shared):
+    table = cached_table(shared.inputs.settings, shared.inputs.table_digest)
+    reserved = table.take(shared.inputs.splits.reserved(table))
+    known = {row.tobytes() for row in shared_encoder(shared.inputs).transform(reserved)}
+    centers = load_map(store_map(shared)).centers
+    assert len(centers) == 60
+    assert all(row.tobytes() in known for row in centers)
+
+
+def test_scaling_on_all_rows_is_the_users_choice(settings):
+    config = load_config("default", ["folds.reserve=0.2", "data.scale_on=all"])
+    inputs = open_study(config, settings).inputs
+    table = cached_table(inputs.settings, inputs.table_digest)
+    assert_array_equal(shared_encoder(inputs).offset, table.numeric.min(axis=0) * 0)
+
+
+def test_a_map_is_made_once(shared):
+    first = store_map(shared)
+    written = shared.path.stat().st_mtime_ns
+    assert store_map(shared) == first
+    assert shared.path.stat().st_mtime_ns == written
+
+
+def test_a_damaged_map_is_made_again(shared):
+    first = store_map(shared)
+    content = bytearray(shared.path.read_bytes())
+    content[5000] ^= 1
+    shared.path.write_bytes(content)
+    assert store_map(shared) == first
+
+
+def test_a_map_that_was_replaced_is_not_taken_for_the_first(shared):
+    stored = store_map(shared)
+    with pytest.raises(FileNotFoundError, match="another map has taken its place"):
+        load_map(replace(stored, seal="0" * 64))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gamma": 0.1},
+        {"approximation": Approximation("nystroem", 61, shared=True)},
+        {"approximation": Approximation("fourier", 60, shared=True)},
+    ],
+)
+def test_other_settings_have_other_files(shared, change):
+    assert replace(shared, **change).path != shared.path

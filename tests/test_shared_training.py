@@ -1,0 +1,109 @@
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from configs.load import load_config
+from fkd.methods import Training
+from fkd.methods.declaration import Approximation
+from fkd.moments import training_moments
+from tasks.evaluate import fit_trials, make_training, run_job, training_for
+from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.shared_training import shared_map_of, shared_maps, shared_training
+from tasks.study import open_study
+
+
+def make_study(settings, landmarks=150, *, shared=True, name="krr_fkd", iterations=(0, 5, 18)):
+    approximation = {"kind": "nystroem", "landmarks": landmarks, "shared": shared}
+    entry = {"name": name, "approximation": approximation, "grid": {"iterations": [*iterations]}}
+    overrides = ["folds.reserve=0.3", f"methods={json.dumps([entry])}"]
+    return open_study(load_config("default", overrides), settings)
+
+
+def predictions(study, training, encoder, fold):
+    X = encoder.transform(study.loaded.table.take(fold.test))
+    return [p.predict(X) for p in fit_trials(training, "krr_fkd", study.trials)]
+
+
+@pytest.mark.parametrize("label", ["0", "3", "0.2"])
+def test_summed_moments_predict_like_moments_of_the_training_rows(settings, label):
+    study = make_study(settings)
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.all(table)[label]
+    summed = predictions(study, *shared_training(table, fold, inputs), fold)
+    # The same map, its moments taken over this fold's rows alone.
+    train, encoder = table.take(fold.train), shared_encoder(inputs)
+    X, S = encoder.transform(train), train.S(inputs.sensitive)
+    feature_map = load_map(store_map(shared_maps(study.missing())[0]))
+    alone = Training(
+        X=X,
+        y=train.y,
+        S=S,
+        seed=0,
+        reduce=lambda *_: (feature_map, training_moments(feature_map, X, S, train.y)),
+    )
+    expected = predictions(study, alone, encoder, fold)
+    assert_allclose(summed, expected, rtol=1e-10, atol=1e-10)
+    assert np.abs(summed[0] - summed[2]).max(axis=0) > 0.01  # removal changed something
+
+
+def test_a_shared_map_serves_like_maps_of_the_folds_own(settings):
+    # So many landmarks that either kind spans nearly all that the kernel sees.
+    shared, own = make_study(settings, 550), make_study(settings, 550, shared=False)
+    table = shared.loaded.table
+    fold = shared.inputs.splits.outer(table)["1"]
+    left = predictions(shared, *training_for(shared.trials, table, fold, shared.inputs), fold)
+    right = predictions(own, *make_training(table, fold, own.inputs), fold)
+    y = table.take(fold.test).y
+    for a, b in zip(left, right, strict=True):
+        assert np.abs(a - b).mean(axis=0) < 0.1 * np.abs(a - y).mean(axis=0)
+        assert np.abs(a - y).mean(axis=0) == pytest.approx(np.abs(b - y).mean(axis=0), rel=0.03)
+
+
+def test_shared_trials_have_keys_of_their_own(settings):
+    shared, own = make_study(settings), make_study(settings, shared=False)
+    assert not {t.key for t in shared.trials} & {t.key for t in own.trials}
+    keys = {key for study in (shared, own) for job in study.missing() for key in job.record_keys}
+    assert len(keys) == 2 * 3 * 9
+    assert shared_maps(own.missing()) == []
+    expected = SharedMap(shared.inputs, 0.05, Approximation("nystroem", 150, shared=True))
+    assert shared_maps(shared.missing()) == [expected]
+    assert shared_map_of(shared.trials[0], shared.inputs) == expected
+
+
+def test_rows_are_encoded_only_for_who_asks(settings):
+    study = make_study(settings)
+    table = study.loaded.table
+    fold = study.inputs.splits.outer(table)["2"]
+    training, encoder = shared_training(table, fold, study.inputs)
+    list(fit_trials(training, "krr_fkd", study.trials))
+    assert "X" not in vars(training)
+    assert_array_equal(training.X, encoder.transform(table.take(fold.train)))
+    assert training.X is training.X
+    with pytest.raises(AttributeError, match="Z"):
+        _ = training.Z
+
+
+def test_a_job_with_a_shared_map_writes_its_records(settings):
+    study = make_study(settings)
+    job = study.missing()[0]
+    assert run_job(job) == 3
+    record = study.store.read(job.record_keys[1])
+    table = study.loaded.table
+    fold = study.inputs.splits.all(table)[job.split]
+    assert len(record.y_pred) == len(fold.test)
+    assert not set(fold.test) & set(study.inputs.splits.reserved(table))
+    expected = predictions(study, *shared_training(table, fold, study.inputs), fold)
+    assert_array_equal(record.y_pred, expected[1])
+
+
+def test_a_support_vector_machine_takes_the_shared_map_too(settings):
+    study = make_study(settings, 60, name="svr_fkd", iterations=[5])
+    assert run_job(study.missing()[0]) == 1
+
+
+def test_without_reserved_rows_nothing_is_shared(rng):
+    training = Training(X=rng.normal(size=(9, 2)), y=np.zeros(9), S=np.ones((9, 1)), seed=0)
+    with pytest.raises(ValueError, match=r"approximation\.shared must be False.*folds\.reserve"):
+        training.reduced(0.1, Approximation("nystroem", 5, shared=True))
