@@ -98,6 +98,7 @@ class MethodConfig(BaseModel):
     def _validate_parameters(self) -> Self:
         """Refuse what the named method does not declare, before any work."""
         declared = methods()[check_name(self.name, methods(), key="name")]
+        _check_installed(declared)
         checked = _checked(declared.parameters, self.parameters)
         object.__setattr__(self, "parameters", checked)
         for axes in ("grid", "search"):
@@ -151,6 +152,14 @@ class MethodConfig(BaseModel):
         if axes is None:
             return None
         return {k: tuple(_built(declared, k, v) for v in values) for k, values in axes.items()}
+
+
+def _check_installed(declared: Method) -> None:
+    """Refuse a method whose optional packages are absent, before any work."""
+    try:
+        declared.check_installed()
+    except ModuleNotFoundError as error:
+        raise ValueError(str(error)) from error
 
 
 def _built(declared: Method, name: str, value: Any) -> Any:

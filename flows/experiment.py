@@ -12,8 +12,8 @@ from flows.progress import watcher
 from tasks.champion import crown
 from tasks.choose import NoChampionError
 from tasks.record import record_champion, record_files, record_trials
-from tasks.report import render
-from tasks.report_input import report_data
+from tasks.report.gather import report_data
+from tasks.report.page import render
 from tasks.results import tidy, write_results
 from tasks.settings import read_settings
 from tasks.study import open_study

@@ -12,8 +12,8 @@ from flows.outcome import Outcome
 from flows.progress import watcher
 from tasks.hooks import tell
 from tasks.prefect_server import prefect_server
-from tasks.report import render
-from tasks.report_input import report_data
+from tasks.report.gather import report_data
+from tasks.report.page import render
 from tasks.settings import Settings, ensure_writable, read_settings
 from tasks.study import open_study
 

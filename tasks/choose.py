@@ -22,7 +22,7 @@ def choose(results: Sequence[TrialResult], policy: SelectConfig) -> TrialResult:
     if not results:
         raise NoChampionError("There is nothing to choose from: no trial finished on all folds.")
     names = ["mae", *([policy.knee_of] if policy.knee_of else policy.subject_to)]
-    points = np.array([[_worst(result, name) for name in names] for result in results])
+    points = np.array([[worst(result, name) for name in names] for result in results])
     if policy.knee_of:
         return results[knee(points)]
     try:
@@ -39,6 +39,6 @@ def choose(results: Sequence[TrialResult], policy: SelectConfig) -> TrialResult:
     return results[index]
 
 
-def _worst(result: TrialResult, measure: str) -> float:
+def worst(result: TrialResult, measure: str) -> float:
     """Return the mean over folds on the column where it is greatest."""
     return max(result.mean(measure, column) for column in result.records[0].measures)

@@ -18,7 +18,7 @@ from tasks.trials import Trial, record_key
 
 Array = NDArray[np.float64]
 # Three figures of an interval's ends are stable at this many draws on a few hundred rows.
-_DRAWS = 300
+DRAWS = 300
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _scores(test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.G
     y = test.y
 
     def interval(measure: Any, *rows: Array) -> tuple[float, float, float]:
-        found = bootstrap_interval(measure, *rows, rng=rng, replicates=_DRAWS)
+        found = bootstrap_interval(measure, *rows, rng=rng, replicates=DRAWS)
         return float(found.estimate), float(found.low), float(found.high)
 
     by_column = {}

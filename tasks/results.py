@@ -66,7 +66,7 @@ def tidy(results: Sequence[TrialResult], problem: str, removed: Sequence[str]) -
             "problem": problem,
             "method": result.trial.method,
             "strength": result.trial.strength,
-            **_flat(_others(result.trial)),
+            **other_parameters(result.trial),
             "sensitive": column,
             "removed": " ".join(removed),
             "fold": fold,
@@ -87,10 +87,10 @@ def write_results(frame: pd.DataFrame, folder: Path) -> Path:
     return path
 
 
-def _others(trial: Trial) -> dict[str, Any]:
-    """Return the parameters apart from the strength, which has a column of its own."""
+def other_parameters(trial: Trial) -> dict[str, Any]:
+    """Return the parameters apart from the strength, nested ones under dotted names."""
     strength = method(trial.method).strength
-    return {k: v for k, v in trial.parameters.items() if k != strength}
+    return {k: v for k, v in _flat(trial.parameters).items() if k != strength}
 
 
 def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tasks.report_data import (
+from tasks.report.data import (
     ChampionSummary,
     DataFile,
     DataProvenance,

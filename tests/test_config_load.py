@@ -82,7 +82,7 @@ def test_a_problem_without_published_values_takes_those_of_acs_income():
         ("methods.1.grid.itertions=[1]", ["krr_fkd", "itertions", "'iterations'"]),
         ("methods.1.grid.iterations=[-1]", ["krr_fkd", "iterations"]),
         ("methods.1.grid.iterations=[]", ["iterations", "at least one"]),
-        ("methods=[krr_fdk]", ["krr_fdk", "'krr_fkd'"]),
+        ("methods=[svr_fkdd]", ["svr_fkdd", "'svr_fkd'"]),
         ("methods=[]", ["methods"]),
         ("cluster.address=tcp://127.0.0.1:1", ["address", "kind"]),
         ("select.knee_of=gdp", ["knee_of", "subject_to"]),

@@ -4,9 +4,9 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from report_sample import BLACK, make_report, make_trials
 
-from tasks.figures import DPI, draw, still
-from tasks.panels import Panel, Point, Series
-from tasks.report_panels import panels_of
+from tasks.report.figures import DPI, draw, still
+from tasks.report.panels import Panel, Point, Series
+from tasks.report.trial_panels import panels_of
 
 
 @pytest.fixture

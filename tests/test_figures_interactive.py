@@ -1,9 +1,9 @@
 import pytest
 from report_sample import make_report
 
-from tasks.figures_interactive import interactive
-from tasks.panels import Panel, Point, Series
-from tasks.report_panels import panels_of
+from tasks.report.interactive_figures import interactive
+from tasks.report.panels import Panel, Point, Series
+from tasks.report.trial_panels import panels_of
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ from importlib.resources import files
 
 import pytest
 
-from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
-from tasks.panels import Series
+from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
+from tasks.report.panels import Series
 
 
 def test_no_two_of_fifty_six_series_look_alike():

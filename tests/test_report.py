@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 from report_sample import BLACK, WHITE, failure, make_report, poison_report
 
-from tasks.report import column_figures, render, to_html
+from tasks.report.page import column_figures, render, to_html
 
 
 def without_plotly(page):
@@ -39,7 +39,7 @@ def test_the_file_stays_small_enough_to_mail(tmp_path):
 
 
 def test_the_templates_travel_with_the_package():
-    folder = files("tasks") / "templates"
+    folder = files("tasks.report") / "templates"
     assert {"report.html.j2", "report.css", "report.js"} <= {f.name for f in folder.iterdir()}
 
 
@@ -154,5 +154,5 @@ def test_text_from_data_is_never_obeyed(text, tmp_path):
 )
 def test_column_names_make_safe_and_different_file_names(names, expected, monkeypatch):
     # The figures themselves are of no matter here.
-    monkeypatch.setattr("tasks.report.still", lambda *_, **__: b"")
+    monkeypatch.setattr("tasks.report.page.still", lambda *_, **__: b"")
     assert [figure.file_name for figure in column_figures(make_report(names))] == expected

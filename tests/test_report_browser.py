@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from report_sample import BLACK, WHITE, failure, make_report, make_trials, poison_report
 
-from tasks.report import render
+from tasks.report.page import render
 
 CHROMIUM = shutil.which("chromium")
 DESKTOP = {"width": 1280, "height": 900}

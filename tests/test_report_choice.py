@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 from report_sample import BLACK, WHITE, held_out, make_champion, make_report, make_trials
 
-from tasks.report_choice import (
+from tasks.report.choice import (
     deciding_sentence,
     limit_sentences,
     person_sentences,
     policy_sentence,
     recoverability_sentence,
 )
-from tasks.report_data import (
+from tasks.report.data import (
     Estimate,
     Interval,
     Recoverability,

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 from report_sample import BLACK, WHITE, make_report, make_trials
 
-from tasks.report_data import Estimate, TargetColumn
-from tasks.report_panels import panels_of
+from tasks.report.data import Estimate, TargetColumn
+from tasks.report.trial_panels import panels_of
 
 
 def first_panel(report):

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from report_sample import BLACK, WHITE, make_champion, make_report
 
-from tasks.report_data import Estimate, TargetColumn
-from tasks.report_tables import champion_grid, on_front, trial_grid
+from tasks.report.data import Estimate, TargetColumn
+from tasks.report.tables import champion_grid, on_front, trial_grid
 
 
 def column_of(grid, heading):

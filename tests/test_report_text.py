@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 from report_sample import BLACK, WHITE, held_out, make_champion, make_report, make_trials
 
-from tasks.report_data import NoiseFloor
-from tasks.report_text import compare, reference_trial, result_sentences, task_sentence
+from tasks.report.data import NoiseFloor
+from tasks.report.text import compare, reference_trial, result_sentences, task_sentence
 
 
 def told(report):

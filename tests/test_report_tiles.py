@@ -1,7 +1,7 @@
 from report_sample import BLACK, WHITE, make_report
 
-from tasks.report_data import TargetColumn
-from tasks.report_tiles import tiles_of
+from tasks.report.data import TargetColumn
+from tasks.report.tiles import tiles_of
 
 
 def test_error_comes_first_then_the_measures_with_what_they_were():

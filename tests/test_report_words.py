@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tasks.report_data import Estimate, Interval, TargetColumn
-from tasks.report_words import (
+from tasks.report.data import Estimate, Interval, TargetColumn
+from tasks.report.words import (
     change,
     count,
     day,

@@ -58,7 +58,7 @@ class Architecture:
         ]
 
 
-class Forward(torch.autograd.Function):  # type: ignore[misc]
+class Forward(torch.autograd.Function):
     """Last hidden layer with output of every network on one batch, with a gradient by hand.
 
     Half the time of automatic differentiation: it neither keeps what SELU needs twice nor gathers

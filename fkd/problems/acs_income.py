@@ -32,6 +32,7 @@ PROBLEM = Problem(
     title="ACS income",
     target="PINCP",
     target_unit="dollars",
+    words={"PINCP": "yearly income", "AGEP": "age", "rows": "persons"},
     sensitive=("AGEP",),
     sensitive_options=("AGEP", "WKHP"),
     numeric=("AGEP", "WKHP"),

@@ -34,6 +34,7 @@ PROBLEM = Problem(
     title="ACS travel time",
     target="JWMNP",
     target_unit="minutes",
+    words={"JWMNP": "minutes to work", "AGEP": "age", "rows": "persons"},
     sensitive=("AGEP",),
     sensitive_options=("AGEP", "POVPIP"),
     numeric=("AGEP", "POVPIP"),

@@ -54,4 +54,10 @@ PROBLEM = Problem(
     extra=("fold",),
     sources=("embedded", "uci"),
     datasheet=DATASHEET,
+    words={
+        "ViolentCrimesPerPop": "violent crimes per resident",
+        "racepctblack": "share of Black residents",
+        "racePctWhite": "share of white residents",
+        "rows": "communities",
+    },
 )

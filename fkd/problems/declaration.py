@@ -58,6 +58,8 @@ class Problem:
         Other names of a column in other years, as alternatives to its own.
     split
         Parts of a column in files over several years, of which each row fills one.
+    words
+        How reports name a column, and what a row is under the key "rows".
     version
         Part of every digest: raised when the same files would give other rows.
     """
@@ -81,6 +83,7 @@ class Problem:
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     split: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
 
     @property

@@ -15,25 +15,25 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from tasks.figures import still
-from tasks.figures_interactive import interactive
 from tasks.files import write_atomic
-from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
-from tasks.panels import Panel, Series, y_range
-from tasks.report_choice import (
+from tasks.report.choice import (
     deciding_sentence,
     limit_sentences,
     person_sentences,
     policy_sentence,
     recoverability_sentence,
 )
-from tasks.report_data import ReportData, SensitiveColumn
-from tasks.report_limits import limits_of
-from tasks.report_panels import panels_of
-from tasks.report_tables import champion_grid, trial_grid
-from tasks.report_text import result_sentences, task_sentence
-from tasks.report_tiles import tiles_of
-from tasks.report_words import count, day, duration, params_words, setting_words, with_std
+from tasks.report.data import ReportData, SensitiveColumn
+from tasks.report.figures import still
+from tasks.report.interactive_figures import interactive
+from tasks.report.limits import limits_of
+from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
+from tasks.report.panels import Panel, Series, y_range
+from tasks.report.tables import champion_grid, trial_grid
+from tasks.report.text import result_sentences, task_sentence
+from tasks.report.tiles import tiles_of
+from tasks.report.trial_panels import panels_of
+from tasks.report.words import count, day, duration, params_words, setting_words, with_std
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _json(value: object) -> Markup:
 
 def _resource(name: str) -> str:
     """Return a file of the templates folder, wherever the package is installed."""
-    return (files("tasks") / "templates" / name).read_text(encoding="utf-8")
+    return (files("tasks.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _clean(script: str) -> str:

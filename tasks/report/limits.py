@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from tasks.report_data import ReportData
-from tasks.report_text import removed_words
-from tasks.report_words import count
+from tasks.report.data import ReportData
+from tasks.report.text import removed_words
+from tasks.report.words import count
 
 
 @dataclass(frozen=True)

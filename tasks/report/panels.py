@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fkd.pareto import non_dominated
-from tasks.report_data import NoiseFloor
+from tasks.report.data import NoiseFloor
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tasks.report_data import Estimate, Interval, Scalar, TargetColumn, TrialSummary
+from tasks.report.data import Estimate, Interval, Scalar, TargetColumn, TrialSummary
 
 ABSENT = "–"
 

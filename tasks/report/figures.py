@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
-from tasks.panels import Panel, Point, Series, x_range, y_range
+from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
+from tasks.report.panels import Panel, Point, Series, x_range, y_range
 
 DPI = 150
 _LEGEND_WIDTH = 7  # entries that fit beside each other under three panels

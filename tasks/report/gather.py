@@ -11,10 +11,10 @@ from fkd import __version__
 from fkd.expansion import FourierExpansion, KernelExpansion
 from fkd.methods import method
 from tasks.champion import Champion, crown
-from tasks.choose import NoChampionError
-from tasks.judgement import Scores
+from tasks.choose import NoChampionError, worst
+from tasks.judgement import DRAWS, Scores
 from tasks.record import recorded
-from tasks.report_data import (
+from tasks.report.data import (
     ChampionSummary,
     DataFile,
     DataProvenance,
@@ -26,12 +26,13 @@ from tasks.report_data import (
     Recoverability,
     ReportData,
     RunProvenance,
+    Scalar,
     SelectionPolicy,
     SensitiveColumn,
     TargetColumn,
     TrialSummary,
 )
-from tasks.results import TrialResult, flat_parameters
+from tasks.results import TrialResult, other_parameters
 from tasks.study import Study
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
@@ -49,12 +50,17 @@ def report_data(study: Study, seconds: float) -> ReportData:
         name=study.config.name,
         title=f"{problem.title}: accuracy against fairness",
         problem=problem.title,
-        target=TargetColumn(problem.target, problem.target, problem.target_unit, high - low),
+        target=TargetColumn(
+            problem.target,
+            problem.words.get(problem.target, problem.target),
+            problem.target_unit,
+            high - low,
+        ),
         columns=tuple(_column(study, name, champion) for name in study.inputs.measure_on),
         trials=tuple(_trial(study, result) for result in study.results()),
         data=_data(study),
         run=_run(study, seconds),
-        removed=tuple(study.inputs.sensitive),
+        removed=tuple(problem.words.get(name, name) for name in study.inputs.sensitive),
         champion=None if champion is None else _champion(study, champion),
         no_champion=why,
         recoverability=_recovered(champion),
@@ -70,6 +76,7 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
     inputs = (*study.loaded.table.numeric_names, *study.loaded.table.categorical_names)
     return SensitiveColumn(
         name=name,
+        title=study.config.data.declaration.words.get(name, ""),
         removed=name in study.inputs.sensitive,
         is_input=name in inputs,
         noise_floor=floor,
@@ -89,7 +96,7 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
     """Return one trial's means with deviations over folds."""
     declared = method(result.trial.method)
     first = study.inputs.measure_on[0]
-    params = {k: v for k, v in flat_parameters(result.trial).items() if k != declared.strength}
+    params = _shown_parameters(result)
     return TrialSummary(
         key=result.trial.key,
         method=declared.name,
@@ -112,6 +119,25 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
     )
 
 
+def _shown_parameters(result: TrialResult) -> dict[str, Scalar]:
+    """Return the parameters that say something: an exact kernel has no landmarks."""
+    approximation = result.trial.parameters.get("approximation", {})
+    exact = approximation.get("kind") == "exact"
+    return {
+        name: value
+        for name, value in other_parameters(result.trial).items()
+        if not (exact and name.startswith("approximation."))
+    }
+
+
+def _deciding(study: Study, champion: Champion) -> dict[str, float]:
+    """Return the inner folds' means that decided, worst column first where there are several."""
+    select = study.config.select
+    names = ("mae", *([select.knee_of] if select.knee_of else select.subject_to))
+    (result,) = [r for r in study.results(inner=True) if r.trial == champion.trial]
+    return {name: worst(result, name) for name in names}
+
+
 def _champion(study: Study, champion: Champion) -> ChampionSummary:
     """Return the chosen model as the report tells of it."""
     judgement, predictor = champion.judgement, champion.bundle.predictor
@@ -127,6 +153,8 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
         rows_choosing=judgement.rows_choosing,
         rows_held_out=judgement.rows_held_out,
         noise_floor=_floors(champion),
+        deciding=_deciding(study, champion),
+        interval_method=f"bootstrap over the held-out rows, {DRAWS} draws",
         approximation=approximation.get("kind", kind),
         stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
         model_uri=f"models:/{study.config.model}@champion",
@@ -167,6 +195,7 @@ def _data(study: Study) -> DataProvenance:
         rows_used=story["rows_used"],
         files=tuple(DataFile(f["name"], f["sha256"]) for f in story["files"]),
         rows_dropped=story["rows_dropped"],
+        row_noun=study.config.data.declaration.words.get("rows", "rows"),
         inputs=len(table.numeric_names) + len(table.categorical_names),
         survey_weight="PWGTP" if "PWGTP" in table.extra else "",
         synthetic=story["synthetic"],

@@ -4,8 +4,8 @@ import html
 
 from plotly import graph_objects as go
 
-from tasks.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
-from tasks.panels import Panel, Series, x_range, y_range
+from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
+from tasks.report.panels import Panel, Series, x_range, y_range
 
 
 def interactive(panel: Panel, *, y_limits: tuple[float, float] | None = None) -> go.Figure:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.report_data import (
+from tasks.report.data import (
     HeldOutScores,
     Interval,
     NoiseFloor,
@@ -11,7 +11,7 @@ from tasks.report_data import (
     SensitiveColumn,
     TrialSummary,
 )
-from tasks.report_words import (
+from tasks.report.words import (
     MEASURES,
     change,
     count,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tasks.panels import Series
+from tasks.report.panels import Series
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Sentences on the chosen model: why it was chosen, what it means to a person."""
 
-from tasks.report_data import (
+from tasks.report.data import (
     ChampionSummary,
     Interval,
     Recoverability,
@@ -8,8 +8,8 @@ from tasks.report_data import (
     SensitiveColumn,
     TrialSummary,
 )
-from tasks.report_text import removed_words
-from tasks.report_words import (
+from tasks.report.text import removed_words
+from tasks.report.words import (
     MAE_DECIMALS,
     MEASURES,
     count,

@@ -3,9 +3,9 @@
 import itertools
 from dataclasses import dataclass
 
-from tasks.report_data import ReportData, SensitiveColumn
-from tasks.report_text import Comparison, compare
-from tasks.report_words import MAE_DECIMALS, MEASURES, change, has_own_unit, in_unit, shown
+from tasks.report.data import ReportData, SensitiveColumn
+from tasks.report.text import Comparison, compare
+from tasks.report.words import MAE_DECIMALS, MEASURES, change, has_own_unit, in_unit, shown
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from tasks.panels import Panel, Point, Series, with_front
-from tasks.report_data import Estimate, ReportData, SensitiveColumn, TrialSummary
-from tasks.report_words import (
+from tasks.report.data import Estimate, ReportData, SensitiveColumn, TrialSummary
+from tasks.report.panels import Panel, Point, Series, with_front
+from tasks.report.words import (
     MAE_DECIMALS,
     MEASURES,
     estimate_in_unit,

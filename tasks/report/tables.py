@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fkd.pareto import non_dominated
-from tasks.report_data import ChampionSummary, HeldOutScores, Interval, ReportData, TrialSummary
-from tasks.report_panels import is_known
-from tasks.report_words import (
+from tasks.report.data import ChampionSummary, HeldOutScores, Interval, ReportData, TrialSummary
+from tasks.report.trial_panels import is_known
+from tasks.report.words import (
     ABSENT,
     MAE_DECIMALS,
     MEASURES,
