@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from flows.progress import watcher
 from tasks.prefect_server import upcoming_prefect_server
-from tasks.server_keeper import LOOPBACK, ServerKind
+from tasks.server_kind import LOOPBACK, ServerKind
 from tasks.settings import Settings, ensure_writable, read_settings
 from tasks.shared_server import server_lease
 

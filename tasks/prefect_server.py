@@ -3,17 +3,27 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
 
 from configs.errors import UserError
-from tasks.server_keeper import LOOPBACK, ServerKind
+from tasks.prefect_environment import (
+    client_environment,
+    environment,
+    no_tracking,
+    unless_set,
+    user_wants_logs,
+)
+from tasks.server_kind import LOOPBACK, ServerKind
 from tasks.settings import Settings, ensure_writable
 from tasks.shared_server import Lease, server_lease
 
-_CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
-_CONSOLE_LEVEL = "WARNING"
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
 _FLUSH = 10.0  # seconds for the last log lines of a run to reach the server
 
 
@@ -71,9 +81,9 @@ def prefect_kind(settings: Settings) -> ServerKind:
         environment={
             "PREFECT_SERVER_API_HOST": LOOPBACK,
             "PREFECT_SERVER_API_PORT": "{port}",
-            **_unless_set(
+            **unless_set(
                 {
-                    **_no_tracking(),
+                    **no_tracking(),
                     "PREFECT_HOME": str(folder),
                     "PREFECT_SERVER_DATABASE_CONNECTION_URL": (
                         f"sqlite+aiosqlite:///{folder / 'prefect.db'}"
@@ -88,65 +98,12 @@ def prefect_kind(settings: Settings) -> ServerKind:
 
 
 @contextmanager
-def client_environment(settings: Settings) -> Iterator[None]:
-    """Keep Prefect quiet, its state under FKD_HOME; what the user has set wins.
-
-    In force before Prefect is first imported, which creates its home folder at that moment.
-    """
-    settings.prefect.mkdir(parents=True, exist_ok=True)
-    with _environment(_client_defaults(settings)):
-        yield
-
-
-def _client_defaults(settings: Settings) -> dict[str, str]:
-    """Return the variables of a client that the user has not decided."""
-    defaults = {**_no_tracking(), "PREFECT_HOME": str(settings.prefect)}
-    profiles = Path.home() / ".prefect" / "profiles.toml"
-    # Our PREFECT_HOME must not hide the user's profiles, which may name a server.
-    if "PREFECT_HOME" not in os.environ and profiles.exists():
-        defaults["PREFECT_PROFILES_PATH"] = str(profiles)
-    if not _user_wants_logs():
-        defaults[_CONSOLE] = _CONSOLE_LEVEL
-    return _unless_set(defaults)
-
-
-def _no_tracking() -> dict[str, str]:
-    """Return the variables that keep Prefect from calling home."""
-    return {"DO_NOT_TRACK": "true", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-
-
-def _unless_set(defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return those defaults that the user has not decided."""
-    return {name: value for name, value in defaults.items() if name not in os.environ}
-
-
-def _user_wants_logs() -> bool:
-    """Return whether the user has chosen what Prefect writes to the terminal."""
-    return "PREFECT_LOGGING_LEVEL" in os.environ
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, for our child processes too; put the old ones back."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
 def _connected(url: str) -> Iterator[None]:
     """Direct this process, with the processes it starts, to the API address."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with (
-        _environment({"PREFECT_API_URL": url}),
+        environment({"PREFECT_API_URL": url}),
         temporary_settings({PREFECT_API_URL: url}),
         _quiet_run_logs(),
     ):
@@ -154,17 +111,9 @@ def _connected(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def quiet_children() -> Iterator[None]:
-    """Keep the tracebacks of runs in processes of their own to the server, too."""
-    ours = os.environ.get(_CONSOLE) == _CONSOLE_LEVEL
-    with _environment({_CONSOLE: "CRITICAL"} if ours else {}):
-        yield
-
-
-@contextmanager
 def _quiet_run_logs() -> Iterator[None]:
     """Keep the logs of runs, with their tracebacks, to the server unless the user wants them."""
-    names = () if _user_wants_logs() else ("prefect.flow_runs", "prefect.task_runs")
+    names = () if user_wants_logs() else ("prefect.flow_runs", "prefect.task_runs")
     loggers = [logging.getLogger(name) for name in names]
     before = [logger.propagate for logger in loggers]
     for logger in loggers:
@@ -182,7 +131,7 @@ def _connect_own(lease: Lease, stack: ExitStack) -> str:
     host = root.removeprefix("http://").rpartition(":")[0]
     # A proxy for the outside world cannot reach this machine's loopback.
     beyond_proxy = ",".join(filter(None, [os.environ.get("NO_PROXY"), host]))
-    stack.enter_context(_environment({"NO_PROXY": beyond_proxy, "no_proxy": beyond_proxy}))
+    stack.enter_context(environment({"NO_PROXY": beyond_proxy, "no_proxy": beyond_proxy}))
     stack.enter_context(_connected(f"{root}/api"))
     stack.callback(_flush)
     return f"{root}/api"
@@ -203,10 +152,25 @@ def _connect_named(url: str, stack: ExitStack) -> str:
 
     with get_client(sync_client=True) as client:
         failure = client.api_healthcheck()
-    if failure is not None:
-        raise UserError(
-            f"PREFECT_API_URL must be the address of a running Prefect server, but {url} does not "
-            f"answer ({failure}); start it, correct the address (it ends in /api), or unset "
-            "it everywhere, profile included, to let fkd run its own."
-        )
+        if failure is not None:
+            raise UserError(
+                f"PREFECT_API_URL must be the address of a running Prefect server, but {url} does "
+                f"not answer ({failure}); start it, correct the address (it ends in /api), or "
+                "unset it everywhere, profile included, to let fkd run its own."
+            )
+        _check_admitted(client, url)
     return url
+
+
+def _check_admitted(client: "SyncPrefectClient", url: str) -> None:
+    """Refuse a server that answers everybody's health check but not our requests."""
+    try:
+        client.api_version()
+    except httpx.HTTPStatusError as error:
+        # Other codes are left to the run: not every server tells its version.
+        if error.response.status_code in (401, 403):
+            raise UserError(
+                f"The Prefect server at {url} does not admit us "
+                f"({error.response.status_code}); set PREFECT_API_AUTH_STRING=user:password, or "
+                "PREFECT_API_KEY for Prefect Cloud."
+            ) from error

@@ -2,8 +2,6 @@
 
 import contextlib
 import ctypes
-import fcntl
-import http.client
 import json
 import os
 import signal
@@ -11,76 +9,17 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-LOOPBACK = "127.0.0.1"
+from tasks.flock import EXCLUSIVE, open_lock, try_lock
+from tasks.server_kind import LOOPBACK, ServerKind, answers, free_port
+
 _POLL = 0.2
 _PATIENCE = 5.0  # from the polite signal to the one that cannot be refused
 _STARTS = 3
+_LONGEST_LOG = 1_000_000  # bytes; what is older than the last starts helps nobody
 _PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True)
-class ServerKind:
-    """How a server is started; `{port}` in arguments and environment becomes its port."""
-
-    title: str
-    folder: Path  # of its lease, record and log
-    arguments: tuple[str, ...]
-    health: str  # the path that answers once it serves
-    environment: Mapping[str, str] = field(default_factory=dict)
-    # A server that hands every query to another thread starts twice as fast on a single core.
-    pinned: bool = False
-    patience: float = 120.0  # seconds to the first answer; a busy machine needs many
-
-    def dumps(self) -> str:
-        """Return the declaration as JSON, in which it travels to the keeper."""
-        return json.dumps({**asdict(self), "folder": str(self.folder)})
-
-    @classmethod
-    def loads(cls, text: str) -> "ServerKind":
-        """Return the declaration that `dumps` has written."""
-        fields = json.loads(text)
-        return cls(
-            **{**fields, "folder": Path(fields["folder"]), "arguments": tuple(fields["arguments"])}
-        )
-
-
-@contextlib.contextmanager
-def locked(path: Path, mode: int) -> Iterator[bool]:
-    """Yield whether the lock was free; the kernel gives it back however this process ends."""
-    with path.open("a") as file:
-        yield try_lock(file, mode)
-
-
-def try_lock(file: IO[str], mode: int) -> bool:
-    """Return whether the lock could be taken without waiting."""
-    try:
-        fcntl.flock(file, mode | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def answers(url: str, timeout: float = 2.0) -> bool:
-    """Return whether a loopback address answers with success, never through a proxy."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=timeout) as response:
-            return bool(response.status == 200)
-    except (OSError, ValueError, http.client.HTTPException):
-        return False
-
-
-def free_port() -> int:
-    """Return a loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def stop_group(server: subprocess.Popen[bytes]) -> None:
@@ -95,14 +34,19 @@ def stop_group(server: subprocess.Popen[bytes]) -> None:
 
 def keep(kind: ServerKind, keeper: IO[str], lease: IO[str]) -> int:
     """Return 0 once the last lease is given back, 1 if the server could not be started."""
-    return _serve(kind, lease) if _only_keeper(keeper) else 0
+    if not _only_keeper(keeper):
+        return 0
+    log = kind.folder / "server.log"
+    if log.exists() and log.stat().st_size > _LONGEST_LOG:
+        os.truncate(log, 0)
+    return _serve(kind, lease)
 
 
 def _only_keeper(file: IO[str]) -> bool:
     """Return whether no other keeper lives."""
     # Those who look whether a keeper lives hold the lock too, but for microseconds only.
     for _ in range(20):
-        if try_lock(file, fcntl.LOCK_EX):
+        if try_lock(file, EXCLUSIVE):
             return True
         time.sleep(_POLL / 20)
     return False
@@ -113,7 +57,7 @@ def _serve(kind: ServerKind, lease: IO[str]) -> int:
     record = kind.folder / "server.json"
     port, failures = free_port(), 0
     # The exclusive lock, once taken, is kept to the end: newcomers wait for a new server.
-    while failures < _STARTS and not try_lock(lease, fcntl.LOCK_EX):
+    while failures < _STARTS and not try_lock(lease, EXCLUSIVE):
         record.unlink(missing_ok=True)
         server = _start(kind, port)
         try:
@@ -131,7 +75,7 @@ def _serve(kind: ServerKind, lease: IO[str]) -> int:
 
 def _watch(server: subprocess.Popen[bytes], lease: IO[str]) -> None:
     """Wait until the server has ended or nobody needs it."""
-    while server.poll() is None and not try_lock(lease, fcntl.LOCK_EX):
+    while server.poll() is None and not try_lock(lease, EXCLUSIVE):
         time.sleep(_POLL)
 
 
@@ -143,7 +87,7 @@ def _start(kind: ServerKind, port: int) -> subprocess.Popen[bytes]:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if kind.pinned and cores:
-            os.sched_setaffinity(0, cores[-1:])
+            os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
 
     return subprocess.Popen(
         [part.replace("{port}", str(port)) for part in kind.arguments],
@@ -167,7 +111,7 @@ def _wait_ready(
         if answers(f"http://{LOOPBACK}:{port}{kind.health}"):
             _unpin(server.pid)
             return True
-        if try_lock(lease, fcntl.LOCK_EX):
+        if try_lock(lease, EXCLUSIVE):
             return False
         time.sleep(_POLL / 4)
     return False
@@ -184,7 +128,9 @@ def _unpin(pid: int) -> None:
 def _publish(record: Path, pid: int, url: str) -> None:
     """Write the record so that a reader sees all of it or none."""
     part = record.with_suffix(".part")
-    part.write_text(json.dumps({"pid": pid, "url": url, "started": time.time()}))
+    part.write_text(
+        json.dumps({"pid": pid, "url": url, "host": socket.gethostname(), "started": time.time()})
+    )
     part.replace(record)
 
 
@@ -193,7 +139,7 @@ def main() -> None:
     # A polite end of the keeper is an end of its server too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     kind = ServerKind.loads(sys.argv[1])
-    with (kind.folder / "keeper").open("a") as keeper, (kind.folder / "lease").open("a") as lease:
+    with open_lock(kind.folder / "keeper") as keeper, open_lock(kind.folder / "lease") as lease:
         # At once, with the locks still held: who finds them free must not find us alive.
         os._exit(keep(kind, keeper, lease))
 

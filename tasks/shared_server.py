@@ -1,17 +1,18 @@
 """One server shared by all processes that need it at the same time."""
 
-import fcntl
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from configs.errors import UserError
-from tasks.server_keeper import ServerKind, answers, locked, try_lock
+from tasks.flock import EXCLUSIVE, SHARED, locked, open_lock, try_lock
+from tasks.server_kind import ServerKind, answers
 
 _POLL = 0.05
 _GOODBYE = 15.0  # seconds the last one waits for the server to be gone
@@ -36,7 +37,7 @@ class Lease:
         deadline = time.monotonic() + self.kind.patience
         while time.monotonic() < deadline:
             kept = _is_kept(self.kind.folder)
-            url = read_record(self.kind.folder) if kept else None
+            url = _address(self.kind) if kept else None
             if url is not None and answers(url + self.kind.health):
                 return url
             if self._keeper_failed():
@@ -50,7 +51,7 @@ class Lease:
 
     def leave(self) -> None:
         """Give the share back; the last one stays until the server is gone."""
-        last = try_lock(self._file, fcntl.LOCK_EX)
+        last = try_lock(self._file, EXCLUSIVE)
         self._file.close()
         deadline = time.monotonic() + _GOODBYE
         while last and _is_kept(self.kind.folder) and time.monotonic() < deadline:
@@ -73,7 +74,7 @@ def server_lease(kind: ServerKind) -> Iterator[Lease]:
     """Yield a share in the server of this kind; `url` waits until it serves."""
     kind.folder.mkdir(parents=True, exist_ok=True)
     # Closed by `leave`, or by the kernel if we never get there.
-    lease = Lease(kind, (kind.folder / "lease").open("a"))
+    lease = Lease(kind, open_lock(kind.folder / "lease"))
     try:
         _wait_for_share(kind, lease._file)
         yield lease
@@ -81,18 +82,32 @@ def server_lease(kind: ServerKind) -> Iterator[Lease]:
         lease.leave()
 
 
-def read_record(folder: Path) -> str | None:
-    """Return the address of the running server, None if there is no readable record."""
+def read_record(folder: Path) -> dict[str, Any]:
+    """Return pid, url, host of the running server, nothing without a readable record."""
     try:
-        return str(json.loads((folder / "server.json").read_bytes())["url"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        record = json.loads((folder / "server.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _address(kind: ServerKind) -> str | None:
+    """Return the recorded address, unless it is the loopback of another machine."""
+    record = read_record(kind.folder)
+    host = record.get("host", socket.gethostname())
+    if host != socket.gethostname():
+        raise UserError(
+            f"The {kind.title} server of {kind.folder} runs on {host}, out of reach from "
+            f"{socket.gethostname()}; give each machine its own FKD_HOME, or name a server that "
+            "both can reach."
+        )
+    return record.get("url")
 
 
 def _wait_for_share(kind: ServerKind, file: IO[str]) -> None:
     """Wait until a server that is just being stopped is gone."""
     deadline = time.monotonic() + kind.patience
-    while not try_lock(file, fcntl.LOCK_SH):
+    while not try_lock(file, SHARED):
         if time.monotonic() > deadline:
             raise UserError(
                 f"The {kind.title} server of {kind.folder} is being stopped but does not end; "
@@ -103,16 +118,16 @@ def _wait_for_share(kind: ServerKind, file: IO[str]) -> None:
 
 def _is_kept(folder: Path) -> bool:
     """Return whether a keeper lives: it holds this lock, which no recycled pid can fake."""
-    with locked(folder / "keeper", fcntl.LOCK_SH) as free:
+    with locked(folder / "keeper", SHARED) as free:
         return not free
 
 
 def _is_shared(folder: Path) -> bool:
     """Return whether somebody has a share: not nobody, nor the keeper that shuts down."""
-    with locked(folder / "lease", fcntl.LOCK_EX) as nobody:
+    with locked(folder / "lease", EXCLUSIVE) as nobody:
         if nobody:
             return False
-    with locked(folder / "lease", fcntl.LOCK_SH) as shared:
+    with locked(folder / "lease", SHARED) as shared:
         return shared
 
 

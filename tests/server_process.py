@@ -14,11 +14,11 @@ from typing import Any
 
 import psutil
 
-from tasks.server_keeper import ServerKind, answers
+from tasks.server_kind import ServerKind, answers
 
 HOLD = """
 import sys
-from tasks.server_keeper import ServerKind
+from tasks.server_kind import ServerKind
 from tasks.shared_server import server_lease
 
 with server_lease(ServerKind.loads(sys.argv[1])) as lease:

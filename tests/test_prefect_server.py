@@ -8,18 +8,21 @@ from dataclasses import replace
 
 import pytest
 from server_process import (
+    HOLD,
     RUN,
     Holder,
     clean_environment,
     cold_start,
     left_after,
+    light_arguments,
+    light_kind,
     processes_of,
     seeded,
 )
 
 from configs.errors import UserError
-from tasks.prefect_server import client_environment, prefect_kind, prefect_server
-from tasks.server_keeper import answers
+from tasks.prefect_server import prefect_kind, prefect_server
+from tasks.server_kind import answers
 from tasks.settings import Settings
 
 
@@ -93,6 +96,26 @@ def test_an_unreachable_named_server_is_told_with_its_cure(settings):
     assert "PREFECT_API_URL" not in os.environ
 
 
+def test_a_named_server_that_wants_credentials_is_told_with_its_cure(tmp_path, settings):
+    closed = """
+def do_GET(self):
+    self.send_response(200 if self.path.endswith("/health") else 401)
+    self.send_header("Content-Length", "4")
+    self.end_headers()
+    self.wfile.write(b"true")
+http.server.SimpleHTTPRequestHandler.do_GET = do_GET
+"""
+    arguments = light_arguments(closed)
+    kind = light_kind(tmp_path / "closed" / "light", arguments=arguments, health="/health")
+    with Holder(HOLD, kind.dumps(), home=tmp_path / "closed") as theirs:
+        named = replace(settings, prefect_api_url=f"{theirs.url()}/api")
+        with (
+            pytest.raises(UserError, match=r"does not admit us \(401\).*PREFECT_API_AUTH_STRING"),
+            prefect_server(named),
+        ):
+            pytest.fail("admitted without credentials")
+
+
 def test_a_server_named_in_a_profile_is_used(tmp_path):
     profiles = tmp_path / "user" / ".prefect" / "profiles.toml"
     profiles.parent.mkdir(parents=True)
@@ -119,22 +142,11 @@ def test_a_home_that_cannot_be_written_is_told(tmp_path):
         pytest.fail("a folder inside a file")
 
 
-@pytest.mark.parametrize(
-    ("name", "theirs"),
-    [("PREFECT_HOME", "/elsewhere"), ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "postgresql://x")],
-)
-def test_what_the_user_has_set_is_left_alone(settings, monkeypatch, name, theirs):
-    monkeypatch.setenv(name, theirs)
-    with client_environment(settings):
-        assert os.environ[name] == theirs
+def test_a_database_of_the_users_is_left_alone(settings, monkeypatch):
+    name = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
+    assert str(settings.prefect) in prefect_kind(settings).environment[name]
+    monkeypatch.setenv(name, "postgresql+asyncpg://x")
     assert name not in prefect_kind(settings).environment
-
-
-def test_the_environment_is_put_back(settings):
-    before = dict(os.environ)
-    with client_environment(settings):
-        assert os.environ["PREFECT_HOME"] == str(settings.prefect)
-    assert dict(os.environ) == before
 
 
 @pytest.mark.slow

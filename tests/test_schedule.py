@@ -13,13 +13,14 @@ from server_process import RUN, Holder, clean_environment, left_after, listening
 
 from configs.errors import UserError
 from flows.schedule import make_schedule, serve_schedule
-from tasks.prefect_server import client_environment
+from tasks.prefect_environment import client_environment
 from tasks.shared_server import read_record
 
 SERVE = """
 import sys
 from flows.schedule import make_schedule, serve_flow
-from tasks.prefect_server import client_environment, prefect_server, quiet_children
+from tasks.prefect_environment import client_environment, quiet_children
+from tasks.prefect_server import prefect_server
 from tasks.settings import read_settings
 
 settings = read_settings()
@@ -102,12 +103,12 @@ def test_a_scheduled_run_completes_with_its_mlflow_run(tmp_path, tmp_path_factor
         text=True,
     ) as process:
         first = process.stderr.readline()
-        _wait_for(read_record(home / "prefect") + "/api", "COMPLETED", process)
+        _wait_for(read_record(home / "prefect")["url"] + "/api", "COMPLETED", process)
         interfaces = listening(home)
         process.send_signal(signal.SIGINT)
         _, rest = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert read_record(home / "prefect") is None
+    assert read_record(home / "prefect") == {}
     assert "scheduled-experiment/small is served by http://127.0.0.1:" in first
     assert "Traceback" not in rest
     assert interfaces == {"127.0.0.1"}

@@ -1,51 +1,20 @@
-import fcntl
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 
 import psutil
-import pytest
 from server_process import HOLD, Holder, left_after, light_arguments, light_kind, listening
 
-from tasks.server_keeper import ServerKind, answers, free_port, keep, locked
+from tasks.flock import SHARED, locked, open_lock
+from tasks.server_keeper import keep
+from tasks.server_kind import answers
 
 
 def _keep(kind):
-    with (kind.folder / "keeper").open("a") as keeper, (kind.folder / "lease").open("a") as lease:
+    with open_lock(kind.folder / "keeper") as keeper, open_lock(kind.folder / "lease") as lease:
         return keep(kind, keeper, lease)
-
-
-def test_a_declaration_travels_unchanged(tmp_path):
-    kind = light_kind(tmp_path, environment={"A": "{port}"}, pinned=True)
-    assert ServerKind.loads(kind.dumps()) == kind
-
-
-def test_a_free_port_can_be_bound_on_loopback():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", free_port()))
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9/", "nonsense", "http://"])
-def test_nothing_answers_where_nothing_is(url):
-    assert not answers(url)
-
-
-def test_health_is_never_asked_through_a_proxy(tmp_path, monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    with Holder(HOLD, light_kind(tmp_path / "light").dumps(), home=tmp_path) as holder:
-        assert answers(holder.url())
-
-
-def test_a_lock_is_seen_by_others_until_its_holder_is_gone(tmp_path):
-    with locked(tmp_path / "lock", fcntl.LOCK_SH) as first:
-        assert first
-        with locked(tmp_path / "lock", fcntl.LOCK_EX) as second:
-            assert not second
-    with locked(tmp_path / "lock", fcntl.LOCK_EX) as third:
-        assert third
 
 
 def test_a_keeper_without_anybody_to_serve_ends_at_once(tmp_path):
@@ -63,7 +32,7 @@ def test_a_second_keeper_leaves_the_first_alone(tmp_path):
 
 def test_a_server_that_never_starts_is_given_up(tmp_path):
     kind = light_kind(tmp_path, arguments=(sys.executable, "-c", "raise SystemExit(3)"))
-    with locked(tmp_path / "lease", fcntl.LOCK_SH):
+    with locked(tmp_path / "lease", SHARED):
         assert _keep(kind) == 1
 
 
@@ -98,7 +67,7 @@ def test_a_pinned_server_gets_all_cores_back_once_it_serves(tmp_path):
 def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
     kind = light_kind(tmp_path / "light")
     kind.folder.mkdir()
-    with locked(kind.folder / "lease", fcntl.LOCK_SH):
+    with locked(kind.folder / "lease", SHARED):
         keeper = subprocess.Popen([sys.executable, "-m", "tasks.server_keeper", kind.dumps()])
         while not (kind.folder / "server.json").exists():
             assert keeper.poll() is None

@@ -2,14 +2,16 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 import time
 
+import psutil
 import pytest
 from server_process import HOLD, Holder, left_after, light_arguments, light_kind, processes_of
 
 from configs.errors import UserError
-from tasks.server_keeper import answers
+from tasks.server_kind import answers
 from tasks.shared_server import read_record, server_lease
 
 
@@ -34,8 +36,8 @@ def test_two_at_once_get_the_same_server_which_outlives_the_first(tmp_path):
 
 def test_the_last_one_leaves_no_record_behind(tmp_path):
     with server_lease(light_kind(tmp_path)) as lease:
-        assert lease.url() == read_record(tmp_path)
-    assert read_record(tmp_path) is None
+        assert lease.url() == read_record(tmp_path)["url"]
+    assert read_record(tmp_path) == {}
 
 
 def test_a_server_begun_in_the_background_is_there_when_it_is_needed(tmp_path):
@@ -60,6 +62,18 @@ def test_a_record_of_somebody_elses_server_is_not_believed(tmp_path):
             assert ours.url() != theirs.url()
 
 
+def test_a_server_on_another_machine_is_told(tmp_path):
+    with _hold(tmp_path) as holder:
+        holder.url()
+        record = tmp_path / "light" / "server.json"
+        record.write_text(record.read_text().replace(socket.gethostname(), "elsewhere"))
+        with (
+            pytest.raises(UserError, match="runs on elsewhere"),
+            server_lease(light_kind(tmp_path / "light")) as lease,
+        ):
+            lease.url()
+
+
 def test_a_killed_holder_leaves_no_server(tmp_path):
     with _hold(tmp_path) as holder:
         holder.url()
@@ -79,7 +93,9 @@ def test_a_killed_keeper_takes_its_server_along_and_is_replaced(tmp_path):
     with _hold(tmp_path) as holder:
         holder.url()
         keeper, server = _keeper_and_server(tmp_path)
-        os.kill(keeper, signal.SIGKILL)
+        dying = psutil.Process(keeper)
+        dying.kill()
+        dying.wait(10)
         with server_lease(light_kind(tmp_path / "light")) as lease:
             assert answers(lease.url())
             assert server not in {p.pid for p in processes_of(tmp_path)}
