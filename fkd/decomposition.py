@@ -54,8 +54,9 @@ class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             One or several columns (n,) or (n, l) to remove. Required.
         """
         X = self._inputs(X, reset=True)
+        no_target = np.zeros(len(X))
         self.map_, _, self.path_ = self._fit_removal(
-            X, np.zeros(len(X)), sensitive_features, self.iterations
+            X, no_target, sensitive_features, self.iterations
         )
         self.X_fit_ = X
         self._n_features_out = len(X)
@@ -87,7 +88,9 @@ class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         check_is_fitted(self)
         X = self._inputs(X, reset=False)
         removed = self.map_.product(X, self.path_.U)
-        return np.asarray(self.map_.diag(X) - np.einsum("ij,ij->i", removed, removed))
+        left = self.map_.diag(X) - np.einsum("ij,ij->i", removed, removed)
+        # A square, which rounding can leave slightly negative where all was removed.
+        return np.maximum(left, 0.0)
 
     def at(self, m: int) -> Self:
         """Return a fitted copy that removes m iterations only; large arrays are shared."""

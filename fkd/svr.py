@@ -164,10 +164,10 @@ center_sensitive, random_state
 
     def predict(self, X: Any) -> Array:
         """Return one prediction per row."""
-        check_is_fitted(self)
+        check_is_fitted(self, "expansion_")
         return self.expansion_.predict(self._inputs(X, reset=False))
 
     def expansion(self) -> Predictor:
         """Return the fitted predictor as plain arrays that can be stored without pickle."""
-        check_is_fitted(self)
+        check_is_fitted(self, "expansion_")
         return self.expansion_

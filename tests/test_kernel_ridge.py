@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 
 from fkd import FairKernelDecomposition, FairKernelRidge
@@ -63,6 +64,14 @@ def test_the_whole_path_holds_each_single_fit_bit_for_bit(rng, approximation, fi
         alone = clone(estimator).set_params(iterations=m, alpha=alpha)
         alone.fit(X, y, sensitive_features=S)
         assert_array_equal(alone.predict(X), predictor.predict(X))
+
+
+def test_a_path_alone_leaves_the_model_unfitted(rng):
+    X, y, S = sample(rng)
+    estimator = model()
+    estimator.fit_path(X, y, sensitive_features=S, iterations=[1], alphas=[1.0])
+    with pytest.raises(NotFittedError):
+        estimator.predict(X)
 
 
 @pytest.mark.parametrize(
