@@ -90,7 +90,7 @@ class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         removed = self.map_.product(X, self.path_.U)
         left = self.map_.diag(X) - np.einsum("ij,ij->i", removed, removed)
         # A square, which rounding can leave slightly negative where all was removed.
-        return np.maximum(left, 0.0)
+        return np.asarray(np.maximum(left, 0.0))
 
     def at(self, m: int) -> Self:
         """Return a fitted copy that removes m iterations only; large arrays are shared."""
