@@ -139,6 +139,14 @@ def left_after(home: Path, seconds: float) -> list[str]:
     return left
 
 
+def kill_for_good(pid: int) -> None:
+    """Kill a process, then wait until it is gone or only its parent's memory of it is left."""
+    os.kill(pid, signal.SIGKILL)
+    with suppress(psutil.NoSuchProcess):
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+
+
 def _described(processes: list[psutil.Process]) -> list[str]:
     """The processes for a person to read; one that ends meanwhile is no longer of interest."""
     found = []

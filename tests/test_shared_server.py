@@ -6,9 +6,16 @@ import socket
 import sys
 import time
 
-import psutil
 import pytest
-from server_process import HOLD, Holder, left_after, light_arguments, light_kind, processes_of
+from server_process import (
+    HOLD,
+    Holder,
+    kill_for_good,
+    left_after,
+    light_arguments,
+    light_kind,
+    processes_of,
+)
 
 from configs.errors import UserError
 from tasks.server_kind import answers
@@ -93,9 +100,7 @@ def test_a_killed_keeper_takes_its_server_along_and_is_replaced(tmp_path):
     with _hold(tmp_path) as holder:
         holder.url()
         keeper, server = _keeper_and_server(tmp_path)
-        dying = psutil.Process(keeper)
-        dying.kill()
-        dying.wait(10)
+        kill_for_good(keeper)
         with server_lease(light_kind(tmp_path / "light")) as lease:
             assert answers(lease.url())
             assert server not in {p.pid for p in processes_of(tmp_path)}
