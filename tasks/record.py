@@ -12,7 +12,7 @@ from tasks.choose import NoChampionError
 from tasks.files import write_atomic
 from tasks.results import MEASURES, TrialResult, flat_parameters
 from tasks.study import Study
-from tasks.tracking import Tracking, TrialRun
+from tasks.tracking import Tracking, TrialRun, tracking_uri
 
 REQUIREMENTS = ("mlflow", "numpy", "pandas", "scipy", "scikit-learn")
 
@@ -39,11 +39,12 @@ def record_trials(study: Study) -> int:
 
 
 def recorded(study: Study) -> Recorded | None:
-    """Return where the study was recorded, None where it was not."""
+    """Return where the study was recorded, None where it was not or elsewhere."""
     try:
-        return Recorded(**json.loads(_place(study).read_text()))
+        place = Recorded(**json.loads(_place(study).read_text()))
     except FileNotFoundError:
         return None
+    return place if place.uri == tracking_uri(study.settings) else None
 
 
 def record_champion(study: Study) -> str | None:
@@ -53,10 +54,9 @@ def record_champion(study: Study) -> str | None:
     except NoChampionError:
         return None
     place = recorded(study)
-    tracking = Tracking(study.settings, study.config.experiment)
     if place is None:
         return None
-    return tracking.register(
+    return Tracking(study.settings, study.config.experiment).register(
         place.run_id,
         study.config.model,
         key=champion.key,

@@ -85,6 +85,9 @@ def quiet_ecosystem() -> None:
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_LOGGING_LEVEL": "ERROR",
+        # MLflow's own retries take minutes, and repeat a lost request that had been carried out.
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
         "GIT_PYTHON_REFRESH": "quiet",
     }.items():
         os.environ.setdefault(name, value)
