@@ -17,6 +17,12 @@ def one_hot(labels: Any) -> Array:
     ----------
     labels
         One attribute (n,) or several (n, k), of any type that can be sorted.
+
+    Examples
+    --------
+    >>> from fkd import one_hot
+    >>> one_hot(["b", "a", "b"]).tolist()
+    [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
     """
     values = np.asarray(labels)
     values = values[:, None] if values.ndim == 1 else values

@@ -26,6 +26,17 @@ class FairGaussianProcess(RegressorMixin, RemovalEstimator):  # type: ignore[mis
     kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
 center_sensitive, random_state
         As in `fkd.removal.RemovalEstimator`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd import FairGaussianProcess
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> model = FairGaussianProcess(gamma=0.1).fit(X, X[:, 1], sensitive_features=X[:, 0])
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> mean.shape, std.shape
+    ((50,), (50,))
     """
 
     def __init__(

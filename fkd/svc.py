@@ -24,6 +24,16 @@ class FairSVC(ClassifierMixin, RemovalEstimator):  # type: ignore[misc]
     kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
 center_sensitive, random_state
         As in `fkd.removal.RemovalEstimator`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd import FairSVC
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> model = FairSVC(gamma=0.1).fit(X, X[:, 1] > 0, sensitive_features=X[:, 0])
+    >>> model.decision_function(X).shape
+    (50,)
     """
 
     def __init__(

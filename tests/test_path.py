@@ -15,14 +15,13 @@ from fkd.path import removal_path
 from fkd.reference import removed_columns
 
 SEEDS = st.integers(0, 2**32 - 1)
-# Two sensitive columns have different means and scales: a mean taken over the wrong axis shows.
-LOCATIONS, SCALES = np.array([0.4, -3.0]), np.array([0.3, 2.0])
 
 
 def sample(rng, n=40, d=3, l=1):
     X = rng.normal(size=(n, d))
-    S = LOCATIONS[:l] + SCALES[:l] * (X[:, :l] + 0.3 * rng.normal(size=(n, l)))
-    return X, S
+    # Columns differ in mean and scale: a mean taken over the wrong axis would show.
+    location, scale = np.array([0.4, -3.0])[:l], np.array([0.3, 2.0])[:l]
+    return X, location + scale * (X[:, :l] + 0.3 * rng.normal(size=(n, l)))
 
 
 def fit(X, S, *, kernel=None, ridge=0.1, iterations=5, center=False):
@@ -185,9 +184,6 @@ def test_centring_fits_the_deviations(rng):
     assert np.abs(centred.U[:, 0] @ plain.U[:, 0]) < 0.999
 
 
-HAND = np.array([[1.0, 0.5], [0.5, 1.0]])
-
-
 @pytest.mark.parametrize(
     ("s", "expected"),
     [
@@ -196,8 +192,8 @@ HAND = np.array([[1.0, 0.5], [0.5, 1.0]])
     ],
 )
 def test_two_rows_by_hand(s, expected):
-    S = np.array(s)[:, None]
-    G, K, path = fit(HAND, S, kernel=Kernel("precomputed"), ridge=0.5, iterations=1)
+    K, S = np.array([[1.0, 0.5], [0.5, 1.0]]), np.array(s)[:, None]
+    G, K, path = fit(K, S, kernel=Kernel("precomputed"), ridge=0.5, iterations=1)
     assert_allclose(fair_kernel(G, K, path, 1), expected, rtol=1e-14)
 
 

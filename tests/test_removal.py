@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import sklearn
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -99,6 +100,17 @@ def test_a_grid_search_splits_the_sensitive_features_with_the_rows(rng):
     # The target is half sensitive: leaving it in predicts better.
     assert search.best_params_["fairkernelridge__iterations"] == 0
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_grid_search_cuts_a_precomputed_kernel_both_ways(rng):
+    X = rng.normal(size=(60, 3))
+    model = FairKernelRidge(kernel="precomputed", fit_intercept=True)
+    model.set_fit_request(sensitive_features=True)
+    search = GridSearchCV(model, {"iterations": [0, 3]}, cv=3)
+    search.fit(rbf_kernel(X), X[:, 0] + X[:, 1], sensitive_features=X[:, 0])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_params_ == {"iterations": 0}
 
 
 @pytest.mark.usefixtures("routing")

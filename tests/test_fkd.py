@@ -1,0 +1,20 @@
+import doctest
+import importlib
+
+import pytest
+
+import fkd
+
+
+@pytest.mark.parametrize("name", fkd.__all__)
+def test_every_public_name_is_there_with_a_docstring(name):
+    assert getattr(fkd, name).__doc__
+
+
+@pytest.mark.parametrize(
+    "module", ["decomposition", "discrete", "gaussian_process", "kernel_ridge", "svc", "svr"]
+)
+def test_examples_in_docstrings_run(module):
+    found = doctest.testmod(importlib.import_module(f"fkd.{module}"))
+    assert found.attempted > 0
+    assert found.failed == 0
