@@ -38,7 +38,8 @@ def load_configs(
     try:
         tree = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UserError(f"{source} must be a YAML file, but it cannot be read: {error}") from error
+        cause = " ".join(str(error).split())
+        raise UserError(f"{source} must be a YAML file, but it cannot be read: {cause}.") from error
     if not isinstance(tree, dict):
         raise UserError(
             f"{source} must hold keys such as data and methods, got {type(tree).__name__}."

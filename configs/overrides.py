@@ -19,7 +19,8 @@ def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str,
         try:
             parsed = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise UserError(f"--set {path}: {value!r} is not a YAML value ({error}).") from error
+            cause = " ".join(str(error).split())
+            raise UserError(f"--set {path}: {value!r} is not a YAML value ({cause}).") from error
         tree = set_path(tree, path.strip(), parsed)
     return tree
 

@@ -1,6 +1,7 @@
 """The Dask cluster of a run, the only place that knows `distributed`."""
 
 import json
+import logging
 import os
 import queue
 import time
@@ -44,6 +45,9 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         "temporary-directory": str(settings.home / "dask"),
     }
     named = dask.config.collect()  # the user's own files and variables, which win
+    if "logging" not in named:
+        # A lost worker is our sentence, not a traceback; LocalCluster's own silence ends too early.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
     ours = {k: v for k, v in defaults.items() if dask.config.get(k, None, config=named) is None}
     with dask.config.set(ours), _client(config) as client:
         page = settings.home / "dask.json"
@@ -71,7 +75,7 @@ def _client(config: ClusterConfig) -> Iterator[Client]:
             memory_limit=config.memory_limit,
             host="127.0.0.1" if config.kind == "local" else None,  # threads talk in memory
             dashboard_address="127.0.0.1:0",
-            silence_logs=50,  # critical: a lost worker is our message, not a traceback
+            silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,
     ):
