@@ -26,7 +26,7 @@ def leace(G: Array, S: Array) -> LinearCorrection:
     import torch
     from concept_erasure import LeaceFitter
 
-    from fkd.neural.one_thread import one_thread
+    from fkd.neural.processor import one_thread
 
     # The package cuts correlations at an absolute size, hence the common unit.
     standard = (S - S.mean(axis=0)) / S.std(axis=0)

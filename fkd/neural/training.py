@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fkd.arrays import Array
-from fkd.neural.one_thread import one_thread
+from fkd.neural.processor import denormals_are_zero, one_thread
 from fkd.neural.stack import Architecture, Forward
 from fkd.perceptron import Perceptron
 
@@ -78,7 +78,7 @@ def train(
         [flat], lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
     )
     sizes = batch_sizes(len(X), recipe.batch_rows)
-    with one_thread():
+    with one_thread(), denormals_are_zero():
         for epoch in range(recipe.epochs):
             order = torch.randperm(len(X), generator=rng)
             for x, t, s in zip(*(A[order].split(sizes) for A in rows), strict=True):
