@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from fkd import __version__
 from fkd.bundle import Bundle
 from fkd.encoding import Encoder
 from fkd.expansion import Predictor
 from fkd.methods import method
+from tasks.blas import blas_threads
 from tasks.choose import choose
 from tasks.evaluate import fit_trials, predict_rows, training_for
 from tasks.files import DamagedFileError, pack_arrays, read_sealed, unpack_arrays, write_sealed
@@ -61,7 +61,7 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
     test = table.take(fold.test)
-    with threadpool_limits(limits=inputs.blas_threads):
+    with blas_threads(inputs.blas_threads):
         training, encoder = training_for([trial], table, fold, inputs)
         (predictor,) = fit_trials(training, trial.method, [trial])
         bundle = _bundle(study, trial, encoder, predictor)

@@ -8,7 +8,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import mean_absolute_error, mean_squared_error
-from threadpoolctl import threadpool_limits
 
 from fkd import measures
 from fkd.arrays import row_blocks
@@ -17,6 +16,7 @@ from fkd.expansion import BLOCK_ROWS, Predictor
 from fkd.methods import Training, method
 from fkd.predictions import predict_all
 from fkd.table import Table
+from tasks.blas import blas_threads
 from tasks.folds import Fold
 from tasks.rows import cached_table
 from tasks.shared_training import shared_map_of, shared_training
@@ -39,7 +39,7 @@ def run_job(job: Job) -> int:
         return 0
     table = cached_table(inputs.settings, inputs.table_digest)
     fold = inputs.splits.all(table)[job.split]
-    with threadpool_limits(limits=inputs.blas_threads):
+    with blas_threads(inputs.blas_threads):
         training, encoder = training_for(job.trials, table, fold, inputs)
         test = table.take(fold.test)
         for name, members in groupby(missing, key=lambda pair: pair[0].method):

@@ -6,13 +6,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from fkd.arrays import Array
 from fkd.chunked import TILE_ROWS, Call, KernelRows, chunked_dual_path
 from fkd.kernels import Kernel
 from fkd.literal import DualPath
 from fkd.validation import positive, whole
+from tasks.blas import blas_threads
 from tasks.evaluate import make_training
 from tasks.rows import cached_table
 from tasks.trials import Inputs
@@ -56,7 +56,7 @@ def kernel_rows(source: KernelSource) -> tuple[KernelRows, Array]:
 def compute_piece(piece: Piece) -> Any:
     """Return what one task adds; the blocks that it reads are made anew."""
     data, _ = kernel_rows(piece.source)
-    with threadpool_limits(limits=piece.source.inputs.blas_threads):
+    with blas_threads(piece.source.inputs.blas_threads):
         return piece.call(data)
 
 
@@ -96,7 +96,7 @@ def literal_path(
             )
         return [results[i] for i in range(len(pieces))]
 
-    with threadpool_limits(limits=source.inputs.blas_threads):
+    with blas_threads(source.inputs.blas_threads):
         return chunked_dual_path(
             data, S, ridge=ridge, iterations=iterations, execute=execute, block_rows=block_rows
         )

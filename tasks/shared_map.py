@@ -4,12 +4,11 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from fkd.encoding import Encoder
 from fkd.feature_maps import FeatureMap
 from fkd.feature_maps.stored import map_arrays, map_from_arrays
 from fkd.methods.declaration import Approximation, rbf_map
+from tasks.blas import blas_threads
 from tasks.files import (
     DamagedFileError,
     pack_arrays,
@@ -94,7 +93,7 @@ def _made(shared: SharedMap) -> FeatureMap:
     """Return the map of the reserved rows."""
     inputs = shared.inputs
     table = cached_table(inputs.settings, inputs.table_digest)
-    with threadpool_limits(limits=inputs.blas_threads):
+    with blas_threads(inputs.blas_threads):
         X = shared_encoder(inputs).transform(table.take(inputs.splits.reserved(table)))
         return rbf_map(X, shared.gamma, shared.approximation, inputs.seed)
 

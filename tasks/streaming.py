@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from fkd.arrays import row_blocks
 from fkd.feature_maps.feature_map import BLOCK_ROWS
 from fkd.moments import Moments
+from tasks.blas import blas_threads
 from tasks.cells import Cell, make_cells
 from tasks.files import (
     DamagedFileError,
@@ -94,7 +94,7 @@ def block_moments(block: Block) -> Moments:
     encoder, feature_map = shared_encoder(inputs), load_map(block.stored)
     first = block.position * block.size
     rows = study_cells(inputs)[block.cell].rows[first : first + block.size]
-    with threadpool_limits(limits=inputs.blas_threads):
+    with blas_threads(inputs.blas_threads):
         parts = (table.take(rows[piece]) for piece in row_blocks(len(rows), BLOCK_ROWS))
         moments = (
             Moments.of(feature_map.transform(encoder.transform(p)), p.S(inputs.sensitive), p.y)
