@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Condition
 from typing import Any
 
@@ -51,16 +52,16 @@ def blas_threads(count: int) -> Iterator[None]:
 
 def _is_common(library: Any) -> bool:
     """Return whether a library has one limit for all threads of the process."""
-    return library.internal_api == "openblas" and library.threading_layer != "openmp"
+    return bool(library.internal_api == "openblas" and library.threading_layer != "openmp")
 
 
 def _limit(libraries: list[Any], count: int) -> list[Callable[[], Any]]:
     """Set the limit of each library; return what puts the former ones back."""
-    restore = []
+    restore: list[Callable[[], Any]] = []
     for library in libraries:
         # The public setter obeys only the first thread that ever asked, and tells nobody.
         put = getattr(library, "_real_set_num_threads", library.set_num_threads)
-        restore.append(lambda put=put, before=library.num_threads: put(before))
+        restore.append(partial(put, library.num_threads))
         put(count)
     return restore
 
