@@ -8,7 +8,9 @@ import numpy as np
 
 from configs.errors import UserError
 from fkd.methods import Cost, method
+from fkd.methods.cost import streaming_flops
 from fkd.table import Table
+from tasks.shared_training import shared_maps
 from tasks.trials import Job
 
 _PROBE = 600  # a product of this size takes milliseconds, long enough to time
@@ -23,22 +25,32 @@ class Estimate:
     seconds: float  # on one worker
 
 
-def estimate(jobs: Iterable[Job], table: Table) -> Estimate:
+def estimate(jobs: Sequence[Job], table: Table) -> Estimate:
     """Return what the jobs will cost at the speed that this machine multiplies matrices."""
     costs = [job_cost(job, table) for job in jobs]
-    flops = sum(cost.flops for cost in costs)
+    flops = sum(cost.flops for cost in costs) + _passes(jobs, table)
     return Estimate(flops, max((c.bytes for c in costs), default=0.0), flops / _flops_per_second())
 
 
 def job_cost(job: Job, table: Table) -> Cost:
     """Return the cost of one job: its methods one after another on the same rows."""
-    n = len(job.inputs.splits.all(table)[job.split].train)
-    d = len(table.numeric_names) + sum(len(levels) + 1 for levels in table.levels)
+    n, d = len(job.inputs.splits.all(table)[job.split].train), _inputs(table)
     by_method: dict[str, list[object]] = {}
     for trial in job.trials:
         by_method.setdefault(trial.method, []).append(trial.setting())
     costs = [method(name).cost(settings, n, d) for name, settings in by_method.items()]
     return Cost(sum(c.flops for c in costs), max(c.bytes for c in costs))
+
+
+def _passes(jobs: Iterable[Job], table: Table) -> float:
+    """Return the cost of one pass over all rows for each shared feature map."""
+    maps = shared_maps(jobs)
+    return sum(streaming_flops(shared.approximation, table.n, _inputs(table)) for shared in maps)
+
+
+def _inputs(table: Table) -> int:
+    """Return how many columns encoded rows have at most."""
+    return len(table.numeric_names) + sum(len(levels) + 1 for levels in table.levels)
 
 
 def refuse_too_large(jobs: Sequence[Job], table: Table, limit: int | None) -> None:

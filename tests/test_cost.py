@@ -1,0 +1,43 @@
+import pytest
+
+from fkd.methods import Approximation, method
+from fkd.methods.cost import kernel_cost, streaming_flops
+
+N, D = 100_000, 500
+
+
+def setting(name, kind="exact", *, shared=False):
+    declared = method(name)
+    return declared.parameters(approximation=Approximation(kind, 1000, shared=shared))
+
+
+def test_an_exact_factor_costs_the_cube_of_its_rows():
+    small, large = (kernel_cost([setting("krr_fkd")], n, 10) for n in (N, 2 * N))
+    assert 7 < large.flops / small.flops < 8.5
+    assert large.bytes == pytest.approx(4 * small.bytes, rel=0.01)
+
+
+def test_reduced_features_are_never_held_whole():
+    cost = kernel_cost([setting("krr_fkd", "nystroem")], N, D)
+    assert cost.bytes < 8 * (N * D + 1000 * N / 2)
+
+
+def test_a_shared_map_leaves_the_pass_over_the_rows_to_others():
+    own, shared = (
+        kernel_cost([setting("krr_fkd", "nystroem", shared=shared)], N, D)
+        for shared in (False, True)
+    )
+    flops = streaming_flops(Approximation("nystroem", 1000), N, D)
+    assert own.flops - shared.flops == pytest.approx(flops)
+    assert own.bytes - shared.bytes == pytest.approx(8 * N * D)
+
+
+def test_settings_of_one_kernel_share_its_factor():
+    one, other = setting("krr_fkd"), method("krr_fkd").parameters(alpha=3.0)
+    assert kernel_cost([one, other], 3000, 9).flops == kernel_cost([one], 3000, 9).flops
+
+
+def test_a_machine_on_features_needs_no_kernel_matrix():
+    reduced = kernel_cost([setting("svr_fkd", "nystroem")], N, D)
+    exact = kernel_cost([setting("svr_fkd")], N, D)
+    assert reduced.bytes < 8 * N * 4000 < 8 * N**2 < exact.bytes
