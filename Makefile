@@ -25,8 +25,9 @@ neural: setup ## PyTorch (CPU build where the index has one) with the packages o
 run: setup ## the default experiment: data, trials, champion, report
 	@$(BIN)/fkd run
 
+# One BLAS thread each, because two files of tests run at a time.
 test: setup ## the tests, one quick instance of every fault included (under 10 minutes)
-	$(BIN)/python -m pytest -m "not slow and not network"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not network" -n 2 --dist loadfile
 
 soak: setup ## the long, repeated fault tests (at most 40 minutes)
 	$(BIN)/python -m pytest -m slow --timeout 2400
