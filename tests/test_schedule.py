@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from server_process import RUN, Holder, clean_environment, left_after, listening, seeded
+from server_process import RUN, Holder, clean_environment, left_after, listening, read, seeded
 
 from configs.errors import UserError
 from flows.schedule import make_schedule, serve_schedule
@@ -75,14 +75,17 @@ def sleeping(api, tmp_path):
         assert left_after(tmp_path, 30) == []
 
 
-def _states(api):
+def _post(url, **body):
     request = urllib.request.Request(
-        f"{api}/flow_runs/filter",
-        data=json.dumps({"deployments": {"name": {"like_": "s"}}}).encode(),
-        headers={"Content-Type": "application/json"},
+        url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
-        return [run["state_type"] for run in json.loads(answer.read())]
+        return json.loads(answer.read())
+
+
+def _states(api):
+    runs = _post(f"{api}/flow_runs/filter", deployments={"name": {"like_": "s"}})
+    return [run["state_type"] for run in runs]
 
 
 def _wait_for(api, state, process, seconds=150):
@@ -136,25 +139,24 @@ def test_a_killed_schedule_takes_its_run_along(sleeping, tmp_path):
 
 
 def test_the_deployment_is_accepted_by_a_real_server(api, tmp_path):
-    prefect = Path(sys.executable).with_name("prefect")
-    environment = {**clean_environment(tmp_path / "home"), "PREFECT_API_URL": api}
-    root = Path(__file__).parent.parent
-    for words in (
-        "work-pool create fkd --type process",
-        "--no-prompt deploy --prefect-file deploy/prefect.yaml --all",
-    ):
-        done = subprocess.run(
-            [prefect, *words.split()],
-            cwd=root,
-            env={**environment, "PREFECT_HOME": str(tmp_path)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    url = f"{api}/deployments/name/scheduled-experiment/default"
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        found = json.loads(answer.read())
+    _post(f"{api}/work_pools/", name="fkd", type="process")
+    done = subprocess.run(
+        [
+            *(Path(sys.executable).with_name("prefect"), "--no-prompt", "deploy"),
+            *("--prefect-file", "deploy/prefect.yaml", "--all"),
+        ],
+        cwd=Path(__file__).parent.parent,
+        env={
+            **clean_environment(tmp_path / "home"),
+            "PREFECT_API_URL": api,
+            "PREFECT_HOME": str(tmp_path),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(read(f"{api}/deployments/name/scheduled-experiment/default"))
     assert found["entrypoint"] == "flows.scheduled.scheduled_experiment"
     assert found["parameters"] == {"source": "default", "overrides": []}
     assert [item["schedule"]["cron"] for item in found["schedules"]] == ["0 3 * * 1"]
