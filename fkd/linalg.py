@@ -13,8 +13,8 @@ EPS = float(np.finfo(np.float64).eps)
 DEFLATION = 1e-10
 # Kernel matrices from elsewhere are often symmetric to a few hundred eps only.
 SYMMETRY = 1e-10
-# Rows per panel when a triangle is mirrored or tested: two panels fit the level-2 cache.
-_PANEL = 256
+# Side of a tile when a matrix meets its transpose: two tiles fit the level-2 cache.
+_PANEL = 128
 
 
 def rank_cut(n: int, largest: float) -> float:
@@ -99,7 +99,8 @@ def gram(G: Array) -> Array:
 def mirror_lower(A: Array) -> Array:
     """Return A after its lower triangle was written over the upper one."""
     for rows in row_blocks(len(A), _PANEL):
-        A[: rows.start, rows] = A[rows, : rows.start].T
+        for columns in row_blocks(rows.start, _PANEL):
+            A[columns, rows] = A[rows, columns].T
         corner = A[rows, rows]
         corner[...] = np.tril(corner) + np.tril(corner, -1).T
     return A
