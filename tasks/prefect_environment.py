@@ -31,6 +31,8 @@ def _client_defaults(settings: Settings) -> dict[str, str]:
         defaults["PREFECT_PROFILES_PATH"] = str(profiles)
     if not user_wants_logs():
         defaults[_CONSOLE] = _CONSOLE_LEVEL
+        # Every event that must be sent again would be printed whole.
+        defaults["PREFECT_LOGGING_INTERNAL_LEVEL"] = "CRITICAL"
     return unless_set(defaults)
 
 
