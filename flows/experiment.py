@@ -11,13 +11,13 @@ from flows.outcome import Outcome
 from flows.progress import watcher
 from tasks.champion import crown
 from tasks.choose import NoChampionError
+from tasks.reachable import TrackingUnreachableError
 from tasks.record import record_champion, record_files, record_trials
 from tasks.report.gather import report_data
 from tasks.report.page import render
 from tasks.results import tidy, write_results
 from tasks.settings import read_settings
 from tasks.study import open_study
-from tasks.tracking import TrackingUnreachableError
 
 # Stages are small in number: a Prefect task costs tens of milliseconds, so folds, settings and
 # blocks are raw Dask futures inside one. Results live in our own store, never in Prefect's.

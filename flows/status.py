@@ -30,7 +30,8 @@ def show_status() -> None:
         table.add_row(*_row(status))
     console.print(table)
     for status in statuses:
-        for cause in dict.fromkeys(status.failures[:_CAUSES]):
+        causes = [*filter(None, [status.message]), *dict.fromkeys(status.failures)]
+        for cause in causes[:_CAUSES]:
             console.print(f"[red]{status.name}[/red] {escape(cause)}", soft_wrap=True)
 
 

@@ -65,9 +65,13 @@ class TrialStore:
         except (FileNotFoundError, DamagedFileError):
             return None
 
-    def forget_failure(self, key: str) -> None:
-        """Let a trial be tried again."""
-        self._failure(key).unlink(missing_ok=True)
+    def forget_failure(self, key: str) -> bool:
+        """Let a trial be tried again; return whether it had failed."""
+        try:
+            self._failure(key).unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     def _failure(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.failed"

@@ -49,11 +49,11 @@ class Study:
             if (cause := self.store.read_failure(record_key(trial, fold, self.inputs)))
         }
 
-    def forget_failures(self) -> None:
-        """Let every failed fit be tried again."""
-        for trial in self.trials:
-            for fold in self.inputs.splits.all(self.loaded.table).values():
-                self.store.forget_failure(record_key(trial, fold, self.inputs))
+    def forget_failures(self) -> set[str]:
+        """Let every failed fit be tried again; return their keys."""
+        folds = self.inputs.splits.all(self.loaded.table).values()
+        keys = (record_key(trial, fold, self.inputs) for trial in self.trials for fold in folds)
+        return {key for key in keys if self.store.forget_failure(key)}
 
     def results(self, *, inner: bool = False) -> list[TrialResult]:
         """Return the trials that are stored on every outer (or inner) fold."""

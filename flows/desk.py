@@ -1,0 +1,117 @@
+"""The studies of a sweep at work, with what is known of each one's progress."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from tasks.cluster import Failed
+from tasks.estimate import refuse_too_large
+from tasks.reasons import read_plan, reasons, write_plan
+from tasks.status import State, Status, begin, write_status
+from tasks.study import Study, open_study
+from tasks.trials import Job
+
+_UNSEEN = (
+    "the worker's record is not to be seen here; let FKD_HOME lie on a file system that the "
+    "workers share"
+)
+
+
+class Desk:
+    """What is missing of several studies, who waits for which fit."""
+
+    def __init__(self, studies: Sequence[Study], failed_before: Collection[str] = ()) -> None:
+        self.studies = list(studies)
+        self._look(failed_before)
+        self.statuses = [self._begin(i) for i in range(len(studies))]
+
+    def _look(self, failed_before: Collection[str] = ()) -> None:
+        """Find what is missing; planning reads every stored record, hence once per round."""
+        self._missing = [study.missing() for study in self.studies]
+        self._wanted = [{k for job in jobs for k in job.record_keys} for jobs in self._missing]
+        self.jobs = _distinct([job for jobs in self._missing for job in jobs])
+        self.reasons: Counter[str] = Counter()
+        for study, jobs in zip(self.studies, self._missing, strict=True):
+            self.reasons += reasons(study, jobs, read_plan(study), failed_before)
+            write_plan(study)
+
+    def _begin(self, i: int) -> Status:
+        study = self.studies[i]
+        total, missing = study.size(), len(self._wanted[i])
+        return write_status(study.settings, begin(study.config.name, total, total - missing))
+
+    def describe(self) -> str:
+        """Return how much there is, how much of it is to be computed, for which reasons."""
+        trials = sum(len(study.trials) for study in self.studies)
+        todo = sum(len(job.trials) for job in self.jobs)
+        if not todo:
+            return f"{trials} trials: all stored, nothing to compute"
+        why = "; ".join(f"{count} {reason}" for reason, count in self.reasons.most_common())
+        stored = sum(study.size() for study in self.studies) - sum(map(len, self._wanted))
+        text = f"{trials} trials: {stored} fits stored, {todo} in {len(self.jobs)} tasks to compute"
+        return f"{text} ({why})" if why else text
+
+    def check_memory(self, limit: int | None) -> None:
+        """Refuse a job that would not fit into a worker's memory, before any work."""
+        for study, jobs in zip(self.studies, self._missing, strict=True):
+            refuse_too_large(jobs, study.loaded.table, limit)
+
+    def done(self, job: Job) -> None:
+        """Count a finished job for every study that waits for it."""
+        self._settle(job, _UNSEEN)
+
+    def failed(self, failed: Sequence[Failed]) -> None:
+        """Keep the causes of failed jobs, trial by trial."""
+        for failure in failed:
+            self._settle(failure.job, failure.cause)
+
+    def _settle(self, job: Job, cause: str) -> None:
+        """Count the trials of a job that are stored; the others have failed by this cause."""
+        store, causes = self.studies[0].store, dict[str, str]()
+        for trial, key in zip(job.trials, job.record_keys, strict=True):
+            if key not in store:
+                store.write_failure(key, cause)
+                causes[key] = f"{trial.method} on fold {job.split}: {cause}"
+        for i, wanted in enumerate(self._wanted):
+            if mine := wanted & set(job.record_keys):
+                lost = tuple(
+                    causes[key] for key in job.record_keys if key in causes and key in mine
+                )
+                self._count(i, done=len(mine) - len(lost), failures=lost)
+
+    def _count(self, i: int, done: int, failures: tuple[str, ...]) -> None:
+        old = self.statuses[i]
+        new = replace(old, done=old.done + done, failures=old.failures + failures)
+        self.statuses[i] = write_status(self.studies[i].settings, new)
+
+    def look_again(self) -> None:
+        """Find the trials that are known only now, such as the grid of a search's winner."""
+        self.studies = [open_study(study.config, study.settings) for study in self.studies]
+        self._look()
+        self.statuses = [
+            replace(status, total=study.size())
+            for study, status in zip(self.studies, self.statuses, strict=True)
+        ]
+
+    def close(self, problem: str = "") -> int:
+        """Write the last status of each study; return how many fits failed."""
+        for study, status in zip(self.studies, self.statuses, strict=True):
+            state: State = "failed" if status.failures or problem else "finished"
+            write_status(study.settings, replace(status, state=state, message=problem))
+        return sum(len(status.failures) for status in self.statuses)
+
+
+def _distinct(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs without what an earlier one computes, first folds first.
+
+    Several studies may want one trial; fronts fill in evenly if no study goes first.
+    """
+    seen: set[str] = set()
+    found = []
+    for job in sorted(jobs, key=lambda job: job.split):
+        pairs = zip(job.trials, job.record_keys, strict=True)
+        if new := [(trial, key) for trial, key in pairs if key not in seen]:
+            trials, keys = zip(*new, strict=True)
+            seen.update(keys)
+            found.append(replace(job, trials=trials, record_keys=keys))
+    return found

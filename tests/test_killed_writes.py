@@ -1,0 +1,69 @@
+"""Writers that are killed at any moment: whatever can be read is whole."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tasks import champion, streaming
+from tasks.files import read_sealed
+from tasks.prepared import read_prepared
+from tasks.reasons import read_plan
+from tasks.status import read_status
+
+TESTS = Path(__file__).parent
+
+
+def _kill_a_writer(home, seconds):
+    """Let a process write all kinds of files, then kill it after so many seconds of it."""
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    writer = subprocess.Popen(
+        [sys.executable, str(TESTS / "write_sample.py"), str(home)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with writer:
+        assert writer.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        writer.send_signal(signal.SIGKILL)
+
+
+def _check_all_whole(study):
+    settings, store = study.settings, study.store
+    sealed = [*settings.store.rglob("*.npz"), *settings.store.rglob("*.failed")]
+    assert all(read_sealed(path) for path in sealed)
+    keys = [path.stem for path in settings.store.glob("??/*.npz")]
+    assert all(store.read(key) is not None for key in keys)
+    champions = list((settings.store / "champions").glob("*.npz"))
+    assert champions
+    assert all(champion._read(path) is not None for path in champions)
+    tables = list(settings.prepared.glob("*.npz"))
+    assert len(tables) >= 2
+    assert all(read_prepared(settings, path.stem) is not None for path in tables)
+    moments = list(settings.moments.glob("*.npz"))
+    assert moments
+    assert all(streaming._read(path) is not None for path in moments)
+    assert json.loads((study.folder / "status.json").read_text())["total"] == 100
+    assert read_status(settings, study.config.name) is not None
+    assert read_plan(study) is not None
+    assert len(pd.read_csv(study.folder / "results.csv")) == 9
+
+
+def test_a_kill_during_writes_leaves_no_readable_partial_file(quick_study):
+    _kill_a_writer(quick_study.settings.home, seconds=0.5)
+    _check_all_whole(quick_study)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", range(25))
+def test_many_kills_during_writes_leave_no_readable_partial_file(quick_study, kill):
+    _kill_a_writer(quick_study.settings.home, seconds=random.Random(kill).uniform(0, 1))
+    _check_all_whole(quick_study)

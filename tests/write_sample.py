@@ -1,0 +1,80 @@
+"""A process that keeps writing every kind of file that a run keeps, until it is killed."""
+
+import itertools
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from conftest import QUICK
+
+from configs.load import load_config
+from tasks import champion, streaming
+from tasks.champion import crown
+from tasks.prepared import prepared_or_made
+from tasks.reasons import write_plan
+from tasks.results import tidy, write_results
+from tasks.settings import Settings
+from tasks.status import begin, write_status
+from tasks.study import open_study
+from tasks.trials import record_key
+
+
+def write_forever(home: Path) -> None:
+    """Write, again and again, into a home in which the quick configuration was computed."""
+    study = open_study(load_config("default", QUICK), Settings(home, None, None, None))
+    steps = [_record(study), _champion(study), _table(study), _texts(study), _moments(study)]
+    for i in itertools.count():
+        for step in steps:
+            step(i)
+        if i == 0:
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
+
+
+def _record(study):
+    fold = study.inputs.splits.outer(study.loaded.table)["0"]
+    record = study.store.read(record_key(study.trials[0], fold, study.inputs))
+    long = replace(record, y_pred=np.random.default_rng(0).normal(size=20_000))
+
+    def step(i):
+        study.store.write(replace(long, key=f"{i % 5:064d}"))
+        study.store.write_failure(f"{i % 5:064d}", "TimeoutError: it ran too long " * 1000)
+
+    return step
+
+
+def _champion(study):
+    found = crown(study)
+    folder = study.settings.store / "champions"
+    return lambda i: champion._write(folder / f"{i % 5}.npz", found.bundle, found.judgement)
+
+
+def _table(study):
+    def step(i):
+        (study.settings.prepared / f"{i % 5}.npz").unlink(missing_ok=True)
+        make = study.loaded.table, study.loaded.provenance
+        prepared_or_made(study.settings, f"{i % 5}", lambda: make)
+
+    return step
+
+
+def _texts(study):
+    status = begin(study.config.name, 100, 10)
+    frame = tidy(study.results(), "crimes", ["racepctblack"])
+
+    def step(i):
+        write_status(study.settings, replace(status, failures=("a cause " * 2000,) * 5, done=i))
+        write_plan(study)
+        write_results(frame, study.folder)
+
+    return step
+
+
+def _moments(study):
+    moments = streaming.Moments.of(np.ones((4, 200)), np.ones((4, 1)), np.ones(4))
+    return lambda i: streaming._write(study.settings.moments / f"{i % 5}.npz", moments)
+
+
+if __name__ == "__main__":
+    write_forever(Path(sys.argv[1]))
