@@ -80,3 +80,14 @@ def test_the_representation_of_frem_is_its_hidden_layer(rng):
     f = fit_one("nn_frem", training, penalty=1.0, **QUICK)
     assert Z.shape == (60, 80)
     assert_array_equal(Z @ f.weights[-1][:, 0] + f.biases[-1], f.predict(training.X))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_cost_of_a_training_grows_with_what_it_does(name):
+    declared = method(name)
+    one = declared.cost([declared.parameters()], 1000, 100)
+    two = declared.cost([declared.parameters(), declared.parameters(penalty=1.0)], 1000, 100)
+    wide = declared.cost([declared.parameters(first_width=1000)], 1000, 100)
+    assert two.flops == 2 * one.flops
+    assert wide.flops > 1.5 * one.flops
+    assert wide.bytes > one.bytes

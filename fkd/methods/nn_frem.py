@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fkd.arrays import Array
+from fkd.methods.cost import Cost
 from fkd.methods.declaration import Method, Published, Training, number
 from fkd.methods.extras import NEURAL
-from fkd.methods.networks import NetworkParameters, fit_networks, stack_key
+from fkd.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
 from fkd.perceptron import Perceptron
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ def _penalty(p: Parameters) -> "Penalty":
     return lambda Z, _, S: eipm(Z, S, bandwidth_s=p.bandwidth_s, bandwidth_z=p.bandwidth_z)
 
 
+def _cost(settings: Sequence[Parameters], n: int, d: int) -> Cost:
+    """Return the cost of the networks with that of comparing the rows of a batch in pairs."""
+    plain = network_cost(settings, n, d)
+    pairs = sum(
+        6.0 * n * p.epochs * p.batch_rows * (p.second_width + p.batch_rows) for p in settings
+    )
+    return Cost(plain.flops + pairs, plain.bytes)
+
+
 def _represent(training: Training, p: Parameters, X: Array) -> Array:
     """Return the hidden layer of rows X, from a training of its own."""
     (network,) = _fit(training, [p])
@@ -50,4 +60,5 @@ METHOD = Method(
     represent=_represent,
     published={"acs_income": Published(grid={"penalty": (0.0, 0.5, 1.5, 5.0, 10.0)})},
     extra=NEURAL,
+    cost=_cost,
 )

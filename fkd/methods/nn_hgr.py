@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fkd.methods.declaration import Method, Published, Training
 from fkd.methods.extras import NEURAL
-from fkd.methods.networks import NetworkParameters, fit_networks, stack_key
+from fkd.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
 from fkd.perceptron import Perceptron
 
 if TYPE_CHECKING:
@@ -46,4 +46,5 @@ METHOD = Method(
     shared=stack_key,
     published=PUBLISHED,
     extra=NEURAL,
+    cost=network_cost,
 )

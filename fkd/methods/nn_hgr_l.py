@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fkd.methods.declaration import Method, number
 from fkd.methods.extras import NEURAL
-from fkd.methods.networks import NetworkParameters, stack_key
+from fkd.methods.networks import NetworkParameters, network_cost, stack_key
 from fkd.methods.nn_hgr import PUBLISHED, fit_hgr
 
 
@@ -25,4 +25,5 @@ METHOD = Method(
     shared=stack_key,
     published=PUBLISHED,
     extra=NEURAL,
+    cost=network_cost,
 )
