@@ -1,0 +1,173 @@
+"""A tracking server that goes away before, during or after a sweep: all is recorded once."""
+
+import signal
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from mlflow.tracking import MlflowClient
+from sweep_process import fkd, warm_home, write_config
+from sweep_sample import sweep_config
+from tracking_server import mlflow_server, postgres, recorded_trials, warm_mlflow
+
+from flows.sync import sync_all
+from tasks.reachable import TrackingUnreachableError
+from tasks.record import record_champion, record_trials, recorded
+from tasks.settings import Settings, quiet_ecosystem
+from tasks.study import open_study
+
+
+@contextmanager
+def _database(kind, folder, base):
+    """The address of a database for a server: a created sqlite file, or a fresh PostgreSQL."""
+    if kind == "postgresql":
+        with postgres() as address:
+            yield address
+    else:
+        yield f"sqlite:///{warm_mlflow(folder / 'server', base)}"
+
+
+@pytest.fixture
+def server(request, tmp_path, tmp_path_factory):
+    """A server that is not started yet, on the kind of database that the test names."""
+    with (
+        _database(request.param, tmp_path, tmp_path_factory.getbasetemp()) as database,
+        mlflow_server(database, tmp_path) as found,
+    ):
+        yield found
+
+
+@pytest.fixture
+def study(quick_study, server, monkeypatch):
+    """The computed quick study, whose records go to that server."""
+    quiet_ecosystem()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    there = replace(quick_study.settings, mlflow_tracking_uri=server.uri)
+    return open_study(quick_study.config, there)
+
+
+def _check_once(study):
+    """Assert that every trial has one run whose every metric has one value per fold."""
+    assert Counter(recorded_trials(study.settings, "quick")) == {t.key: 1 for t in study.trials}
+    client = MlflowClient(study.settings.mlflow_tracking_uri)
+    runs = client.search_runs([recorded(study).experiment_id], "tags.`fkd.trial` != ''")
+    histories = [client.get_metric_history(run.info.run_id, "hgr") for run in runs]
+    assert [sorted(m.step for m in history) for history in histories] == [[0, 1, 2]] * len(runs)
+
+
+def _kill_during(monkeypatch, server, call, after, number=2):
+    """Let the server die at a client's n-th call of that name, after or before it is answered."""
+    real, calls = getattr(MlflowClient, call), []
+
+    def deadly(self, *arguments, **options):
+        calls.append(call)
+        if len(calls) == number and not after:
+            server.kill()
+        answer = real(self, *arguments, **options)
+        if len(calls) == number and after:
+            server.kill()
+        return answer
+
+    monkeypatch.setattr(MlflowClient, call, deadly)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("server", ["sqlite", "postgresql"], indirect=True)
+def test_a_server_that_dies_while_it_records_gets_the_rest_once_it_is_back(
+    study, server, monkeypatch, capsys
+):
+    with pytest.raises(TrackingUnreachableError, match=r"is kept.*fkd sync"):
+        record_trials(study)  # it was never started
+    server.start()
+    with monkeypatch.context() as patch:
+        _kill_during(patch, server, "log_batch", after=True)
+        with pytest.raises(TrackingUnreachableError, match="is kept"):
+            record_trials(study)
+    server.start()
+    sync_all()
+    assert "quick: 2 new trial runs" in capsys.readouterr().out
+    assert record_trials(study) == 0
+    _check_once(study)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("call", ["create_run", "log_batch", "set_terminated", "search_runs"])
+@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+def test_a_server_may_die_at_any_call(study, server, call, after, monkeypatch):
+    server.start()
+    with monkeypatch.context() as patch:
+        _kill_during(patch, server, call, after)
+        with pytest.raises(TrackingUnreachableError):
+            record_trials(study)
+    server.start()
+    record_trials(study)
+    assert record_trials(study) == 0
+    _check_once(study)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("call", ["create_registered_model", "create_model_version"])
+@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+def test_a_champion_is_registered_once_even_if_the_server_dies_meanwhile(
+    study, server, call, monkeypatch
+):
+    server.start()
+    record_trials(study)
+    with monkeypatch.context() as patch:
+        _kill_during(patch, server, call, after=True, number=1)
+        with pytest.raises(TrackingUnreachableError):
+            record_champion(study)
+    server.start()
+    assert record_champion(study) == record_champion(study) == "models:/quick@champion"
+    client = MlflowClient(study.settings.mlflow_tracking_uri)
+    (version,) = client.search_model_versions("name = 'quick'")
+    assert client.get_model_version_by_alias("quick", "champion").version == version.version
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+def test_a_server_that_hangs_is_named(study, server):
+    server.start()
+    server.signal(signal.SIGSTOP)
+    with pytest.raises(TrackingUnreachableError, match=str(server.port)):
+        record_trials(study)
+    server.signal(signal.SIGCONT)
+    assert record_trials(study) == len(study.trials)
+    _check_once(study)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+def test_five_minutes_without_a_server_cost_no_trial(server, tmp_path, tmp_path_factory):
+    config = sweep_config(gammas=2, alphas=2, lengths=3)
+    path, home = write_config(config, tmp_path), tmp_path / "home"
+    warm_home(home, tmp_path_factory.getbasetemp())
+    settings = Settings(home, None, None, server.uri)
+    away = time.monotonic()
+    code, said = fkd(home, "run", path, MLFLOW_TRACKING_URI=server.uri)
+    assert code == 2
+    assert said.count("everything computed is kept") == 1
+    assert "Traceback" not in said
+    study = open_study(config, settings)
+    assert study.missing() == []
+    assert {"results.csv", "report.html"} <= {file.name for file in study.folder.iterdir()}
+    code, said = fkd(home, "sync", MLFLOW_TRACKING_URI=server.uri)
+    assert (code, "Traceback" in said) == (2, False)
+    time.sleep(max(0.0, 300 - (time.monotonic() - away)))
+    server.start()
+    code, said = fkd(home, "sync", MLFLOW_TRACKING_URI=server.uri)
+    assert (code, "12 new trial runs" in said) == (0, True), said
+    server.kill()
+    code, said = fkd(home, "run", path, MLFLOW_TRACKING_URI=server.uri)  # after the sweep
+    assert (code, "nothing to compute" in said) == (2, True), said
+    server.start()
+    code, said = fkd(home, "run", path, MLFLOW_TRACKING_URI=server.uri)
+    assert (code, "0 new trial runs" in said) == (0, True), said
+    assert Counter(recorded_trials(settings, "sweep")) == {t.key: 1 for t in study.trials}
