@@ -1,0 +1,66 @@
+"""Processor time of all splits under a shared Nystroem map against maps of each split's own."""
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.record import Goal, Record
+from configs.load import load_config
+from tasks.evaluate import run_job
+from tasks.settings import Settings
+from tasks.study import Study, open_study
+
+PERSONS = (2_000, 10_000, 50_000, 150_000)  # of the synthetic census; about half are working adults
+LANDMARKS = 1000
+ITERATIONS, ALPHAS = (0, 15, 20, 30), (0.05, 0.25, 1.0)
+
+
+def run() -> Record:
+    """Return processor seconds of the fits of five outer, four inner folds, by number of rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [_compared(Path(folder), persons) for persons in PERSONS]
+    return Record(
+        rows=rows,
+        goals=[Goal("own / shared at the most rows", rows[-1]["ratio"], 3.0, at_least=True)],
+        remarks=[
+            f"KRR-FKD, q = {LANDMARKS}, {len(ITERATIONS) * len(ALPHAS)} settings on 9 splits, "
+            "prediction with all measures included",
+            "processor seconds of one process with one BLAS thread; SYNTHETIC census rows",
+            "a fifth of the rows is reserved in both",
+        ],
+    )
+
+
+def _compared(folder: Path, persons: int) -> dict[str, Any]:
+    """Return the seconds of both ways on one table."""
+    seconds = {}
+    for name, shared in (("own", False), ("shared", True)):
+        study = _study(Settings(folder / f"{persons}-{name}", None, None, None), persons, shared)
+        start = time.process_time()
+        for job in study.missing():
+            run_job(job)
+        seconds[name] = time.process_time() - start
+    return {
+        "rows": study.loaded.table.n,
+        "own": seconds["own"],
+        "shared": seconds["shared"],
+        "ratio": seconds["own"] / seconds["shared"],
+    }
+
+
+def _study(settings: Settings, persons: int, shared: bool) -> Study:
+    """Return the study of one way."""
+    entry = {
+        "name": "krr_fkd",
+        "approximation": {"kind": "nystroem", "landmarks": LANDMARKS, "shared": shared},
+        "grid": {"iterations": ITERATIONS, "alpha": ALPHAS},
+    }
+    overrides = [
+        "data.source=synthetic",
+        f"data.twin={{rows: {persons}}}",
+        "folds.reserve=0.2",
+        f"methods={json.dumps([entry])}",
+    ]
+    return open_study(load_config("acs_income", overrides), settings)
