@@ -137,9 +137,9 @@ def _inverse_product(
     return S / ridge - np.concatenate(product) / ridge**2
 
 
-def _extend(A: Array, F: Array, w: int, B: Array, KB: Array) -> int:
-    """Return the new width after the columns of B joined A, those of K B joined F = K A."""
-    for b, u in zip(B.T, KB.T, strict=True):
+def _extend(A: Array, F: Array, w: int, B: Array, images: Array) -> int:
+    """Return the new width after the columns of B joined A, their images K B joined F = K A."""
+    for b, u in zip(B.T, images.T, strict=True):
         before = np.sqrt(max(b @ u, 0.0))
         for _ in range(2):
             # Fᵀ b is Aᵀ K b, hence b becomes K-orthogonal to A while u stays K b.
