@@ -11,7 +11,7 @@ from benchmarks.record import Goal, Record
 from fkd.methods import method
 from fkd.methods.extras import NEURAL
 from fkd.problems.crimes import PREDICTORS, PROBLEM
-from tasks.embedded import read_crimes
+from tasks.data.embedded import read_crimes
 
 FOLDS, EPOCHS, CORES = 5, 500, 2
 TIMED_EPOCHS, COMPARED_EPOCHS, LATE = 12, 20, 100

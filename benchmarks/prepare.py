@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.record import Goal, Record
 from configs.census import FIPS
-from tasks.twin import write_twin
+from tasks.data.twin import write_twin
 
 STATES = ("DE", "ID", "MT", "ND", "NE", "NH", "NM", "SD", "WV")
 
@@ -21,7 +21,7 @@ OURS = """
 from pathlib import Path
 import folktables.acs  # the row filter's
 from configs.data import DataConfig
-from tasks.load import load_table
+from tasks.data.load import load_table
 from tasks.settings import Settings
 
 def work(folder, year, states):

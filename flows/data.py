@@ -14,9 +14,9 @@ from rich.table import Table
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.problems.registry import PROBLEMS
-from tasks.cache import Cache, Record
-from tasks.disk import named_disk_errors
-from tasks.prepared import is_whole, prepared_files
+from tasks.data.cache import Cache, Record
+from tasks.data.disk import named_disk_errors
+from tasks.data.prepared import is_whole, prepared_files
 from tasks.settings import read_settings
 
 # Reading tables imports pandas with pyarrow: it happens inside `fetch`, so that help is instant.
@@ -46,8 +46,8 @@ def fetch(
     horizon
         1-Year, 3-Year or 5-Year.
     """
-    from tasks.load import describe_rows, load_table
-    from tasks.validation import report_text
+    from tasks.data.load import describe_rows, load_table
+    from tasks.data.validation import report_text
 
     data = _config(problem, states=states, year=year, horizon=horizon)
     console = Console(highlight=False)

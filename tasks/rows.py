@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from fkd.table import Table
-from tasks.prepared import prepared_path, read_prepared
+from tasks.data.prepared import prepared_path, read_prepared
 from tasks.settings import Settings
 
 

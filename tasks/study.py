@@ -5,8 +5,8 @@ from pathlib import Path
 
 from configs.schema import RunConfig
 from fkd.table import Table
-from tasks.load import load_table
-from tasks.prepared import Loaded
+from tasks.data.load import load_table
+from tasks.data.prepared import Loaded
 from tasks.results import TrialResult, collect
 from tasks.search import winner
 from tasks.settings import Settings

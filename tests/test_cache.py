@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from tasks.cache import Cache, Record, file_sha256
+from tasks.data.cache import Cache, Record, file_sha256
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from numpy.testing import assert_array_equal
 
 from configs.errors import UserError
 from fkd.problems.registry import PROBLEMS
-from tasks.census import read_person_file
-from tasks.twin import write_twin
+from tasks.data.census import read_person_file
+from tasks.data.twin import write_twin
 
 MEMBER = "psam_p30.csv"
 HEADER = "AGEP,PINCP,WKHP,PWGTP,COW,SCHL,MAR,OCCP,POBP,RELP,SEX,RAC1P,PUMA,ST,NOISE"

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from fkd.labels import code_labels
-from tasks.columns import Category, Columns, merge, merge_categories, to_table
+from tasks.data.columns import Category, Columns, merge, merge_categories, to_table
 
 
 def labels_in_rows(column):

@@ -2,7 +2,7 @@ import pytest
 
 from configs.errors import UserError
 from fkd.problems.crimes import PREDICTORS
-from tasks.communities import header, read_communities
+from tasks.data.communities import header, read_communities
 
 
 def test_the_header_has_ucis_128_names():

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fkd.problems.crimes import PREDICTORS
-from tasks import embedded
+from tasks.data import embedded
 
 
 def test_the_embedded_file_has_the_declared_columns():

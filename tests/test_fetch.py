@@ -13,12 +13,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from configs.errors import UserError
-from tasks import remote, transfer
-from tasks.cache import Cache
-from tasks.fetch import fetch, fetch_all, sources
-from tasks.remote import RemoteFile, person_file
+from tasks.data import remote, transfer
+from tasks.data.cache import Cache
+from tasks.data.fetch import fetch, fetch_all, sources
+from tasks.data.remote import RemoteFile, person_file
+from tasks.data.transfer import Patience
 from tasks.settings import Settings
-from tasks.transfer import Patience
 
 HURRY = Patience(connect=1.0, read=0.4, window=0.5, floor=10**6, attempts=3, backoff=0.01)
 NAME = "census/2018/1-Year/csv_pwy.zip"
@@ -513,8 +513,8 @@ def test_a_checksum_recorded_at_first_use_is_enforced_afterwards(host, file, set
 
 CHILD = """
 import sys
-from tasks.fetch import fetch
-from tasks.remote import RemoteFile
+from tasks.data.fetch import fetch
+from tasks.data.remote import RemoteFile
 from tasks.settings import read_settings
 from configs.errors import UserError
 try:

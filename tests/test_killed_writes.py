@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from tasks import champion, streaming
+from tasks.data.prepared import read_prepared
 from tasks.files import read_sealed
-from tasks.prepared import read_prepared
 from tasks.reasons import read_plan
 from tasks.status import read_status
 

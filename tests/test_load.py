@@ -7,11 +7,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from tasks import prepared
-from tasks.load import describe_rows, load_table
-from tasks.prepared import prepared_path
+from tasks.data import prepared
+from tasks.data.load import describe_rows, load_table
+from tasks.data.prepared import prepared_path
+from tasks.data.twin import write_twin
 from tasks.settings import Settings
-from tasks.twin import write_twin
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ import resource, sys
 from pathlib import Path
 from configs.data import DataConfig
 from configs.errors import UserError
-from tasks.load import load_table
+from tasks.data.load import load_table
 from tasks.settings import Settings
 
 settings = Settings(Path(sys.argv[1]), sys.argv[2], None, None)

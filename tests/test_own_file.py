@@ -6,8 +6,8 @@ from numpy.testing import assert_array_equal
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.encoding import Encoder
-from tasks.load import load_table
-from tasks.own_file import read_own_file
+from tasks.data.load import load_table
+from tasks.data.own_file import read_own_file
 from tasks.settings import Settings
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from tasks.report.panels import Panel, Point, Series, with_front, x_range, y_range
 from tasks.report.data import NoiseFloor
+from tasks.report.panels import Panel, Point, Series, with_front, x_range, y_range
 
 
 def panel(*points, floor=None):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from configs.data import DataConfig
+from tasks.data.load import load_table
+from tasks.data.prepared import is_whole, prepared_files, prepared_path, read_prepared
 from tasks.files import pack_arrays, write_sealed
-from tasks.load import load_table
-from tasks.prepared import is_whole, prepared_files, prepared_path, read_prepared
 from tasks.settings import Settings
 
 

@@ -17,11 +17,11 @@ from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
 from fkd.encoding import Encoder
 from fkd.labels import canonical_label
-from tasks import embedded
+from tasks.data import embedded
+from tasks.data.load import load_table
+from tasks.data.transfer import Patience
 from tasks.folds import make_folds
-from tasks.load import load_table
 from tasks.settings import Settings
-from tasks.transfer import Patience
 
 # Rows that folktables' filters keep of the 2018 1-Year files: income, travel time.
 COUNTS = {

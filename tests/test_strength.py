@@ -8,7 +8,7 @@ from sklearn.model_selection import KFold
 from fkd import measures
 from fkd.methods import Training, method, methods
 from fkd.problems.crimes import PREDICTORS, PROBLEM
-from tasks.embedded import read_crimes
+from tasks.data.embedded import read_crimes
 
 # The networks learn their price early: fifteen epochs show what five hundred show.
 FEWER = {"epochs": 15}

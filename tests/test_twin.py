@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from folktables import ACSIncome, ACSTravelTime
 
-from tasks.twin import is_twin, write_twin
+from tasks.data.twin import is_twin, write_twin
 
 
 def frame_of(path):
@@ -89,7 +89,7 @@ def test_income_depends_on_age_and_so_do_the_inputs(twin):
 
 
 def test_any_number_of_rows_is_written_in_chunks(twin, monkeypatch):
-    monkeypatch.setattr("tasks.twin._CHUNK", 100)
+    monkeypatch.setattr("tasks.data.twin._CHUNK", 100)
     frame, _ = frame_of(twin(rows=250))
     assert len(frame) == 250
     assert frame["SERIALNO"].is_unique

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from configs.errors import UserError
-from tasks.columns import Category, Columns
-from tasks.validation import check_limits, column_report, report_text
+from tasks.data.columns import Category, Columns
+from tasks.data.validation import check_limits, column_report, report_text
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import zipfile
 
 import pytest
 
-from tasks.remote import RemoteFile
-from tasks.zips import UnsafeZipError, check_content, check_zip
+from tasks.data.remote import RemoteFile
+from tasks.data.zips import UnsafeZipError, check_content, check_zip
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from conftest import QUICK
 from configs.load import load_config
 from tasks import champion, streaming
 from tasks.champion import crown
-from tasks.prepared import prepared_or_made
+from tasks.data.prepared import prepared_or_made
 from tasks.reasons import write_plan
 from tasks.results import tidy, write_results
 from tasks.settings import Settings

@@ -8,19 +8,19 @@ from typing import Any
 
 from configs.census import expand_states
 from configs.data import DataConfig, TwinConfig
-from tasks import embedded
-from tasks.cache import file_sha256
-from tasks.census import read_person_file
-from tasks.columns import Columns, merge
-from tasks.communities import read_communities
-from tasks.fetch import Fetched, fetch, fetch_all
-from tasks.own_file import own_path, read_own_file
-from tasks.remote import COMMUNITIES, RemoteFile, person_file
+from tasks.data import embedded
+from tasks.data.cache import file_sha256
+from tasks.data.census import read_person_file
+from tasks.data.columns import Columns, merge
+from tasks.data.communities import read_communities
+from tasks.data.fetch import Fetched, fetch, fetch_all
+from tasks.data.own_file import own_path, read_own_file
+from tasks.data.remote import COMMUNITIES, RemoteFile, person_file
+from tasks.data.transfer import Progress
+from tasks.data.twin import TWIN_VERSION, is_twin, write_twin
+from tasks.data.validation import check_limits
+from tasks.data.zips import check_zip
 from tasks.settings import Settings
-from tasks.transfer import Progress
-from tasks.twin import TWIN_VERSION, is_twin, write_twin
-from tasks.validation import check_limits
-from tasks.zips import check_zip
 
 
 @dataclass(frozen=True)

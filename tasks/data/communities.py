@@ -6,7 +6,7 @@ import numpy as np
 
 from configs.errors import UserError
 from fkd.problems.crimes import PREDICTORS, PROBLEM
-from tasks.columns import Columns
+from tasks.data.columns import Columns
 
 _PLACE = ("state", "county", "community", "communityname", "fold")
 # Columns with missing values stand between the predictors of UCI's file, after these.

@@ -11,7 +11,7 @@ from configs.data import DataConfig
 from configs.errors import UserError
 from configs.nearest import check_name
 from fkd.labels import labels_of
-from tasks.columns import Category, Columns
+from tasks.data.columns import Category, Columns
 
 
 def own_path(data: DataConfig) -> Path:

@@ -5,7 +5,7 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from tasks.remote import RemoteFile, matches_member
+from tasks.data.remote import RemoteFile, matches_member
 
 # The tables of 2018 shrink by four; these leave ample room for other years and larger samples.
 MAX_RATIO = 200

@@ -16,7 +16,7 @@ from configs.errors import UserError
 from fkd.labels import canonical_label, code_labels
 from fkd.problems.declaration import Problem
 from fkd.table import Array, IntArray
-from tasks.columns import Category, Columns, merge, merge_categories
+from tasks.data.columns import Category, Columns, merge, merge_categories
 
 # Large enough that parsing dominates, small enough that memory does not grow with the file.
 _BLOCK = 2**23

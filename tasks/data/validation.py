@@ -7,7 +7,7 @@ import numpy as np
 
 from configs.errors import UserError
 from fkd.table import Array
-from tasks.columns import Category, Columns
+from tasks.data.columns import Category, Columns
 
 
 def column_report(columns: Columns) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from configs.census import FIPS
-from tasks.twin_persons import Floats, draw_persons
+from tasks.data.twin_persons import Floats, draw_persons
 
 TWIN_VERSION = 1
 _LABEL = "SYNTHETIC.txt"
