@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fkd.arrays import Array
-from fkd.linalg import DEFLATION, ShiftedInverse
+from fkd.linalg import DEFLATION, DiagonalInverse, ShiftedInverse, rank_cut
 from fkd.moments import Moments
 from fkd.validation import positive, whole
 
@@ -35,7 +35,12 @@ class RemovalPath:
 
 
 def removal_path(
-    moments: Moments, *, ridge: float, iterations: int, center_sensitive: bool = False
+    moments: Moments,
+    *,
+    ridge: float,
+    iterations: int,
+    center_sensitive: bool = False,
+    independent: bool = True,
 ) -> RemovalPath:
     """Return the directions that `iterations` rounds of ridge regression on S would remove.
 
@@ -53,13 +58,35 @@ def removal_path(
         The longest path wanted; it ends earlier where nothing is left to remove.
     center_sensitive
         Fit the deviation of S from its mean instead of S itself.
+    independent
+        Whether the features are linearly independent over the training rows, as those of landmarks
+        are; others need an eigendecomposition first.
     """
-    D = ShiftedInverse.of(moments.C, positive("ridge", ridge))
+    ridge, m = positive("ridge", ridge), whole("iterations", iterations, low=0)
     b = moments.sensitive(center=center_sensitive)
-    return block_lanczos(D, b, iterations=whole("iterations", iterations, low=0))
+    if not independent:
+        return _path_in_range(moments, b, ridge=ridge, iterations=m)
+    return block_lanczos(ShiftedInverse.of(moments.C, ridge), b, iterations=m)
 
 
-def block_lanczos(D: ShiftedInverse, b: Array, *, iterations: int) -> RemovalPath:
+def _path_in_range(moments: Moments, b: Array, *, ridge: float, iterations: int) -> RemovalPath:
+    """Return the path within the range of a singular C.
+
+    Rounding errors outside that range would grow by λmax / ridge per iteration until they stand in
+    for the directions to remove.
+    """
+    lam, Q = np.linalg.eigh(moments.C)
+    keep = lam > rank_cut(max(moments.n, len(lam)), float(lam[-1]))
+    lam, Q = lam[keep], Q[:, keep]
+    inner = block_lanczos(DiagonalInverse(lam + ridge), Q.T @ b, iterations=iterations)
+    # Column by column, so that a longer path does not change the columns before it.
+    U = np.empty((len(Q), inner.U.shape[1]), order="F")
+    for j, u in enumerate(inner.U.T):
+        U[:, j] = Q @ u
+    return RemovalPath(U, inner.ends)
+
+
+def block_lanczos(D: ShiftedInverse | DiagonalInverse, b: Array, *, iterations: int) -> RemovalPath:
     """Return orthonormal blocks whose first m span {D b, ..., Dᵐ b}.
 
     A column of which nothing new is left is dropped (deflated), so blocks may become narrower

@@ -118,6 +118,7 @@ class RemovalEstimator(BaseEstimator):  # type: ignore[misc]
             ridge=self.ridge,
             iterations=iterations,
             center_sensitive=self.center_sensitive,
+            independent=feature_map.independent,
         )
         self.effective_iterations_ = path.effective
         return feature_map, moments, path

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.feature_maps import ExactMap, IdentityMap
+from fkd.feature_maps import ExactMap, IdentityMap, make_map
 from fkd.kernels import Kernel
 from fkd.linalg import downdate
 from fkd.literal import algorithm_1
@@ -276,3 +276,24 @@ def test_long_paths_agree_with_a_hundred_digits(rng, ridge, l, iterations):
 def test_a_bad_setting_is_refused_by_name(rng, change, message):
     with pytest.raises(ValueError, match=message):
         fit(*sample(rng), **change)
+
+
+@pytest.mark.parametrize("iterations", [1, 4, 7, 10])
+def test_dependent_features_lose_what_their_linear_kernel_loses(rng, iterations):
+    groups = rng.integers(12, size=(300, 3))
+    X = np.hstack([np.eye(12)[column] for column in groups.T])  # each block of columns adds up to 1
+    S = groups[:, :1] + rng.normal(size=(300, 1))
+    y = rng.normal(size=300)
+
+    def fair_kernel(approximation):
+        fmap = make_map(X, kernel="linear", approximation=approximation)
+        moments = training_moments(fmap, X, S, y)
+        path = removal_path(
+            moments, ridge=0.05, iterations=iterations, independent=fmap.independent
+        )
+        G = np.concatenate(list(fmap.training_blocks(X)))
+        G = G - (G @ path.at(iterations)) @ path.at(iterations).T
+        return G @ G.T
+
+    exact = fair_kernel("exact")
+    assert_allclose(fair_kernel("identity"), exact, atol=1e-9 * np.linalg.norm(exact))

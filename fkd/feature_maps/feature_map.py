@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,9 @@ BLOCK_ROWS = 4096
 
 class FeatureMap(ABC):
     """Features G(x) whose inner products equal k(x, x') or come close to it."""
+
+    independent: ClassVar[bool] = True
+    """Whether the features of the training rows are linearly independent by construction."""
 
     @property
     @abstractmethod

@@ -1,6 +1,7 @@
 """Random Fourier features."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ class FourierMap(FeatureMap):
     Rahimi & Recht (2007). The error falls as 1/sqrt(q), whatever the data.
     """
 
+    independent: ClassVar[bool] = False
     frequencies: Array  # Ω, (d, q)
     phases: Array  # φ, (q,)
 

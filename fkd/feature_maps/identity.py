@@ -1,6 +1,7 @@
 """The inputs as their own features."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from fkd.feature_maps.feature_map import FeatureMap
 class IdentityMap(FeatureMap):
     """G(x) = x: the kernel is linear, so removal is iterative null-space projection (INLP)."""
 
+    independent: ClassVar[bool] = False
     d: int
 
     @property

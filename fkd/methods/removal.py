@@ -58,12 +58,13 @@ def by_path(settings: Sequence[P]) -> list[list[P]]:
 def longest_path(training: Training, group: Sequence[Removal]) -> RemovalPath:
     """Return one path that serves every setting of a group."""
     first = group[0]
-    _, moments = training.reduced(first.gamma, first.approximation)
+    feature_map, moments = training.reduced(first.gamma, first.approximation)
     return removal_path(
         moments,
         ridge=first.ridge,
         iterations=max(p.iterations for p in group),
         center_sensitive=first.center_sensitive,
+        independent=feature_map.independent,
     )
 
 

@@ -1,7 +1,7 @@
 """Support vector regression on inputs after linear removal (SVR-INLP)."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -11,7 +11,6 @@ from fkd.arrays import Array
 from fkd.expansion import KernelExpansion, ProjectedExpansion
 from fkd.feature_maps import IdentityMap
 from fkd.kernels import Kernel
-from fkd.linalg import rank_cut
 from fkd.methods.declaration import Method, Published, Training, number
 from fkd.moments import training_moments
 from fkd.path import RemovalPath, removal_path
@@ -44,25 +43,16 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Project
 
 
 def _path(training: Training, iterations: int, ridge: float, center: bool) -> RemovalPath:
-    """Return the directions of the inputs that iterative null-space projection removes.
-
-    One-hot columns are linearly dependent. Rounding errors outside the space of the rows grow by
-    λmax / ridge per iteration, so the path runs in an eigenbasis of that space alone.
-    """
-    X = training.X
-    moments = training_moments(IdentityMap(X.shape[1]), X, training.S, training.y)
-    lam, V = np.linalg.eigh(moments.C)
-    keep = lam > rank_cut(max(X.shape), float(lam[-1]))
-    lam, V = lam[keep], V[:, keep]
-    inner = replace(
-        moments, C=np.diag(lam), b=V.T @ moments.b, c=V.T @ moments.c, g=V.T @ moments.g
+    """Return the directions of the inputs that iterative null-space projection removes."""
+    feature_map = IdentityMap(training.X.shape[1])
+    moments = training_moments(feature_map, training.X, training.S, training.y)
+    return removal_path(
+        moments,
+        ridge=ridge,
+        iterations=iterations,
+        center_sensitive=center,
+        independent=feature_map.independent,
     )
-    path = removal_path(inner, ridge=ridge, iterations=iterations, center_sensitive=center)
-    # Column by column, so that a longer path does not change the columns before it.
-    U = np.empty((len(V), path.U.shape[1]), order="F")
-    for j, u in enumerate(path.U.T):
-        U[:, j] = V @ u
-    return RemovalPath(U, path.ends)
 
 
 def _svr(X: Array, y: Array, p: Parameters) -> KernelExpansion:
