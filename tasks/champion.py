@@ -45,7 +45,7 @@ def crown(study: Study) -> Champion:
     It is chosen by scores on inner folds of the held-out fold's training rows, refitted on these
     rows, judged on the held-out rows.
     """
-    chosen = choose(study.results(inner=True), study.config.select)
+    chosen = choose(_candidates(study), study.config.select)
     key = _key(study, chosen)
     path = study.settings.store / "champions" / f"{key}.npz"
     stored = _read(path)
@@ -54,6 +54,12 @@ def crown(study: Study) -> Champion:
         _write(path, *stored)
     bundle, judgement = stored
     return Champion(key, chosen.trial, chosen.title, bundle, judgement, _example(study, bundle))
+
+
+def _candidates(study: Study) -> list[TrialResult]:
+    """Return the results on inner folds of the trials that failed on no fold at all."""
+    whole = {result.trial.key for result in study.results()}
+    return [result for result in study.results(inner=True) if result.trial.key in whole]
 
 
 def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:

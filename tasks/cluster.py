@@ -236,5 +236,7 @@ def _cause(error: BaseException | None, status: str) -> str:
     if error is None:
         return f"the task was {status} on the cluster"
     if isinstance(error, KilledWorker):
-        return "KilledWorker: its worker died each time it was tried (killed, or out of memory)"
+        return (
+            "KilledWorker: its worker died each time it was tried (killed, stopped, out of memory)"
+        )
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

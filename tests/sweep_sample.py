@@ -47,7 +47,10 @@ def numbers(study):
         for trial in study.trials:
             record = study.store.read(record_key(trial, fold, inputs))
             assert record is not None, (trial, label)
-            found[trial.parameters_json, label] = record.measures, record.y_pred.tobytes()
+            found[trial.method, trial.parameters_json, label] = (
+                record.measures,
+                record.y_pred.tobytes(),
+            )
     return found
 
 
