@@ -62,16 +62,18 @@ def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
     maps = shared_maps(jobs)
     if not maps:
         return
-    watcher().say(f"{len(maps)} shared feature maps: one pass over the rows for each")
+    watcher().say(f"shared feature maps, one pass over the rows for each: {len(maps)}")
 
     def run(function: Any, blocks: Sequence[Any], keep: Any) -> None:
-        run_jobs(
-            client,
-            function,
-            blocks,
-            retries=cluster.retries,
-            time_limit=cluster.time_limit,
-            keep=keep,
-        )
+        with watcher().counting("blocks", len(blocks)) as counter:
+            run_jobs(
+                client,
+                function,
+                blocks,
+                retries=cluster.retries,
+                time_limit=cluster.time_limit,
+                done=lambda block: counter.advance(1),
+                keep=keep,
+            )
 
     stream_moments(run, maps)

@@ -84,7 +84,8 @@ def stream_moments(run: Run, maps: Iterable[SharedMap]) -> None:
             _write(_path(*place), tree.total)
             del trees[place]
 
-    run(block_moments, blocks, collect)
+    if blocks:
+        run(block_moments, blocks, collect)
 
 
 def block_moments(block: Block) -> Moments:
