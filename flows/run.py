@@ -8,9 +8,9 @@ from rich.console import Console
 from configs.errors import UserError
 from configs.load import load_config, load_configs
 from configs.schema import RunConfig
+from flows.ending import end_runs, failure_told
 from flows.outcome import Outcome
 from flows.progress import watcher
-from tasks.hooks import tell
 from tasks.prefect_server import prefect_server
 from tasks.report.gather import report_data
 from tasks.report.page import render
@@ -26,15 +26,12 @@ def run_config(source: str, overrides: Sequence[str]) -> None:
     ensure_writable(settings.home)
     names = configs[0].name if len(configs) == 1 else f"{len(configs)} runs"
     watcher().say(f"{names}: starting (state in {settings.home})")
-    try:
+    with failure_told(configs):
         outcomes = _run(configs, settings)
-    except UserError as error:
-        _tell_all(configs, {"state": "failure", "problem": str(error)})
-        raise
     for outcome in outcomes:
         outcome.show()
     Console(highlight=False).print(f"[dim]done in {time.monotonic() - start:.0f} s[/dim]")
-    _end(configs, outcomes)
+    end_runs(configs, outcomes)
 
 
 def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Outcome]:
@@ -44,25 +41,6 @@ def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Outcome]:
         from flows.experiment import experiment, sweep
 
         return [experiment(configs[0])] if len(configs) == 1 else sweep(list(configs))
-
-
-def _end(configs: Sequence[RunConfig], outcomes: Sequence[Outcome]) -> None:
-    """Call the hooks, then raise what went wrong as one error with the gravest exit code."""
-    problems: list[UserError] = []
-    for config, outcome in zip(configs, outcomes, strict=True):
-        problem = outcome.problem()
-        hook = config.hooks.on_success if problem is None else config.hooks.on_failure
-        problems += [UserError(text) for text in tell(hook, outcome.message())]
-        problems += [] if problem is None else [problem]
-    if problems:
-        gravest = max(problems, key=lambda error: error.exit_code)
-        raise type(gravest)(" ".join(dict.fromkeys(map(str, problems))))
-
-
-def _tell_all(configs: Sequence[RunConfig], message: dict[str, str]) -> None:
-    """Tell the failure hooks of all runs that nothing came of them."""
-    for config in configs:
-        tell(config.hooks.on_failure, {"name": config.name, **message})
 
 
 def rewrite_report(source: str, overrides: Sequence[str]) -> None:

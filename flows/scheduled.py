@@ -6,9 +6,9 @@ from prefect import Flow, State, flow
 from prefect.client.schemas.objects import FlowRun
 
 from configs.load import load_configs
+from flows.ending import end_runs, failure_told
 from flows.experiment import experiment, sweep
 from flows.progress import watcher
-from flows.run import _end
 from tasks.lifeline import end_with_parent
 
 
@@ -28,9 +28,10 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
     """
     end_with_parent()
     configs = load_configs(source, overrides)
-    # The bodies alone: their stages are then stages of this run, not of a second one.
-    outcomes = [experiment.fn(configs[0])] if len(configs) == 1 else sweep.fn(list(configs))
+    with failure_told(configs):
+        # The bodies alone: their stages are then stages of this run, not of a second one.
+        outcomes = [experiment.fn(configs[0])] if len(configs) == 1 else sweep.fn(list(configs))
     reports = ", ".join(outcome.paths["report"] for outcome in outcomes)
     watcher().say(f"report: {reports}")
-    _end(configs, outcomes)
+    end_runs(configs, outcomes)
     return reports
