@@ -11,9 +11,9 @@ from configs.schema import RunConfig
 from flows.ending import end_runs, failure_told
 from flows.outcome import Outcome
 from flows.progress import watcher
-from tasks.prefect_server import prefect_server
 from tasks.report.gather import report_data
 from tasks.report.page import render
+from tasks.servers.prefect_server import prefect_server
 from tasks.settings import Settings, ensure_writable, read_settings
 from tasks.study import open_study
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from configs.errors import UserError
 from configs.load import load_configs
 from flows.progress import watcher
-from tasks.prefect_environment import client_environment, quiet_children
-from tasks.prefect_server import prefect_server
+from tasks.servers.prefect_environment import client_environment, quiet_children
+from tasks.servers.prefect_server import prefect_server
 from tasks.settings import ensure_writable, read_settings
 
 if TYPE_CHECKING:

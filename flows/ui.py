@@ -11,10 +11,10 @@ from pathlib import Path
 from filelock import FileLock
 
 from flows.progress import watcher
-from tasks.prefect_server import upcoming_prefect_server
-from tasks.server_kind import LOOPBACK, ServerKind
+from tasks.servers.prefect_server import upcoming_prefect_server
+from tasks.servers.server_kind import LOOPBACK, ServerKind
+from tasks.servers.shared_server import server_lease
 from tasks.settings import Settings, ensure_writable, read_settings
-from tasks.shared_server import server_lease
 
 _POLL = 1.0
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 
-from tasks.server_kind import ServerKind, answers
+from tasks.servers.server_kind import ServerKind, answers
 
 HOLD = """
 import sys
-from tasks.server_kind import ServerKind
-from tasks.shared_server import server_lease
+from tasks.servers.server_kind import ServerKind
+from tasks.servers.shared_server import server_lease
 
 with server_lease(ServerKind.loads(sys.argv[1])) as lease:
     print(lease.url(), flush=True)
@@ -28,7 +28,7 @@ with server_lease(ServerKind.loads(sys.argv[1])) as lease:
 
 RUN = """
 import sys
-from tasks.prefect_server import prefect_server
+from tasks.servers.prefect_server import prefect_server
 from tasks.settings import read_settings
 
 with prefect_server(read_settings()) as url:

@@ -21,8 +21,8 @@ from server_process import (
 )
 
 from configs.errors import UserError
-from tasks.prefect_server import prefect_kind, prefect_server
-from tasks.server_kind import answers
+from tasks.servers.prefect_server import prefect_kind, prefect_server
+from tasks.servers.server_kind import answers
 from tasks.settings import Settings
 
 

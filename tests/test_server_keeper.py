@@ -7,9 +7,9 @@ import sys
 import psutil
 from server_process import HOLD, Holder, left_after, light_arguments, light_kind, listening
 
-from tasks.flock import SHARED, locked, open_lock
-from tasks.server_keeper import keep
-from tasks.server_kind import answers
+from tasks.servers.flock import SHARED, locked, open_lock
+from tasks.servers.server_keeper import keep
+from tasks.servers.server_kind import answers
 
 
 def _keep(kind):
@@ -68,7 +68,7 @@ def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
     kind = light_kind(tmp_path / "light")
     kind.folder.mkdir()
     with locked(kind.folder / "lease", SHARED):
-        keeper = subprocess.Popen([sys.executable, "-m", "tasks.server_keeper", kind.dumps()])
+        keeper = subprocess.Popen([sys.executable, "-m", "tasks.servers.server_keeper", kind.dumps()])
         while not (kind.folder / "server.json").exists():
             assert keeper.poll() is None
         os.kill(keeper.pid, signal.SIGTERM)

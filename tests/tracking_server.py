@@ -16,7 +16,7 @@ import psycopg2
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.server_kind import answers, free_port
+from tasks.servers.server_kind import answers, free_port
 from tasks.settings import Settings
 from tasks.tracking import Tracking, tracking_uri
 

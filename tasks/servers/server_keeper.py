@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import IO
 
-from tasks.flock import EXCLUSIVE, open_lock, try_lock
-from tasks.server_kind import LOOPBACK, ServerKind, answers, free_port
+from tasks.servers.flock import EXCLUSIVE, open_lock, try_lock
+from tasks.servers.server_kind import LOOPBACK, ServerKind, answers, free_port
 
 _POLL = 0.2
 _PATIENCE = 5.0  # from the polite signal to the one that cannot be refused

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import httpx
 
 from configs.errors import UserError
-from tasks.prefect_environment import (
+from tasks.servers.prefect_environment import (
     client_environment,
     environment,
     no_tracking,
     unless_set,
     user_wants_logs,
 )
-from tasks.server_kind import LOOPBACK, ServerKind
+from tasks.servers.server_kind import LOOPBACK, ServerKind
+from tasks.servers.shared_server import Lease, server_lease
 from tasks.settings import Settings, ensure_writable
-from tasks.shared_server import Lease, server_lease
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

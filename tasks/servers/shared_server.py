@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from configs.errors import UserError
-from tasks.flock import EXCLUSIVE, SHARED, locked, open_lock, try_lock
-from tasks.server_kind import ServerKind, answers
+from tasks.servers.flock import EXCLUSIVE, SHARED, locked, open_lock, try_lock
+from tasks.servers.server_kind import ServerKind, answers
 
 _POLL = 0.05
 _GOODBYE = 15.0  # seconds the last one waits for the server to be gone
@@ -137,7 +137,7 @@ def _spawn_keeper(kind: ServerKind) -> int:
     return os.posix_spawn(
         sys.executable,
         # -P: a folder `tasks` in the working directory must not be taken for ours.
-        [sys.executable, "-P", "-m", "tasks.server_keeper", kind.dumps()],
+        [sys.executable, "-P", "-m", "tasks.servers.server_keeper", kind.dumps()],
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
