@@ -1,11 +1,14 @@
 """Several runs from one file: every combination of values at some paths."""
 
+import hashlib
 import itertools
 import re
 from typing import Any
 
 from configs.errors import UserError
 from configs.overrides import set_path
+
+_LONGEST = 40  # characters that one value adds to a name; all states at once would be too many
 
 
 def expand(tree: dict[str, Any], source: str) -> list[dict[str, Any]]:
@@ -41,4 +44,7 @@ def _slug(value: Any) -> str:
         value = list(value.values())
     words = value if isinstance(value, list) else [value]
     text = "_".join(_slug(word) if isinstance(word, dict | list) else str(word) for word in words)
-    return re.sub(r"[^A-Za-z0-9.]+", "_", text).strip("_.") or "none"
+    plain = re.sub(r"[^A-Za-z0-9.]+", "_", text).strip("_.") or "none"
+    if len(plain) <= _LONGEST:
+        return plain
+    return f"{plain[: _LONGEST - 9]}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

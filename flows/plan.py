@@ -1,39 +1,63 @@
 """What a run would do, told without doing it."""
 
+import os
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from configs.load import load_configs
+from configs.schema import RunConfig
 from tasks.estimate import estimate
+from tasks.reasons import read_plan, reasons
 from tasks.settings import read_settings
 from tasks.study import open_study
+
+_HEADINGS = ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB each", "seconds")
 
 
 def show_plan(source: str, overrides: Sequence[str]) -> None:
     """Print each run's trials, tasks, cost, with what is stored already."""
     table = Table(title="Plan (nothing is computed)", title_justify="left")
     table.add_column("run")
-    for heading in ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB each", "seconds"):
+    for heading in _HEADINGS:
         table.add_column(heading, justify="right")
-    settings, searching = read_settings(), False
-    for config in load_configs(source, overrides):
-        study = open_study(config, settings)
-        jobs = study.missing()
-        todo = sum(len(job.trials) for job in jobs)
-        cost = estimate(jobs, study.loaded.table)
-        searching |= any(entry.search for entry in config.methods)
-        row = [len(study.trials), study.size(), study.size() - todo, todo, len(jobs)]
-        table.add_row(
-            config.name,
-            *map(str, row),
-            f"{cost.flops / 1e9:.0f}",
-            f"{cost.bytes / 2**30:.2f}",
-            f"{cost.seconds / (config.cluster.workers or 1):.0f}",
-        )
+    configs, why = load_configs(source, overrides), Counter[str]()
+    for config in configs:
+        cells, its_reasons = _row(config)
+        table.add_row(config.name, *cells)
+        why += its_reasons
     console = Console(highlight=False)
     console.print(table)
-    console.print("[dim]seconds: arithmetic at this machine's speed, start-up not counted[/dim]")
-    if searching:
-        console.print("[dim]a search's winner brings the fits of its grid afterwards[/dim]")
+    for line in _remarks(configs, why):
+        console.print(f"[dim]{line}[/dim]")
+
+
+def _row(config: RunConfig) -> tuple[list[str], Counter[str]]:
+    """Return a run as cells, with why its fits are to be computed."""
+    study = open_study(config, read_settings())
+    jobs = study.missing(again=True)
+    failed = {k for job in jobs for k in job.record_keys if study.store.read_failure(k)}
+    todo = sum(len(job.trials) for job in jobs)
+    cost = estimate(jobs, study.loaded.table)
+    workers = config.cluster.workers or os.cpu_count() or 1
+    counts = [len(study.trials), study.size(), study.size() - todo, todo, len(jobs)]
+    costs = [
+        f"{cost.flops / 1e9:.0f}",
+        f"{cost.bytes / 2**30:.2f}",
+        f"{cost.seconds / min(workers, max(len(jobs), 1)):.0f}",
+    ]
+    return [*map(str, counts), *costs], reasons(study, jobs, read_plan(study), failed)
+
+
+def _remarks(configs: Sequence[RunConfig], why: Counter[str]) -> list[str]:
+    """Return what the numbers of the table leave open."""
+    lines = ["a task computes the fits that share a factorisation on one fold"]
+    if why:
+        told = "; ".join(f"{count} {reason}" for reason, count in why.most_common())
+        lines.append(f"to do: {told}")
+    lines.append("seconds: arithmetic at this machine's speed, start-up not counted")
+    if any(entry.search for config in configs for entry in config.methods):
+        lines.append("a search's winner brings the fits of its grid afterwards")
+    return lines

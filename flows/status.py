@@ -2,6 +2,7 @@
 
 import time
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -20,12 +21,13 @@ def show_status() -> None:
     if not statuses:
         console.print(f"No run yet under {read_settings().home}; start one by `fkd run`.")
         return
-    table = Table(title="Fits by run", title_justify="left")
-    table.add_column("run")
-    table.add_column("state")
+    # Without vertical lines all columns fit into a terminal of 80 characters.
+    table = Table(title="Fits by run", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    table.add_column("state", no_wrap=True)
     for heading in ("done", "before", "failed", "to do", "per s", "s left"):
         table.add_column(heading, justify="right")
-    table.add_column("updated")
+    table.add_column("updated", no_wrap=True)
     for status in statuses:
         table.add_row(*_row(status))
     console.print(table)

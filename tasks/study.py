@@ -31,9 +31,9 @@ class Study:
         """Where the experiment's files are written."""
         return self.settings.experiments / self.config.name
 
-    def missing(self) -> list[Job]:
-        """Return the jobs whose results are not stored yet."""
-        return plan(list(self.trials), self.inputs, self.loaded.table, self.store)
+    def missing(self, *, again: bool = False) -> list[Job]:
+        """Return the jobs whose results are not stored yet, those that failed only if `again`."""
+        return plan(self.trials, self.inputs, self.loaded.table, self.store, again=again)
 
     def size(self) -> int:
         """Return the number of fits: every trial on every split."""

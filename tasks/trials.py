@@ -94,14 +94,24 @@ def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
     return digest({**identity, "rows": split_digest(fold)})
 
 
-def plan(trials: list[Trial], inputs: Inputs, table: Table, store: TrialStore) -> list[Job]:
-    """Return the jobs that are neither stored nor known to fail, grouped by what they share."""
+def plan(
+    trials: Iterable[Trial],
+    inputs: Inputs,
+    table: Table,
+    store: TrialStore,
+    *,
+    again: bool = False,
+) -> list[Job]:
+    """Return the jobs that are not stored, grouped by what they share.
+
+    What is known to fail is left out, unless it shall be tried `again`.
+    """
     jobs: list[Job] = []
     for label, fold in inputs.splits.all(table).items():
         groups: dict[Hashable, list[tuple[Trial, str]]] = {}
         for trial in trials:
             key = record_key(trial, fold, inputs)
-            if store.read_failure(key) is None and store.read(key) is None:
+            if (again or store.read_failure(key) is None) and store.read(key) is None:
                 shared = method(trial.method).shared(trial.setting())
                 groups.setdefault(shared, []).append((trial, key))
         for members in groups.values():

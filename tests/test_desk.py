@@ -1,0 +1,63 @@
+import pytest
+from sweep_sample import sweep_config
+
+from flows.desk import Desk
+from tasks.cluster import Failed
+from tasks.evaluate import run_job
+from tasks.status import read_status
+from tasks.study import open_study
+
+
+@pytest.fixture
+def two(settings):
+    """Two studies that want some of the same trials."""
+    configs = [sweep_config(name="one", lengths=2), sweep_config(name="other", lengths=3)]
+    return [open_study(config, settings) for config in configs]
+
+
+def _gamma(job):
+    return job.trials[0].parameters["gamma"]
+
+
+def test_what_two_runs_want_is_computed_once(two):
+    desk = Desk(two)
+    keys = [key for job in desk.jobs for key in job.record_keys]
+    assert len(keys) == len(set(keys)) == 12 * 4
+    assert {job.split for job in desk.jobs[:4]} == {"0"}  # first folds of both first
+
+
+def test_a_finished_job_counts_for_every_run_that_waits_for_it(two, settings):
+    desk = Desk(two)
+    run_job(desk.jobs[0])
+    desk.done(desk.jobs[0])
+    assert read_status(settings, "one").done == 4
+    assert read_status(settings, "other").done == 4
+    (rest,) = [
+        j for j in desk.jobs[1:] if j.split == "0" and j.trials[0].parameters["gamma"] == 0.02
+    ]
+    run_job(rest)
+    desk.done(rest)
+    assert read_status(settings, "one").done == 4
+    assert read_status(settings, "other").done == 6
+
+
+def test_a_record_that_cannot_be_seen_is_a_failure_not_an_endless_round(two, settings):
+    desk = Desk(two)
+    desk.done(desk.jobs[0])  # the worker kept its records where we do not look
+    status = read_status(settings, "one")
+    assert (status.done, len(status.failures)) == (0, 4)
+    assert "FKD_HOME" in status.failures[0]
+    desk.look_again()
+    assert sum(len(job.trials) for job in desk.jobs) == 12 * 4 - 4
+
+
+def test_a_failed_job_keeps_what_it_had_finished(two, settings):
+    desk = Desk(two)
+    job = desk.jobs[0]
+    run_job(job)
+    two[0].store.path(job.record_keys[-1]).unlink()
+    desk.failed([Failed(job, "TimeoutError: too long")])
+    status = read_status(settings, "one")
+    assert (status.done, status.failures) == (3, ("krr_fkd on fold 0: TimeoutError: too long",))
+    assert desk.close() == 2  # both runs miss that fit
+    assert read_status(settings, "one").seen == "failed"

@@ -1,0 +1,57 @@
+import pytest
+from sweep_process import write_config
+from sweep_sample import sweep_config
+
+from flows.fitting import fit_all
+from flows.plan import show_plan
+from tasks.study import open_study
+
+THREADS = "cluster={kind: threads, workers: 1}"
+
+
+@pytest.fixture
+def planned(settings, tmp_path, capsys):
+    """The cells of each run's row, with all that was printed."""
+
+    def plan(config, *overrides):
+        show_plan(write_config(config, tmp_path), overrides)
+        text = capsys.readouterr().out
+        rows = [line.split("│")[1:-1] for line in text.splitlines() if line.startswith("│")]
+        return [[cell.strip() for cell in row] for row in rows], " ".join(text.split())
+
+    return plan
+
+
+def test_a_plan_counts_trials_fits_tasks_and_computes_nothing(planned, settings):
+    (row,), text = planned(sweep_config(THREADS))
+    # 12 trials on two outer and two inner folds, those of one gamma together.
+    assert row[:6] == ["sweep", "12", "48", "0", "48", "8"]
+    assert float(row[7]) > 0
+    assert "nothing is computed" in text
+    assert not settings.store.exists()
+    assert not settings.experiments.exists()
+
+
+def test_a_plan_says_what_is_stored_and_why_the_rest_is_not(planned, settings):
+    fit_all([sweep_config(THREADS)], settings)
+    (row,), _ = planned(sweep_config(THREADS))
+    assert row[:6] == ["sweep", "12", "48", "48", "0", "0"]
+    (row,), text = planned(sweep_config(THREADS, lengths=4))
+    assert row[:6] == ["sweep", "16", "64", "48", "16", "8"]
+    assert "to do: 16 new settings" in text
+
+
+def test_failed_fits_are_to_do_again(planned, settings):
+    config = sweep_config(THREADS)
+    study = open_study(config, settings)
+    study.store.write_failure(study.missing()[0].record_keys[0], "ValueError: no")
+    (row,), _ = planned(config)
+    assert row[3:5] == ["0", "48"]
+
+
+def test_a_sweep_has_a_row_per_run_and_a_search_its_remark(planned):
+    plain = sweep_config(THREADS)
+    rows, _ = planned(plain, "sweep={seed: [0, 1]}")
+    assert [row[0] for row in rows] == ["sweep-0", "sweep-1"]
+    _, text = planned(plain, "methods=[{name: krr_fkd, search: {gamma: [0.1, 0.2]}}]")
+    assert "winner brings the fits of its grid" in text

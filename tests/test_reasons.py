@@ -1,0 +1,90 @@
+import dataclasses
+
+import pytest
+from sweep_sample import sweep_config
+
+from fkd.methods import methods
+from flows.desk import Desk
+from flows.fitting import fit_all
+from tasks.study import open_study
+from tasks.trials import record_key
+
+THREADS = "cluster={kind: threads, workers: 1}"
+
+
+@pytest.fixture
+def home(settings):
+    """A home in which a sweep of 12 trials on 4 splits has finished."""
+    assert fit_all([sweep_config(THREADS)], settings) == 0
+    return settings.home
+
+
+def _desk(settings, config):
+    study = open_study(config, settings)
+    return Desk([study], study.forget_failures())
+
+
+def test_a_first_run_needs_no_reason(settings):
+    desk = Desk([open_study(sweep_config(THREADS), settings)])
+    assert desk.describe() == "12 trials: 0 fits stored, 48 in 8 tasks to compute"
+
+
+@pytest.mark.parametrize(
+    ("larger", "fits"),
+    [
+        ({"lengths": 4}, 4 * 4),
+        ({"alphas": 3}, 6 * 4),
+        ({"gammas": 3}, 6 * 4),
+    ],
+)
+def test_an_enlarged_grid_computes_only_what_is_new_and_says_so(home, settings, larger, fits):
+    desk = _desk(settings, sweep_config(THREADS, **larger))
+    assert sum(len(job.trials) for job in desk.jobs) == fits
+    assert f"48 fits stored, {fits} in" in desk.describe()
+    assert f"({fits} new settings)" in desk.describe()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("seed=1", "the seed changed"),
+        ("cluster={kind: threads, workers: 1, blas_threads: 2}", "the BLAS threads changed"),
+        ("data.drop=[]", "the data changed"),
+        ("select.inner_folds=3", "the inner folds changed"),
+        ("folds.k=4", "the folds changed"),
+    ],
+)
+def test_what_changed_is_named(home, settings, change, why):
+    assert why in _desk(settings, sweep_config(THREADS, change)).describe()
+
+
+def test_a_raised_version_is_named(home, settings, monkeypatch):
+    declared = methods()["krr_fkd"]
+    raised = dataclasses.replace(declared, version=declared.version + 1)
+    monkeypatch.setitem(methods(), "krr_fkd", raised)
+    told = f"48 krr_fkd is version {raised.version}, was {declared.version}"
+    assert told in _desk(settings, sweep_config(THREADS)).describe()
+
+
+def test_lost_and_failed_fits_are_told_apart(home, settings):
+    config = sweep_config(THREADS)
+    study = open_study(config, settings)
+    fold = study.inputs.splits.outer(study.loaded.table)["0"]
+    lost, failed, *_ = [record_key(trial, fold, study.inputs) for trial in study.trials]
+    study.store.path(lost).write_bytes(b"damaged")
+    study.store.path(failed).unlink()
+    study.store.write_failure(failed, "ValueError: no")
+    told = _desk(settings, config).describe()
+    assert "46 fits stored, 2 in 1 tasks" in told
+    assert "1 not finished before" in told
+    assert "1 failed before" in told
+
+
+def test_where_it_is_computed_is_no_reason(home, settings):
+    elsewhere = sweep_config("cluster={workers: 2, retries: 9, time_limit: 5}")
+    assert "nothing to compute" in _desk(settings, elsewhere).describe()
+
+
+def test_nothing_is_told_of_another_runs_plan(home, settings):
+    desk = _desk(settings, sweep_config(THREADS, name="other", lengths=4))
+    assert desk.describe() == "16 trials: 48 fits stored, 16 in 8 tasks to compute"

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+from sweep_sample import sweep_config
+
+from configs.errors import UserError
+from flows.fitting import fit_all
+from tasks.evaluate import run_job
+from tasks.study import open_study
+from tasks.trials import record_key
+
+SEARCH = (
+    "methods=[{name: krr_fkd, search: {gamma: [0.001, 0.05], alpha: [0.1, 10.0]}, "
+    "grid: {iterations: [0, 2, 4]}, approximation: {kind: nystroem, landmarks: 40}}]"
+)
+
+
+@pytest.fixture
+def config():
+    return sweep_config(SEARCH, "cluster={kind: threads, workers: 1}")
+
+
+def _settings(study):
+    return {(p["gamma"], p["alpha"], p["iterations"]) for p in (t.parameters for t in study.trials)}
+
+
+def _inner_error(study, trial):
+    folds = study.inputs.splits.inner(study.loaded.table).values()
+    keys = [record_key(trial, fold, study.inputs) for fold in folds]
+    return np.mean([study.store.read(key).measures["racepctblack"]["mae"] for key in keys])
+
+
+def test_the_unfair_model_is_searched_first(config, settings):
+    study = open_study(config, settings)
+    searched = {(g, a, 0) for g in (0.001, 0.05) for a in (0.1, 10.0)}
+    assert _settings(study) == searched
+
+
+def test_the_grid_is_computed_with_the_winner_of_the_inner_folds(config, settings, capsys):
+    searched = open_study(config, settings).trials
+    assert fit_all([config], settings) == 0
+    study = open_study(config, settings)
+    best = min(searched, key=lambda trial: _inner_error(study, trial)).parameters
+    fair = {s for s in _settings(study) if s[2] > 0}
+    assert fair == {(best["gamma"], best["alpha"], m) for m in (2, 4)}
+    assert len({_inner_error(study, trial) for trial in searched}) == 4  # the choice is a choice
+    assert study.missing() == []
+    capsys.readouterr()
+    assert fit_all([config], settings) == 0
+    assert "nothing to compute" in capsys.readouterr().err
+
+
+def test_an_interrupted_search_goes_on_where_it_stopped(config, settings):
+    jobs = open_study(config, settings).missing()
+    for job in jobs[: len(jobs) // 2]:
+        run_job(job)
+    left = open_study(config, settings)
+    assert len(left.trials) == 4  # no winner yet
+    for job in left.missing():
+        run_job(job)
+    assert len(open_study(config, settings).trials) == 6
+
+
+def test_a_setting_that_fails_cannot_win(config, settings):
+    study = open_study(config, settings)
+    for job in study.missing():
+        run_job(job)
+    best = min(study.trials, key=lambda trial: _inner_error(study, trial))
+    fold = study.inputs.splits.inner(study.loaded.table)["0.0"]
+    key = record_key(best, fold, study.inputs)
+    study.store.path(key).unlink()
+    study.store.write_failure(key, "ValueError: no")
+    fair = {s for s in _settings(open_study(config, settings)) if s[2] > 0}
+    assert len(fair) == 2
+    assert (best.parameters["gamma"], best.parameters["alpha"]) not in {s[:2] for s in fair}
+
+
+@pytest.mark.parametrize("axis", ["iterations: [0, 1]", "ridge: [0.1]", "gamma: [0.1]"])
+def test_a_search_over_what_is_decided_is_refused(axis):
+    entry = f"{{name: krr_fkd, gamma: 0.1, search: {{{axis}}}, grid: {{ridge: [0.2]}}}}"
+    with pytest.raises(UserError, match="search of krr_fkd"):
+        sweep_config(f"methods=[{entry}]")
