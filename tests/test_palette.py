@@ -20,7 +20,7 @@ def luminance(colour):
 
 def page_colours():
     """The cards of the light and of the dark page."""
-    css = (files("tasks") / "templates" / "report.css").read_text(encoding="utf-8")
+    css = (files("tasks.report") / "templates" / "report.css").read_text(encoding="utf-8")
     return re.findall(r"--card: (#[0-9a-f]{6})", css)
 
 
