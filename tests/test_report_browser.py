@@ -90,7 +90,7 @@ def bars_of(page, axis):
 
 
 def until(page, script, argument=None):
-    """Wait for a condition; Playwright's own wait evaluates text, which the page's policy forbids."""
+    """Wait for a condition; Playwright's own wait evaluates text, which the page forbids."""
     for _ in range(400):
         if page.evaluate(script, argument):
             return

@@ -68,7 +68,9 @@ def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
     kind = light_kind(tmp_path / "light")
     kind.folder.mkdir()
     with locked(kind.folder / "lease", SHARED):
-        keeper = subprocess.Popen([sys.executable, "-m", "tasks.servers.server_keeper", kind.dumps()])
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", "tasks.servers.server_keeper", kind.dumps()]
+        )
         while not (kind.folder / "server.json").exists():
             assert keeper.poll() is None
         os.kill(keeper.pid, signal.SIGTERM)

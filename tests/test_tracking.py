@@ -137,8 +137,10 @@ def test_the_served_model_answers_as_the_one_in_process(study, free_port):
     record_champion(study)
     champion = crown(study)
     server = subprocess.Popen(
-        [sys.executable, "-m", "mlflow", "models", "serve", "-m", "models:/quick@champion"]
-        + ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(free_port)],
+        [
+            *(sys.executable, "-m", "mlflow", "models", "serve", "-m", "models:/quick@champion"),
+            *("--env-manager", "local", "--host", "127.0.0.1", "--port", str(free_port)),
+        ],
         env={
             **os.environ,
             "MLFLOW_TRACKING_URI": tracking_uri(study.settings),

@@ -47,7 +47,7 @@ def test_a_larger_grid_asks_for_the_new_setting_only(quick_study, settings):
 def test_whatever_decides_the_numbers_is_in_the_key(settings, change):
     plain = open_study(load_config("default", ["methods=[dummy, krr_fkd]"]), settings)
     other = open_study(load_config("default", ["methods=[dummy, krr_fkd]", change]), settings)
-    krr = {k for k in _keys(plain)} - {k for k in _keys(other)}
+    krr = _keys(plain) - _keys(other)
     assert krr
 
 
