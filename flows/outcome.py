@@ -86,7 +86,7 @@ class Outcome:
         for result in self.results:
             declared, chosen = method(result.trial.method), result.trial.key == self.champion
             numbers = [
-                f"{result.mean(m, column):.3f}±{result.std(m, column):.3f}"
+                f"{_short(result.mean(m, column))}±{_short(result.std(m, column))}"
                 for m in ("mae", "hgr", "gdp", "pf")
             ]
             table.add_row(
@@ -110,3 +110,8 @@ class Outcome:
             text = f"The champion breaks the gate: {'; '.join(self.broken)}."
             return GateError(" ".join([text, *problems]))
         return UserError(" ".join(problems)) if problems else None
+
+
+def _short(value: float) -> str:
+    """Return four decimals without the leading zero: six columns must fit a terminal."""
+    return f"{value:.4f}".removeprefix("0")
