@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -14,13 +15,15 @@ from tasks.reasons import read_plan, reasons
 from tasks.settings import read_settings
 from tasks.study import open_study
 
-_HEADINGS = ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB each", "seconds")
+_HEADINGS = ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB", "seconds")
 
 
 def show_plan(source: str, overrides: Sequence[str]) -> None:
     """Print each run's trials, tasks, cost, with what is stored already."""
-    table = Table(title="Plan (nothing is computed)", title_justify="left")
-    table.add_column("run")
+    # Without vertical lines all columns fit into a terminal of 80 characters.
+    title = "Plan (nothing is computed)"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("run", overflow="fold")
     for heading in _HEADINGS:
         table.add_column(heading, justify="right")
     configs, why = load_configs(source, overrides), Counter[str]()
@@ -57,7 +60,7 @@ def _remarks(configs: Sequence[RunConfig], why: Counter[str]) -> list[str]:
     if why:
         told = "; ".join(f"{count} {reason}" for reason, count in why.most_common())
         lines.append(f"to do: {told}")
-    lines.append("seconds: arithmetic at this machine's speed, start-up not counted")
+    lines.append("GiB: the largest task; seconds: arithmetic at this machine's speed, no start-up")
     if any(entry.search for config in configs for entry in config.methods):
         lines.append("a search's winner brings the fits of its grid afterwards")
     return lines

@@ -11,13 +11,13 @@ THREADS = "cluster={kind: threads, workers: 1}"
 
 @pytest.fixture
 def planned(settings, tmp_path, capsys):
-    """The cells of each run's row, with all that was printed."""
+    """The words of each run's row, with all that was printed."""
 
     def plan(config, *overrides):
         show_plan(write_config(config, tmp_path), overrides)
         text = capsys.readouterr().out
-        rows = [line.split("│")[1:-1] for line in text.splitlines() if line.startswith("│")]
-        return [[cell.strip() for cell in row] for row in rows], " ".join(text.split())
+        rows = [line.split() for line in text.splitlines() if line.startswith(config.name)]
+        return rows, " ".join(text.split())
 
     return plan
 
