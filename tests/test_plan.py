@@ -16,7 +16,8 @@ def planned(settings, tmp_path, capsys):
     def plan(config, *overrides):
         show_plan(write_config(config, tmp_path), overrides)
         text = capsys.readouterr().out
-        rows = [line.split() for line in text.splitlines() if line.startswith(config.name)]
+        lines = [line.split() for line in text.splitlines()]
+        rows = [words for words in lines if words and words[0].startswith(config.name)]
         return rows, " ".join(text.split())
 
     return plan
