@@ -140,7 +140,7 @@ class DataFile:
     """A file the rows came from."""
 
     name: str
-    sha256: str
+    sha256: str  # empty where the rows are made up
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def _data(study: Study) -> DataProvenance:
         source=story["source"],
         rows_read=story["rows_read"],
         rows_used=story["rows_used"],
-        files=tuple(DataFile(f["name"], f["sha256"]) for f in story["files"]),
+        files=tuple(DataFile(f["name"], f.get("sha256", "")) for f in story["files"]),
         rows_dropped=story["rows_dropped"],
         row_noun=study.config.data.declaration.words.get("rows", "rows"),
         inputs=len(table.numeric_names) + len(table.categorical_names),
