@@ -62,5 +62,6 @@ def shared_map_of(trial: Trial, inputs: Inputs) -> SharedMap | None:
 
 def shared_maps(jobs: Iterable[Job]) -> list[SharedMap]:
     """Return the distinct shared maps that jobs rest on."""
-    found = [shared_map_of(trial, job.inputs) for job in jobs for trial in job.trials]
+    pairs = dict.fromkeys((trial, job.inputs) for job in jobs for trial in job.trials)
+    found = (shared_map_of(trial, inputs) for trial, inputs in pairs)
     return list(dict.fromkeys(shared for shared in found if shared is not None))

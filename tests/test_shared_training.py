@@ -8,6 +8,7 @@ from configs.load import load_config
 from fkd.methods import Training
 from fkd.methods.declaration import Approximation
 from fkd.moments import training_moments
+from tasks.blas import blas_threads
 from tasks.evaluate import fit_trials, make_training, run_job, training_for
 from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.shared_training import shared_map_of, shared_maps, shared_training
@@ -23,7 +24,8 @@ def make_study(settings, landmarks=150, *, shared=True, name="krr_fkd", iteratio
 
 def predictions(study, training, encoder, fold):
     X = encoder.transform(study.loaded.table.take(fold.test))
-    return [p.predict(X) for p in fit_trials(training, "krr_fkd", study.trials)]
+    with blas_threads(study.inputs.blas_threads):
+        return [p.predict(X) for p in fit_trials(training, "krr_fkd", study.trials)]
 
 
 @pytest.mark.parametrize("label", ["0", "3", "0.2"])
