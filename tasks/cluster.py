@@ -6,7 +6,7 @@ import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -219,9 +219,11 @@ class _Board:
             self.failed.append(Failed(self.jobs[index], cause))
             if worker.startswith("tcp") or worker.startswith("tls"):
                 # In-process workers cannot be ended; the others keep working beside it.
-                self.client.restart_workers(
-                    [worker], timeout=_RESTART_SECONDS, raise_for_error=False
-                )
+                # A worker that has gone meanwhile needs no restart.
+                with suppress(KeyError, ValueError):
+                    self.client.restart_workers(
+                        [worker], timeout=_RESTART_SECONDS, raise_for_error=False
+                    )
 
 
 def _announced(function: Callable[[Any], Any], job: Any, topic: str, index: int) -> Any:
