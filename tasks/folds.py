@@ -1,6 +1,8 @@
 """Rows cut into training parts, each with its test part."""
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +24,14 @@ class Fold:
 
     train: NDArray[np.int64]
     test: NDArray[np.int64]
+
+    @cached_property
+    def digest(self) -> str:
+        """Which rows train, which test, as 64 hexadecimal digits."""
+        text = hashlib.sha256()
+        for rows in (self.train, self.test):
+            text.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
+        return text.hexdigest()
 
 
 def make_folds(table: Table, folds: FoldsConfig, seed: int) -> list[Fold]:

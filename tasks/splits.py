@@ -1,6 +1,7 @@
 """Training rows against test rows: outer folds, inner ones that choose."""
 
-import hashlib
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,9 @@ class Splits:
 
     def outer(self, table: Table) -> dict[str, Fold]:
         """Return the folds that every figure rests on, labelled 0, 1, ..."""
+        return _once("outer", self, table, self._outer)
+
+    def _outer(self, table: Table) -> dict[str, Fold]:
         reserved = self.reserved(table)
         folds = make_folds(table, self.folds, self.seed)
         return {str(i): never_tested(fold, reserved) for i, fold in enumerate(folds)}
@@ -35,6 +39,9 @@ class Splits:
 
     def inner(self, table: Table) -> dict[str, Fold]:
         """Return folds of the held-out fold's training rows alone, labelled 0.0, 0.1, ..."""
+        return _once("inner", self, table, self._inner)
+
+    def _inner(self, table: Table) -> dict[str, Fold]:
         label = self.held_out(table)
         rows = self.outer(table)[label].train
         # Rows of one year cannot be tested forward among themselves.
@@ -53,9 +60,19 @@ class Splits:
         return {**self.outer(table), **self.inner(table)}
 
 
-def split_digest(fold: Fold) -> str:
-    """Return a digest of which rows train, which test."""
-    text = hashlib.sha256()
-    for rows in (fold.train, fold.test):
-        text.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
-    return text.hexdigest()
+_Key = tuple[str, Splits, int]
+_made: dict[_Key, dict[str, Fold]] = {}
+
+
+def _once(
+    which: str, splits: Splits, table: Table, make: Callable[[Table], dict[str, Fold]]
+) -> dict[str, Fold]:
+    """Return the folds of a table, made once for as long as that table lives.
+
+    Every step of a run asks for them, and a million rows take seconds to shuffle.
+    """
+    key = which, splits, id(table)
+    if key not in _made:
+        _made[key] = make(table)
+        weakref.finalize(table, _made.pop, key, None)
+    return _made[key]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tasks.files import (
 )
 
 Array = NDArray[np.float64]
+_SMALL = 32_768  # bytes of a record that may be held in memory
 
 
 def digest(value: Any) -> str:
@@ -87,11 +89,26 @@ class TrialStore:
         """Return the record, or None where it is absent; a damaged one is removed as absent."""
         path = self.path(key)
         try:
-            arrays = unpack_arrays(read_sealed(path))
+            found = path.stat()
+            small = found.st_size <= _SMALL
+            return _kept(path, found.st_mtime_ns, found.st_ino) if small else _load(path)
         except FileNotFoundError:
             return None
         except DamagedFileError:
             path.unlink(missing_ok=True)
             return None
-        plain = json.loads(arrays["record"].tobytes())
-        return Record(**plain, y_pred=arrays["y_pred"].astype(np.float64))
+
+
+def _load(path: Path) -> Record:
+    """Return the record of a sealed file."""
+    arrays = unpack_arrays(read_sealed(path))
+    plain = json.loads(arrays["record"].tobytes())
+    y_pred = arrays["y_pred"].astype(np.float64)
+    y_pred.flags.writeable = False  # several readers may hold it
+    return Record(**plain, y_pred=y_pred)
+
+
+@lru_cache(maxsize=5000)
+def _kept(path: Path, written: int, inode: int) -> Record:
+    """Return a small record, opened once: the stages of a run read thousands again and again."""
+    return _load(path)

@@ -11,7 +11,7 @@ from fkd.methods import method
 from fkd.table import Table
 from tasks.folds import Fold
 from tasks.settings import Settings
-from tasks.splits import Splits, split_digest
+from tasks.splits import Splits
 from tasks.store import TrialStore, digest
 
 
@@ -91,7 +91,7 @@ def _trial(name: str, parameters: dict[str, Any], inputs: Inputs) -> Trial:
 def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
     """Return the key of a trial on one split: data, method, version, parameters, rows, seed."""
     identity = {**_method_identity(trial.method, trial.parameters), **inputs.identity()}
-    return digest({**identity, "rows": split_digest(fold)})
+    return digest({**identity, "rows": fold.digest})
 
 
 def plan(

@@ -1,9 +1,11 @@
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
 from configs.load import load_config
-from tasks.splits import split_digest
 from tasks.study import open_study
 
 
@@ -33,7 +35,7 @@ def test_held_out_rows_never_take_part_in_choosing(study):
 
 def test_the_digest_tells_splits_apart(study):
     folds = study.inputs.splits.all(study.loaded.table)
-    assert len({split_digest(fold) for fold in folds.values()}) == len(folds) == 9
+    assert len({fold.digest for fold in folds.values()}) == len(folds) == 9
 
 
 def test_reserved_rows_are_on_the_training_side_of_every_split(settings):
@@ -44,3 +46,16 @@ def test_reserved_rows_are_on_the_training_side_of_every_split(settings):
     for fold in splits.all(table).values():
         assert reserved <= set(fold.train)
         assert not reserved & set(fold.test)
+
+
+def test_folds_are_made_once_per_table_and_go_with_it(settings):
+    study = open_study(load_config(), settings)
+    splits, table = study.inputs.splits, study.loaded.table
+    first = splits.all(table)["0"]
+    assert splits.all(table)["0"] is first
+    other = open_study(load_config("default", ["seed=1"]), settings)
+    assert other.inputs.splits.all(other.loaded.table)["0"] is not first
+    gone = weakref.ref(first)
+    del study, splits, table, first
+    gc.collect()
+    assert gone() is None
