@@ -94,7 +94,9 @@ def block_lanczos(D: ShiftedInverse | DiagonalInverse, b: Array, *, iterations: 
     """
     U, ends, block = empty_basis(b, iterations), [0], b
     for _ in range(iterations):
-        w = extend_basis(U, ends[-1], D @ block)
+        # D is symmetric: of what came before, D times a block leans on that one and its neighbour.
+        near = ends[-3] if len(ends) > 2 else 0
+        w = extend_basis(U, ends[-1], D @ block, near=near)
         if w == ends[-1]:
             break
         block = U[:, ends[-1] : w]
@@ -109,21 +111,31 @@ def empty_basis(b: Array, iterations: int) -> Array:
     return np.empty((r, min(r, iterations * l)), order="F")
 
 
-def extend_basis(U: Array, w: int, V: Array) -> int:
-    """Return the new width after the columns of V joined U[:, :w], each made orthonormal to it."""
+def extend_basis(U: Array, w: int, V: Array, *, near: int = 0) -> int:
+    """Return the new width after the columns of V joined U[:, :w], each made orthonormal to it.
+
+    Parameters
+    ----------
+    U, w
+        Basis, of which the first w columns are in use; the new ones are written after them.
+    V
+        New columns.
+    near
+        The columns of U before this one are orthogonal to V but for rounding.
+    """
     for v in V.T:
-        u = _new_direction(v, U[:, :w])
+        u = _new_direction(v, U[:, :w], U[:, near:w])
         if u is not None and w < U.shape[1]:
             U[:, w] = u
             w += 1
     return w
 
 
-def _new_direction(v: Array, U: Array) -> Array | None:
+def _new_direction(v: Array, U: Array, near: Array) -> Array | None:
     """Return the unit vector of v's part orthogonal to U, or None where that is rounding error."""
     before = np.linalg.norm(v)
     # Twice is enough: the second pass removes what rounding left of the first.
-    v = v - U @ (U.T @ v)
+    v = v - near @ (near.T @ v)
     v = v - U @ (U.T @ v)
     left = np.linalg.norm(v)
     return v / left if left > DEFLATION * before else None
