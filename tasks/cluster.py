@@ -22,6 +22,8 @@ from tasks.settings import Settings
 _CONNECT_SECONDS = 10
 _POLL_SECONDS = 1.0
 _RESTART_SECONDS = 10
+# Above critical: a connection that closes on Ctrl-C is logged as such, with its traceback.
+_SILENT = logging.CRITICAL + 1
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
     named = dask.config.collect()  # the user's own files and variables, which win
     if "logging" not in named:
         # A lost worker is our sentence, not a traceback; LocalCluster's own silence ends too early.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        logging.getLogger("distributed").setLevel(_SILENT)
     ours = {k: v for k, v in defaults.items() if dask.config.get(k, None, config=named) is None}
     with dask.config.set(ours), _client(config) as client:
         page = settings.home / "dask.json"
@@ -75,7 +77,7 @@ def _client(config: ClusterConfig) -> Iterator[Client]:
             memory_limit=config.memory_limit,
             host="127.0.0.1" if config.kind == "local" else None,  # threads talk in memory
             dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
+            silence_logs=_SILENT,
         ) as cluster,
         Client(cluster) as client,
     ):
