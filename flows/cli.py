@@ -24,6 +24,7 @@ Overrides = Annotated[
 app = App(
     name="fkd",
     version=f"fkd {__version__}",
+    suppress_keyboard_interrupt=False,  # ours says that nothing is lost
     help="Fair regression with continuous protected attributes, as a pipeline. "
     "Add --debug to any command to see a traceback instead of one sentence.",
 )
