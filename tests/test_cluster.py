@@ -41,7 +41,7 @@ def test_every_job_is_done_once(kind, settings, tmp_path):
     assert {_tries(tmp_path / "marks", name) for _, name, _ in jobs} == {1}
 
 
-@pytest.mark.slow  # four restarts of workers one after another; test_failing_trials has the quick ones
+@pytest.mark.slow  # four restarts in a row; test_failing_trials has the quick ones
 def test_dying_hanging_stopped_and_faulty_jobs_leave_the_others_alone(settings, tmp_path):
     behaviours = ["die once", "always die", "hang", "stop", "wrong input", "passing fault"]
     jobs = _jobs(tmp_path / "marks", behaviours + ["fine"] * 6)
