@@ -207,6 +207,7 @@ def tracking_uri(settings: Settings) -> str:
 def load_champion(settings: Settings, model: str) -> Any:
     """Return the registered champion as a pyfunc model."""
     mlflow.set_tracking_uri(tracking_uri(settings))
+    mlflow.set_registry_uri(tracking_uri(settings))
     return mlflow.pyfunc.load_model(f"models:/{model}@champion")
 
 

@@ -1,7 +1,9 @@
 """Fixtures that every test file may ask for."""
 
+import os
 import shutil
 import socket
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +18,16 @@ from tasks.study import open_study
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20260101)
+
+
+@pytest.fixture(autouse=True)
+def _mlflow_forgets_addresses():
+    """MLflow keeps the last address per process; the next test's must not be this one's."""
+    yield
+    if mlflow := sys.modules.get("mlflow"):
+        mlflow.set_registry_uri("")
+        mlflow.set_tracking_uri(None)
+        os.environ.pop("MLFLOW_REGISTRY_URI", None)
 
 
 @pytest.fixture
