@@ -15,8 +15,9 @@ from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from configs.load import load_config
 from configs.schema import ClusterConfig, RunConfig
-from tasks.cluster import connect, run_jobs
+from tasks.cluster import connect
 from tasks.evaluate import run_job
+from tasks.jobs import run_jobs
 from tasks.settings import Settings, quiet_ecosystem
 from tasks.study import open_study
 from tasks.tracking import Tracking

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from configs.census import Horizon, check_release, expand_states
 from configs.model import Frozen
 from configs.nearest import check_name
+from fkd.encoding import Scale
 from fkd.problems.declaration import Problem
 from fkd.problems.own_table import NAME as TABLE
 from fkd.problems.own_table import own_problem
@@ -23,7 +24,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Years = Annotated[tuple[int, ...], BeforeValidator(_as_tuple)]
 
 _CENSUS_KEYS = ("states", "year", "horizon")
-_TABLE_KEYS = ("path", "target", "numeric", "categorical", "keep", "scale")
+_TABLE_KEYS = ("path", "target", "numeric", "categorical", "keep")
 
 
 class TwinConfig(Frozen):
@@ -60,7 +61,9 @@ class DataConfig(Frozen):
     keep: Names = ()
     """Problem table: columns for folds.by that are no inputs."""
     scale: Literal["minmax", "none", "zscore"] | None = None
-    """Problem table: how numeric inputs are scaled; minmax if not said."""
+    """How numeric inputs are scaled; as the problem declares if not said, a table's by minmax."""
+    sample: int | None = Field(default=None, ge=2)
+    """Use so many rows, drawn once without regard to the run's seed; all if not said."""
     sensitive: Names = ()
     """Columns whose information is removed from the representation."""
     measure_on: Names = ()
@@ -125,6 +128,11 @@ class DataConfig(Frozen):
             extra=self.keep,
             scale=self.scale or "minmax",
         )
+
+    @property
+    def input_scale(self) -> Scale:
+        """How numeric inputs are scaled: the user's word, else the problem's."""
+        return self.scale or self.declaration.scale
 
     @property
     def sensitive_columns(self) -> tuple[str, ...]:

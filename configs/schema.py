@@ -105,7 +105,8 @@ class RunConfig(Frozen):
     folds: FoldsConfig = Field(default_factory=FoldsConfig)
     methods: tuple[MethodConfig, ...] = Field(min_length=1)
     cluster: ClusterConfig = Field(default_factory=ClusterConfig)
-    select: SelectConfig = Field(default_factory=SelectConfig)
+    # None: no champion is wanted, so that no inner folds are computed either.
+    select: SelectConfig | None = Field(default_factory=SelectConfig)
     tracking: TrackingConfig = Field(default_factory=TrackingConfig)
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     # Greatest value of each measure that the champion may have on the held-out rows.
@@ -124,6 +125,22 @@ class RunConfig(Frozen):
         """Refuse a shared feature map that has no rows of its own."""
         check_shared(self.methods, self.folds)
         return self
+
+    @model_validator(mode="after")
+    def _search_has_inner_folds(self) -> Self:
+        """Refuse a search without the inner folds on which it is decided."""
+        searched = any(entry.search is not None for entry in self.methods)
+        if self.select is None and (searched or self.gate):
+            raise ValueError(
+                f"select must not be null where {'a search' if searched else 'a gate'} needs the "
+                "inner folds"
+            )
+        return self
+
+    @property
+    def inner_folds(self) -> int:
+        """Folds of the held-out fold's training rows, 0 where nothing is chosen."""
+        return 0 if self.select is None else self.select.inner_folds
 
     @property
     def experiment(self) -> str:

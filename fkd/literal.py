@@ -1,5 +1,6 @@
 """The algorithms of the paper as printed, for comparison."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,17 +27,26 @@ def algorithm_1(K: Array, S: Array, *, ridge: float, iterations: int) -> tuple[A
     ridge, iterations
         As in `fkd.path.removal_path`.
     """
+    *_, last = recursion(K, S, ridge=ridge, iterations=iterations)
+    return last
+
+
+def recursion(
+    K: Array, S: Array, *, ridge: float, iterations: int
+) -> Iterator[tuple[Array, Array]]:
+    """Yield K_i with T_i of `algorithm_1` for i = 0, 1, ..., iterations."""
     positive("ridge", ridge)
     identity = np.eye(len(K))
-    K_i, T_m = K, identity
+    K_i, T_i = K, identity
+    yield K_i, T_i
     for _ in range(whole("iterations", iterations, low=0)):
         B = np.linalg.inv(K_i + ridge * identity)
         tau = np.linalg.inv(S.T @ B @ K_i @ B @ S)
         M = B @ S @ tau @ S.T @ B
         T = identity - M @ K_i
         K_i = K_i @ T
-        T_m = T_m @ T
-    return K_i, T_m
+        T_i = T_i @ T
+        yield K_i, T_i
 
 
 def nystroem_inverse_product(K_nq: Array, landmarks: IntArray, S: Array, *, ridge: float) -> Array:

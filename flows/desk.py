@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from tasks.cluster import Failed
 from tasks.estimate import refuse_too_large
+from tasks.jobs import Failed
 from tasks.reasons import read_plan, reasons, write_plan
 from tasks.status import State, Status, begin, write_status
 from tasks.study import Study, open_study

@@ -89,6 +89,8 @@ def record(config: RunConfig) -> tuple[str, ...]:
 @stage
 def select(config: RunConfig) -> tuple[str, ...]:
     """Choose the champion on inner folds and refit it; return why there is none, if so."""
+    if config.select is None:
+        return ()
     try:
         champion = crown(open_study(config, read_settings()))
     except NoChampionError as error:

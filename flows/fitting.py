@@ -7,8 +7,9 @@ from configs.errors import UserError
 from configs.schema import ClusterConfig, RunConfig
 from flows.desk import Desk
 from flows.progress import watcher
-from tasks.cluster import Failed, connect, run_jobs, worker_memory
+from tasks.cluster import connect, worker_memory
 from tasks.evaluate import run_job
+from tasks.jobs import Failed, run_jobs
 from tasks.settings import Settings
 from tasks.shared_training import shared_maps
 from tasks.streaming import stream_moments

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from configs.schema import SelectConfig
 from fkd import __version__
 from fkd.bundle import Bundle
 from fkd.encoding import Encoder
 from fkd.expansion import Predictor
 from fkd.methods import method
 from tasks.blas import blas_threads
-from tasks.choose import choose
+from tasks.choose import NoChampionError, choose
 from tasks.evaluate import fit_trials, predict_rows, training_for
 from tasks.files import DamagedFileError, pack_arrays, read_sealed, unpack_arrays, write_sealed
 from tasks.judgement import Judgement, judge, recover
@@ -37,6 +38,7 @@ class Champion:
     bundle: Bundle
     judgement: Judgement
     example: pd.DataFrame  # a few raw rows, as the served model takes them
+    policy: SelectConfig
 
 
 def crown(study: Study) -> Champion:
@@ -45,7 +47,10 @@ def crown(study: Study) -> Champion:
     It is chosen by scores on inner folds of the held-out fold's training rows, refitted on these
     rows, judged on the held-out rows.
     """
-    chosen = choose(_candidates(study), study.config.select)
+    policy = study.config.select
+    if policy is None:
+        raise NoChampionError("No champion was to be chosen: select is null.")
+    chosen = choose(_candidates(study), policy)
     key = _key(study, chosen)
     path = study.settings.store / "champions" / f"{key}.npz"
     stored = _read(path)
@@ -53,7 +58,8 @@ def crown(study: Study) -> Champion:
         stored = _make(study, chosen.trial)
         _write(path, *stored)
     bundle, judgement = stored
-    return Champion(key, chosen.trial, chosen.title, bundle, judgement, _example(study, bundle))
+    example = _example(study, bundle)
+    return Champion(key, chosen.trial, chosen.title, bundle, judgement, example, policy)
 
 
 def _candidates(study: Study) -> list[TrialResult]:
@@ -106,7 +112,7 @@ def _key(study: Study, chosen: TrialResult) -> str:
         {
             "trial": chosen.trial.key,
             "method": method(chosen.trial.method).version,
-            "inner": study.config.select.inner_folds,
+            "inner": study.config.inner_folds,
             "code": __version__,
         }
     )

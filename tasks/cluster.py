@@ -3,35 +3,29 @@
 import json
 import logging
 import os
-import queue
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
-from uuid import uuid4
 
 import dask
-from distributed import Client, KilledWorker, LocalCluster, get_worker
+from distributed import Client, KilledWorker, LocalCluster, Status, get_worker
+from distributed.client import FutureCancelledError
+from distributed.utils import sync
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
 from tasks.files import write_atomic
 from tasks.settings import Settings
 
+WorkerDiedError = KilledWorker
+# What another try may mend: a worker that went, a passing fault of files or network.
+PASSING = (KilledWorker, FutureCancelledError, OSError)
+
 _CONNECT_SECONDS = 10
-_POLL_SECONDS = 1.0
+_ANNOUNCE_SECONDS = 60
 _RESTART_SECONDS = 10
 # Above critical: a connection that closes on Ctrl-C is logged as such, with its traceback.
 _SILENT = logging.CRITICAL + 1
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A job that gave no result, with its cause."""
-
-    job: Any
-    cause: str
 
 
 @contextmanager
@@ -43,6 +37,8 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         # No job waits on a worker, so that a death hits the one that runs there alone.
         "distributed.scheduler.worker-saturation": 1.0,
         "distributed.scheduler.worker-ttl": "60s",  # a stopped worker is given up after this
+        # On a busy machine a new worker takes longer than the usual 15 s to come up.
+        "distributed.deploy.lost-worker-timeout": "60s",
         "distributed.worker.memory.spill": False,
         "temporary-directory": str(settings.home / "dask"),
     }
@@ -107,140 +103,62 @@ def worker_memory(client: Client) -> int | None:
     return min((w["memory_limit"] for w in workers if w["memory_limit"]), default=None)
 
 
-def _nothing(job: Any) -> None:
-    """Hear of a finished job without doing anything."""
-
-
-def run_jobs(
-    client: Client,
-    function: Callable[[Any], Any],
-    jobs: Sequence[Any],
-    *,
-    retries: int,
-    time_limit: float,
-    done: Callable[[Any], None] = _nothing,
-    keep: Callable[[Any, Any], None] | None = None,
-) -> list[Failed]:
-    """Return the jobs that failed; `done` hears of each finished one, `keep` of its result too.
-
-    A job whose worker died, or that met a passing fault of files or network, is submitted again at
-    most `retries` times; one that raises otherwise is not, because it would raise again. A job that
-    runs longer than `time_limit` seconds is given up and its worker restarted.
-    """
-    board = _Board(client, function, jobs, retries)
-    for index in range(len(jobs)):
-        board.submit(index)
-    while board.pending:
-        for index, future in board.finished():
-            board.settle(index, future, done, keep)
-        board.give_up_overdue(time_limit)
-    return board.failed
-
-
-@dataclass
-class _Board:
-    """Who computes which job, since when, how often it was tried."""
-
-    client: Client
-    function: Callable[[Any], Any]
-    jobs: Sequence[Any]
-    retries: int
-    failed: list[Failed] = field(default_factory=list)
-    pending: dict[int, Any] = field(default_factory=dict)  # job: its future
-    tries: dict[int, int] = field(default_factory=dict)
-    started: dict[int, tuple[str, float]] = field(default_factory=dict)  # job: worker, since
-    topic: str = field(default_factory=lambda: f"fkd-{uuid4().hex}")
-    inbox: "queue.SimpleQueue[tuple[int, Any]]" = field(default_factory=queue.SimpleQueue)
-
-    def __post_init__(self) -> None:
-        self.client.subscribe_topic(self.topic, self._hear)
-
-    def _hear(self, event: tuple[float, Any]) -> None:
-        """Note that a worker has begun a job."""
-        said = event[1]
-        self.started[said["index"]] = (said["worker"], time.monotonic())
-
-    def submit(self, index: int) -> None:
-        """Send one job; earlier ones go first, so that all fronts fill in evenly."""
-        future = self.client.submit(
-            _announced,
-            self.function,
-            self.jobs[index],
-            self.topic,
-            index,
-            pure=False,  # jobs are idempotent, but a repeat must not be taken for the first try
-            priority=-index,
-        )
-        self.pending[index] = future
-        future.add_done_callback(lambda f: self.inbox.put((index, f)))
-
-    def finished(self) -> Iterator[tuple[int, Any]]:
-        """Yield what has come in, waiting a moment for the first."""
-        try:
-            yield self.inbox.get(timeout=_POLL_SECONDS)
-            while True:
-                yield self.inbox.get_nowait()
-        except queue.Empty:
-            return
-
-    def settle(
-        self,
-        index: int,
-        future: Any,
-        done: Callable[[Any], None],
-        keep: Callable[[Any, Any], None] | None,
-    ) -> None:
-        """Count a finished job, try a lost one again, keep a failed one's cause."""
-        if index not in self.pending or self.pending[index] is not future:
-            return  # it was given up meanwhile
-        del self.pending[index]
-        self.started.pop(index, None)
-        status = future.status
-        error = future.exception() if status == "error" else None
-        passing = isinstance(error, KilledWorker | OSError) or status in ("cancelled", "lost")
-        if status == "finished":
-            if keep is not None:
-                # Taken at once: what lies on a worker is lost with it.
-                keep(self.jobs[index], future.result())
-            done(self.jobs[index])
-        elif passing and self.tries.get(index, 0) < self.retries:
-            self.tries[index] = self.tries.get(index, 0) + 1
-            self.submit(index)
-        else:
-            self.failed.append(Failed(self.jobs[index], _cause(error, status)))
-
-    def give_up_overdue(self, time_limit: float) -> None:
-        """Fail the jobs that run too long, restart their workers."""
-        now = time.monotonic()
-        for index, (worker, since) in list(self.started.items()):
-            if now - since <= time_limit or index not in self.pending:
-                continue
-            self.pending.pop(index).cancel(force=True)
-            self.started.pop(index, None)
-            cause = f"TimeoutError: it ran longer than cluster.time_limit ({time_limit:g} s)"
-            self.failed.append(Failed(self.jobs[index], cause))
-            if worker.startswith("tcp") or worker.startswith("tls"):
-                # In-process workers cannot be ended; the others keep working beside it.
-                # A worker that has gone meanwhile needs no restart.
-                with suppress(KeyError, ValueError):
-                    self.client.restart_workers(
-                        [worker], timeout=_RESTART_SECONDS, raise_for_error=False
-                    )
+def submit(
+    client: Client, function: Callable[[Any], Any], job: Any, *, topic: str, index: int
+) -> Any:
+    """Return the future of a job that says on the topic when it begins; low indices go first."""
+    # Jobs are idempotent, but a repeat must not be taken for the first try.
+    return client.submit(_announced, function, job, topic, index, pure=False, priority=-index)
 
 
 def _announced(function: Callable[[Any], Any], job: Any, topic: str, index: int) -> Any:
-    """Run a job on a worker, after telling the driver that it begins."""
+    """Run a job on a worker, after the scheduler has heard that it begins.
+
+    It waits for the answer: a note that lies in the worker's outgoing mail is lost if the job stops
+    the process, and nobody would know how long it has been running.
+    """
     worker = get_worker()
-    worker.log_event(topic, {"index": index, "worker": worker.address})
+    said = {"index": index, "worker": worker.address}
+    sync(
+        worker.loop,
+        worker.scheduler.log_event,
+        topic=topic,
+        msg=said,
+        callback_timeout=_ANNOUNCE_SECONDS,
+    )
     return function(job)
 
 
-def _cause(error: BaseException | None, status: str) -> str:
-    """Return why a job gave no result, as one line."""
-    if error is None:
-        return f"the task was {status} on the cluster"
-    if isinstance(error, KilledWorker):
-        return (
-            "KilledWorker: its worker died each time it was tried (killed, stopped, out of memory)"
-        )
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+def end_worker(client: Client, worker: str) -> bool:
+    """Return whether a worker that hangs was ended; its nanny starts another in its place."""
+    if not worker.startswith(("tcp", "tls")):
+        return False  # a thread of this process
+    try:
+        client.restart_workers([worker], timeout=_RESTART_SECONDS, raise_for_error=False)
+    except KeyError:
+        return True  # it has gone meanwhile
+    except ValueError:
+        return False  # it has no nanny
+    return True
+
+
+def threads_at_work(client: Client) -> int:
+    """Return how many jobs can run at once; a local cluster gets back workers that it has lost."""
+    if isinstance(client.cluster, LocalCluster):
+        client.loop.add_callback(_refill, client.cluster)
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return sum(worker["nthreads"] for worker in workers)
+
+
+def _refill(cluster: LocalCluster) -> None:
+    """Start workers for those whose nannies have given up, as they do if a start fails."""
+    gone = [n for n, w in cluster.workers.items() if w.status in (Status.closed, Status.failed)]
+    for name in gone:
+        del cluster.workers[name]
+    if len(cluster.workers) < len(cluster.worker_spec):
+        cluster.scale(len(cluster.worker_spec))
+
+
+def connected(client: Client) -> bool:
+    """Return whether the scheduler is there; every future is lost with it."""
+    return bool(client.status == "running")

@@ -42,6 +42,8 @@ class Splits:
         return _once("inner", self, table, self._inner)
 
     def _inner(self, table: Table) -> dict[str, Fold]:
+        if not self.inner_folds:
+            return {}
         label = self.held_out(table)
         rows = self.outer(table)[label].train
         # Rows of one year cannot be tested forward among themselves.

@@ -68,9 +68,9 @@ def open_study(config: RunConfig, settings: Settings) -> Study:
         table_digest=loaded.digest,
         sensitive=config.data.sensitive,
         measure_on=config.data.measure_on,
-        scale=config.data.declaration.scale,
+        scale=config.data.input_scale,
         scale_on=config.data.scale_on,
-        splits=Splits(config.folds, config.seed, config.select.inner_folds),
+        splits=Splits(config.folds, config.seed, config.inner_folds),
         seed=config.seed,
         blas_threads=config.cluster.blas_threads,
     )

@@ -20,6 +20,8 @@ def touch(job):
         os.kill(os.getpid(), signal.SIGKILL)
     if behaviour == "hang":
         time.sleep(3600)
+    if behaviour == "dawdle":
+        time.sleep(15)
     if behaviour == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     if behaviour == "wrong input":

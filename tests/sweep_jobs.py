@@ -35,7 +35,6 @@ def misbehaving(job):
     if behaviour == "hang":
         time.sleep(3600)
     if behaviour == "stop":
-        time.sleep(2)  # long enough for the driver to hear that it has begun
         os.kill(os.getpid(), signal.SIGSTOP)
     if behaviour == "eat memory":
         eaten = [np.ones(2**24) for _ in range(200)]

@@ -1,18 +1,22 @@
 """Jobs on real workers: processes that die, hang, eat memory or raise."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 from job_sample import touch
+from soak_figures import keep
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
-from tasks.cluster import connect, run_jobs, worker_memory
+from tasks.cluster import connect, worker_memory
+from tasks.jobs import run_jobs
 
 
 def _run(config, settings, jobs, **options):
@@ -57,6 +61,26 @@ def test_dying_hanging_stopped_and_faulty_jobs_leave_the_others_alone(settings, 
     # What raises on wrong input would raise again: it is not repeated.
     assert _tries(tmp_path / "marks", "4") == 1
     assert _tries(tmp_path / "marks", "5") == 2
+    keep("F9", "jobs that die, hang, stop, raise", finished=len(finished), causes=causes)
+
+
+def test_threads_that_are_all_held_fail_the_rest(settings, tmp_path):
+    # A thread cannot be ended: what waits behind such jobs would wait for ever.
+    jobs = _jobs(tmp_path / "marks", ["fine", "dawdle", "dawdle", "fine"])
+    config = ClusterConfig(kind="threads", workers=2)
+    finished, failed = _run(config, settings, jobs, time_limit=2.0)
+    assert finished == jobs[:1]
+    assert [failure.job[2] for failure in failed] == ["dawdle", "dawdle", "fine"]
+    assert "hold every thread" in failed[-1].cause
+
+
+def test_workers_that_are_lost_for_good_are_replaced(settings, tmp_path):
+    jobs = _jobs(tmp_path / "marks", ["fine"] * 4)
+    with connect(ClusterConfig(workers=2), settings) as client:
+        for nanny in client.cluster.workers.values():
+            client.cluster.sync(nanny.close)
+        assert run_jobs(client, touch, jobs, retries=0, time_limit=60.0) == []
+        assert len(client.scheduler_info()["workers"]) == 2
 
 
 def test_a_job_that_eats_memory_fails_alone(settings, tmp_path):
@@ -73,33 +97,64 @@ def test_the_limit_of_a_workers_memory_is_known(settings):
         assert worker_memory(client) == 2**30
 
 
-def test_an_existing_scheduler_is_used_and_left_running(settings, tmp_path, free_port):
-    address = f"tcp://127.0.0.1:{free_port}"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
-    dask = [sys.executable, "-m", "dask"]
-    scheduler = subprocess.Popen(
-        [*dask, "scheduler", "--host", "127.0.0.1", "--port", str(free_port), "--no-dashboard"],
-        **quiet,
+@contextmanager
+def _dask(*words):
+    """A `dask scheduler` or `dask worker` process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dask", *words, "--no-dashboard"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
-    worker = subprocess.Popen([*dask, "worker", address, "--no-dashboard"], **quiet)
     try:
-        jobs = _jobs(tmp_path / "marks", ["fine", "die once", "fine"])
-        config = ClusterConfig(address=address, kind="address")
-        for _ in range(100):  # the scheduler needs a moment to listen
-            try:
-                finished, failed = _run(config, settings, jobs)
-                break
-            except UserError:
-                time.sleep(0.2)
-        assert len(finished) == 3
-        assert not failed
-        assert scheduler.poll() is None
+        yield process
     finally:
-        worker.terminate()
-        scheduler.terminate()
-        worker.wait(30)
-        scheduler.wait(30)
+        process.terminate()
+        process.wait(30)
+
+
+def _listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def scheduler(free_port):
+    """A scheduler of its own with its address."""
+    with _dask("scheduler", "--host", "127.0.0.1", "--port", str(free_port)) as process:
+        deadline = time.monotonic() + 60
+        while not _listens(free_port):
+            assert time.monotonic() < deadline, "the scheduler does not listen"
+            time.sleep(0.1)
+        yield process, f"tcp://127.0.0.1:{free_port}"
+
+
+def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp_path):
+    process, address = scheduler
+    jobs = _jobs(tmp_path / "marks", ["fine", "die once", "fine"])
+    with _dask("worker", address):
+        finished, failed = _run(ClusterConfig(address=address, kind="address"), settings, jobs)
+    assert len(finished) == 3
+    assert not failed
+    assert process.poll() is None
+
+
+def test_a_run_ends_by_name_if_no_worker_comes(scheduler, settings, tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.jobs.WORKERLESS_SECONDS", 2.0)
+    jobs = _jobs(tmp_path / "marks", ["fine"])
+    with pytest.raises(UserError, match="no Dask worker.*`dask worker`"):
+        _run(ClusterConfig(address=scheduler[1], kind="address"), settings, jobs)
+
+
+def test_a_run_ends_by_name_if_its_scheduler_does(scheduler, settings, tmp_path):
+    process, address = scheduler
+    jobs = _jobs(tmp_path / "marks", ["fine", "hang"])
+    with (
+        _dask("worker", address),
+        pytest.raises(UserError, match="scheduler is gone.*is kept"),
+        connect(ClusterConfig(address=address, kind="address"), settings) as client,
+    ):
+        run_jobs(client, touch, jobs, retries=2, time_limit=600.0, done=lambda job: process.kill())
 
 
 def test_an_unreachable_scheduler_is_named(settings, free_port):

@@ -2,8 +2,8 @@ import pytest
 from sweep_sample import sweep_config
 
 from flows.desk import Desk
-from tasks.cluster import Failed
 from tasks.evaluate import run_job
+from tasks.jobs import Failed
 from tasks.status import read_status
 from tasks.study import open_study
 

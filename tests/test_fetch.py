@@ -11,6 +11,7 @@ import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from soak_figures import keep
 
 from configs.errors import UserError
 from tasks.data import remote, transfer
@@ -580,7 +581,17 @@ def test_a_download_killed_at_any_moment_completes_at_the_next_try(host, file, s
     run.communicate()
     cache = Cache(settings.downloads)
     assert all(cache.is_intact(record) for record in cache.records())
+    partial, complete = cache.partial_path(NAME), len(list(cache.records()))
+    arrived = partial.stat().st_size if partial.is_file() else 0
     assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    keep(
+        "F3",
+        f"download killed, {moment + 1:02}",
+        files_read_whole=complete + 1,
+        writes_cut_short=int(arrived > 0),
+        bytes_arrived=arrived,
+        bytes=len(body),
+    )
 
 
 def test_a_full_disk_is_named_then_the_download_continues(host, file, settings):

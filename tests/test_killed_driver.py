@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from mlflow.tracking import MlflowClient
 from server_process import left_after
+from soak_figures import keep
 from sweep_process import Fkd, fkd, records, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials
@@ -28,7 +29,18 @@ def config():
 
 
 def _todo(said):
-    return int(re.search(r"(\d+) in \d+ tasks to compute", said)[1])
+    """How many fits a run has announced to compute."""
+    found = re.search(r"(\d+) in \d+ tasks to compute", said)
+    assert found or "nothing to compute" in said, said
+    return int(found[1]) if found else 0
+
+
+def _killed(run, home):
+    """The records that a killed run has left, with the seconds until its processes had gone."""
+    run.kill()
+    killed = time.monotonic()
+    assert left_after(home, 30) == []
+    return records(home), round(time.monotonic() - killed, 1)
 
 
 def _check_recorded(settings, study):
@@ -42,25 +54,29 @@ def _check_recorded(settings, study):
     assert len(client.search_model_versions(f"name = '{name}'")) == 1
 
 
-@pytest.mark.timeout(900)
-def test_after_a_kill_the_same_command_computes_exactly_the_missing_trials(home, config, tmp_path):
-    path = write_config(config, tmp_path)
-    run = Fkd(home, "run", path)
-    run.wait_for(lambda: len(records(home)) >= 10)
-    run.kill()
-    assert left_after(home, 30) == []
-    kept = records(home)
+def _completed(home, path, config, tmp_path, kept):
+    """The study after the same command has computed exactly what was missing, with its words."""
     code, said = fkd(home, "run", path)
     assert code == 0, said
     settings = Settings(home, None, None, None)
     study = open_study(config, settings)
     assert _todo(said) == study.size() - len(kept)
-    assert f"{_todo(said)} not finished before" in said
-    assert len(records(home)) == study.size()
     assert kept.items() <= records(home).items()  # no file was written again
+    assert len(records(home)) == study.size()
     assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
     _check_recorded(settings, study)
     assert left_after(home, 30) == []
+    return study, said
+
+
+@pytest.mark.timeout(900)
+def test_after_a_kill_the_same_command_computes_exactly_the_missing_trials(home, config, tmp_path):
+    path = write_config(config, tmp_path)
+    run = Fkd(home, "run", path)
+    run.wait_for(lambda: len(records(home)) >= 10)
+    kept, _ = _killed(run, home)
+    study, said = _completed(home, path, config, tmp_path, kept)
+    assert f"{study.size() - len(kept)} not finished before" in said
 
 
 POINTS = {
@@ -76,22 +92,48 @@ POINTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", POINTS.values(), ids=POINTS.keys())
+@pytest.mark.parametrize("point", POINTS)
 @pytest.mark.timeout(1800)
-def test_a_driver_may_be_killed_at_any_point(file, home, config, tmp_path):
-    path, rng = write_config(config, tmp_path), random.Random(file)
-    settings = Settings(home, None, None, None)
+def test_a_driver_may_be_killed_at_any_point(point, home, config, tmp_path):
+    path, rng = write_config(config, tmp_path), random.Random(point)
     run = Fkd(home, "run", path)
-    run.wait_for(lambda: list(home.glob(file)))
+    run.wait_for(lambda: list(home.glob(POINTS[point])))
     time.sleep(rng.uniform(0, 1))
-    run.kill()
-    assert left_after(home, 30) == []
-    kept = records(home)
-    code, said = fkd(home, "run", path)
-    assert code == 0, said
-    study = open_study(config, settings)
-    assert kept.items() <= records(home).items()
-    assert len(records(home)) == study.size()
-    assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
-    _check_recorded(settings, study)
-    assert left_after(home, 30) == []
+    kept, seconds = _killed(run, home)
+    study, _ = _completed(home, path, config, tmp_path, kept)
+    keep(
+        "F2",
+        f"killed as {point}",
+        kills=1,
+        fits=study.size(),
+        kept=len(kept),
+        computed_after=study.size() - len(kept),
+        seconds_until_no_process=seconds,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_driver_may_be_killed_again_and_again(home, tmp_path):
+    config = sweep_config(gammas=8, alphas=4, lengths=6, landmarks=400, k=3)
+    path, rng = write_config(config, tmp_path), random.Random(0)
+    kept, counts, slowest = {}, [], 0.0
+    for _ in range(12):
+        run = Fkd(home, "run", path)
+        time.sleep(rng.uniform(0, 15))
+        assert run.process.poll() is None, run.said
+        found, seconds = _killed(run, home)
+        assert kept.items() <= found.items()
+        kept, slowest = found, max(slowest, seconds)
+        counts.append(len(kept))
+    assert counts[0] < counts[-1]  # each run goes on where the last one was killed
+    study, _ = _completed(home, path, config, tmp_path, kept)
+    keep(
+        "F2",
+        "killed again and again",
+        kills=len(counts),
+        fits=study.size(),
+        kept=counts,
+        computed_after=study.size() - len(kept),
+        seconds_until_no_process=slowest,
+    )

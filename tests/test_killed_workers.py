@@ -12,8 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from soak_figures import keep
 from sweep_jobs import counted, notes
-from sweep_sample import finite, same_numbers, sweep_config, undisturbed
+from sweep_sample import finite, numbers, same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials, warm_mlflow
 
 from configs.errors import UserError
@@ -120,7 +121,7 @@ def test_two_killed_workers_change_no_number(settings, monkeypatch, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["local", "shell"])
 def test_twenty_killed_workers_change_no_number(
-    place, settings, monkeypatch, tmp_path, tmp_path_factory, free_port, record_property
+    place, settings, monkeypatch, tmp_path, tmp_path_factory, free_port
 ):
     grid = {"gammas": 5, "alphas": 5, "lengths": 8, "landmarks": 100, "k": 5}
     several = "select.inner_folds=4"
@@ -136,8 +137,19 @@ def test_twenty_killed_workers_change_no_number(
     study, tasks, killer = found
     assert (len(study.trials), tasks) == (200, 45)
     _check(study, tasks, killer, 20, undisturbed(config, tmp_path / "reference"))
-    record_property("executions", len(notes(settings.home, "begin")))
     warm_mlflow(settings.mlflow, tmp_path_factory.getbasetemp())
     assert record_trials(study) == 200
     assert record_trials(study) == 0
-    assert Counter(recorded_trials(settings, config.experiment)) == {t.key: 1 for t in study.trials}
+    runs = Counter(recorded_trials(settings, config.experiment))
+    assert runs == {t.key: 1 for t in study.trials}
+    keep(
+        "F1",
+        place,
+        kills=len(killer.killed),
+        trials=len(runs),
+        tasks=tasks,
+        executions=len(notes(settings.home, "begin")),
+        lost=len(study.trials) - len(runs),
+        recorded_twice=sum(count > 1 for count in runs.values()),
+        numbers_equal=len(numbers(study)),
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from soak_figures import keep
 
 from tasks import champion, streaming
 from tasks.data.prepared import read_prepared
@@ -37,6 +38,7 @@ def _kill_a_writer(home, seconds):
 
 
 def _check_all_whole(study):
+    """How many files were read whole."""
     settings, store = study.settings, study.store
     sealed = [*settings.store.rglob("*.npz"), *settings.store.rglob("*.failed")]
     assert all(read_sealed(path) for path in sealed)
@@ -55,6 +57,7 @@ def _check_all_whole(study):
     assert read_status(settings, study.config.name) is not None
     assert read_plan(study) is not None
     assert len(pd.read_csv(study.folder / "results.csv")) == 9
+    return len(sealed) + len(tables) + len(moments) + 3
 
 
 def test_a_kill_during_writes_leaves_no_readable_partial_file(quick_study):
@@ -65,5 +68,9 @@ def test_a_kill_during_writes_leaves_no_readable_partial_file(quick_study):
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", range(25))
 def test_many_kills_during_writes_leave_no_readable_partial_file(quick_study, kill):
-    _kill_a_writer(quick_study.settings.home, seconds=random.Random(kill).uniform(0, 1))
-    _check_all_whole(quick_study)
+    home = quick_study.settings.home
+    _kill_a_writer(home, seconds=random.Random(kill).uniform(0, 1))
+    # What a write that was cut short leaves is of no name that anybody reads.
+    cut_short = len(list(home.rglob(".*.part")))
+    whole = _check_all_whole(quick_study)
+    keep("F3", f"writer killed, {kill + 1:02}", files_read_whole=whole, writes_cut_short=cut_short)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from server_process import left_after
+from soak_figures import keep
 from sweep_process import Fkd, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import mlflow_server, recorded_trials, warm_mlflow
@@ -18,16 +19,20 @@ def _start(home, configs, folder, **environment):
 
 
 def _check(home, configs, runs, uri=None):
+    """What was found: sweeps, trials, runs of them."""
     settings = Settings(home, None, None, uri)
     assert [(run.wait(), "Traceback" in run.said) for run in runs] == [(0, False)] * len(runs), [
         run.said for run in runs
     ]
+    found: Counter[str] = Counter(sweeps=len(runs))
     for config in {config.name: config for config in configs}.values():
         study = open_study(config, settings)
         assert study.missing() == []
-        wanted = {trial.key: 1 for trial in study.trials}
-        assert Counter(recorded_trials(settings, config.name)) == wanted
+        recorded = Counter(recorded_trials(settings, config.name))
+        assert recorded == {trial.key: 1 for trial in study.trials}
+        found.update(trials=len(study.trials), recorded=recorded.total())
     assert left_after(home, 30) == []
+    return found
 
 
 @pytest.mark.timeout(900)
@@ -42,9 +47,10 @@ def test_two_sweeps_share_a_fresh_home(tmp_path):
 @pytest.mark.timeout(900)
 def test_the_same_sweep_twice_at_once_on_a_fresh_home_is_recorded_once(tmp_path):
     home, config = tmp_path / "home", sweep_config(gammas=3, alphas=3, lengths=4)
-    _check(home, [config, config], _start(home, [config, config], tmp_path))
+    found = _check(home, [config, config], _start(home, [config, config], tmp_path))
     study = open_study(config, Settings(home, None, None, None))
     assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
+    keep("F8", "the same sweep twice on a fresh home", **found, errors=0)
 
 
 @pytest.mark.slow
@@ -58,4 +64,5 @@ def test_eight_sweeps_share_one_running_server_and_one_store(tmp_path, tmp_path_
     with mlflow_server(database, tmp_path) as server:
         server.start()
         runs = _start(home, configs, tmp_path, MLFLOW_TRACKING_URI=server.uri)
-        _check(home, configs, runs, server.uri)
+        found = _check(home, configs, runs, server.uri)
+    keep("F8", "eight sweeps on one server and one store", **found, errors=0)

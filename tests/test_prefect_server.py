@@ -19,6 +19,7 @@ from server_process import (
     processes_of,
     seeded,
 )
+from soak_figures import keep
 
 from configs.errors import UserError
 from tasks.servers.prefect_server import prefect_kind, prefect_server
@@ -160,7 +161,9 @@ def test_eight_runs_at_once_share_one_server_without_an_error(home):
         for run in runs:
             with run:
                 pass
-    assert _rows(home, "select count(*) from flow_run")[0][0] - before == 16
+    recorded = _rows(home, "select count(*) from flow_run")[0][0] - before
+    assert recorded == 16
+    keep("F8", "eight runs on one Prefect server", runs=len(runs), flows=16, recorded=recorded)
 
 
 @pytest.mark.slow
@@ -169,6 +172,9 @@ def test_a_run_killed_at_any_moment_leaves_nothing_and_the_next_one_works(home, 
     with Holder(RUN, home=home) as run:
         time.sleep(random.Random(seed).uniform(0.0, 15.0))
         run.kill()
+        killed = time.monotonic()
         assert left_after(home, 30) == []
+        seconds = round(time.monotonic() - killed, 1)
     with Holder(RUN, home=home) as after:
         assert answers(f"{after.url()}/health", timeout=30)
+    keep("F2", f"flow killed, {seed + 1:02}", kills=1, seconds_until_no_process=seconds)

@@ -1,8 +1,9 @@
 """The same seed anywhere: workers, threads, order of completion change no bit."""
 
 import pytest
+from soak_figures import keep
 from sweep_jobs import shuffled
-from sweep_sample import finite, same_numbers, sweep_config, undisturbed
+from sweep_sample import finite, numbers, same_numbers, sweep_config, undisturbed
 
 from flows import fitting
 from flows.fitting import fit_all
@@ -54,10 +55,28 @@ def test_another_seed_has_other_numbers(reference, tmp_path):
     assert not same_numbers(undisturbed(_config("seed=1"), tmp_path / "home"), reference)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cluster", ["{workers: 2}", "{kind: threads, workers: 2}"])
-def test_exact_kernels_have_the_same_bits_anywhere(cluster, tmp_path):
+def _exact(*overrides):
+    """Exact kernels of every method that has one, on few splits."""
     methods = "methods=[{name: krr_fkd, grid: {iterations: [0, 18]}}, svr_fkd, krr_fkl, svr_inlp]"
-    config = sweep_config(methods, f"cluster={cluster}")
-    study = _computed(config, tmp_path / "home")
-    assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
+    return sweep_config(methods, *overrides)
+
+
+@pytest.fixture(scope="module")
+def exact_reference(tmp_path_factory):
+    """Exact kernels, computed one after another in this process."""
+    return undisturbed(_exact(), tmp_path_factory.mktemp("exact") / "home")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("order", ["as submitted", "shuffled"])
+@pytest.mark.parametrize("cluster", ["{workers: 1}", "{workers: 2}", "{kind: threads, workers: 2}"])
+def test_exact_kernels_have_the_same_bits_anywhere(
+    cluster, order, exact_reference, tmp_path, monkeypatch
+):
+    if order == "shuffled":
+        monkeypatch.setattr(fitting, "run_job", shuffled)
+    study = _computed(_exact(f"cluster={cluster}"), tmp_path / "home")
+    assert finite(study)
+    assert same_numbers(study, exact_reference)
+    keep("F13", f"{cluster}, {order}", fits_of_equal_bits=len(numbers(study)), differing=0)

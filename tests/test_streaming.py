@@ -10,7 +10,8 @@ from configs.schema import ClusterConfig
 from fkd.methods import Approximation
 from fkd.moments import Moments
 from tasks import streaming
-from tasks.cluster import connect, run_jobs
+from tasks.cluster import connect
+from tasks.jobs import run_jobs
 from tasks.rows import cached_table
 from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.streaming import moments_of, stream_moments, study_cells

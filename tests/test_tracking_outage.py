@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 from mlflow.tracking import MlflowClient
-from sweep_process import fkd, warm_home, write_config
+from soak_figures import keep
+from sweep_process import Fkd, fkd, records, warm_home, write_config
 from sweep_sample import sweep_config
 from tracking_server import mlflow_server, postgres, recorded_trials, warm_mlflow
 
@@ -55,6 +56,13 @@ def _check_once(study):
     runs = client.search_runs([recorded(study).experiment_id], "tags.`fkd.trial` != ''")
     histories = [client.get_metric_history(run.info.run_id, "hgr") for run in runs]
     assert [sorted(m.step for m in history) for history in histories] == [[0, 1, 2]] * len(runs)
+
+
+def _counts(settings, study):
+    """How many trials there are, how many have a run, how many more than one."""
+    runs = Counter(recorded_trials(settings, study.config.name))
+    twice = sum(count > 1 for count in runs.values())
+    return {"trials": len(study.trials), "recorded": len(runs), "recorded_twice": twice}
 
 
 def _kill_during(monkeypatch, server, call, after, number=2):
@@ -107,6 +115,8 @@ def test_a_server_may_die_at_any_call(study, server, call, after, monkeypatch):
     record_trials(study)
     assert record_trials(study) == 0
     _check_once(study)
+    moment = "after" if after else "before"
+    keep("F7", f"server killed {moment} {call}", **_counts(study.settings, study))
 
 
 @pytest.mark.slow
@@ -127,6 +137,7 @@ def test_a_champion_is_registered_once_even_if_the_server_dies_meanwhile(
     client = MlflowClient(study.settings.mlflow_tracking_uri)
     (version,) = client.search_model_versions("name = 'quick'")
     assert client.get_model_version_by_alias("quick", "champion").version == version.version
+    keep("F7", f"server killed after {call}", champions=1, versions=1)
 
 
 @pytest.mark.slow
@@ -140,34 +151,54 @@ def test_a_server_that_hangs_is_named(study, server):
     server.signal(signal.SIGCONT)
     assert record_trials(study) == len(study.trials)
     _check_once(study)
+    keep("F7", "server stopped", **_counts(study.settings, study))
+
+
+def _complete_without_record(config, settings, code, said):
+    """The study of a run that computed everything and says once that nothing was recorded."""
+    assert code == 2, said
+    assert said.count("everything computed is kept") == 1
+    assert "Traceback" not in said
+    study = open_study(config, settings)
+    assert study.missing() == []
+    assert {"results.csv", "report.html"} <= {file.name for file in study.folder.iterdir()}
+    return study
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("server", ["postgresql"], indirect=True)
 def test_five_minutes_without_a_server_cost_no_trial(server, tmp_path, tmp_path_factory):
-    config = sweep_config(gammas=2, alphas=2, lengths=3)
-    path, home = write_config(config, tmp_path), tmp_path / "home"
+    during = sweep_config(name="during", gammas=2, alphas=2, lengths=3)
+    before = sweep_config(name="before", gammas=2, alphas=2, lengths=4)
+    paths, home = [write_config(c, tmp_path) for c in (during, before)], tmp_path / "home"
     warm_home(home, tmp_path_factory.getbasetemp())
-    settings = Settings(home, None, None, server.uri)
+    settings, there = Settings(home, None, None, server.uri), {"MLFLOW_TRACKING_URI": server.uri}
+    server.start()
+    run = Fkd(home, "run", paths[0], **there)
+    run.wait_for(lambda: records(home))
+    server.kill()
     away = time.monotonic()
-    code, said = fkd(home, "run", path, MLFLOW_TRACKING_URI=server.uri)
-    assert code == 2
-    assert said.count("everything computed is kept") == 1
-    assert "Traceback" not in said
-    study = open_study(config, settings)
-    assert study.missing() == []
-    assert {"results.csv", "report.html"} <= {file.name for file in study.folder.iterdir()}
-    code, said = fkd(home, "sync", MLFLOW_TRACKING_URI=server.uri)
+    first = _complete_without_record(during, settings, run.wait(), run.said)
+    code, said = fkd(home, "run", paths[1], **there)  # away from its beginning on
+    second = _complete_without_record(before, settings, code, said)
+    code, said = fkd(home, "sync", **there)
     assert (code, "Traceback" in said) == (2, False)
     time.sleep(max(0.0, 300 - (time.monotonic() - away)))
     server.start()
-    code, said = fkd(home, "sync", MLFLOW_TRACKING_URI=server.uri)
-    assert (code, "12 new trial runs" in said) == (0, True), said
+    minutes = (time.monotonic() - away) / 60
+    code, said = fkd(home, "sync", **there)
+    assert code == 0, said
+    assert "during: 12 new trial runs" in said
+    assert "before: 16 new trial runs" in said
     server.kill()
-    code, said = fkd(home, "run", path, MLFLOW_TRACKING_URI=server.uri)  # after the sweep
+    code, said = fkd(home, "run", paths[0], **there)  # after the sweep
     assert (code, "nothing to compute" in said) == (2, True), said
     server.start()
-    code, said = fkd(home, "run", path, MLFLOW_TRACKING_URI=server.uri)
+    code, said = fkd(home, "run", paths[0], **there)
     assert (code, "0 new trial runs" in said) == (0, True), said
-    assert Counter(recorded_trials(settings, "sweep")) == {t.key: 1 for t in study.trials}
+    for study in (first, second):
+        name = study.config.name
+        assert Counter(recorded_trials(settings, name)) == {t.key: 1 for t in study.trials}
+        counts = _counts(settings, study)
+        keep("F7", f"server gone {name} a sweep", minutes=round(minutes, 1), **counts)

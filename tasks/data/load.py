@@ -1,7 +1,11 @@
 """The table that a configuration asks for."""
 
 import json
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from configs.data import DataConfig
 from configs.errors import UserError
@@ -64,7 +68,15 @@ def _make(data: DataConfig, source: Source) -> tuple[Table, dict[str, Any]]:
     except ValueError as error:
         # The table names the column at fault; whose fault it is, only we know.
         raise UserError(f"{data.problem}: {error}.") from error
+    if data.sample is not None and data.sample < table.n:
+        columns = replace(columns, dropped={**columns.dropped, "not drawn": table.n - data.sample})
+        table = table.take(_drawn(table.n, data.sample))
     return table, _provenance(data, source, columns, table, left_out)
+
+
+def _drawn(n: int, size: int) -> NDArray[np.int64]:
+    """Return which rows a sample holds, in their own order."""
+    return np.sort(np.random.default_rng(0).choice(n, size=size, replace=False))
 
 
 def _provenance(
@@ -97,4 +109,6 @@ def _digest(data: DataConfig, source: Source) -> str:
         "drop": data.drop,
         "own": [data.target, data.numeric, data.categorical, data.keep],
     }
+    if data.sample is not None:
+        key["sample"] = data.sample
     return sha256(json.dumps(key, sort_keys=True).encode())

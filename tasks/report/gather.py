@@ -132,7 +132,7 @@ def _shown_parameters(result: TrialResult) -> dict[str, Scalar]:
 
 def _deciding(study: Study, champion: Champion) -> dict[str, float]:
     """Return the inner folds' means that decided, worst column first where there are several."""
-    select = study.config.select
+    select = champion.policy
     names = ("mae", *([select.knee_of] if select.knee_of else select.subject_to))
     (result,) = [r for r in study.results(inner=True) if r.trial == champion.trial]
     return {name: worst(result, name) for name in names}
@@ -147,7 +147,7 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
     approximation = champion.trial.parameters.get("approximation", {})
     return ChampionSummary(
         trial=champion.trial.key,
-        policy=_policy(study.config.select),
+        policy=_policy(champion.policy),
         held_out=_scores(judgement.held_out),
         reference=None if judgement.reference is None else _scores(judgement.reference),
         rows_choosing=judgement.rows_choosing,

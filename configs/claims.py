@@ -1,0 +1,125 @@
+"""Statements on trade-off curves, each with the rule that decides it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from configs.data import Names
+from configs.model import Frozen
+from configs.schema import Measure
+
+Score = Literal["mae", "mse", "hgr", "gdp", "pf"]
+Part = Literal["all", "strong", "weak"]
+
+
+class _Claim(Frozen):
+    """What every claim says of itself."""
+
+    says: str
+    """The statement, for people; {run} stands for the data set."""
+    source: str = "ours"
+    """Where the paper says so, or "ours"."""
+    runs: Names = ()
+    """The runs on which it is judged; all if not said."""
+    curve: str
+    """The curve that the statement is about."""
+    column: str | None = None
+    """The column on which measures are taken; the first one if not said."""
+
+
+class Better(_Claim):
+    """The curve has less error than another at equal values of a measure."""
+
+    rule: Literal["better"]
+    than: str
+    measure: Measure
+    part: Part = "all"
+    """Which half of the measure's range: strong regularisation is the fairer one."""
+
+
+class MorePronounced(_Claim):
+    """The curve's advantage over another is greater in one measure than in a second."""
+
+    rule: Literal["more_pronounced"]
+    than: str
+    measure: Measure
+    beside: Measure
+    part: Part = "all"
+
+
+class Equal(_Claim):
+    """The curve's least error is that of another, to a margin."""
+
+    rule: Literal["equal"]
+    than: str
+    margin: float = Field(default=0.02, gt=0)
+
+
+class LessError(_Claim):
+    """The curve's least error is below another's."""
+
+    rule: Literal["less_error"]
+    than: str
+
+
+class Near(_Claim):
+    """Two curves agree setting by setting, to a share of the second one's range."""
+
+    rule: Literal["near"]
+    to: str
+    measure: Measure
+    margin: float = Field(default=0.1, gt=0)
+
+
+class Trend(_Claim):
+    """A score rises or falls along the curve, by Kendall's rank correlation with its order."""
+
+    rule: Literal["trend"]
+    of: Score
+    direction: Literal["up", "down"]
+
+
+class Change(_Claim):
+    """A score rises, falls, or does not fall from one strength to another, relatively."""
+
+    rule: Literal["change"]
+    of: Score
+    start: float
+    stop: float
+    direction: Literal["up", "down", "not_down"]
+    margin: float = Field(default=0.02, ge=0)
+    """For not_down: a fall by less than this share is none."""
+
+
+class Faster(_Claim):
+    """From strength 0 to a common strength the measure falls further than on another curve."""
+
+    rule: Literal["faster"]
+    than: str
+    measure: Measure
+    at: float
+
+
+class Optimal(_Claim):
+    """One setting of the curve has the least error of all, or nearly so."""
+
+    rule: Literal["optimal"]
+    at: dict[str, float]
+    by: Literal["mae", "mse"]
+    margin: float = Field(default=0.01, ge=0)
+    """An error above the best by less than this share is as good."""
+
+
+class Agree(_Claim):
+    """Two curves predict the same numbers, setting by setting, up to a strength."""
+
+    rule: Literal["agree"]
+    to: str
+    tolerance: float = Field(gt=0)
+    up_to: float
+
+
+Claim = Annotated[
+    Better | MorePronounced | Equal | LessError | Near | Trend | Change | Faster | Optimal | Agree,
+    Field(discriminator="rule"),
+]

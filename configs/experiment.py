@@ -1,0 +1,148 @@
+"""Experiments of the paper: runs with named curves, a figure, the claims to be judged."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from configs.claims import Claim
+from configs.data import DataConfig, FoldsConfig
+from configs.errors import UserError
+from configs.explain import explain
+from configs.methods import MethodConfig
+from configs.model import Frozen
+from configs.nearest import check_name
+from configs.schema import ClusterConfig, Measure, RunConfig, TrackingConfig
+
+_FOLDER = "paper"
+
+
+PLAIN = "plain"  # the variant of curves that name none
+
+
+class CurveConfig(Frozen):
+    """One line of a figure: a method with its grid, on the run's data or a variant of it."""
+
+    method: MethodConfig
+    variant: str = PLAIN
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Read a method's entry with the variant's name among its keys."""
+        if not isinstance(value, Mapping) or "method" in value:
+            return value if isinstance(value, Mapping) else {"method": value}
+        entry = dict(value)
+        variant = entry.pop("variant", PLAIN)
+        return {"method": entry, "variant": variant}
+
+
+class CurvesConfig(Frozen):
+    """One data set with the curves that are drawn on it."""
+
+    title: str
+    data: DataConfig
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Other keys of `data` by name; the rows must stay the same ones."""
+    folds: FoldsConfig = Field(default_factory=FoldsConfig)
+    curves: dict[str, CurveConfig] = Field(min_length=1)
+    """What each line of the figure is, by the label that claims use."""
+
+    @model_validator(mode="after")
+    def _variants_are_known(self) -> Self:
+        """Refuse a curve on a variant that is not there."""
+        for curve in self.curves.values():
+            check_name(curve.variant, (PLAIN, *self.variants), key="curves.variant")
+        return self
+
+    def used_variants(self) -> tuple[str, ...]:
+        """Return the variants that some curve is drawn on."""
+        return tuple(dict.fromkeys(curve.variant for curve in self.curves.values()))
+
+    def variant_data(self, variant: str) -> DataConfig:
+        """Return the data of a variant."""
+        changed = {**self.data.model_dump(exclude_unset=True), **self.variants.get(variant, {})}
+        return DataConfig.model_validate(changed)
+
+
+class FigureConfig(Frozen):
+    """What an experiment's figure shows."""
+
+    kind: Literal["fronts", "errors", "differences"] = "fronts"
+    """Error against measures; error along a grid; distance of predictions along the strength."""
+    measures: tuple[Measure, ...] = ("hgr", "gdp", "pf")
+    along: str = "gamma"
+    """Errors: the parameter on the axis."""
+    of: Literal["mae", "mse"] = "mse"
+    """Errors: which error."""
+
+
+class ExperimentConfig(Frozen):
+    """One experiment: what is asked, computed, drawn, claimed."""
+
+    name: str
+    title: str
+    question: str
+    seed: int = Field(default=0, ge=0)
+    runs: dict[str, CurvesConfig] = Field(min_length=1)
+    figure: FigureConfig = Field(default_factory=FigureConfig)
+    claims: tuple[Claim, ...] = ()
+    left_out: dict[str, str] = Field(default_factory=dict)
+    """Why curves are not computed, by label; claims on them are not judged."""
+
+    @model_validator(mode="after")
+    def _claims_name_curves(self) -> Self:
+        """Refuse a claim on a run or a curve that is not there."""
+        for claim in self.claims:
+            for run in claim.runs:
+                check_name(run, self.runs, key="claims.runs")
+            for run in claim.runs or tuple(self.runs):
+                for key in ("curve", "than", "to"):
+                    if named := getattr(claim, key, None):
+                        known = (*self.runs[run].curves, *self.left_out)
+                        check_name(named, known, key=f"claims.{key} on {run}")
+        return self
+
+    def run_configs(self, run: str, cluster: ClusterConfig) -> dict[str, RunConfig]:
+        """Return a run by variant as `fkd run` would take it; nothing is chosen: no inner folds."""
+        found = self.runs[run]
+        return {
+            variant: RunConfig(
+                name="-".join(["paper", self.name, run, *([variant] if variant != PLAIN else [])]),
+                seed=self.seed,
+                data=found.variant_data(variant),
+                folds=found.folds,
+                methods=tuple(c.method for c in found.curves.values() if c.variant == variant),
+                cluster=cluster,
+                select=None,
+                tracking=TrackingConfig(experiment=f"paper-{self.name}"),
+            )
+            for variant in found.used_variants()
+        }
+
+
+def experiment_names() -> tuple[str, ...]:
+    """Return the names of the shipped experiments, in their order."""
+    found = files("configs").joinpath(_FOLDER).iterdir()
+    return tuple(sorted(f.name.removesuffix(".yaml") for f in found if f.name.endswith(".yaml")))
+
+
+def read_experiment(name: str) -> dict[str, Any]:
+    """Return a shipped experiment as its file has it."""
+    try:
+        check_name(name, experiment_names(), key="an experiment")
+    except ValueError as error:
+        raise UserError(f"{error}; `all` takes every one.") from None
+    text = files("configs").joinpath(_FOLDER, f"{name}.yaml").read_text(encoding="utf-8")
+    tree: dict[str, Any] = yaml.safe_load(text)
+    return {"name": name, **tree}
+
+
+def parse_experiment(tree: dict[str, Any]) -> ExperimentConfig:
+    """Return the validated experiment of a plain tree."""
+    try:
+        return ExperimentConfig.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(explain(error, f"experiment {tree.get('name')}", tree)) from error

@@ -1,0 +1,62 @@
+"""SVR-FKD whose removal uses the paper's Nystroem inverse (Algorithm 2)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from fkd.expansion import Predictor
+from fkd.literal import nystroem_path
+from fkd.methods import svr_fkd
+from fkd.methods.declaration import Approximation, Method, Training, number
+from fkd.path import RemovalPath
+from fkd.svr import svr_expansions
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Those of SVR-FKD, with the share of the rows that stand for all in the inverse."""
+
+    iterations: int = number(0, at_least=0)
+    fraction: float = number(0.1, above=0, at_most=1)
+    gamma: float = number(0.05, above=0)
+    C: float = number(0.75, above=0)
+    epsilon: float = number(0.01, at_least=0)
+    ridge: float = number(0.05, above=0)
+
+
+def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
+    """Yield the predictors as soon as each is fitted, settings of one fraction from one path."""
+    for _, members in groupby(settings, key=lambda p: (p.gamma, p.ridge, p.fraction)):
+        group = list(members)
+        feature_map, _ = training.reduced(group[0].gamma, Approximation())
+        path = _path(training, group)
+        wanted = [(p.iterations, p.C, p.epsilon) for p in group]
+        yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
+
+
+def _path(training: Training, group: Sequence[Parameters]) -> RemovalPath:
+    """Return the removal path with the approximate inverse, landmarks drawn once."""
+    first, n = group[0], len(training.X)
+    feature_map, _ = training.reduced(first.gamma, Approximation())
+    rng = np.random.default_rng(training.seed)
+    landmarks = np.sort(rng.choice(n, size=max(1, round(first.fraction * n)), replace=False))
+    return nystroem_path(
+        np.concatenate(list(feature_map.training_blocks(training.X))),
+        training.S,
+        ridge=first.ridge,
+        iterations=max(p.iterations for p in group),
+        landmarks=landmarks,
+    )
+
+
+METHOD = Method(
+    name="svr_fkd_nystroem",
+    title="SVR-FKD, Nystroem inverse",
+    parameters=Parameters,
+    fit=_fit,
+    strength="iterations",
+    shared=lambda p: ("nystroem inverse", p.gamma, p.ridge, p.fraction),
+    published=svr_fkd.METHOD.published,
+)

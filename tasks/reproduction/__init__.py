@@ -1,0 +1,1 @@
+"""Experiments judged: evidence, rules, verdicts, figures, the page."""

@@ -1,0 +1,114 @@
+"""Curves of an experiment as stored results."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.experiment import CurvesConfig
+from fkd.methods import method
+from tasks.results import TrialResult
+from tasks.study import Study
+from tasks.trials import make_trials
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a figure: trials in the order of their grid."""
+
+    label: str
+    study: Study  # its data; the rows are those of the run's other curves
+    results: tuple[TrialResult, ...]
+    missing: int = 0  # trials that are not stored on every fold
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return self.results[0].trial.method
+
+    @property
+    def strengths(self) -> list[float]:
+        """The strength of each setting."""
+        return [result.trial.strength for result in self.results]
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The parameters in which settings differ."""
+        settings = [result.trial.parameters for result in self.results]
+        return tuple(name for name in settings[0] if len({str(s[name]) for s in settings}) > 1)
+
+    def words(self, i: int) -> str:
+        """Return what sets one setting apart, such as m=5."""
+        parameters = self.results[i].trial.parameters
+        names = self.varying or tuple(filter(None, [method(self.method).strength]))
+        return ", ".join(f"{_short(name)}={_number(parameters[name])}" for name in names)
+
+    def index(self, parameters: Mapping[str, float]) -> int | None:
+        """Return the first setting with these values, None where there is none."""
+        for i, result in enumerate(self.results):
+            own = result.trial.parameters
+            if all(own.get(name) == value for name, value in parameters.items()):
+                return i
+        return None
+
+    def fold_scores(self, score: str, column: str | None, fold: int) -> list[float]:
+        """Return one score of every setting on one fold."""
+        name = column or self.study.inputs.measure_on[0]
+        return [result.records[fold].measures[name][score] for result in self.results]
+
+    def at(self, strength: float) -> int | None:
+        """Return the setting of a strength, None where there is none."""
+        return self.strengths.index(strength) if strength in self.strengths else None
+
+
+def curves_of(studies: Mapping[str, Study], config: CurvesConfig) -> dict[str, Curve]:
+    """Return the curves of a run that have a stored result, by label.
+
+    Parameters
+    ----------
+    studies
+        The run's variants.
+    config
+        Which curve is drawn on which of them.
+    """
+    stored = {
+        (variant, result.trial.key): result
+        for variant, study in studies.items()
+        for result in study.results()
+    }
+    found = {}
+    for label, curve in config.curves.items():
+        study, entry = studies[curve.variant], curve.method
+        trials = make_trials(entry.name, entry.settings(config.data.problem), study.inputs)
+        keys = [(curve.variant, trial.key) for trial in trials]
+        results = tuple(stored[key] for key in keys if key in stored)
+        if results:
+            found[label] = Curve(label, study, results, len(trials) - len(results))
+    return found
+
+
+def pooled(curve: Curve, i: int) -> Array:
+    """Return one prediction per row, each by the model that had not seen it; NaN: never tested."""
+    study, result = curve.study, curve.results[i]
+    table = study.loaded.table
+    y_pred = np.full(table.n, np.nan)
+    folds = study.inputs.splits.outer(table).values()
+    for fold, record in zip(folds, result.records, strict=True):
+        y_pred[fold.test] = record.y_pred
+    return y_pred
+
+
+def _short(name: str) -> str:
+    """Return the paper's sign of a parameter."""
+    return {"iterations": "m", "mu": "μ", "penalty": "λ", "ridge": "α̃", "epsilon": "ε"}.get(
+        name, name
+    )
+
+
+def _number(value: Any) -> str:
+    """Return a parameter's value, short."""
+    return f"{value:g}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,44 @@
+"""Two fronts compared at equal values of a measure."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fkd.pareto import non_dominated
+
+Array = NDArray[np.float64]
+Scores = Mapping[str, Mapping[str, Array]]  # by curve, by score: one value per setting
+DUMMY = "Dummy"
+_LEVELS = 40
+
+
+def front_error(measure: Array, error: Array, dummy: float | None, levels: Array) -> Array:
+    """Return the least error along a front at given levels of a measure.
+
+    Between neighbouring points of the front it is interpolated; a constant prediction, which
+    depends on nothing, belongs to every front.
+    """
+    if dummy is not None:
+        measure, error = np.append(measure, 0.0), np.append(error, dummy)
+    keep = non_dominated(np.stack([measure, error], axis=1))
+    order = np.argsort(measure[keep])
+    return np.asarray(np.interp(levels, measure[keep][order], error[keep][order]))
+
+
+def gap(scores: Scores, first: str, second: str, measure: str, levels: Array) -> float:
+    """Return the mean difference of two fronts' errors over the levels."""
+    dummy = float(scores[DUMMY]["mae"][0]) if DUMMY in scores else None
+    one, other = (
+        front_error(scores[label][measure], scores[label]["mae"], dummy, levels)
+        for label in (first, second)
+    )
+    return float(np.mean(one - other))
+
+
+def levels_of(scores: Scores, first: str, second: str, measure: str, part: str) -> Array:
+    """Return values of a measure that both curves reach, of one half of them if so wanted."""
+    top = min(float(scores[label][measure].max()) for label in (first, second))
+    levels = np.linspace(0.0, top, _LEVELS + 1)[1:]
+    halves = {"strong": levels[: _LEVELS // 2], "weak": levels[_LEVELS // 2 :], "all": levels}
+    return halves[part]

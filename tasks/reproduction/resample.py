@@ -1,0 +1,90 @@
+"""A score of a trial on resampled rows: the same rows for every trial, so that pairs compare."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fkd import measures
+from tasks.blas import blas_threads
+from tasks.files import (
+    DamagedFileError,
+    pack_arrays,
+    read_sealed,
+    unpack_arrays,
+    write_sealed,
+)
+from tasks.rows import cached_table
+from tasks.store import TrialStore, digest
+from tasks.trials import Inputs
+
+Array = NDArray[np.float64]
+_VERSION = 1
+_SEED = 20260706  # of the resampled rows: one for all trials, whatever the run's seed
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """One score of one trial, on all pooled test rows, then on draws of them."""
+
+    inputs: Inputs
+    record_keys: tuple[str, ...]  # in the order of the folds
+    column: str
+    score: str
+    draws: int
+
+    @property
+    def path(self) -> Path:
+        """Where the values are kept."""
+        key = digest([self.record_keys, self.column, self.score, self.draws, _VERSION])
+        return self.inputs.settings.store / "resampled" / key[:2] / f"{key}.npz"
+
+    def read(self) -> Array | None:
+        """Return the score on the rows as they are, then on each draw, (1 + draws,)."""
+        try:
+            return np.asarray(unpack_arrays(read_sealed(self.path))["values"], dtype=np.float64)
+        except (FileNotFoundError, DamagedFileError):
+            return None
+
+
+def resample(job: Resampling) -> None:
+    """Take one trial's score on all rows, then on draws of them; keep the values."""
+    if job.read() is not None:
+        return
+    y, f, s = _pooled_rows(job)
+    n, rng = len(y), np.random.default_rng(_SEED)
+    with blas_threads(job.inputs.blas_threads):
+        values = [_score(job.score, y, f, s)]
+        for _ in range(job.draws):
+            rows = rng.integers(n, size=n)
+            values.append(_score(job.score, y[rows], f[rows], s[rows]))
+    write_sealed(job.path, pack_arrays({"values": np.array(values)}))
+
+
+def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:
+    """Return target, prediction, sensitive column of every row that some fold tested."""
+    inputs = job.inputs
+    table = cached_table(inputs.settings, inputs.table_digest)
+    store = TrialStore(inputs.settings.store)
+    y_pred = np.full(table.n, np.nan)
+    for fold, key in zip(inputs.splits.outer(table).values(), job.record_keys, strict=True):
+        record = store.read(key)
+        if record is None:
+            raise FileNotFoundError(f"the record {key} must be stored, but it is gone")
+        y_pred[fold.test] = record.y_pred
+    tested = ~np.isnan(y_pred)
+    return table.y[tested], y_pred[tested], table.S([job.column])[tested, 0]
+
+
+def _score(name: str, y: Array, f: Array, s: Array) -> float:
+    """Return one score of predictions f."""
+    if name == "mae":
+        return float(np.abs(y - f).mean())
+    if name == "mse":
+        return float(np.square(y - f).mean())
+    if name == "hgr":
+        return float(measures.hgr(f, s))
+    if name == "gdp":
+        return float(measures.gdp(f, s))
+    return float(measures.pairwise_fairness(y, f, s))

@@ -1,0 +1,195 @@
+"""The rules by which claims are decided: a number with the region in which the claim is true."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from configs.claims import (
+    Better,
+    Change,
+    Claim,
+    Equal,
+    Faster,
+    LessError,
+    MorePronounced,
+    Near,
+    Optimal,
+    Trend,
+)
+from tasks.reproduction.curves import Curve
+from tasks.reproduction.fronts import DUMMY, Array, Scores, gap, levels_of
+
+Curves = Mapping[str, Curve]
+
+
+class NotJudgedError(Exception):
+    """A claim cannot be judged, for the reason given."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A number from the scores on some rows; the claim is true where low < number < high."""
+
+    statistic: Callable[[Scores], float]
+    low: float
+    high: float
+    unit: str  # what the number is
+
+
+def scores_needed(claim: Claim) -> tuple[str, ...]:
+    """Return which scores a claim looks at."""
+    named = [getattr(claim, key, None) for key in ("measure", "beside", "of", "by")]
+    return tuple(dict.fromkeys(["mae", *filter(None, named)]))
+
+
+def curves_needed(claim: Claim) -> tuple[str, ...]:
+    """Return the labels that a claim names."""
+    named = [getattr(claim, key, None) for key in ("curve", "than", "to")]
+    return tuple(dict.fromkeys(filter(None, named)))
+
+
+def rule_of(claim: Claim, curves: Curves, scores: Scores) -> Rule:
+    """Return how a claim is decided; `scores` are those of the rows as they are."""
+    return _RULES[type(claim)](claim, curves, scores)
+
+
+def _better(claim: Better, curves: Curves, scores: Scores) -> Rule:
+    pair = claim.curve, claim.than
+    levels = levels_of(scores, *pair, claim.measure, claim.part)
+    unit = f"mean difference in MAE at equal {claim.measure.upper()}"
+    return Rule(lambda row: gap(row, *pair, claim.measure, levels), -math.inf, 0.0, unit)
+
+
+def _more_pronounced(claim: MorePronounced, curves: Curves, scores: Scores) -> Rule:
+    pair = claim.curve, claim.than
+    one = levels_of(scores, *pair, claim.measure, claim.part)
+    other = levels_of(scores, *pair, claim.beside, claim.part)
+    unit = f"difference in MAE at equal {claim.measure.upper()} minus that at equal "
+    return Rule(
+        lambda row: gap(row, *pair, claim.measure, one) - gap(row, *pair, claim.beside, other),
+        -math.inf,
+        0.0,
+        unit + claim.beside.upper(),
+    )
+
+
+def _equal(claim: Equal, curves: Curves, scores: Scores) -> Rule:
+    return Rule(_least_ratio(claim.curve, claim.than), -claim.margin, claim.margin, _RATIO)
+
+
+def _less_error(claim: LessError, curves: Curves, scores: Scores) -> Rule:
+    return Rule(_least_ratio(claim.curve, claim.than), -math.inf, 0.0, _RATIO)
+
+
+_RATIO = "least MAE relative to the other's"
+
+
+def _least_ratio(first: str, second: str) -> Callable[[Scores], float]:
+    def statistic(row: Scores) -> float:
+        return float(row[first]["mae"].min() / row[second]["mae"].min() - 1)
+
+    return statistic
+
+
+def _near(claim: Near, curves: Curves, scores: Scores) -> Rule:
+    ours, theirs = curves[claim.curve], curves[claim.to]
+    pairs = [(i, j) for i, s in enumerate(ours.strengths) if (j := theirs.at(s)) is not None]
+    if not pairs:
+        raise NotJudgedError("no common setting was computed")
+    left, right = map(list, zip(*pairs, strict=True))
+    names = ("mae", claim.measure)
+    spans = {name: float(np.ptp(scores[claim.to][name])) or 1.0 for name in names}
+
+    def statistic(row: Scores) -> float:
+        apart = [
+            np.abs(row[claim.curve][name][left] - row[claim.to][name][right]) / spans[name]
+            for name in names
+        ]
+        return float(np.max(apart))
+
+    unit = f"greatest distance in MAE or {claim.measure.upper()} as a share of the other's range"
+    return Rule(statistic, -math.inf, claim.margin, unit)
+
+
+def _trend(claim: Trend, curves: Curves, scores: Scores) -> Rule:
+    def statistic(row: Scores) -> float:
+        values = row[claim.curve][claim.of]
+        return float(kendalltau(np.arange(len(values)), values).statistic)
+
+    region = (0.0, math.inf) if claim.direction == "up" else (-math.inf, 0.0)
+    return Rule(statistic, *region, f"Kendall's tau of {claim.of.upper()} along the curve")
+
+
+def _change(claim: Change, curves: Curves, scores: Scores) -> Rule:
+    start = _setting(curves[claim.curve], claim.start)
+    stop = _setting(curves[claim.curve], claim.stop)
+    regions = {
+        "up": (0.0, math.inf),
+        "down": (-math.inf, 0.0),
+        "not_down": (-claim.margin, math.inf),
+    }
+
+    def statistic(row: Scores) -> float:
+        values = row[claim.curve][claim.of]
+        return float(values[stop] / values[start] - 1)
+
+    unit = f"relative change of {claim.of.upper()} from {claim.start:g} to {claim.stop:g}"
+    return Rule(statistic, *regions[claim.direction], unit)
+
+
+def _faster(claim: Faster, curves: Curves, scores: Scores) -> Rule:
+    ends = {
+        label: (_setting(curves[label], 0.0), _setting(curves[label], claim.at))
+        for label in (claim.curve, claim.than)
+    }
+
+    def fall(row: Scores, label: str) -> float:
+        start, stop = ends[label]
+        return float(row[label][claim.measure][start] - row[label][claim.measure][stop])
+
+    return Rule(
+        lambda row: fall(row, claim.curve) - fall(row, claim.than),
+        0.0,
+        math.inf,
+        f"how much further {claim.measure.upper()} has fallen at m = {claim.at:g}",
+    )
+
+
+def _optimal(claim: Optimal, curves: Curves, scores: Scores) -> Rule:
+    chosen = curves[claim.curve].index(claim.at)
+    if chosen is None:
+        raise NotJudgedError("the published setting was not computed")
+
+    def statistic(row: Scores) -> float:
+        values: Array = row[claim.curve][claim.by]
+        return float(values[chosen] / np.delete(values, chosen).min() - 1)
+
+    unit = f"{claim.by.upper()} of the published setting relative to the best other one"
+    return Rule(statistic, -math.inf, claim.margin, unit)
+
+
+def _setting(curve: Curve, strength: float) -> int:
+    """Return the place of a strength on a curve."""
+    found = curve.at(strength)
+    if found is None:
+        raise NotJudgedError(f"{curve.label} was not computed at {strength:g}")
+    return found
+
+
+_RULES: Mapping[type, Callable[[Any, Curves, Scores], Rule]] = {
+    Better: _better,
+    MorePronounced: _more_pronounced,
+    Equal: _equal,
+    LessError: _less_error,
+    Near: _near,
+    Trend: _trend,
+    Change: _change,
+    Faster: _faster,
+    Optimal: _optimal,
+}
+
+__all__ = ["DUMMY", "NotJudgedError", "Rule", "curves_needed", "rule_of", "scores_needed"]
