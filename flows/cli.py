@@ -106,6 +106,26 @@ def schedule(
     serve_schedule(config, overrides, cron=cron, every=every)
 
 
+@app.command
+def reproduce(
+    *names: str,
+    without: Annotated[tuple[str, ...], Parameter(help="neural: leave the networks out")] = (),
+    quick: bool = False,
+) -> None:
+    """Run the paper's experiments, judge its claims, write one page with all of them.
+
+    Parameters
+    ----------
+    names
+        E0 to E9, preprocessing, or all.
+    quick
+        Few rows, few folds, short grids: shows that everything works, in minutes.
+    """
+    from flows.reproduce import reproduce_paper
+
+    reproduce_paper(names or ("all",), without, is_quick=quick)
+
+
 app.command("flows.data:app", name="data")
 
 

@@ -1,0 +1,89 @@
+"""The reproduction from the command line: which experiments, in which size, how it ended."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from configs.errors import UserError
+from configs.experiment import experiment_names, parse_experiment, read_experiment
+from configs.nearest import check_name
+from configs.variants import is_network, quick, without
+from fkd.methods.declaration import Method
+from flows.progress import watcher
+from tasks.reproduction.page import WORDS
+from tasks.servers.prefect_server import prefect_server
+from tasks.settings import ensure_writable, read_settings
+
+if TYPE_CHECKING:
+    from flows.reproduction import Reproduced
+
+_GROUPS = ("neural",)
+
+
+class IncompleteError(UserError):
+    """Something could not be run, though everything else was."""
+
+    exit_code = 4
+
+
+def reproduce_paper(names: Sequence[str], leave_out: Sequence[str], *, is_quick: bool) -> None:
+    """Compute and judge experiments, then print their verdicts with the path of the page."""
+    start = time.monotonic()
+    trees = [_tree(name, leave_out, is_quick=is_quick) for name in _chosen(names)]
+    settings = read_settings()
+    ensure_writable(settings.home)
+    watcher().say(f"{len(trees)} experiments of the paper (state in {settings.home})")
+    with prefect_server(settings):
+        # Prefect reads its settings when it is first imported: only now are they in force.
+        from flows.reproduction import reproduce
+
+        found = reproduce(trees, is_quick)
+    _show(found, time.monotonic() - start)
+    if found.problems:
+        raise IncompleteError(" ".join(found.problems))
+
+
+def _chosen(names: Sequence[str]) -> list[str]:
+    """Return the experiments that are meant, each once, in the given order."""
+    known = experiment_names()
+    meant = [name for given in names for name in (known if given == "all" else (given,))]
+    return list(dict.fromkeys(meant))
+
+
+def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, Any]:
+    """Return one experiment as it is to be run."""
+    for group in leave_out:
+        try:
+            check_name(group, _GROUPS, key="--without")
+        except ValueError as error:
+            raise UserError(f"{error}.") from None
+
+    def reason(declared: Method) -> str | None:
+        if is_network(declared) and "neural" in leave_out:
+            return "the networks were left out by --without neural"
+        if declared.extra is not None and declared.extra.missing():
+            return f"{declared.title} needs {', '.join(declared.extra.missing())}: `make neural`"
+        return None
+
+    tree = without(read_experiment(name), reason)
+    tree = quick(tree) if is_quick else tree
+    parse_experiment(tree)  # faults are told before any work
+    return tree
+
+
+def _show(found: "Reproduced", seconds: float) -> None:
+    """Print how many claims hold, where the page is."""
+    console = Console(highlight=False)
+    table = Table(title="Claims of the paper, judged", title_justify="left")
+    table.add_column("experiment", no_wrap=True)
+    for word in WORDS:
+        table.add_column(word, justify="right")
+    for story in found.stories:
+        counts = [str(story.count(word)) for word in WORDS]
+        table.add_row(f"{story.name} {story.title}", *counts)
+    console.print(table)
+    console.print(f"[bold]report[/bold]   {found.page}", soft_wrap=True)
+    console.print(f"[dim]done in {seconds:.0f} s[/dim]")

@@ -1,0 +1,212 @@
+"""The paper's experiments as a Prefect flow: load, fit, record, judge, write the page."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+
+from configs.errors import UserError
+from configs.experiment import ExperimentConfig, experiment_names, parse_experiment
+from configs.schema import ClusterConfig
+from configs.variants import synthetic
+from flows.fitting import fit_all
+from flows.progress import watcher
+from tasks.cluster import connect
+from tasks.data.load import describe_rows
+from tasks.jobs import run_jobs
+from tasks.reachable import TrackingUnreachableError
+from tasks.reproduction.curves import Curve, curves_of
+from tasks.reproduction.page import write_page
+from tasks.reproduction.record import record_story, record_studies
+from tasks.reproduction.resample import Resampling, resample
+from tasks.reproduction.story import Story, read_stories, table_of, write_story
+from tasks.reproduction.verdicts import DRAWS, judge
+from tasks.settings import Settings, read_settings
+from tasks.study import Study, open_study
+
+stage = task(cache_policy=NO_CACHE, persist_result=False)
+_QUICK_DRAWS = 40
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An experiment with the studies of its runs, by variant; why the others have none."""
+
+    experiment: ExperimentConfig
+    studies: Mapping[str, Mapping[str, Study]]
+    absent: Mapping[str, str]
+
+    def all_studies(self) -> list[Study]:
+        """Return the studies of all runs and variants."""
+        return [study for variants in self.studies.values() for study in variants.values()]
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What a reproduction made: its page, its experiments, what could not be done."""
+
+    page: Path
+    stories: tuple[Story, ...]
+    problems: tuple[str, ...]
+
+
+@flow(name="reproduce", persist_result=False)
+def reproduce(trees: list[dict[str, Any]], quick: bool) -> Reproduced:
+    """Compute, judge and tell the experiments one after the other; the page grows with them."""
+    folder = pages(read_settings(), quick=quick)
+    stories, problems, page = [], list[str](), folder / "report.html"
+    for tree in trees:
+        start = time.monotonic()
+        opened = load(tree, quick)
+        problems += [
+            f"{opened.experiment.name}: {run} was not run: {why}"
+            for run, why in opened.absent.items()
+        ]
+        fit(opened)
+        problems += record(opened)
+        stories.append(tell(opened, quick, start))
+        page = write_page(read_stories(folder, experiment_names()), folder)
+        problems += publish(stories[-1], folder / opened.experiment.name)
+    return Reproduced(page, tuple(stories), tuple(dict.fromkeys(problems)))
+
+
+def pages(settings: Settings, *, quick: bool) -> Path:
+    """Return the folder of the page; a quick run does not overwrite a whole one."""
+    return settings.experiments / ("paper-quick" if quick else "paper")
+
+
+@stage
+def load(tree: dict[str, Any], quick: bool) -> Opened:
+    """Return the experiment with its data; a run without data is left out, with the reason."""
+    settings, absent = read_settings(), dict[str, str]()
+    studies: dict[str, dict[str, Study]] = {}
+    experiment = parse_experiment(tree)
+    watcher().say(f"{experiment.name}: {experiment.title}")
+    for run in experiment.runs:
+        try:
+            studies[run] = _open(experiment, run, settings)
+        except UserError as error:
+            if not quick or experiment.runs[run].data.source != "census":
+                absent[run] = str(error)
+                continue
+            tree = synthetic(tree, run)
+            experiment = parse_experiment(tree)
+            studies[run] = _open(experiment, run, settings)
+    for run, why in absent.items():
+        watcher().say(f"{run} is left out: {why}")
+    return Opened(experiment, studies, absent)
+
+
+def _open(experiment: ExperimentConfig, run: str, settings: Settings) -> dict[str, Study]:
+    """Return the studies of a run's variants, which must have the same rows."""
+    configs = experiment.run_configs(run, ClusterConfig())
+    studies = {variant: open_study(config, settings) for variant, config in configs.items()}
+    targets = [study.loaded.table.target for study in studies.values()]
+    if not all(np.array_equal(targets[0], other) for other in targets):
+        raise UserError(
+            f"the variants of {experiment.name}, {run} must have the same rows, got others; "
+            "leave the keys that choose rows out of them."
+        )
+    return studies
+
+
+@stage
+def fit(opened: Opened) -> int:
+    """Compute on the cluster what is not stored yet; return the number of fits that failed."""
+    configs = [study.config for study in opened.all_studies()]
+    return fit_all(configs, read_settings()) if configs else 0
+
+
+@stage
+def record(opened: Opened) -> list[str]:
+    """Fill MLflow with every trial; return what could not be done, in sentences."""
+    try:
+        added = record_studies(opened.all_studies())
+    except TrackingUnreachableError as error:
+        return [str(error)]
+    watcher().say(f"MLflow: {added} new trial runs")
+    return []
+
+
+@stage
+def tell(opened: Opened, quick: bool, start: float) -> Story:
+    """Judge the claims, write figures and tables; return the experiment's story."""
+    experiment, settings = opened.experiment, read_settings()
+    curves = {
+        run: curves_of(variants, experiment.runs[run]) for run, variants in opened.studies.items()
+    }
+    draws = _QUICK_DRAWS if quick else DRAWS
+    verdicts = judge(
+        experiment, curves, opened.absent, lambda jobs: _resample(jobs, settings), draws
+    )
+    story = Story(
+        name=experiment.name,
+        title=experiment.title,
+        question=experiment.question,
+        finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        seconds=time.monotonic() - start,
+        quick=quick,
+        draws=draws,
+        rows={
+            experiment.runs[run].title: describe_rows(
+                next(iter(variants.values())).loaded.provenance
+            )
+            for run, variants in opened.studies.items()
+        },
+        absent=dict(opened.absent),
+        left_out=experiment.left_out,
+        incomplete=_incomplete(curves),
+        figures={run: f"{run}.png" for run, found in curves.items() if found},
+        table=[row for run, found in curves.items() for row in table_of(run, found)],
+        verdicts=verdicts,
+    )
+    folder = pages(settings, quick=quick) / experiment.name
+    write_story(story, experiment, {run: found for run, found in curves.items() if found}, folder)
+    counts = ", ".join(f"{story.count(w)} {w}" for w in ("holds", "fails", "unclear", "not run"))
+    watcher().say(f"{experiment.name}: {counts} ({story.seconds:.0f} s)")
+    return story
+
+
+def _resample(jobs: Sequence[Resampling], settings: Settings) -> None:
+    """Draw rows again for every score that is not known yet, on the cluster."""
+    if not jobs:
+        return
+    cluster = ClusterConfig()
+    with (
+        connect(cluster, settings) as client,
+        watcher().counting("scores on resampled rows", len(jobs)) as counter,
+    ):
+        run_jobs(
+            client,
+            resample,
+            jobs,
+            retries=cluster.retries,
+            time_limit=cluster.time_limit,
+            done=lambda job: counter.advance(1),
+        )
+
+
+def _incomplete(curves: Mapping[str, Mapping[str, Curve]]) -> list[str]:
+    """Return one sentence per curve that lacks settings."""
+    return [
+        f"{curve.label} on {run}: {curve.missing} settings failed; `fkd status` has the causes."
+        for run, found in curves.items()
+        for curve in found.values()
+        if curve.missing
+    ]
+
+
+@stage
+def publish(story: Story, folder: Path) -> list[str]:
+    """Put verdicts, figures and tables into MLflow; return what could not be done."""
+    try:
+        record_story(story, read_settings(), folder)
+    except TrackingUnreachableError as error:
+        return [str(error)]
+    return []

@@ -1,0 +1,95 @@
+"""The reproduction as one HTML page, and as a short text."""
+
+import base64
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from tasks.files import write_atomic
+from tasks.report.words import duration, shown
+from tasks.reproduction.story import Story
+from tasks.reproduction.verdicts import Verdict
+
+WORDS = ("holds", "fails", "unclear", "not run")
+
+
+def write_page(stories: Sequence[Story], folder: Path) -> Path:
+    """Write report.html with every experiment in it, summary.md beside it; return the page."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(_resource("tasks.reproduction", "reproduction.html.j2"))
+    images = {
+        (story.name, run): _image(folder / story.name / file)
+        for story in stories
+        for run, file in story.figures.items()
+    }
+    page = folder / "report.html"
+    text = template.render(
+        stories=stories,
+        images=images,
+        words=WORDS,
+        css=Markup(
+            _resource("tasks.report", "report.css")
+            + _resource("tasks.reproduction", "reproduction.css")
+        ),
+        total={word: sum(story.count(word) for story in stories) for word in WORDS},
+        number=number,
+        interval=interval,
+        duration=duration,
+        shown=shown,
+    )
+    write_atomic(page, text.encode())
+    write_atomic(folder / "summary.md", summary(stories).encode())
+    return page
+
+
+def number(value: float | None) -> str:
+    """Return three figures of a statistic, signed by a real minus."""
+    if value is None:
+        return ""
+    text = f"{value:.3g}" if abs(value) >= 1e-4 or value == 0 else f"{value:.1e}"
+    return text.replace("-", "−")
+
+
+def interval(verdict: Verdict) -> str:
+    """Return the interval of a verdict's number, nothing where there is none."""
+    if verdict.low is None:
+        return ""
+    return f"{number(verdict.low)} to {number(verdict.high)}"
+
+
+def summary(stories: Sequence[Story]) -> str:
+    """Return the verdicts as Markdown."""
+    lines = ["| experiment | " + " | ".join(WORDS) + " |", "| --- | " + "--- | " * len(WORDS)]
+    lines += [
+        f"| {story.name} {story.title} | "
+        + " | ".join(str(story.count(word)) for word in WORDS)
+        + " |"
+        for story in stories
+    ]
+    for story in stories:
+        lines += ["", f"## {story.name}: {story.title}", "", story.question, ""]
+        lines += ["| claim | verdict | number | 95 % interval | folds |", "| --- " * 5 + "|"]
+        lines += [_summary_row(verdict) for verdict in story.verdicts]
+    return "\n".join(lines) + "\n"
+
+
+def _summary_row(verdict: Verdict) -> str:
+    """Return one claim as a row of a Markdown table."""
+    folds = "" if verdict.folds is None else f"{verdict.folds_true} of {verdict.folds}"
+    cells = (verdict.says, verdict.verdict, number(verdict.value), interval(verdict), folds)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _image(path: Path) -> str:
+    """Return a PNG file as an address that needs no file."""
+    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def _resource(package: str, name: str) -> str:
+    """Return a file of a templates folder, wherever the package is installed."""
+    return (files(package) / "templates" / name).read_text(encoding="utf-8")

@@ -1,0 +1,96 @@
+"""One experiment's results on disk: verdicts, figures, table, what was not run."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from configs.experiment import ExperimentConfig
+from tasks.files import write_atomic
+from tasks.reproduction.curves import Curve
+from tasks.reproduction.figures import run_figure
+from tasks.reproduction.verdicts import Verdict
+from tasks.results import MEASURES, tidy
+
+_FILE = "story.json"
+
+
+@dataclass(frozen=True)
+class Story:
+    """What an experiment found."""
+
+    name: str
+    title: str
+    question: str
+    finished: str  # day and time
+    seconds: float
+    quick: bool
+    draws: int
+    rows: dict[str, str]  # how many rows a run had, from where; synthetic ones say so
+    absent: dict[str, str]  # runs that were not computed, with the reason
+    left_out: dict[str, str]  # curves that were not computed, with the reason
+    incomplete: list[str]  # curves with settings that failed
+    figures: dict[str, str]  # file by run
+    table: list[dict[str, Any]] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def count(self, word: str) -> int:
+        """Return how many claims have that verdict."""
+        return sum(verdict.verdict == word for verdict in self.verdicts)
+
+
+def write_story(
+    story: Story, experiment: ExperimentConfig, curves: Mapping[str, Mapping[str, Curve]], to: Path
+) -> None:
+    """Write figures, results.csv, claims.csv and the story of an experiment into its folder."""
+    for run, file in story.figures.items():
+        write_atomic(to / file, run_figure(experiment.runs[run], experiment.figure, curves[run]))
+    frames = [_tidy(run, curve) for run, found in curves.items() for curve in found.values()]
+    if frames:
+        write_atomic(to / "results.csv", pd.concat(frames).to_csv(index=False).encode())
+    claims = pd.DataFrame([asdict(verdict) for verdict in story.verdicts])
+    write_atomic(to / "claims.csv", claims.to_csv(index=False).encode())
+    write_atomic(to / _FILE, json.dumps(asdict(story), indent=1, ensure_ascii=False).encode())
+
+
+def read_stories(folder: Path, names: Sequence[str]) -> list[Story]:
+    """Return the experiments that were computed so far, in the given order."""
+    found = []
+    for name in names:
+        try:
+            plain = json.loads((folder / name / _FILE).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        verdicts = [Verdict(**verdict) for verdict in plain.pop("verdicts")]
+        found.append(Story(**plain, verdicts=verdicts))
+    return found
+
+
+def table_of(run: str, curves: Mapping[str, Curve]) -> list[dict[str, Any]]:
+    """Return mean and deviation over folds of every setting, on every measured column."""
+    rows = []
+    for curve in curves.values():
+        unit = curve.study.config.data.declaration.target_unit
+        low, high = curve.study.loaded.table.target_range
+        for i, result in enumerate(curve.results):
+            for column in curve.study.inputs.measure_on:
+                row: dict[str, Any] = {"run": run, "curve": curve.label, "setting": curve.words(i)}
+                row |= {"column": column, "unit": unit}
+                row["own_mae"] = result.mean("mae", column) * (high - low)
+                for measure in MEASURES:
+                    row[measure] = result.mean(measure, column)
+                    row[f"{measure}_std"] = result.std(measure, column)
+                rows.append(row)
+    return rows
+
+
+def _tidy(run: str, curve: Curve) -> pd.DataFrame:
+    """Return one row per setting, fold and measured column of a curve."""
+    config = curve.study.config
+    frame = tidy(curve.results, config.data.problem, config.data.sensitive)
+    frame.insert(0, "run", run)
+    frame.insert(1, "curve", curve.label)
+    return frame
