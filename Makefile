@@ -30,7 +30,7 @@ test: setup ## the tests, one quick instance of every fault included (under 10 m
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not network" -n 2 --dist loadfile
 
 soak: setup ## the long, repeated fault tests (at most 40 minutes)
-	$(BIN)/python -m pytest -m slow --timeout 2400
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist loadfile --timeout 2400
 
 lint: setup ## ruff, ruff format, mypy strict
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -145,12 +145,12 @@ def end_worker(client: Client, worker: str) -> bool:
 def threads_at_work(client: Client) -> int:
     """Return how many jobs can run at once; a local cluster gets back workers that it has lost."""
     if isinstance(client.cluster, LocalCluster):
-        client.loop.add_callback(_refill, client.cluster)
+        client.cluster.sync(_refill, client.cluster)
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return sum(worker["nthreads"] for worker in workers)
 
 
-def _refill(cluster: LocalCluster) -> None:
+async def _refill(cluster: LocalCluster) -> None:
     """Start workers for those whose nannies have given up, as they do if a start fails."""
     gone = [n for n, w in cluster.workers.items() if w.status in (Status.closed, Status.failed)]
     for name in gone:

@@ -21,7 +21,7 @@ def touch(job):
     if behaviour == "hang":
         time.sleep(3600)
     if behaviour == "dawdle":
-        time.sleep(15)
+        time.sleep(5)
     if behaviour == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     if behaviour == "wrong input":

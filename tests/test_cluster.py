@@ -64,16 +64,23 @@ def test_dying_hanging_stopped_and_faulty_jobs_leave_the_others_alone(settings, 
     keep("F9", "jobs that die, hang, stop, raise", finished=len(finished), causes=causes)
 
 
+@pytest.fixture
+def _look_often(monkeypatch):
+    monkeypatch.setattr("tasks.jobs._LOOK_SECONDS", 0.2)
+
+
+@pytest.mark.usefixtures("_look_often")
 def test_threads_that_are_all_held_fail_the_rest(settings, tmp_path):
     # A thread cannot be ended: what waits behind such jobs would wait for ever.
     jobs = _jobs(tmp_path / "marks", ["fine", "dawdle", "dawdle", "fine"])
     config = ClusterConfig(kind="threads", workers=2)
-    finished, failed = _run(config, settings, jobs, time_limit=2.0)
+    finished, failed = _run(config, settings, jobs, time_limit=1.0)
     assert finished == jobs[:1]
     assert [failure.job[2] for failure in failed] == ["dawdle", "dawdle", "fine"]
     assert "hold every thread" in failed[-1].cause
 
 
+@pytest.mark.usefixtures("_look_often")
 def test_workers_that_are_lost_for_good_are_replaced(settings, tmp_path):
     jobs = _jobs(tmp_path / "marks", ["fine"] * 4)
     with connect(ClusterConfig(workers=2), settings) as client:
@@ -139,19 +146,20 @@ def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp
     assert process.poll() is None
 
 
+@pytest.mark.usefixtures("_look_often")
 def test_a_run_ends_by_name_if_no_worker_comes(scheduler, settings, tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.jobs.WORKERLESS_SECONDS", 2.0)
     jobs = _jobs(tmp_path / "marks", ["fine"])
-    with pytest.raises(UserError, match="no Dask worker.*`dask worker`"):
+    with pytest.raises(UserError, match=r"no Dask worker.*`dask worker`"):
         _run(ClusterConfig(address=scheduler[1], kind="address"), settings, jobs)
 
 
 def test_a_run_ends_by_name_if_its_scheduler_does(scheduler, settings, tmp_path):
     process, address = scheduler
-    jobs = _jobs(tmp_path / "marks", ["fine", "hang"])
+    jobs = _jobs(tmp_path / "marks", ["fine", "dawdle"])
     with (
         _dask("worker", address),
-        pytest.raises(UserError, match="scheduler is gone.*is kept"),
+        pytest.raises(UserError, match=r"scheduler is gone.*is kept"),
         connect(ClusterConfig(address=address, kind="address"), settings) as client,
     ):
         run_jobs(client, touch, jobs, retries=2, time_limit=600.0, done=lambda job: process.kill())
