@@ -1,4 +1,4 @@
-"""The reproduction as one HTML page, and as a short text."""
+"""The reproduction as one HTML page, with a short text beside it."""
 
 import base64
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""An experiment's verdicts, figures and tables in MLflow."""
+"""An experiment in MLflow: its trials, verdicts, figures."""
 
 from collections.abc import Iterable
 from pathlib import Path

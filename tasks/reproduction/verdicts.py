@@ -113,7 +113,7 @@ def _bootstrap(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -
     folds = [rule.statistic(row) for row in _fold_scores(claim, curves)]
     return Verdict(
         **told,
-        verdict=_word(rule, float(low), float(high)),
+        verdict=word_of(rule, float(low), float(high)),
         unit=rule.unit,
         value=value,
         low=float(low),
@@ -123,7 +123,7 @@ def _bootstrap(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -
     )
 
 
-def _word(rule: Rule, low: float, high: float) -> Word:
+def word_of(rule: Rule, low: float, high: float) -> Word:
     """Return holds where the whole interval is in the claim's region, fails where none of it is."""
     if rule.low < low and high < rule.high:
         return "holds"

@@ -1,0 +1,171 @@
+"""Rules that decide claims: each one can say yes as well as no."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from configs.claims import Claim
+from tasks.reproduction.fronts import front_error, gap, levels_of
+from tasks.reproduction.rules import NotJudgedError, rule_of
+from tasks.reproduction.verdicts import word_of
+
+CLAIM = TypeAdapter(Claim)
+
+
+def claim(rule, **keys):
+    return CLAIM.validate_python({"says": "so", "curve": "A", "rule": rule, **keys})
+
+
+def scores(**curves):
+    """Arrays by curve from lists of (mae, hgr, gdp)."""
+    return {
+        label: {
+            name: np.array(column, float)
+            for name, column in zip(("mae", "hgr", "gdp"), zip(*points, strict=True), strict=True)
+        }
+        for label, points in curves.items()
+    }
+
+
+class _Curve(SimpleNamespace):
+    def at(self, strength):
+        return self.strengths.index(strength) if strength in self.strengths else None
+
+    def index(self, parameters):
+        return int(parameters["place"])
+
+
+def curves(**strengths):
+    return {
+        label: _Curve(label=label, strengths=list(values)) for label, values in strengths.items()
+    }
+
+
+A = [(0.10, 0.5, 0.05), (0.12, 0.3, 0.03), (0.15, 0.1, 0.01)]
+WORSE = [(mae + 0.01, hgr, gdp) for mae, hgr, gdp in A]
+DUMMY = [(0.2, 0.0, 0.0)]
+
+
+def value(of, row, **strengths):
+    rule = rule_of(of, curves(**strengths) if strengths else {}, row)
+    number = rule.statistic(row)
+    return number, rule.low < number < rule.high
+
+
+def test_a_front_is_interpolated_and_ends_at_the_dummy():
+    measure, error = np.array([0.4, 0.2]), np.array([0.1, 0.14])
+    found = front_error(measure, error, 0.2, np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.9]))
+    np.testing.assert_allclose(found, [0.2, 0.17, 0.14, 0.12, 0.1, 0.1])
+
+
+def test_a_dominated_point_changes_nothing():
+    levels = np.linspace(0, 0.5, 11)
+    one = front_error(np.array([0.4, 0.2]), np.array([0.1, 0.14]), 0.2, levels)
+    more = front_error(np.array([0.4, 0.2, 0.45]), np.array([0.1, 0.14, 0.19]), 0.2, levels)
+    np.testing.assert_array_equal(one, more)
+
+
+def test_the_gap_of_two_fronts_changes_sign_with_their_order():
+    row = scores(A=A, B=WORSE, Dummy=DUMMY)
+    levels = levels_of(row, "A", "B", "hgr", "all")
+    assert gap(row, "A", "B", "hgr", levels) == -gap(row, "B", "A", "hgr", levels)
+    assert -0.01 < gap(row, "A", "B", "hgr", levels) < 0
+
+
+def test_without_a_dummy_a_shift_of_the_error_is_the_gap():
+    row = scores(A=A, B=WORSE)
+    weak = levels_of(row, "A", "B", "hgr", "weak")
+    np.testing.assert_allclose(gap(row, "A", "B", "hgr", weak), -0.01)
+
+
+def test_halves_are_the_fairer_and_the_other_one():
+    row = scores(A=A, B=WORSE)
+    strong, weak = (levels_of(row, "A", "B", "hgr", part) for part in ("strong", "weak"))
+    assert strong.max() < weak.min() <= weak.max() == pytest.approx(0.5)
+    both = np.concatenate([strong, weak])
+    np.testing.assert_array_equal(both, levels_of(row, "A", "B", "hgr", "all"))
+
+
+@pytest.mark.parametrize("part", ["all", "strong", "weak"])
+def test_better(part):
+    row = scores(A=A, B=WORSE, Dummy=DUMMY)
+    assert value(claim("better", than="B", measure="hgr", part=part), row)[1]
+    assert not value(claim("better", than="A", measure="hgr", curve="B", part=part), row)[1]
+
+
+def test_more_pronounced_in_the_measure_where_the_lead_is_greater():
+    B = [(mae + (0.02 if hgr > 0.2 else 0), hgr, gdp * 0.2) for mae, hgr, gdp in A]
+    row = scores(A=A, B=B, Dummy=DUMMY)
+    keys = {"than": "B", "curve": "A"}
+    assert value(claim("more_pronounced", measure="hgr", beside="gdp", **keys), row)[1]
+    assert not value(claim("more_pronounced", measure="gdp", beside="hgr", **keys), row)[1]
+
+
+def test_equal_and_less_error():
+    row = scores(A=[(0.199, 0, 0)], B=[(0.15, 0, 0)], Dummy=DUMMY)
+    assert value(claim("equal", than="Dummy"), row)[1]
+    assert not value(claim("equal", than="Dummy", curve="B"), row)[1]
+    assert value(claim("less_error", than="Dummy", curve="B"), row)[1]
+    assert not value(claim("less_error", than="B", curve="Dummy"), row)[1]
+
+
+def test_near_compares_equal_strengths_only():
+    far = [(9.0, 9.0, 9.0), *A[1:]]
+    row = scores(A=A, B=far, C=WORSE)
+    keys = {"measure": "hgr", "curve": "A"}
+    same = {"A": (0, 1, 2), "B": (7, 1, 2), "C": (0, 1, 2)}
+    assert value(claim("near", to="B", **keys), row, **same)[0] == 0
+    assert not value(claim("near", to="C", **keys), row, **same)[1]  # 0.01 of a range of 0.05
+
+
+def test_near_without_a_common_setting_is_not_judged():
+    with pytest.raises(NotJudgedError, match="no common setting"):
+        rule_of(
+            claim("near", to="B", measure="hgr"), curves(A=(1,), B=(2,)), scores(A=A[:1], B=A[:1])
+        )
+
+
+def test_trend_and_change():
+    row = scores(A=A)
+    assert value(claim("trend", of="mae", direction="up"), row) == (1.0, True)
+    assert value(claim("trend", of="hgr", direction="up"), row) == (-1.0, False)
+    steps = {"start": 0, "stop": 2}
+    up = claim("change", of="mae", direction="up", **steps)
+    assert value(up, row, A=(0, 1, 2)) == (pytest.approx(0.5), True)
+    flat = claim("change", of="hgr", direction="not_down", **steps)
+    assert not value(flat, row, A=(0, 1, 2))[1]
+    assert value(claim("change", of="hgr", direction="down", **steps), row, A=(0, 1, 2))[1]
+
+
+def test_a_small_fall_is_none():
+    row = scores(A=[(0.1, 0.300, 0), (0.1, 0.297, 0)])
+    keys = {"of": "hgr", "direction": "not_down", "start": 0, "stop": 1}
+    assert value(claim("change", margin=0.02, **keys), row, A=(0, 1))[1]
+    assert not value(claim("change", margin=0.005, **keys), row, A=(0, 1))[1]
+
+
+def test_faster():
+    row = scores(A=[(0, 0.5, 0), (0, 0.2, 0)], B=[(0, 0.6, 0), (0, 0.5, 0)])
+    steps = {"A": (0, 60), "B": (0, 60)}
+    found = value(claim("faster", than="B", measure="hgr", at=60), row, **steps)
+    assert found == (pytest.approx(0.2), True)
+    assert not value(claim("faster", curve="B", than="A", measure="hgr", at=60), row, **steps)[1]
+    with pytest.raises(NotJudgedError, match="A was not computed at 30"):
+        value(claim("faster", than="B", measure="hgr", at=30), row, **steps)
+
+
+def test_optimal_to_a_margin():
+    row = {"A": {"mse": np.array([1.00, 1.005, 1.2])}}
+    for place, true in ((0, True), (1, True), (2, False)):
+        of = claim("optimal", at={"place": place}, by="mse")
+        assert value(of, row, A=(0, 0, 0))[1] is true
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [(-3, -1, "holds"), (1, 3, "fails"), (-1, 1, "unclear"), (0, 1, "fails")],
+)
+def test_a_verdict_needs_the_whole_interval_on_one_side(low, high, word):
+    assert word_of(SimpleNamespace(low=-np.inf, high=0.0), low, high) == word

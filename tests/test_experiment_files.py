@@ -1,0 +1,143 @@
+"""The shipped experiments: they parse, they are the paper's, faults in one are told."""
+
+import pytest
+
+from configs.errors import UserError
+from configs.experiment import experiment_names, parse_experiment, read_experiment
+from configs.schema import ClusterConfig
+from configs.variants import QUICK_FOLDS, QUICK_ROWS, is_network, quick, synthetic, without
+from fkd.methods import method
+
+
+def tree(**changed):
+    return {
+        "name": "T",
+        "title": "title",
+        "question": "question?",
+        "runs": {
+            "crimes": {
+                "title": "Crimes",
+                "data": {"problem": "crimes"},
+                "curves": {"ours": "krr_fkd", "Dummy": "dummy"},
+            }
+        },
+        **changed,
+    }
+
+
+def network(declared):
+    return "no networks" if is_network(declared) else None
+
+
+def test_all_experiments_are_there():
+    assert experiment_names() == (*(f"E{i}" for i in range(10)), "preprocessing")
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_experiment_can_be_run_whole_and_quick(name):
+    for change in (lambda t: t, quick):
+        plain = change(without(read_experiment(name), network))
+        experiment = parse_experiment(plain)
+        for run in experiment.runs:
+            for config in experiment.run_configs(run, ClusterConfig()).values():
+                assert config.select is None
+                assert config.folds.k == (5 if change is not quick else QUICK_FOLDS)
+
+
+def test_crimes_is_the_published_file_except_in_a_quick_run():
+    plain = read_experiment("E2")
+    assert parse_experiment(plain).runs["crimes"].data.source == "uci"
+    data = parse_experiment(quick(plain)).runs["crimes"].data
+    assert (data.source, data.sample) == ("embedded", QUICK_ROWS)
+
+
+def test_the_grids_of_the_main_figure_are_the_published_ones():
+    experiment = parse_experiment(without(read_experiment("E1"), network))
+    lengths = {
+        label: [s.iterations for s in curve.method.settings("acs_income")]
+        for label, curve in experiment.runs["acs_income"].curves.items()
+        if label in ("KRR-FKD", "SVR-FKD")
+    }
+    assert lengths == {"KRR-FKD": [0, 15, 20, 30], "SVR-FKD": [0, 45, 60, 80, 100]}
+
+
+def test_what_is_left_out_stays_known_to_the_claims():
+    experiment = parse_experiment(without(read_experiment("E6"), network))
+    assert set(experiment.left_out) == {"NN-FREM", "NN-HGR", "NN-HGR-L"}
+    assert len(experiment.claims) == len(read_experiment("E6")["claims"])
+
+
+def test_quick_grids_keep_their_ends():
+    plain = quick(read_experiment("E1"))
+    lengths = plain["runs"]["crimes"]["curves"]["SVR-FKD"]["grid"]["iterations"]
+    assert lengths[0] == 0
+    assert lengths[-1] == 80
+    assert len(lengths) == 3
+    assert plain["runs"]["crimes"]["curves"]["NN-HGR"]["epochs"] < 100
+
+
+def test_a_variant_changes_the_data_of_its_curve_alone():
+    configs = parse_experiment(read_experiment("E2")).run_configs("crimes", ClusterConfig())
+    assert configs["plain"].data.sensitive == ("racepctblack",)
+    assert configs["multi"].data.sensitive == ("racepctblack", "racePctWhite")
+    assert configs["plain"].data.drop == configs["multi"].data.drop
+    assert [entry.name for entry in configs["multi"].methods] == ["svr_fkd"]
+
+
+def test_synthetic_rows_are_for_the_run_that_has_no_others():
+    changed = parse_experiment(synthetic(quick(read_experiment("E0")), "acs_income"))
+    assert changed.runs["acs_income"].data.source == "synthetic"
+    assert changed.runs["acs_travel_time"].data.source == "census"
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"claims": [{"says": "x", "rule": "less_error", "curve": "our", "than": "Dummy"}]},
+            "claims.curve on crimes.*our.*ours",
+        ),
+        (
+            {"claims": [{"says": "x", "rule": "les_error", "curve": "ours", "than": "Dummy"}]},
+            "les_error",
+        ),
+        (
+            {
+                "claims": [
+                    {
+                        "says": "x",
+                        "rule": "less_error",
+                        "curve": "ours",
+                        "than": "Dummy",
+                        "runs": "c",
+                    }
+                ]
+            },
+            "claims.runs",
+        ),
+        ({"figure": {"kind": "pie"}}, "figure.kind"),
+        ({"rums": {}}, "rums"),
+    ],
+)
+def test_faults_in_a_file_are_told(changed, words):
+    with pytest.raises(UserError, match=words):
+        parse_experiment(tree(**changed))
+
+
+def test_an_unknown_variant_is_refused():
+    plain = tree()
+    plain["runs"]["crimes"]["curves"]["ours"] = {"name": "krr_fkd", "variant": "other"}
+    with pytest.raises(UserError, match=r"variant.*other"):
+        parse_experiment(plain)
+
+
+def test_an_unknown_experiment_is_refused_with_the_nearest():
+    with pytest.raises(UserError, match="E11"):
+        read_experiment("E11")
+
+
+def test_every_method_of_the_experiments_is_declared():
+    for name in experiment_names():
+        for run in read_experiment(name)["runs"].values():
+            for entry in run["curves"].values():
+                assert method(entry if isinstance(entry, str) else entry["name"])

@@ -1,0 +1,92 @@
+"""`fkd reproduce` as users meet it: quick runs, missing data, wrong words."""
+
+import csv
+
+import pytest
+from server_process import left_after
+from sweep_process import fkd, warm_home
+
+import flows.reproduction
+from configs.errors import UserError
+from configs.experiment import read_experiment
+from configs.variants import quick, without
+from flows.reproduce import reproduce_paper
+from flows.reproduction import load
+from tasks.study import open_study
+
+
+@pytest.fixture
+def home(tmp_path, tmp_path_factory):
+    return warm_home(tmp_path / "home", tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.timeout(600)
+def test_a_quick_reproduction_is_judged_recorded_and_resumed(home):
+    code, said = fkd(home, "reproduce", "E2", "--quick")
+    assert code == 0, said
+    folder = home / "experiments" / "paper-quick"
+    assert "multi" in (folder / "E2" / "results.csv").read_text()
+    with (folder / "E2" / "claims.csv").open() as file:
+        claims = list(csv.DictReader(file))
+    assert len(claims) == len(read_experiment("E2")["claims"])
+    assert {claim["verdict"] for claim in claims} <= {"holds", "fails", "unclear"}
+    assert "A quick run" in (folder / "report.html").read_text()
+    assert str(folder / "report.html") in said
+    code, said = fkd(home, "reproduce", "E2", "--quick")
+    assert code == 0, said
+    assert "nothing to compute" in said
+    assert "resampled rows" not in said
+    assert "MLflow: 0 new trial runs" in said
+    assert left_after(home, 30) == []
+
+
+def _no_census(monkeypatch):
+    """Let census files be out of reach."""
+
+    def opened(config, settings):
+        if config.data.source == "census":
+            raise UserError("psam.zip could not be fetched; `fkd data fetch`")
+        return open_study(config, settings)
+
+    monkeypatch.setattr(flows.reproduction, "open_study", opened)
+
+
+def test_what_can_run_does_where_files_are_missing(settings, monkeypatch):
+    _no_census(monkeypatch)
+    tree = read_experiment("E8")
+    tree["runs"]["crimes"]["data"]["source"] = "embedded"
+    opened = load.fn(tree, quick=False)
+    assert list(opened.studies) == ["crimes"]
+    assert opened.absent == {"acs_income": "psam.zip could not be fetched; `fkd data fetch`"}
+
+
+def test_a_quick_run_takes_synthetic_rows_where_files_are_missing(settings, monkeypatch):
+    _no_census(monkeypatch)
+    opened = load.fn(quick(read_experiment("E4")), quick=True)
+    assert opened.absent == {}
+    (study,) = opened.all_studies()
+    assert study.loaded.provenance["synthetic"]
+
+
+def test_variants_must_have_the_same_rows(settings):
+    tree = read_experiment("E2")
+    tree["runs"]["crimes"]["data"]["source"] = "embedded"
+    tree["runs"]["crimes"]["variants"]["multi"]["sample"] = 100
+    opened = load.fn(tree, quick=False)
+    assert "same rows" in opened.absent["crimes"]
+
+
+@pytest.mark.parametrize(
+    ("names", "leave_out", "words"),
+    [(["E77"], [], "E77"), (["E1"], ["neurl"], "neurl.*neural")],
+)
+def test_wrong_words_are_refused_before_any_work(names, leave_out, words, settings):
+    with pytest.raises(UserError, match=words):
+        reproduce_paper(names, leave_out, is_quick=True)
+    assert not settings.home.exists()
+
+
+def test_a_method_without_its_package_is_left_out_by_name():
+    tree = without(read_experiment("E6"), lambda m: "needs torch" if m.extra else None)
+    assert tree["left_out"]["NN-FREM"] == "needs torch"
+    assert "NN-FREM" not in tree["runs"]["crimes"]["curves"]

@@ -1,0 +1,191 @@
+"""Claims judged on stored predictions: pairs share their rows, what is missing is said."""
+
+import numpy as np
+import pytest
+
+from configs.experiment import parse_experiment
+from configs.schema import ClusterConfig
+from fkd import measures
+from tasks.evaluate import run_job
+from tasks.reproduction.curves import curves_of, pooled
+from tasks.reproduction.page import write_page
+from tasks.reproduction.resample import Resampling, resample
+from tasks.reproduction.story import Story, read_stories, table_of, write_story
+from tasks.reproduction.verdicts import distances, judge
+from tasks.study import open_study
+
+DRAWS = 25
+
+
+def _claim(says, rule, runs="crimes", **keys):
+    return {"says": says, "rule": rule, "runs": runs, **keys}
+
+
+TREE = {
+    "name": "T",
+    "title": "Trial of the judge",
+    "question": "Does it see what is there?",
+    "runs": {
+        "crimes": {
+            "title": "Crimes",
+            "data": {"problem": "crimes", "sample": 240},
+            "folds": {"k": 3},
+            "variants": {"kept": {"drop": []}},
+            "curves": {
+                "ours": {"name": "krr_fkd", "grid": {"iterations": [0, 4, 12]}},
+                "same": {"name": "krr_fkd", "grid": {"iterations": [0, 4, 12]}},
+                "kept": {"name": "krr_fkd", "variant": "kept", "grid": {"iterations": [0, 4]}},
+                "Dummy": "dummy",
+            },
+        },
+        "elsewhere": {
+            "title": "Elsewhere",
+            "data": {"problem": "acs_income"},
+            "curves": {"ours": "krr_fkd", "Dummy": "dummy"},
+        },
+    },
+    "claims": [
+        _claim("{run}: it learns", "less_error", runs=(), curve="ours", than="Dummy"),
+        _claim("it does not", "less_error", curve="Dummy", than="ours"),
+        _claim("it is itself", "near", curve="ours", to="same", measure="hgr"),
+        _claim("to the bit", "agree", curve="ours", to="same", tolerance=1e-12, up_to=12),
+        _claim(
+            "kept is same",
+            "agree",
+            curve="ours",
+            to="kept",
+            tolerance=1e-12,
+            up_to=4,
+        ),
+        _claim("it gets fairer", "trend", curve="ours", of="gdp", direction="down"),
+        _claim("with a net", "better", curve="net", than="ours", measure="hgr"),
+        _claim(
+            "too far",
+            "change",
+            curve="ours",
+            of="mae",
+            start=0,
+            stop=99,
+            direction="up",
+        ),
+    ],
+    "left_out": {"net": "no networks here"},
+}
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    from tasks.settings import Settings
+
+    settings = Settings(tmp_path_factory.mktemp("verdicts"), None, None, None)
+    experiment = parse_experiment(TREE)
+    configs = experiment.run_configs("crimes", ClusterConfig())
+    studies = {variant: open_study(config, settings) for variant, config in configs.items()}
+    for study in studies.values():
+        for job in study.missing():
+            run_job(job)
+    curves = {"crimes": curves_of(studies, experiment.runs["crimes"])}
+    asked = []
+
+    def compute(jobs):
+        asked.append(len(jobs))
+        for job in jobs:
+            resample(job)
+
+    absent = {"elsewhere": "there is no file; fetch it"}
+    verdicts = judge(experiment, curves, absent, compute, DRAWS)
+    judge(experiment, curves, absent, compute, DRAWS)
+    return experiment, curves, verdicts, asked, settings
+
+
+def _of(judged, says):
+    (found,) = [v for v in judged[2] if v.says == says]
+    return found
+
+
+def test_what_is_plain_holds_and_its_opposite_fails(judged):
+    assert _of(judged, "Crimes: it learns").verdict == "holds"
+    assert _of(judged, "it does not").verdict == "fails"
+    assert _of(judged, "it gets fairer").verdict == "holds"
+
+
+def test_an_interval_holds_its_number_and_every_fold_counts(judged):
+    found = _of(judged, "Crimes: it learns")
+    assert found.low < found.value < found.high < 0
+    assert (found.folds_true, found.folds) == (3, 3)
+
+
+def test_a_curve_is_near_itself_without_any_noise(judged):
+    found = _of(judged, "it is itself")
+    assert (found.verdict, found.value, found.high) == ("holds", 0.0, 0.0)  # draws are paired
+
+
+def test_equal_predictions_agree_and_others_do_not(judged):
+    assert _of(judged, "to the bit").verdict == "holds"
+    assert _of(judged, "kept is same").verdict == "fails"
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("Elsewhere: it learns", "there is no file; fetch it"),
+        ("with a net", "no networks here"),
+        ("too far", "ours was not computed at 99"),
+    ],
+)
+def test_what_could_not_be_judged_says_why(judged, says, why):
+    found = _of(judged, says)
+    assert (found.verdict, found.reason) == ("not run", why)
+
+
+def test_scores_are_resampled_once(judged):
+    first, second = judged[3]
+    assert first > 0
+    assert second == 0
+
+
+def test_the_first_value_is_the_score_of_all_pooled_rows(judged):
+    curve = judged[1]["crimes"]["ours"]
+    study, result = curve.study, curve.results[1]
+    keys = tuple(record.key for record in result.records)
+    job = Resampling(study.inputs, keys, "racepctblack", "hgr", DRAWS)
+    resample(job)
+    s = study.loaded.table.S(["racepctblack"])[:, 0]
+    assert job.read()[0] == measures.hgr(pooled(curve, 1), s)
+    assert len(job.read()) == 1 + DRAWS
+    assert np.ptp(job.read()[1:]) > 0
+
+
+def test_distances_are_those_of_equal_strengths(judged):
+    curves = judged[1]["crimes"]
+    assert [m for m, _ in distances(curves["ours"], curves["kept"])] == [0, 4]
+
+
+def test_the_page_tells_claims_reasons_and_runs_that_are_missing(judged, tmp_path):
+    experiment, curves, verdicts, _, _ = judged
+    story = Story(
+        name="E2",
+        title=experiment.title,
+        question=experiment.question,
+        finished="today",
+        seconds=3.0,
+        quick=False,
+        draws=DRAWS,
+        rows={"Crimes": "240 rows"},
+        absent={"elsewhere": "there is no file <here>; fetch it"},
+        left_out=experiment.left_out,
+        incomplete=[],
+        figures={"crimes": "crimes.png"},
+        table=table_of("crimes", curves["crimes"]),
+        verdicts=verdicts,
+    )
+    write_story(story, experiment, curves, tmp_path / "E2")
+    (again,) = read_stories(tmp_path, ["E1", "E2"])
+    assert again == story
+    text = write_page([again], tmp_path).read_text()
+    for words in ("it gets fairer", "no networks here", "&lt;here&gt;", "Kendall", 'href="#E2"'):
+        assert words in text
+    assert "http" not in text.replace("http-equiv", "")  # nothing is fetched
+    assert (tmp_path / "summary.md").read_text().count("| not run |") == 4  # heading included
+    assert (tmp_path / "E2" / "results.csv").read_text().startswith("run,curve,")
+    assert (tmp_path / "E2" / "crimes.png").stat().st_size > 10_000
