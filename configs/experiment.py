@@ -31,12 +31,11 @@ class CurveConfig(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        """Read a method's entry with the variant's name among its keys."""
-        if not isinstance(value, Mapping) or "method" in value:
-            return value if isinstance(value, Mapping) else {"method": value}
-        entry = dict(value)
-        variant = entry.pop("variant", PLAIN)
-        return {"method": entry, "variant": variant}
+        """Read a method's entry, the variant's name among its keys."""
+        if not isinstance(value, Mapping):
+            return {"method": value}
+        entry = {name: given for name, given in value.items() if name != "variant"}
+        return {"method": entry, "variant": value.get("variant", PLAIN)}
 
 
 class CurvesConfig(Frozen):

@@ -111,6 +111,7 @@ def reproduce(
     *names: str,
     without: Annotated[tuple[str, ...], Parameter(help="neural: leave the networks out")] = (),
     quick: bool = False,
+    overrides: Overrides = (),
 ) -> None:
     """Run the paper's experiments, judge its claims, write one page with all of them.
 
@@ -123,7 +124,7 @@ def reproduce(
     """
     from flows.reproduce import reproduce_paper
 
-    reproduce_paper(names or ("all",), without, is_quick=quick)
+    reproduce_paper(names or ("all",), without, overrides, is_quick=quick)
 
 
 app.command("flows.data:app", name="data")

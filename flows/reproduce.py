@@ -9,7 +9,10 @@ from rich.table import Table
 
 from configs.errors import UserError
 from configs.experiment import experiment_names, parse_experiment, read_experiment
+from configs.load import parse_config
 from configs.nearest import check_name
+from configs.overrides import apply_overrides
+from configs.schema import ClusterConfig
 from configs.variants import is_network, quick, without
 from fkd.methods.declaration import Method
 from flows.progress import watcher
@@ -29,9 +32,16 @@ class IncompleteError(UserError):
     exit_code = 4
 
 
-def reproduce_paper(names: Sequence[str], leave_out: Sequence[str], *, is_quick: bool) -> None:
+def reproduce_paper(
+    names: Sequence[str],
+    leave_out: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    *,
+    is_quick: bool = False,
+) -> None:
     """Compute and judge experiments, then print their verdicts with the path of the page."""
     start = time.monotonic()
+    cluster = _cluster(overrides)
     trees = [_tree(name, leave_out, is_quick=is_quick) for name in _chosen(names)]
     settings = read_settings()
     ensure_writable(settings.home)
@@ -40,10 +50,22 @@ def reproduce_paper(names: Sequence[str], leave_out: Sequence[str], *, is_quick:
         # Prefect reads its settings when it is first imported: only now are they in force.
         from flows.reproduction import reproduce
 
-        found = reproduce(trees, is_quick)
+        found = reproduce(trees, is_quick, cluster)
     _show(found, time.monotonic() - start)
     if found.problems:
         raise IncompleteError(" ".join(found.problems))
+
+
+def _cluster(overrides: Sequence[str]) -> ClusterConfig:
+    """Return where trials are computed; nothing else of an experiment can be changed from here."""
+    tree = apply_overrides({}, overrides)
+    if idle := sorted(set(tree) - {"cluster"}):
+        raise UserError(
+            f"--set of fkd reproduce takes keys of cluster only, got {', '.join(idle)}; the "
+            "experiments are what their files say."
+        )
+    # As a run of its own, so that faults in it are told as everywhere.
+    return parse_config({"methods": ["dummy"], **tree}, "--set").cluster
 
 
 def _chosen(names: Sequence[str]) -> list[str]:

@@ -57,20 +57,20 @@ class Reproduced:
 
 
 @flow(name="reproduce", persist_result=False)
-def reproduce(trees: list[dict[str, Any]], quick: bool) -> Reproduced:
+def reproduce(trees: list[dict[str, Any]], quick: bool, cluster: ClusterConfig) -> Reproduced:
     """Compute, judge and tell the experiments one after the other; the page grows with them."""
     folder = pages(read_settings(), quick=quick)
     stories, problems, page = [], list[str](), folder / "report.html"
     for tree in trees:
         start = time.monotonic()
-        opened = load(tree, quick)
+        opened = load(tree, quick, cluster)
         problems += [
             f"{opened.experiment.name}: {run} was not run: {why}"
             for run, why in opened.absent.items()
         ]
         fit(opened)
         problems += record(opened)
-        stories.append(tell(opened, quick, start))
+        stories.append(tell(opened, quick, cluster, start))
         page = write_page(read_stories(folder, experiment_names()), folder)
         problems += publish(stories[-1], folder / opened.experiment.name)
     return Reproduced(page, tuple(stories), tuple(dict.fromkeys(problems)))
@@ -82,7 +82,7 @@ def pages(settings: Settings, *, quick: bool) -> Path:
 
 
 @stage
-def load(tree: dict[str, Any], quick: bool) -> Opened:
+def load(tree: dict[str, Any], quick: bool, cluster: ClusterConfig) -> Opened:
     """Return the experiment with its data; a run without data is left out, with the reason."""
     settings, absent = read_settings(), dict[str, str]()
     studies: dict[str, dict[str, Study]] = {}
@@ -90,22 +90,24 @@ def load(tree: dict[str, Any], quick: bool) -> Opened:
     watcher().say(f"{experiment.name}: {experiment.title}")
     for run in experiment.runs:
         try:
-            studies[run] = _open(experiment, run, settings)
+            studies[run] = _open(experiment, run, cluster, settings)
         except UserError as error:
             if not quick or experiment.runs[run].data.source != "census":
                 absent[run] = str(error)
                 continue
             tree = synthetic(tree, run)
             experiment = parse_experiment(tree)
-            studies[run] = _open(experiment, run, settings)
+            studies[run] = _open(experiment, run, cluster, settings)
     for run, why in absent.items():
         watcher().say(f"{run} is left out: {why}")
     return Opened(experiment, studies, absent)
 
 
-def _open(experiment: ExperimentConfig, run: str, settings: Settings) -> dict[str, Study]:
+def _open(
+    experiment: ExperimentConfig, run: str, cluster: ClusterConfig, settings: Settings
+) -> dict[str, Study]:
     """Return the studies of a run's variants, which must have the same rows."""
-    configs = experiment.run_configs(run, ClusterConfig())
+    configs = experiment.run_configs(run, cluster)
     studies = {variant: open_study(config, settings) for variant, config in configs.items()}
     targets = [study.loaded.table.target for study in studies.values()]
     if not all(np.array_equal(targets[0], other) for other in targets):
@@ -135,16 +137,18 @@ def record(opened: Opened) -> list[str]:
 
 
 @stage
-def tell(opened: Opened, quick: bool, start: float) -> Story:
+def tell(opened: Opened, quick: bool, cluster: ClusterConfig, start: float) -> Story:
     """Judge the claims, write figures and tables; return the experiment's story."""
     experiment, settings = opened.experiment, read_settings()
     curves = {
         run: curves_of(variants, experiment.runs[run]) for run, variants in opened.studies.items()
     }
     draws = _QUICK_DRAWS if quick else DRAWS
-    verdicts = judge(
-        experiment, curves, opened.absent, lambda jobs: _resample(jobs, settings), draws
-    )
+
+    def compute(jobs: Sequence[Resampling]) -> None:
+        _resample(jobs, cluster, settings)
+
+    verdicts = judge(experiment, curves, opened.absent, compute, draws)
     story = Story(
         name=experiment.name,
         title=experiment.title,
@@ -173,11 +177,10 @@ def tell(opened: Opened, quick: bool, start: float) -> Story:
     return story
 
 
-def _resample(jobs: Sequence[Resampling], settings: Settings) -> None:
+def _resample(jobs: Sequence[Resampling], cluster: ClusterConfig, settings: Settings) -> None:
     """Draw rows again for every score that is not known yet, on the cluster."""
     if not jobs:
         return
-    cluster = ClusterConfig()
     with (
         connect(cluster, settings) as client,
         watcher().counting("scores on resampled rows", len(jobs)) as counter,

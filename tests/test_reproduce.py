@@ -9,6 +9,7 @@ from sweep_process import fkd, warm_home
 import flows.reproduction
 from configs.errors import UserError
 from configs.experiment import read_experiment
+from configs.schema import ClusterConfig
 from configs.variants import quick, without
 from flows.reproduce import reproduce_paper
 from flows.reproduction import load
@@ -55,14 +56,14 @@ def test_what_can_run_does_where_files_are_missing(settings, monkeypatch):
     _no_census(monkeypatch)
     tree = read_experiment("E8")
     tree["runs"]["crimes"]["data"]["source"] = "embedded"
-    opened = load.fn(tree, quick=False)
+    opened = load.fn(tree, quick=False, cluster=ClusterConfig())
     assert list(opened.studies) == ["crimes"]
     assert opened.absent == {"acs_income": "psam.zip could not be fetched; `fkd data fetch`"}
 
 
 def test_a_quick_run_takes_synthetic_rows_where_files_are_missing(settings, monkeypatch):
     _no_census(monkeypatch)
-    opened = load.fn(quick(read_experiment("E4")), quick=True)
+    opened = load.fn(quick(read_experiment("E4")), quick=True, cluster=ClusterConfig())
     assert opened.absent == {}
     (study,) = opened.all_studies()
     assert study.loaded.provenance["synthetic"]
@@ -72,17 +73,22 @@ def test_variants_must_have_the_same_rows(settings):
     tree = read_experiment("E2")
     tree["runs"]["crimes"]["data"]["source"] = "embedded"
     tree["runs"]["crimes"]["variants"]["multi"]["sample"] = 100
-    opened = load.fn(tree, quick=False)
+    opened = load.fn(tree, quick=False, cluster=ClusterConfig())
     assert "same rows" in opened.absent["crimes"]
 
 
 @pytest.mark.parametrize(
-    ("names", "leave_out", "words"),
-    [(["E77"], [], "E77"), (["E1"], ["neurl"], "neurl.*neural")],
+    ("names", "leave_out", "overrides", "words"),
+    [
+        (["E77"], [], [], "E77"),
+        (["E1"], ["neurl"], [], "neurl.*neural"),
+        (["E1"], [], ["seed=3"], "cluster only, got seed"),
+        (["E1"], [], ["cluster.worker=3"], "workers"),
+    ],
 )
-def test_wrong_words_are_refused_before_any_work(names, leave_out, words, settings):
+def test_wrong_words_are_refused_before_any_work(names, leave_out, overrides, words, settings):
     with pytest.raises(UserError, match=words):
-        reproduce_paper(names, leave_out, is_quick=True)
+        reproduce_paper(names, leave_out, overrides, is_quick=True)
     assert not settings.home.exists()
 
 
