@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from tasks.cluster import connect
 from tasks.data.load import describe_rows
 from tasks.jobs import run_jobs
 from tasks.reachable import TrackingUnreachableError
-from tasks.reproduction.curves import Curve, curves_of
+from tasks.reproduction.curves import curves_of
 from tasks.reproduction.page import write_page
 from tasks.reproduction.record import record_story, record_studies
 from tasks.reproduction.resample import Resampling, resample
-from tasks.reproduction.story import Story, read_stories, table_of, write_story
+from tasks.reproduction.story import Story, read_stories, story_of, write_story
 from tasks.reproduction.verdicts import DRAWS, judge
 from tasks.settings import Settings, read_settings
 from tasks.study import Study, open_study
@@ -149,29 +148,14 @@ def tell(opened: Opened, quick: bool, cluster: ClusterConfig, start: float) -> S
         _resample(jobs, cluster, settings)
 
     verdicts = judge(experiment, curves, opened.absent, compute, draws)
-    story = Story(
-        name=experiment.name,
-        title=experiment.title,
-        question=experiment.question,
-        finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        seconds=time.monotonic() - start,
-        quick=quick,
-        draws=draws,
-        rows={
-            experiment.runs[run].title: describe_rows(
-                next(iter(variants.values())).loaded.provenance
-            )
-            for run, variants in opened.studies.items()
-        },
-        absent=dict(opened.absent),
-        left_out=experiment.left_out,
-        incomplete=_incomplete(curves),
-        figures={run: f"{run}.png" for run, found in curves.items() if found},
-        table=[row for run, found in curves.items() for row in table_of(run, found)],
-        verdicts=verdicts,
-    )
+    told = {
+        experiment.runs[run].title: describe_rows(next(iter(found.values())).loaded.provenance)
+        for run, found in opened.studies.items()
+    }
+    story = story_of(experiment, curves, opened.absent, verdicts, told, quick=quick, draws=draws)
+    story = replace(story, seconds=time.monotonic() - start)
     folder = pages(settings, quick=quick) / experiment.name
-    write_story(story, experiment, {run: found for run, found in curves.items() if found}, folder)
+    write_story(story, experiment, curves, folder)
     counts = ", ".join(f"{story.count(w)} {w}" for w in ("holds", "fails", "unclear", "not run"))
     watcher().say(f"{experiment.name}: {counts} ({story.seconds:.0f} s)")
     return story
@@ -193,16 +177,6 @@ def _resample(jobs: Sequence[Resampling], cluster: ClusterConfig, settings: Sett
             time_limit=cluster.time_limit,
             done=lambda job: counter.advance(1),
         )
-
-
-def _incomplete(curves: Mapping[str, Mapping[str, Curve]]) -> list[str]:
-    """Return one sentence per curve that lacks settings."""
-    return [
-        f"{curve.label} on {run}: {curve.missing} settings failed; `fkd status` has the causes."
-        for run, found in curves.items()
-        for curve in found.values()
-        if curve.missing
-    ]
 
 
 @stage

@@ -1,5 +1,7 @@
 """Claims judged on stored predictions: pairs share their rows, what is missing is said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from tasks.evaluate import run_job
 from tasks.reproduction.curves import curves_of, pooled
 from tasks.reproduction.page import write_page
 from tasks.reproduction.resample import Resampling, resample
-from tasks.reproduction.story import Story, read_stories, table_of, write_story
+from tasks.reproduction.story import read_stories, story_of, write_story
 from tasks.reproduction.verdicts import distances, judge
 from tasks.study import open_study
 
@@ -163,22 +165,10 @@ def test_distances_are_those_of_equal_strengths(judged):
 
 def test_the_page_tells_claims_reasons_and_runs_that_are_missing(judged, tmp_path):
     experiment, curves, verdicts, _, _ = judged
-    story = Story(
-        name="E2",
-        title=experiment.title,
-        question=experiment.question,
-        finished="today",
-        seconds=3.0,
-        quick=False,
-        draws=DRAWS,
-        rows={"Crimes": "240 rows"},
-        absent={"elsewhere": "there is no file <here>; fetch it"},
-        left_out=experiment.left_out,
-        incomplete=[],
-        figures={"crimes": "crimes.png"},
-        table=table_of("crimes", curves["crimes"]),
-        verdicts=verdicts,
-    )
+    absent = {"elsewhere": "there is no file <here>; fetch it"}
+    rows = {"Crimes": "240 rows"}
+    story = story_of(experiment, curves, absent, verdicts, rows, quick=False, draws=DRAWS)
+    story = replace(story, name="E2")
     write_story(story, experiment, curves, tmp_path / "E2")
     (again,) = read_stories(tmp_path, ["E1", "E2"])
     assert again == story

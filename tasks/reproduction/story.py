@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tasks.reproduction.figures import run_figure
 from tasks.reproduction.verdicts import Verdict
 from tasks.results import MEASURES, tidy
 
+AllCurves = Mapping[str, Mapping[str, Curve]]  # by run, by label
 _FILE = "story.json"
 
 
@@ -26,7 +28,6 @@ class Story:
     title: str
     question: str
     finished: str  # day and time
-    seconds: float
     quick: bool
     draws: int
     rows: dict[str, str]  # how many rows a run had, from where; synthetic ones say so
@@ -36,15 +37,52 @@ class Story:
     figures: dict[str, str]  # file by run
     table: list[dict[str, Any]] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    seconds: float = 0.0
 
     def count(self, word: str) -> int:
         """Return how many claims have that verdict."""
         return sum(verdict.verdict == word for verdict in self.verdicts)
 
 
-def write_story(
-    story: Story, experiment: ExperimentConfig, curves: Mapping[str, Mapping[str, Curve]], to: Path
-) -> None:
+def story_of(
+    experiment: ExperimentConfig,
+    curves: AllCurves,
+    absent: Mapping[str, str],
+    verdicts: Sequence[Verdict],
+    rows: Mapping[str, str],
+    *,
+    quick: bool,
+    draws: int,
+) -> Story:
+    """Return what an experiment found, from its curves with their verdicts."""
+    return Story(
+        name=experiment.name,
+        title=experiment.title,
+        question=experiment.question,
+        finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        quick=quick,
+        draws=draws,
+        rows=dict(rows),
+        absent=dict(absent),
+        left_out=experiment.left_out,
+        incomplete=_incomplete(curves),
+        figures={run: f"{run}.png" for run, found in curves.items() if found},
+        table=[row for run, found in curves.items() for row in table_of(run, found)],
+        verdicts=list(verdicts),
+    )
+
+
+def _incomplete(curves: AllCurves) -> list[str]:
+    """Return one sentence per curve that lacks settings."""
+    return [
+        f"{curve.label} on {run}: {curve.missing} settings failed; `fkd status` has the causes."
+        for run, found in curves.items()
+        for curve in found.values()
+        if curve.missing
+    ]
+
+
+def write_story(story: Story, experiment: ExperimentConfig, curves: AllCurves, to: Path) -> None:
     """Write figures, results.csv, claims.csv and the story of an experiment into its folder."""
     for run, file in story.figures.items():
         write_atomic(to / file, run_figure(experiment.runs[run], experiment.figure, curves[run]))
