@@ -68,7 +68,7 @@ def judge(
     jobs = [
         job
         for claim, run in cases
-        if run in curves and not isinstance(claim, Agree)
+        if not isinstance(claim, Agree) and _all_there(claim, curves.get(run, {}))
         for found in _resamplings(claim, curves[run], draws).values()
         for job in found
     ]
@@ -151,6 +151,11 @@ def distances(one: Curve, other: Curve) -> list[tuple[float, float]]:
         for i, strength in enumerate(one.strengths)
         if (j := other.at(strength)) is not None
     ]
+
+
+def _all_there(claim: Claim, curves: Curves) -> bool:
+    """Return whether every curve that a claim names has a result."""
+    return all(label in curves for label in curves_needed(claim))
 
 
 def _labels(claim: Claim, curves: Curves) -> Iterable[str]:
