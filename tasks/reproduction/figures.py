@@ -82,7 +82,9 @@ def _errors(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes:
             _line(ax, label, sorted(points), slot)
         ax.set(xscale="log", xlabel=figure.along, ylabel=f"{figure.of.upper()} over folds")
         ax.set_title(curve.label, fontsize=10)
-        ax.legend(fontsize=6, frameon=False, ncols=2)
+        ax.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.16), fontsize=6, frameon=False, ncols=3
+        )
     return _png(drawn)
 
 
@@ -100,7 +102,7 @@ def _differences(run: CurvesConfig, curves: Curves) -> bytes:
 
 def _axes(count: int, title: str) -> tuple[Figure, list[Axes]]:
     """Return an empty figure with so many panels side by side."""
-    drawn = Figure(figsize=(4.6 * count, 3.8), dpi=DPI, layout="constrained")
+    drawn = Figure(figsize=(4.6 * count, 4.4), dpi=DPI, layout="constrained")
     FigureCanvasAgg(drawn)  # draws without a display, whatever backend is configured
     drawn.suptitle(title, fontsize=11)
     axes = list(drawn.subplots(1, count, squeeze=False).flat)
