@@ -10,9 +10,9 @@ from benchmarks.peak import peak_memory
 from benchmarks.record import Goal, Record
 from configs.load import load_config
 from configs.schema import ClusterConfig
+from tasks.blocks.kernel_blocks import KernelSource, kernel_rows, literal_path
 from tasks.cluster import connect
 from tasks.jobs import run_jobs
-from tasks.kernel_blocks import KernelSource, kernel_rows, literal_path
 from tasks.settings import Settings
 from tasks.study import open_study
 

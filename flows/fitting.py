@@ -7,12 +7,12 @@ from configs.errors import UserError
 from configs.schema import ClusterConfig, RunConfig
 from flows.desk import Desk
 from flows.progress import watcher
+from tasks.blocks.shared_training import shared_maps
+from tasks.blocks.streaming import stream_moments
 from tasks.cluster import connect, worker_memory
 from tasks.evaluate import run_job
 from tasks.jobs import Failed, run_jobs
 from tasks.settings import Settings
-from tasks.shared_training import shared_maps
-from tasks.streaming import stream_moments
 from tasks.study import open_study
 from tasks.trials import Job
 

@@ -10,7 +10,7 @@ from configs.errors import UserError
 from fkd.methods import Cost, method
 from fkd.methods.cost import streaming_flops
 from fkd.table import Table
-from tasks.shared_training import shared_maps
+from tasks.blocks.shared_training import shared_maps
 from tasks.trials import Job
 
 _PROBE = 600  # a product of this size takes milliseconds, long enough to time

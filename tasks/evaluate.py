@@ -17,9 +17,9 @@ from fkd.methods import Training, method
 from fkd.predictions import predict_all
 from fkd.table import Table
 from tasks.blas import blas_threads
+from tasks.blocks.shared_training import shared_map_of, shared_training
 from tasks.folds import Fold
 from tasks.rows import cached_table
-from tasks.shared_training import shared_map_of, shared_training
 from tasks.store import Record, TrialStore
 from tasks.trials import Inputs, Job, Trial
 

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import KFold
 
-from tasks.cells import make_cells
+from tasks.blocks.cells import make_cells
 from tasks.folds import Fold
 
 

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from configs.load import load_config
 from configs.schema import ClusterConfig
 from fkd.literal import nystroem_dual_path
+from tasks.blocks.kernel_blocks import KernelSource, kernel_rows, literal_path
 from tasks.cluster import connect
 from tasks.jobs import Failed, run_jobs
-from tasks.kernel_blocks import KernelSource, kernel_rows, literal_path
 from tasks.study import open_study
 
 

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from soak_figures import keep
 
-from tasks import champion, streaming
+from tasks import champion
+from tasks.blocks import streaming
 from tasks.data.prepared import read_prepared
 from tasks.files import read_sealed
 from tasks.reasons import read_plan

@@ -6,9 +6,9 @@ from numpy.testing import assert_array_equal
 
 from configs.load import load_config
 from fkd.methods import Approximation
-from tasks import shared_map as module
+from tasks.blocks import shared_map as module
+from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.rows import cached_table
-from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.study import open_study
 
 

@@ -9,9 +9,9 @@ from fkd.methods import Training
 from fkd.methods.declaration import Approximation
 from fkd.moments import training_moments
 from tasks.blas import blas_threads
+from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.blocks.shared_training import shared_map_of, shared_maps, shared_training
 from tasks.evaluate import fit_trials, make_training, run_job, training_for
-from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.shared_training import shared_map_of, shared_maps, shared_training
 from tasks.study import open_study
 
 

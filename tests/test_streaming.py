@@ -9,12 +9,12 @@ from configs.load import load_config
 from configs.schema import ClusterConfig
 from fkd.methods import Approximation
 from fkd.moments import Moments
-from tasks import streaming
+from tasks.blocks import streaming
+from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.blocks.streaming import moments_of, stream_moments, study_cells
 from tasks.cluster import connect
 from tasks.jobs import run_jobs
 from tasks.rows import cached_table
-from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.streaming import moments_of, stream_moments, study_cells
 from tasks.study import open_study
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.tree import TreeSum
+from tasks.blocks.tree import TreeSum
 
 
 def total(parts, order):

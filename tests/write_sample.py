@@ -9,7 +9,8 @@ import numpy as np
 from conftest import QUICK
 
 from configs.load import load_config
-from tasks import champion, streaming
+from tasks import champion
+from tasks.blocks import streaming
 from tasks.champion import crown
 from tasks.data.prepared import prepared_or_made
 from tasks.reasons import write_plan

@@ -8,9 +8,9 @@ from fkd.encoding import Encoder
 from fkd.methods import Approximation, Training
 from fkd.methods.declaration import Reduced
 from fkd.table import Table
+from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.blocks.streaming import moments_of
 from tasks.folds import Fold
-from tasks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.streaming import moments_of
 from tasks.trials import Inputs, Job, Trial
 
 

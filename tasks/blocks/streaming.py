@@ -14,7 +14,16 @@ from fkd.arrays import row_blocks
 from fkd.feature_maps.feature_map import BLOCK_ROWS
 from fkd.moments import Moments
 from tasks.blas import blas_threads
-from tasks.cells import Cell, make_cells
+from tasks.blocks.cells import Cell, make_cells
+from tasks.blocks.shared_map import (
+    VERSION,
+    SharedMap,
+    StoredMap,
+    load_map,
+    shared_encoder,
+    store_map,
+)
+from tasks.blocks.tree import TreeSum
 from tasks.files import (
     DamagedFileError,
     pack_arrays,
@@ -24,16 +33,7 @@ from tasks.files import (
     write_sealed,
 )
 from tasks.rows import cached_table
-from tasks.shared_map import (
-    VERSION,
-    SharedMap,
-    StoredMap,
-    load_map,
-    shared_encoder,
-    store_map,
-)
 from tasks.store import digest
-from tasks.tree import TreeSum
 from tasks.trials import Inputs
 
 # Rows per task: at 1000 landmarks a second of arithmetic for 8 MB of result.
