@@ -73,3 +73,25 @@ def test_a_changed_method_whose_version_was_not_raised_is_noticed(quick_study, s
             quick_study.store.write(record)
     with pytest.raises(RuntimeError, match="version was not raised"):
         crown(quick_study)
+
+
+def test_without_a_policy_there_is_no_champion_and_no_inner_fold(quick_study, settings):
+    tree = {**quick_study.config.model_dump(mode="json"), "select": None}
+    study = open_study(type(quick_study.config).model_validate(tree), settings)
+    assert study.inputs.splits.inner(study.loaded.table) == {}
+    assert study.missing() == []  # the outer folds are those of the run with a champion
+    with pytest.raises(NoChampionError, match="select is null"):
+        crown(study)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"gate": {"gdp": 0.1}}, "a gate needs the inner folds"),
+        ({"methods": [{"name": "krr", "search": {"alpha": [1, 2]}}]}, "a search needs"),
+    ],
+)
+def test_what_needs_inner_folds_is_refused_without_them(changed, words, quick_config):
+    tree = {**quick_config.model_dump(mode="json"), "select": None, **changed}
+    with pytest.raises(ValueError, match=words):
+        type(quick_config).model_validate(tree)

@@ -37,6 +37,12 @@ def test_a_census_problem_has_the_papers_choice_by_default():
     assert (data.source, data.sensitive) == ("census", ("AGEP",))
 
 
+def test_inputs_are_scaled_as_the_user_says_else_as_the_problem_does():
+    assert DataConfig().input_scale == "none"
+    assert DataConfig(problem="acs_income").input_scale == "minmax"
+    assert DataConfig(problem="acs_income", scale="zscore").input_scale == "zscore"
+
+
 def test_one_name_stands_for_a_list_of_one():
     data = DataConfig.model_validate({"problem": "acs_income", "states": "ID", "year": 2017})
     assert (data.states, data.year) == (("ID",), (2017,))
@@ -81,6 +87,8 @@ def test_a_resolved_configuration_loads_to_the_same_value(data):
         ({"problem": "acs_income", "horizon": "2-Year"}, "horizon"),
         ({"problem": "acs_income", "sensitive": ["SEX"]}, "data.sensitive"),
         ({"scale_on": "test"}, "scale_on"),
+        ({"scale": "max"}, "scale"),
+        ({"sample": 1}, "sample"),
         ({"sensitve": ["x"]}, "sensitve"),
         ({"problem": "table"}, "data.path must be given"),
         ({"problem": "table", "path": "a.csv", "target": "y"}, "data.sensitive must be given"),

@@ -202,3 +202,20 @@ def test_too_little_memory_is_a_sentence(mirror):
     )
     assert "not enough memory to load acs_income" in run.stderr
     assert len(list(settings.prepared.glob("*.npz"))) == 1
+
+
+def test_a_sample_is_drawn_once_and_counted(settings):
+    whole = load_table(DataConfig(), settings)
+    some, again = (load_table(DataConfig(sample=300), settings) for _ in range(2))
+    assert some.table.n == 300
+    assert some.provenance["rows_dropped"] == {"not drawn": 1693}
+    assert "1,693 dropped (not drawn)" in describe_rows(some.provenance)
+    assert_array_equal(some.table.target, again.table.target)
+    assert some.digest != whole.digest
+    assert some.table.target_range == whole.table.target_range
+    pairs = {tuple(row) for row in whole.table.numeric}
+    assert all(tuple(row) in pairs for row in some.table.numeric)
+
+
+def test_a_sample_of_more_rows_than_there_are_is_all_of_them(settings):
+    assert load_table(DataConfig(sample=5000), settings).table.n == 1993
