@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import mean_absolute_error
 
 from fkd import measures
-from fkd.measures import bootstrap_interval, noise_floor, recoverability
+from fkd.measures import bootstrap_interval, noise_floor, pairwise_interval, recoverability
 from fkd.methods import Training, method
 from fkd.table import Table
 from tasks.store import Record
@@ -133,8 +133,7 @@ def _scores(test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.G
     y = test.y
 
     def interval(measure: Any, *rows: Array) -> tuple[float, float, float]:
-        found = bootstrap_interval(measure, *rows, rng=rng, replicates=DRAWS)
-        return float(found.estimate), float(found.low), float(found.high)
+        return _ends(bootstrap_interval(measure, *rows, rng=rng, replicates=DRAWS))
 
     by_column = {}
     for column in columns:
@@ -142,6 +141,11 @@ def _scores(test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.G
         by_column[column] = {
             "hgr": interval(measures.hgr, y_pred, s),
             "gdp": interval(measures.gdp, y_pred, s),
-            "pf": interval(measures.pairwise_fairness, y, y_pred, s),
+            "pf": _ends(pairwise_interval(y, y_pred, s, rng=rng, replicates=DRAWS)),
         }
     return Scores(interval(mean_absolute_error, y, y_pred), by_column)
+
+
+def _ends(found: measures.Interval) -> tuple[float, float, float]:
+    """Return an interval as three numbers."""
+    return float(found.estimate), float(found.low), float(found.high)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.measures import bootstrap_difference, bootstrap_interval, gdp, pairwise_fairness
+from fkd.measures import (
+    bootstrap_difference,
+    bootstrap_interval,
+    gdp,
+    pairwise_fairness,
+    pairwise_interval,
+)
 
 
 @pytest.fixture
@@ -99,3 +105,17 @@ def test_options_of_a_measure_go_in_by_partial(rng, rows):
 def test_what_cannot_be_resampled_is_refused(rng, columns, options, rule):
     with pytest.raises(ValueError, match=rule):
         bootstrap_interval(np.mean, *columns, rng=rng, **options)
+
+
+def test_the_fast_interval_of_pairwise_fairness_is_the_plain_one(rng):
+    s = np.round(rng.uniform(size=120), 1)
+    y = s + rng.normal(size=120)
+    f = y + rng.normal(size=120)
+    plain = bootstrap_interval(
+        pairwise_fairness, y, f, s, rng=np.random.default_rng(1), replicates=30
+    )
+    fast = pairwise_interval(y, f, s, rng=np.random.default_rng(1), replicates=30)
+    assert (fast.estimate, fast.replicates) == (plain.estimate, 30)
+    np.testing.assert_allclose([fast.low, fast.high], [plain.low, plain.high], rtol=1e-13)
+    with pytest.raises(ValueError, match="replicates"):
+        pairwise_interval(y, f, s, rng=rng, replicates=0)

@@ -1,6 +1,11 @@
 """How much a prediction depends on a continuous sensitive attribute."""
 
-from fkd.measures.bootstrap import Interval, bootstrap_difference, bootstrap_interval
+from fkd.measures.bootstrap import (
+    Interval,
+    bootstrap_difference,
+    bootstrap_interval,
+    pairwise_interval,
+)
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
@@ -21,6 +26,7 @@ __all__ = [
     "hgr",
     "noise_floor",
     "pairwise_fairness",
+    "pairwise_interval",
     "pairwise_rates",
     "recoverability",
     "scorer",

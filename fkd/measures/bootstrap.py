@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fkd.arrays import Array
 from fkd.measures.checks import as_numbers, require_length
+from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
+from fkd.measures.pairwise import pairwise_fairness
 
 Measure = Callable[..., float | Array]
 
@@ -101,6 +103,31 @@ def bootstrap_difference(
     return _percentiles(statistic, len(checked[0]), rng, replicates, level)
 
 
+def pairwise_interval(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    sensitive: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    replicates: int = 1000,
+    level: float = 0.95,
+) -> Interval:
+    """Return what `bootstrap_interval(pairwise_fairness, ...)` returns, tens of times sooner."""
+    _check(replicates, level)
+    y, f, s = _as_rows((y_true, y_pred, sensitive))
+    counts = draw_counts(len(f), replicates, rng)
+    values = resampled_pairwise_fairness(y, f, s, counts)
+    return _interval(pairwise_fairness(y, f, s), values, level)
+
+
+def _check(replicates: int, level: float) -> None:
+    """Refuse what gives no interval."""
+    if replicates < 1:
+        raise ValueError(f"replicates must be at least 1, got {replicates}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
+
+
 def _percentiles(
     statistic: Callable[[NDArray[np.intp]], float | Array],
     n: int,
@@ -109,16 +136,17 @@ def _percentiles(
     level: float,
 ) -> Interval:
     """Interval of a statistic of row numbers."""
-    if replicates < 1:
-        raise ValueError(f"replicates must be at least 1, got {replicates}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}")
+    _check(replicates, level)
     values = np.array([statistic(rng.integers(n, size=n)) for _ in range(replicates)])
+    return _interval(statistic(np.arange(n)), values, level)
+
+
+def _interval(estimate: float | Array, values: Array, level: float) -> Interval:
+    """Return an estimate with the percentiles of its resampled versions."""
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    estimate = statistic(np.arange(n))
     if values.ndim == 1:
         low, high = float(low), float(high)
-    return Interval(estimate, low, high, level, replicates)
+    return Interval(estimate, low, high, level, len(values))
 
 
 def _as_rows(columns: Sequence[ArrayLike]) -> list[Array]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fkd import measures
+from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from tasks.blas import blas_threads
 from tasks.files import (
     DamagedFileError,
@@ -53,13 +54,16 @@ def resample(job: Resampling) -> None:
     if job.read() is not None:
         return
     y, f, s = _pooled_rows(job)
-    n, rng = len(y), np.random.default_rng(_SEED)
+    rng = np.random.default_rng(_SEED)
     with blas_threads(job.inputs.blas_threads):
-        values = [_score(job.score, y, f, s)]
-        for _ in range(job.draws):
-            rows = rng.integers(n, size=n)
-            values.append(_score(job.score, y[rows], f[rows], s[rows]))
-    write_sealed(job.path, pack_arrays({"values": np.array(values)}))
+        first = _score(job.score, y, f, s)
+        if job.score == "pf":
+            counts = draw_counts(len(y), job.draws, rng)
+            others = resampled_pairwise_fairness(y, f, s, counts).tolist()
+        else:
+            draws = (rng.integers(len(y), size=len(y)) for _ in range(job.draws))
+            others = [_score(job.score, y[rows], f[rows], s[rows]) for rows in draws]
+    write_sealed(job.path, pack_arrays({"values": np.array([first, *others])}))
 
 
 def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:

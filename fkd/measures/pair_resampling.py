@@ -1,0 +1,64 @@
+"""Pairwise fairness on many resamples of the same rows at once."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fkd.arrays import Array, row_blocks
+from fkd.measures.checks import as_column, require_length
+
+# Entries of a tile of pairs; its four masks stay in a processor's outer cache.
+TILE_CELLS = 1 << 21
+
+Counts = NDArray[np.float32]
+
+
+def draw_counts(n: int, replicates: int, rng: np.random.Generator) -> Counts:
+    """Return how often each of n rows is in each resample, (n, replicates)."""
+    counts = np.empty((n, replicates), dtype=np.float32, order="F")
+    for b in range(replicates):
+        counts[:, b] = np.bincount(rng.integers(n, size=n), minlength=n)
+    return counts
+
+
+def resampled_pairwise_fairness(
+    y_true: ArrayLike, y_pred: ArrayLike, sensitive: ArrayLike, counts: Counts
+) -> Array:
+    """Return `pairwise_fairness` of every resample, the very same numbers, (replicates,).
+
+    A resample changes how often a pair counts, never whether it is ranked rightly. So pairs are
+    looked at once for all resamples, whose sums are matrix products: O(n² replicates), but at the
+    speed of a product, tens of times faster than counting each resample alone.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive
+        Truth, predictions, one sensitive column, each (n,).
+    counts
+        Of `draw_counts`.
+    """
+    f = as_column(y_pred, "y_pred")
+    y, s = as_column(y_true, "y_true"), as_column(sensitive, "sensitive")
+    for name, column in (("y_true", y), ("sensitive", s), ("counts", counts[:, 0])):
+        require_length(np.asarray(column, dtype=np.float64), len(f), name)
+    order = np.argsort(-y, kind="stable")
+    y, f, s, W = y[order], f[order], s[order], np.asarray(counts[order])
+    # Pairs, then those ranked rightly, where the row of larger truth has the larger s; the same
+    # where it has the smaller s.
+    sums = np.zeros((4, W.shape[1]))
+    for rows in row_blocks(len(f), max(1, TILE_CELLS // len(f))):
+        later = slice(rows.start, None)  # rows of larger truth come first
+        larger = y[rows, None] > y[later]
+        right = f[rows, None] > f[later]
+        for i, condition in enumerate((s[rows, None] > s[later], s[rows, None] < s[later])):
+            pairs = larger & condition
+            for j, mask in enumerate((pairs, pairs & right)):
+                # Exact in float32: no row's sum exceeds n < 2²⁴.
+                found = mask.astype(np.float32) @ W[later]
+                sums[2 * i + j] += np.einsum("ib,ib->b", found, W[rows], dtype=np.float64)
+    if not (sums[0].all() and sums[2].all()):
+        raise ValueError(
+            "sensitive must leave pairs to compare in both directions in every resample, got none "
+            "in one; pairwise fairness is undefined there"
+        )
+    gaps: Array = np.abs(sums[1] / sums[0] - sums[3] / sums[2])
+    return gaps

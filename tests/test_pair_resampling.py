@@ -1,0 +1,48 @@
+"""Pairwise fairness of many resamples at once: the numbers of each one alone."""
+
+import numpy as np
+import pytest
+
+from fkd.measures import pair_resampling, pairwise_fairness
+from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
+
+
+@pytest.fixture
+def rows(rng):
+    # Rounded, so that truth, prediction and attribute have ties.
+    s = np.round(rng.uniform(size=150), 1)
+    y = np.round(s + rng.uniform(size=150), 1)
+    return y, np.round(y + 0.5 * s + 0.3 * rng.normal(size=150), 1), s
+
+
+@pytest.mark.parametrize("cells", [1, 700, 1 << 21])
+def test_every_resample_has_the_number_it_has_alone(rows, cells, monkeypatch):
+    monkeypatch.setattr(pair_resampling, "TILE_CELLS", cells)
+    found = resampled_pairwise_fairness(*rows, draw_counts(150, 20, np.random.default_rng(3)))
+    rng = np.random.default_rng(3)
+    for value in found:
+        drawn = rng.integers(150, size=150)
+        y, f, s = (column[drawn] for column in rows)
+        assert value == pytest.approx(pairwise_fairness(y, f, s), rel=1e-14)
+
+
+def test_each_row_once_is_the_measure_itself(rows):
+    once = np.ones((150, 1), dtype=np.float32)
+    y, f, s = rows
+    found = resampled_pairwise_fairness(y, f, s, once)
+    assert found == pytest.approx([pairwise_fairness(y, f, s)], rel=1e-14)
+
+
+def test_a_constant_prediction_is_fair(rows):
+    y, _, s = rows
+    counts = draw_counts(150, 3, np.random.default_rng(0))
+    assert resampled_pairwise_fairness(y, np.zeros(150), s, counts).tolist() == [0, 0, 0]
+
+
+def test_rows_without_pairs_are_refused(rows):
+    y, f, _ = rows
+    counts = draw_counts(150, 3, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="pairs to compare"):
+        resampled_pairwise_fairness(y, f, np.zeros(150), counts)
+    with pytest.raises(ValueError, match="sensitive"):
+        resampled_pairwise_fairness(y, f, np.zeros(9), counts)
