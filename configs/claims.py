@@ -37,6 +37,17 @@ class Better(_Claim):
     """Which half of the measure's range: strong regularisation is the fairer one."""
 
 
+class NotBetter(_Claim):
+    """The curve has no less error than another at equal values of a measure."""
+
+    rule: Literal["not_better"]
+    than: str
+    measure: Measure
+    part: Part = "all"
+    margin: float = Field(default=0.001, ge=0)
+    """Less error by less than this is none."""
+
+
 class MorePronounced(_Claim):
     """The curve's advantage over another is greater in one measure than in a second."""
 
@@ -120,6 +131,16 @@ class Agree(_Claim):
 
 
 Claim = Annotated[
-    Better | MorePronounced | Equal | LessError | Near | Trend | Change | Faster | Optimal | Agree,
+    Better
+    | NotBetter
+    | MorePronounced
+    | Equal
+    | LessError
+    | Near
+    | Trend
+    | Change
+    | Faster
+    | Optimal
+    | Agree,
     Field(discriminator="rule"),
 ]

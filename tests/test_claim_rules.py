@@ -95,6 +95,14 @@ def test_better(part):
     assert not value(claim("better", than="A", measure="hgr", curve="B", part=part), row)[1]
 
 
+def test_not_better_forgives_a_small_lead():
+    row = scores(A=A, B=WORSE, Dummy=DUMMY)
+    keys = {"measure": "hgr", "part": "weak"}
+    assert value(claim("not_better", curve="B", than="A", **keys), row)[1]
+    assert not value(claim("not_better", than="B", **keys), row)[1]
+    assert value(claim("not_better", than="B", margin=0.02, **keys), row)[1]
+
+
 def test_more_pronounced_in_the_measure_where_the_lead_is_greater():
     B = [(mae + (0.02 if hgr > 0.2 else 0), hgr, gdp * 0.2) for mae, hgr, gdp in A]
     row = scores(A=A, B=B, Dummy=DUMMY)

@@ -17,6 +17,7 @@ from configs.claims import (
     LessError,
     MorePronounced,
     Near,
+    NotBetter,
     Optimal,
     Trend,
 )
@@ -35,9 +36,9 @@ class Rule:
     """A number from the scores on some rows; the claim is true where low < number < high."""
 
     statistic: Callable[[Scores], float]
+    unit: str  # what the number is
     low: float
     high: float
-    unit: str  # what the number is
 
 
 def scores_needed(claim: Claim) -> tuple[str, ...]:
@@ -58,10 +59,19 @@ def rule_of(claim: Claim, curves: Curves, scores: Scores) -> Rule:
 
 
 def _better(claim: Better, curves: Curves, scores: Scores) -> Rule:
+    return Rule(*_gap_of(claim, scores), -math.inf, 0.0)
+
+
+def _not_better(claim: NotBetter, curves: Curves, scores: Scores) -> Rule:
+    return Rule(*_gap_of(claim, scores), -claim.margin, math.inf)
+
+
+def _gap_of(claim: Better | NotBetter, scores: Scores) -> tuple[Callable[[Scores], float], str]:
+    """Return the difference of two fronts, what it is."""
     pair = claim.curve, claim.than
     levels = levels_of(scores, *pair, claim.measure, claim.part)
     unit = f"mean difference in MAE at equal {claim.measure.upper()}"
-    return Rule(lambda row: gap(row, *pair, claim.measure, levels), -math.inf, 0.0, unit)
+    return lambda row: gap(row, *pair, claim.measure, levels), unit
 
 
 def _more_pronounced(claim: MorePronounced, curves: Curves, scores: Scores) -> Rule:
@@ -71,18 +81,18 @@ def _more_pronounced(claim: MorePronounced, curves: Curves, scores: Scores) -> R
     unit = f"difference in MAE at equal {claim.measure.upper()} minus that at equal "
     return Rule(
         lambda row: gap(row, *pair, claim.measure, one) - gap(row, *pair, claim.beside, other),
+        unit + claim.beside.upper(),
         -math.inf,
         0.0,
-        unit + claim.beside.upper(),
     )
 
 
 def _equal(claim: Equal, curves: Curves, scores: Scores) -> Rule:
-    return Rule(_least_ratio(claim.curve, claim.than), -claim.margin, claim.margin, _RATIO)
+    return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -claim.margin, claim.margin)
 
 
 def _less_error(claim: LessError, curves: Curves, scores: Scores) -> Rule:
-    return Rule(_least_ratio(claim.curve, claim.than), -math.inf, 0.0, _RATIO)
+    return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -math.inf, 0.0)
 
 
 _RATIO = "least MAE relative to the other's"
@@ -112,7 +122,7 @@ def _near(claim: Near, curves: Curves, scores: Scores) -> Rule:
         return float(np.max(apart))
 
     unit = f"greatest distance in MAE or {claim.measure.upper()} as a share of the other's range"
-    return Rule(statistic, -math.inf, claim.margin, unit)
+    return Rule(statistic, unit, -math.inf, claim.margin)
 
 
 def _trend(claim: Trend, curves: Curves, scores: Scores) -> Rule:
@@ -121,7 +131,7 @@ def _trend(claim: Trend, curves: Curves, scores: Scores) -> Rule:
         return float(kendalltau(np.arange(len(values)), values).statistic)
 
     region = (0.0, math.inf) if claim.direction == "up" else (-math.inf, 0.0)
-    return Rule(statistic, *region, f"Kendall's tau of {claim.of.upper()} along the curve")
+    return Rule(statistic, f"Kendall's tau of {claim.of.upper()} along the curve", *region)
 
 
 def _change(claim: Change, curves: Curves, scores: Scores) -> Rule:
@@ -138,7 +148,7 @@ def _change(claim: Change, curves: Curves, scores: Scores) -> Rule:
         return float(values[stop] / values[start] - 1)
 
     unit = f"relative change of {claim.of.upper()} from {claim.start:g} to {claim.stop:g}"
-    return Rule(statistic, *regions[claim.direction], unit)
+    return Rule(statistic, unit, *regions[claim.direction])
 
 
 def _faster(claim: Faster, curves: Curves, scores: Scores) -> Rule:
@@ -153,9 +163,9 @@ def _faster(claim: Faster, curves: Curves, scores: Scores) -> Rule:
 
     return Rule(
         lambda row: fall(row, claim.curve) - fall(row, claim.than),
+        f"how much further {claim.measure.upper()} has fallen at m = {claim.at:g}",
         0.0,
         math.inf,
-        f"how much further {claim.measure.upper()} has fallen at m = {claim.at:g}",
     )
 
 
@@ -169,7 +179,7 @@ def _optimal(claim: Optimal, curves: Curves, scores: Scores) -> Rule:
         return float(values[chosen] / np.delete(values, chosen).min() - 1)
 
     unit = f"{claim.by.upper()} of the published setting relative to the best other one"
-    return Rule(statistic, -math.inf, claim.margin, unit)
+    return Rule(statistic, unit, -math.inf, claim.margin)
 
 
 def _setting(curve: Curve, strength: float) -> int:
@@ -182,6 +192,7 @@ def _setting(curve: Curve, strength: float) -> int:
 
 _RULES: Mapping[type, Callable[[Any, Curves, Scores], Rule]] = {
     Better: _better,
+    NotBetter: _not_better,
     MorePronounced: _more_pronounced,
     Equal: _equal,
     LessError: _less_error,
