@@ -135,8 +135,8 @@ def end_worker(client: Client, worker: str) -> bool:
         return False  # a thread of this process
     try:
         client.restart_workers([worker], timeout=_RESTART_SECONDS, raise_for_error=False)
-    except KeyError:
-        return True  # it has gone meanwhile
+    except (KeyError, OSError):
+        return True  # it has gone meanwhile, or the scheduler with all of them
     except ValueError:
         return False  # it has no nanny
     return True
@@ -146,7 +146,10 @@ def threads_at_work(client: Client) -> int:
     """Return how many jobs can run at once; a local cluster gets back workers that it has lost."""
     if isinstance(client.cluster, LocalCluster):
         client.cluster.sync(_refill, client.cluster)
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    try:
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    except OSError:
+        return 0  # the connection is breaking, which `connected` tells next
     return sum(worker["nthreads"] for worker in workers)
 
 
