@@ -27,7 +27,7 @@ run: setup ## the default experiment: data, trials, champion, report
 
 # One BLAS thread each, because two files of tests run at a time.
 test: setup ## the tests, one quick instance of every fault included (under 10 minutes)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not network" -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not network" -n 2 --dist loadfile --durations 15
 
 soak: setup ## the long, repeated fault tests (at most 40 minutes)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist loadfile --timeout 2400
