@@ -1,6 +1,7 @@
 """Experiments of the paper: runs with named curves, a figure, the claims to be judged."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib.resources import files
 from typing import Any, Literal, Self
 
@@ -15,6 +16,7 @@ from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
 from configs.schema import ClusterConfig, Measure, RunConfig, TrackingConfig
+from fkd.methods import method
 
 _FOLDER = "paper"
 
@@ -43,11 +45,20 @@ class CurvesConfig(Frozen):
 
     title: str
     data: DataConfig
-    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Other keys of `data` by name; the rows must stay the same ones."""
+    variants: dict[str, DataConfig] = Field(default_factory=dict)
+    """Keys of `data` that differ, by name; the rows must stay the same ones."""
     folds: FoldsConfig = Field(default_factory=FoldsConfig)
     curves: dict[str, CurveConfig] = Field(min_length=1)
     """What each line of the figure is, by the label that claims use."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _merge_variants(cls, raw: Any) -> Any:
+        """Write the data's own keys where a variant says nothing, before defaults depend on any."""
+        if not isinstance(raw, Mapping) or not isinstance(raw.get("variants"), Mapping):
+            return raw
+        variants = {name: {**raw["data"], **keys} for name, keys in raw["variants"].items()}
+        return {**raw, "variants": variants}
 
     @model_validator(mode="after")
     def _variants_are_known(self) -> Self:
@@ -62,8 +73,7 @@ class CurvesConfig(Frozen):
 
     def variant_data(self, variant: str) -> DataConfig:
         """Return the data of a variant."""
-        changed = {**self.data.model_dump(exclude_unset=True), **self.variants.get(variant, {})}
-        return DataConfig.model_validate(changed)
+        return self.variants.get(variant, self.data)
 
 
 class FigureConfig(Frozen):
@@ -88,6 +98,8 @@ class ExperimentConfig(Frozen):
     runs: dict[str, CurvesConfig] = Field(min_length=1)
     figure: FigureConfig = Field(default_factory=FigureConfig)
     claims: tuple[Claim, ...] = ()
+    quick: bool = False
+    """Whether this is the small form, kept apart from the whole one."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """Why curves are not computed, by label; claims on them are not judged."""
 
@@ -102,21 +114,38 @@ class ExperimentConfig(Frozen):
                     if named := getattr(claim, key, None):
                         known = (*self.runs[run].curves, *self.left_out)
                         check_name(named, known, key=f"claims.{key} on {run}")
+                if claim.column:
+                    check_name(claim.column, self.runs[run].data.measure_on, key="claims.column")
         return self
+
+    @model_validator(mode="after")
+    def _figure_names_a_parameter(self) -> Self:
+        """Refuse an axis that some curve does not have."""
+        if self.figure.kind == "errors":
+            for run in self.runs.values():
+                for curve in run.curves.values():
+                    known = [f.name for f in fields(method(curve.method.name).parameters)]
+                    check_name(self.figure.along, known, key="figure.along")
+        return self
+
+    @property
+    def prefix(self) -> str:
+        """How names of its runs begin: a quick run must not take the place of a whole one."""
+        return f"paper-quick-{self.name}" if self.quick else f"paper-{self.name}"
 
     def run_configs(self, run: str, cluster: ClusterConfig) -> dict[str, RunConfig]:
         """Return a run by variant as `fkd run` would take it; nothing is chosen: no inner folds."""
         found = self.runs[run]
         return {
             variant: RunConfig(
-                name="-".join(["paper", self.name, run, *([variant] if variant != PLAIN else [])]),
+                name="-".join([self.prefix, run, *([variant] if variant != PLAIN else [])]),
                 seed=self.seed,
                 data=found.variant_data(variant),
                 folds=found.folds,
                 methods=tuple(c.method for c in found.curves.values() if c.variant == variant),
                 cluster=cluster,
                 select=None,
-                tracking=TrackingConfig(experiment=f"paper-{self.name}"),
+                tracking=TrackingConfig(experiment=self.prefix),
             )
             for variant in found.used_variants()
         }

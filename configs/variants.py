@@ -28,7 +28,7 @@ def without(tree: Tree, leave_out: Callable[[Method], str | None]) -> Tree:
                 reasons[label] = reason
         if kept:
             runs[name] = {**run, "curves": kept}
-    return {**tree, "runs": runs, "left_out": reasons}
+    return {**tree, "runs": runs, "left_out": {**tree.get("left_out", {}), **reasons}}
 
 
 def is_network(declared: Method) -> bool:
@@ -38,7 +38,8 @@ def is_network(declared: Method) -> bool:
 
 def quick(tree: Tree) -> Tree:
     """Return the experiment with fewer rows, folds and points: it shows that all works, no more."""
-    return {**tree, "runs": {name: _quick_run(run) for name, run in tree["runs"].items()}}
+    runs = {name: _quick_run(run) for name, run in tree["runs"].items()}
+    return {**tree, "runs": runs, "quick": True}
 
 
 def _quick_run(run: Tree) -> Tree:

@@ -16,7 +16,7 @@ from configs.schema import ClusterConfig
 from configs.variants import is_network, quick, without
 from fkd.methods.declaration import Method
 from flows.progress import watcher
-from tasks.reproduction.page import WORDS
+from tasks.reproduction.verdicts import WORDS
 from tasks.servers.prefect_server import prefect_server
 from tasks.settings import ensure_writable, read_settings
 
@@ -50,7 +50,7 @@ def reproduce_paper(
         # Prefect reads its settings when it is first imported: only now are they in force.
         from flows.reproduction import reproduce
 
-        found = reproduce(trees, is_quick, cluster)
+        found = reproduce(trees, cluster)
     _show(found, time.monotonic() - start)
     if found.problems:
         raise IncompleteError(" ".join(found.problems))
@@ -99,7 +99,7 @@ def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, A
 def _show(found: "Reproduced", seconds: float) -> None:
     """Print how many claims hold, where the page is."""
     console = Console(highlight=False)
-    table = Table(title="Claims of the paper, judged", title_justify="left")
+    table = Table(title="Claims, judged", title_justify="left")
     table.add_column("experiment", no_wrap=True)
     for word in WORDS:
         table.add_column(word, justify="right")
@@ -107,5 +107,6 @@ def _show(found: "Reproduced", seconds: float) -> None:
         counts = [str(story.count(word)) for word in WORDS]
         table.add_row(f"{story.name} {story.title}", *counts)
     console.print(table)
-    console.print(f"[bold]report[/bold]   {found.page}", soft_wrap=True)
+    if found.page is not None:
+        console.print(f"[bold]report[/bold]   {found.page}", soft_wrap=True)
     console.print(f"[dim]done in {seconds:.0f} s[/dim]")

@@ -18,14 +18,14 @@ from flows.fitting import fit_all
 from flows.progress import watcher
 from tasks.cluster import connect
 from tasks.data.load import describe_rows
-from tasks.jobs import run_jobs
+from tasks.jobs import Failed, run_jobs
 from tasks.reachable import TrackingUnreachableError
 from tasks.reproduction.curves import curves_of
 from tasks.reproduction.page import write_page
 from tasks.reproduction.record import record_story, record_studies
 from tasks.reproduction.resample import Resampling, resample
 from tasks.reproduction.story import Story, read_stories, story_of, write_story
-from tasks.reproduction.verdicts import DRAWS, judge
+from tasks.reproduction.verdicts import DRAWS, WORDS, judge
 from tasks.settings import Settings, read_settings
 from tasks.study import Study, open_study
 
@@ -50,29 +50,40 @@ class Opened:
 class Reproduced:
     """What a reproduction made: its page, its experiments, what could not be done."""
 
-    page: Path
+    page: Path | None
     stories: tuple[Story, ...]
     problems: tuple[str, ...]
 
 
 @flow(name="reproduce", persist_result=False)
-def reproduce(trees: list[dict[str, Any]], quick: bool, cluster: ClusterConfig) -> Reproduced:
+def reproduce(trees: list[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
     """Compute, judge and tell the experiments one after the other; the page grows with them."""
-    folder = pages(read_settings(), quick=quick)
-    stories, problems, page = [], list[str](), folder / "report.html"
+    stories, problems, page = list[Story](), list[str](), None
     for tree in trees:
-        start = time.monotonic()
-        opened = load(tree, quick, cluster)
-        problems += [
-            f"{opened.experiment.name}: {run} was not run: {why}"
-            for run, why in opened.absent.items()
-        ]
-        fit(opened)
-        problems += record(opened)
-        stories.append(tell(opened, quick, cluster, start))
+        try:
+            story, faults = _one(tree, cluster)
+        except UserError as error:
+            # What stops one experiment need not stop the others.
+            problems.append(f"{tree['name']}: {error}")
+            continue
+        stories.append(story)
+        problems += faults
+        folder = pages(read_settings(), quick=story.quick)
         page = write_page(read_stories(folder, experiment_names()), folder)
-        problems += publish(stories[-1], folder / opened.experiment.name)
     return Reproduced(page, tuple(stories), tuple(dict.fromkeys(problems)))
+
+
+def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[Story, list[str]]:
+    """Return what one experiment found, with what could not be done."""
+    start = time.monotonic()
+    opened = load(tree, cluster)
+    name = opened.experiment.name
+    problems = [f"{name}: {run} was not run: {why}" for run, why in opened.absent.items()]
+    if failed := fit(opened):
+        problems.append(f"{name}: {failed} fits failed, `fkd status` has the causes")
+    problems += record(opened)
+    story, faults = tell(opened, cluster, start)
+    return story, [*problems, *faults, *publish(story)]
 
 
 def pages(settings: Settings, *, quick: bool) -> Path:
@@ -81,7 +92,7 @@ def pages(settings: Settings, *, quick: bool) -> Path:
 
 
 @stage
-def load(tree: dict[str, Any], quick: bool, cluster: ClusterConfig) -> Opened:
+def load(tree: dict[str, Any], cluster: ClusterConfig) -> Opened:
     """Return the experiment with its data; a run without data is left out, with the reason."""
     settings, absent = read_settings(), dict[str, str]()
     studies: dict[str, dict[str, Study]] = {}
@@ -91,14 +102,14 @@ def load(tree: dict[str, Any], quick: bool, cluster: ClusterConfig) -> Opened:
         try:
             studies[run] = _open(experiment, run, cluster, settings)
         except UserError as error:
-            if not quick or experiment.runs[run].data.source != "census":
+            if not experiment.quick or experiment.runs[run].data.source != "census":
                 absent[run] = str(error)
+                watcher().say(f"{run} is left out: {error}")
                 continue
+            watcher().say(f"{run} on synthetic rows instead: {error}")
             tree = synthetic(tree, run)
             experiment = parse_experiment(tree)
             studies[run] = _open(experiment, run, cluster, settings)
-    for run, why in absent.items():
-        watcher().say(f"{run} is left out: {why}")
     return Opened(experiment, studies, absent)
 
 
@@ -127,49 +138,54 @@ def fit(opened: Opened) -> int:
 @stage
 def record(opened: Opened) -> list[str]:
     """Fill MLflow with every trial; return what could not be done, in sentences."""
-    try:
-        added = record_studies(opened.all_studies())
-    except TrackingUnreachableError as error:
-        return [str(error)]
+    added, problems = record_studies(opened.all_studies())
     watcher().say(f"MLflow: {added} new trial runs")
-    return []
+    return problems
 
 
 @stage
-def tell(opened: Opened, quick: bool, cluster: ClusterConfig, start: float) -> Story:
-    """Judge the claims, write figures and tables; return the experiment's story."""
+def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, list[str]]:
+    """Judge the claims, write figures and tables; return the story with what failed."""
     experiment, settings = opened.experiment, read_settings()
     curves = {
         run: curves_of(variants, experiment.runs[run]) for run, variants in opened.studies.items()
     }
-    draws = _QUICK_DRAWS if quick else DRAWS
+    draws = _QUICK_DRAWS if experiment.quick else DRAWS
+    problems: list[str] = []
 
     def compute(jobs: Sequence[Resampling]) -> None:
-        _resample(jobs, cluster, settings)
+        failed = _resample(jobs, cluster, settings)
+        if failed:
+            problems.append(
+                f"{experiment.name}: {len(failed)} scores on resampled rows failed, the first by "
+                f"{failed[0].cause}"
+            )
 
     verdicts = judge(experiment, curves, opened.absent, compute, draws)
     told = {
         experiment.runs[run].title: describe_rows(next(iter(found.values())).loaded.provenance)
         for run, found in opened.studies.items()
     }
-    story = story_of(experiment, curves, opened.absent, verdicts, told, quick=quick, draws=draws)
+    story = story_of(experiment, curves, opened.absent, verdicts, told, draws=draws)
     story = replace(story, seconds=time.monotonic() - start)
-    folder = pages(settings, quick=quick) / experiment.name
+    folder = pages(settings, quick=experiment.quick) / experiment.name
     write_story(story, experiment, curves, folder)
-    counts = ", ".join(f"{story.count(w)} {w}" for w in ("holds", "fails", "unclear", "not run"))
+    counts = ", ".join(f"{story.count(word)} {word}" for word in WORDS)
     watcher().say(f"{experiment.name}: {counts} ({story.seconds:.0f} s)")
-    return story
+    return story, problems
 
 
-def _resample(jobs: Sequence[Resampling], cluster: ClusterConfig, settings: Settings) -> None:
-    """Draw rows again for every score that is not known yet, on the cluster."""
+def _resample(
+    jobs: Sequence[Resampling], cluster: ClusterConfig, settings: Settings
+) -> list[Failed]:
+    """Draw rows again for every score that is not known yet, on the cluster; return failures."""
     if not jobs:
-        return
+        return []
     with (
         connect(cluster, settings) as client,
         watcher().counting("scores on resampled rows", len(jobs)) as counter,
     ):
-        run_jobs(
+        return run_jobs(
             client,
             resample,
             jobs,
@@ -180,10 +196,11 @@ def _resample(jobs: Sequence[Resampling], cluster: ClusterConfig, settings: Sett
 
 
 @stage
-def publish(story: Story, folder: Path) -> list[str]:
+def publish(story: Story) -> list[str]:
     """Put verdicts, figures and tables into MLflow; return what could not be done."""
+    settings = read_settings()
     try:
-        record_story(story, read_settings(), folder)
+        record_story(story, settings, pages(settings, quick=story.quick) / story.name)
     except TrackingUnreachableError as error:
         return [str(error)]
     return []

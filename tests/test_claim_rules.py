@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from configs.claims import Claim
 from tasks.reproduction.fronts import front_error, gap, levels_of
 from tasks.reproduction.rules import NotJudgedError, rule_of
-from tasks.reproduction.verdicts import word_of
+from tasks.reproduction.verdicts import interval_of, word_of
 
 CLAIM = TypeAdapter(Claim)
 
@@ -109,6 +109,27 @@ def test_more_pronounced_in_the_measure_where_the_lead_is_greater():
     keys = {"than": "B", "curve": "A"}
     assert value(claim("more_pronounced", measure="hgr", beside="gdp", **keys), row)[1]
     assert not value(claim("more_pronounced", measure="gdp", beside="hgr", **keys), row)[1]
+
+
+def test_without_a_lead_none_is_greater():
+    worse_in_gdp = [(mae, hgr, 2 * gdp) for mae, hgr, gdp in A]
+    row = scores(A=worse_in_gdp, B=A, Dummy=DUMMY)
+    of = claim("more_pronounced", than="B", measure="hgr", beside="gdp")
+    assert not value(of, row)[1]  # equal by HGR, worse by GDP
+
+
+def test_constant_values_have_no_trend():
+    row = scores(A=[(0.1, 0.0, 0.0), (0.1, 0.0, 0.0)])
+    assert value(claim("trend", of="hgr", direction="down"), row) == (0.0, False)
+
+
+def test_what_draws_add_is_taken_off_except_at_a_bound():
+    draws = np.linspace(1.1, 1.5, 1001)  # of a number that is 1 on the rows themselves
+    free, bounded = (SimpleNamespace(bounded=b) for b in (False, True))
+    assert interval_of(free, 1.0, draws) == (pytest.approx(0.51), pytest.approx(0.89))
+    assert interval_of(bounded, 1.0, draws) == (pytest.approx(1.11), pytest.approx(1.49))
+    with pytest.raises(NotJudgedError, match="not defined"):
+        interval_of(free, float("nan"), draws)
 
 
 def test_equal_and_less_error():

@@ -84,6 +84,23 @@ def test_a_variant_changes_the_data_of_its_curve_alone():
     assert [entry.name for entry in configs["multi"].methods] == ["svr_fkd"]
 
 
+def test_a_variant_does_not_keep_defaults_that_its_own_keys_decide():
+    plain = tree()
+    plain["runs"]["crimes"]["variants"] = {"two": {"sensitive": ["racepctblack", "racePctWhite"]}}
+    plain["runs"]["crimes"]["curves"]["other"] = {"name": "krr_fkd", "variant": "two"}
+    data = parse_experiment(plain).run_configs("crimes", ClusterConfig())["two"].data
+    assert data.drop == data.measure_on == ("racepctblack", "racePctWhite")
+
+
+def test_a_quick_run_does_not_take_the_place_of_a_whole_one():
+    whole, small = (
+        parse_experiment(change(read_experiment("E2"))).run_configs("crimes", ClusterConfig())
+        for change in (lambda t: t, quick)
+    )
+    assert {c.name for c in whole.values()}.isdisjoint(c.name for c in small.values())
+    assert {c.experiment for c in whole.values()}.isdisjoint(c.experiment for c in small.values())
+
+
 def test_synthetic_rows_are_for_the_run_that_has_no_others():
     changed = parse_experiment(synthetic(quick(read_experiment("E0")), "acs_income"))
     assert changed.runs["acs_income"].data.source == "synthetic"
@@ -115,7 +132,19 @@ def test_synthetic_rows_are_for_the_run_that_has_no_others():
             },
             "claims.runs",
         ),
+        (
+            {
+                "claims": [
+                    {
+                        **{"says": "x", "rule": "trend", "curve": "ours", "of": "gdp"},
+                        **{"direction": "down", "column": "racePctWhite"},
+                    }
+                ]
+            },
+            "claims.column",
+        ),
         ({"figure": {"kind": "pie"}}, "figure.kind"),
+        ({"figure": {"kind": "errors", "along": "gama"}}, "figure.along"),
         ({"rums": {}}, "rums"),
     ],
 )

@@ -7,12 +7,16 @@ from server_process import left_after
 from sweep_process import fkd, warm_home
 
 import flows.reproduction
+import tasks.reproduction.record
 from configs.errors import UserError
 from configs.experiment import read_experiment
 from configs.schema import ClusterConfig
 from configs.variants import quick, without
 from flows.reproduce import reproduce_paper
 from flows.reproduction import load
+from tasks.reachable import TrackingUnreachableError
+from tasks.reproduction.record import record_studies
+from tasks.reproduction.story import Story
 from tasks.study import open_study
 
 
@@ -56,14 +60,14 @@ def test_what_can_run_does_where_files_are_missing(settings, monkeypatch):
     _no_census(monkeypatch)
     tree = read_experiment("E8")
     tree["runs"]["crimes"]["data"]["source"] = "embedded"
-    opened = load.fn(tree, quick=False, cluster=ClusterConfig())
+    opened = load.fn(tree, ClusterConfig())
     assert list(opened.studies) == ["crimes"]
     assert opened.absent == {"acs_income": "psam.zip could not be fetched; `fkd data fetch`"}
 
 
 def test_a_quick_run_takes_synthetic_rows_where_files_are_missing(settings, monkeypatch):
     _no_census(monkeypatch)
-    opened = load.fn(quick(read_experiment("E4")), quick=True, cluster=ClusterConfig())
+    opened = load.fn(quick(read_experiment("E4")), ClusterConfig())
     assert opened.absent == {}
     (study,) = opened.all_studies()
     assert study.loaded.provenance["synthetic"]
@@ -73,8 +77,36 @@ def test_variants_must_have_the_same_rows(settings):
     tree = read_experiment("E2")
     tree["runs"]["crimes"]["data"]["source"] = "embedded"
     tree["runs"]["crimes"]["variants"]["multi"]["sample"] = 100
-    opened = load.fn(tree, quick=False, cluster=ClusterConfig())
+    opened = load.fn(tree, ClusterConfig())
     assert "same rows" in opened.absent["crimes"]
+
+
+def test_what_stops_one_experiment_does_not_stop_the_next(settings, monkeypatch):
+    def one(tree, cluster):
+        if tree["name"] == "E2":
+            raise UserError("it needs more memory than there is")
+        return Story(
+            **dict.fromkeys(Story.__annotations__, ""),
+        ), ["E3: 2 fits failed"]
+
+    monkeypatch.setattr(flows.reproduction, "_one", one)
+    monkeypatch.setattr(flows.reproduction, "write_page", lambda stories, folder: folder)
+    found = flows.reproduction.reproduce.fn([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
+    assert len(found.stories) == 1
+    assert found.problems == ("E2: it needs more memory than there is", "E3: 2 fits failed")
+
+
+def test_every_study_is_tried_though_mlflow_is_down(quick_study, monkeypatch):
+    tried = []
+
+    def down(study):
+        tried.append(study)
+        raise TrackingUnreachableError("http://x", "refused")
+
+    monkeypatch.setattr(tasks.reproduction.record, "record_trials", down)
+    added, problems = record_studies([quick_study, quick_study])
+    assert (added, len(tried), len(problems)) == (0, 2, 2)
+    assert (quick_study.folder / "results.csv").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from configs.experiment import parse_experiment
 from configs.schema import ClusterConfig
 from fkd import measures
 from tasks.evaluate import run_job
-from tasks.reproduction.curves import curves_of, pooled
+from tasks.reproduction.curves import curves_of, distances, pooled
 from tasks.reproduction.page import write_page
 from tasks.reproduction.resample import Resampling, resample
 from tasks.reproduction.story import read_stories, story_of, write_story
-from tasks.reproduction.verdicts import distances, judge
+from tasks.reproduction.verdicts import judge
 from tasks.study import open_study
 
 DRAWS = 25
@@ -158,6 +158,24 @@ def test_the_first_value_is_the_score_of_all_pooled_rows(judged):
     assert np.ptp(job.read()[1:]) > 0
 
 
+def test_half_a_curve_is_no_evidence_for_a_whole_one(judged):
+    experiment, curves, _, _, _ = judged
+    ours = curves["crimes"]["ours"]
+    half = {**curves["crimes"], "ours": replace(ours, results=ours.results[:1], missing=2)}
+    verdicts = judge(experiment, {"crimes": half}, {}, lambda jobs: None, DRAWS)
+    told = {v.says: v for v in verdicts}
+    for says in ("it gets fairer", "to the bit", "Crimes: it learns"):
+        assert (told[says].verdict, told[says].reason) == ("not run", "2 settings of ours failed")
+
+
+def test_scores_that_could_not_be_computed_are_named(judged):
+    experiment, curves, _, _, _ = judged
+    verdicts = judge(experiment, curves, {}, lambda jobs: None, DRAWS + 1)
+    (found,) = [v for v in verdicts if v.says == "it gets fairer"]
+    assert found.verdict == "not run"
+    assert "resampled rows could not be computed" in found.reason
+
+
 def test_distances_are_those_of_equal_strengths(judged):
     curves = judged[1]["crimes"]
     assert [m for m, _ in distances(curves["ours"], curves["kept"])] == [0, 4]
@@ -167,11 +185,14 @@ def test_the_page_tells_claims_reasons_and_runs_that_are_missing(judged, tmp_pat
     experiment, curves, verdicts, _, _ = judged
     absent = {"elsewhere": "there is no file <here>; fetch it"}
     rows = {"Crimes": "240 rows"}
-    story = story_of(experiment, curves, absent, verdicts, rows, quick=False, draws=DRAWS)
+    story = story_of(experiment, curves, absent, verdicts, rows, draws=DRAWS)
     story = replace(story, name="E2")
     write_story(story, experiment, curves, tmp_path / "E2")
     (again,) = read_stories(tmp_path, ["E1", "E2"])
     assert again == story
+    (tmp_path / "E1").mkdir()
+    (tmp_path / "E1" / "story.json").write_text('{"of": "another version"}')
+    assert read_stories(tmp_path, ["E1", "E2"]) == [story]
     text = write_page([again], tmp_path).read_text()
     for words in ("it gets fairer", "no networks here", "&lt;here&gt;", "Kendall", 'href="#E2"'):
         assert words in text

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.arrays import Array, row_blocks
-from fkd.measures.checks import as_column, require_length
+from fkd.measures.checks import as_column, is_constant, require_length
 
 # Entries of a tile of pairs; its four masks stay in a processor's outer cache.
 TILE_CELLS = 1 << 21
@@ -40,6 +40,8 @@ def resampled_pairwise_fairness(
     y, s = as_column(y_true, "y_true"), as_column(sensitive, "sensitive")
     for name, column in (("y_true", y), ("sensitive", s), ("counts", counts[:, 0])):
         require_length(np.asarray(column, dtype=np.float64), len(f), name)
+    if is_constant(f):
+        return np.zeros(counts.shape[1])
     order = np.argsort(-y, kind="stable")
     y, f, s, W = y[order], f[order], s[order], np.asarray(counts[order])
     # Pairs, then those ranked rightly, where the row of larger truth has the larger s; the same

@@ -1,6 +1,6 @@
 """Kernel ridge regression on the fair kernel of the printed recursion, to compare with ours."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,27 +24,37 @@ class Parameters:
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[KernelExpansion]:
-    """Yield the predictors, those of one recursion from one walk along it."""
+    """Yield the predictors as soon as each is fitted, those of one recursion from one walk."""
     found: dict[Parameters, KernelExpansion] = {}
-    for gamma, ridge in dict.fromkeys((p.gamma, p.ridge) for p in settings):
-        group = [p for p in settings if (p.gamma, p.ridge) == (gamma, ridge)]
-        found |= _walk(training, gamma, ridge, group)
-    yield from (found[p] for p in settings)
+    walks = {
+        key: _walk(training, [p for p in settings if _shared(p) == key])
+        for key in dict.fromkeys(map(_shared, settings))
+    }
+    for p in settings:
+        # No further than needed: where a late step fails, the settings before it are not lost.
+        while p not in found:
+            found.update([next(walks[_shared(p)])])
+        yield found[p]
 
 
 def _walk(
-    training: Training, gamma: float, ridge: float, group: Sequence[Parameters]
-) -> dict[Parameters, KernelExpansion]:
-    """Return the predictors along one recursion."""
-    X, found = training.X, dict[Parameters, KernelExpansion]()
-    K = Kernel("rbf", gamma).gram(X)
+    training: Training, group: Sequence[Parameters]
+) -> Iterator[tuple[Parameters, KernelExpansion]]:
+    """Yield settings with their predictors along one recursion, shortest first."""
+    X, first = training.X, group[0]
+    K = Kernel("rbf", first.gamma).gram(X)
     longest = max(p.iterations for p in group)
-    for m, (K_m, T_m) in enumerate(recursion(K, training.S, ridge=ridge, iterations=longest)):
+    steps = recursion(K, training.S, ridge=first.ridge, iterations=longest)
+    for m, (K_m, T_m) in enumerate(steps):
         for p in (p for p in group if p.iterations == m):
             # As printed: the matrix is taken as it comes, symmetric or not.
             a = solve(K_m + p.alpha * np.eye(len(X)), training.y)
-            found[p] = KernelExpansion("rbf", gamma, 3, 1.0, X, T_m @ a)
-    return found
+            yield p, KernelExpansion("rbf", p.gamma, 3, 1.0, X, T_m @ a)
+
+
+def _shared(p: Parameters) -> Hashable:
+    """Return the key of the recursion, which settings of any length share."""
+    return ("printed", p.gamma, p.ridge)
 
 
 def _cost(settings: Sequence[Parameters], n: int, d: int) -> Cost:
@@ -59,6 +69,6 @@ METHOD = Method(
     parameters=Parameters,
     fit=_fit,
     strength="iterations",
-    shared=lambda p: ("printed", p.gamma, p.ridge),
+    shared=_shared,
     cost=_cost,
 )

@@ -7,6 +7,7 @@ from itertools import groupby
 import numpy as np
 
 from fkd.expansion import Predictor
+from fkd.feature_maps import FeatureMap
 from fkd.literal import nystroem_path
 from fkd.methods import svr_fkd
 from fkd.methods.declaration import Approximation, Method, Training, number
@@ -31,15 +32,14 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     for _, members in groupby(settings, key=lambda p: (p.gamma, p.ridge, p.fraction)):
         group = list(members)
         feature_map, _ = training.reduced(group[0].gamma, Approximation())
-        path = _path(training, group)
+        path = _path(training, feature_map, group)
         wanted = [(p.iterations, p.C, p.epsilon) for p in group]
         yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
 
 
-def _path(training: Training, group: Sequence[Parameters]) -> RemovalPath:
+def _path(training: Training, feature_map: FeatureMap, group: Sequence[Parameters]) -> RemovalPath:
     """Return the removal path with the approximate inverse, landmarks drawn once."""
     first, n = group[0], len(training.X)
-    feature_map, _ = training.reduced(first.gamma, Approximation())
     rng = np.random.default_rng(training.seed)
     landmarks = np.sort(rng.choice(n, size=max(1, round(first.fraction * n)), replace=False))
     return nystroem_path(

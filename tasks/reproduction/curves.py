@@ -102,6 +102,15 @@ def pooled(curve: Curve, i: int) -> Array:
     return y_pred
 
 
+def distances(one: Curve, other: Curve) -> list[tuple[float, float]]:
+    """Return strength with the greatest difference of predictions, where both curves have it."""
+    return [
+        (strength, float(np.nanmax(np.abs(pooled(one, i) - pooled(other, j)))))
+        for i, strength in enumerate(one.strengths)
+        if (j := other.at(strength)) is not None
+    ]
+
+
 def _short(name: str) -> str:
     """Return the paper's sign of a parameter."""
     return {"iterations": "m", "mu": "μ", "penalty": "λ", "ridge": "α̃", "epsilon": "ε"}.get(

@@ -13,8 +13,7 @@ from tasks.report.figures import DPI, still
 from tasks.report.palette import style_of
 from tasks.report.panels import Panel, Point, Series, with_front
 from tasks.report.words import MEASURES
-from tasks.reproduction.curves import Curve
-from tasks.reproduction.verdicts import distances
+from tasks.reproduction.curves import Curve, distances
 
 Curves = Mapping[str, Curve]
 _DUMMIES = ("dummy", "median_dummy")
@@ -94,6 +93,8 @@ def _differences(run: CurvesConfig, curves: Curves) -> bytes:
     first, *others = curves.values()
     for slot, curve in enumerate(others):
         points = [(m, max(distance, 1e-17)) for m, distance in distances(curve, first)]
+        if not points:
+            continue
         _line(ax, f"{curve.label} against {first.label}", points, slot)
     ax.set(xlabel="iterations m", ylabel="greatest difference of predictions", yscale="log")
     ax.legend(fontsize=8, frameon=False)

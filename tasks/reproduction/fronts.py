@@ -37,7 +37,10 @@ def gap(scores: Scores, first: str, second: str, measure: str, levels: Array) ->
 
 
 def levels_of(scores: Scores, first: str, second: str, measure: str, part: str) -> Array:
-    """Return values of a measure that both curves reach, of one half of them if so wanted."""
+    """Return values of a measure from 0 to the largest that both curves have, or half of them.
+
+    Where a curve's own points end, its front goes on straight to the constant prediction.
+    """
     top = min(float(scores[label][measure].max()) for label in (first, second))
     levels = np.linspace(0.0, top, _LEVELS + 1)[1:]
     halves = {"strong": levels[: _LEVELS // 2], "weak": levels[_LEVELS // 2 :], "all": levels}

@@ -11,9 +11,7 @@ from markupsafe import Markup
 from tasks.files import write_atomic
 from tasks.report.words import duration, shown
 from tasks.reproduction.story import Story
-from tasks.reproduction.verdicts import Verdict
-
-WORDS = ("holds", "fails", "unclear", "not run")
+from tasks.reproduction.verdicts import WORDS, Verdict
 
 
 def write_page(stories: Sequence[Story], folder: Path) -> Path:
@@ -36,7 +34,9 @@ def write_page(stories: Sequence[Story], folder: Path) -> Path:
             _resource("tasks.report", "report.css")
             + _resource("tasks.reproduction", "reproduction.css")
         ),
-        total={word: sum(story.count(word) for story in stories) for word in WORDS},
+        paper={word: sum(story.count(word, ours=False) for story in stories) for word in WORDS},
+        ours={word: sum(story.count(word, ours=True) for story in stories) for word in WORDS},
+        synthetic=any("SYNTHETIC" in text for story in stories for text in story.rows.values()),
         number=number,
         interval=interval,
         duration=duration,

@@ -4,30 +4,36 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fkd import __version__
+from tasks.reachable import TrackingUnreachableError
 from tasks.record import record_files, record_trials
 from tasks.reproduction.story import Story
+from tasks.reproduction.verdicts import WORDS
 from tasks.results import tidy, write_results
 from tasks.settings import Settings
 from tasks.study import Study
 from tasks.tracking import Tracking
 
 
-def record_studies(studies: Iterable[Study]) -> int:
-    """Fill MLflow with the trials of an experiment's runs; return how many were new."""
-    added = 0
+def record_studies(studies: Iterable[Study]) -> tuple[int, list[str]]:
+    """Fill MLflow with the trials of an experiment's runs; return how many were new, what failed.
+
+    Every study is tried: what `fkd sync` needs to find it later is written on the way.
+    """
+    added, problems = 0, []
     for study in studies:
         data = study.config.data
         write_results(tidy(study.results(), data.problem, data.sensitive), study.folder)
-        added += record_trials(study)
-        record_files(study)
-    return added
+        try:
+            added += record_trials(study)
+            record_files(study)
+        except TrackingUnreachableError as error:
+            problems.append(str(error))
+    return added, problems
 
 
 def record_story(story: Story, settings: Settings, folder: Path) -> None:
     """Put counts of verdicts, figures and tables on a run of the experiment's name."""
-    tracking = Tracking(settings, f"paper-{story.name}")
-    identity = f"story-{story.name}-{'quick' if story.quick else 'whole'}"
-    run = tracking.parent_run(identity, story.title, {"fkd.version": __version__})
-    counts = {word: story.count(word) for word in ("holds", "fails", "unclear", "not run")}
-    tags = {f"fkd.claims.{word.replace(' ', '_')}": str(n) for word, n in counts.items()}
+    tracking = Tracking(settings, story.prefix)
+    run = tracking.parent_run(f"story-{story.prefix}", story.title, {"fkd.version": __version__})
+    tags = {f"fkd.claims.{word.replace(' ', '_')}": str(story.count(word)) for word in WORDS}
     tracking.finish(run, tags, folder)

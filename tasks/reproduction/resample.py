@@ -21,7 +21,7 @@ from tasks.store import TrialStore, digest
 from tasks.trials import Inputs
 
 Array = NDArray[np.float64]
-_VERSION = 1
+_VERSION = 2  # to be raised whenever a measure's numbers change
 _SEED = 20260706  # of the resampled rows: one for all trials, whatever the run's seed
 
 
@@ -38,7 +38,7 @@ class Resampling:
     @property
     def path(self) -> Path:
         """Where the values are kept."""
-        key = digest([self.record_keys, self.column, self.score, self.draws, _VERSION])
+        key = digest([self.record_keys, self.column, self.score, self.draws, _SEED, _VERSION])
         return self.inputs.settings.store / "resampled" / key[:2] / f"{key}.npz"
 
     def read(self) -> Array | None:

@@ -25,6 +25,7 @@ from tasks.reproduction.curves import Curve
 from tasks.reproduction.fronts import DUMMY, Array, Scores, gap, levels_of
 
 Curves = Mapping[str, Curve]
+_RATIO = "least MAE relative to the other's"
 
 
 class NotJudgedError(Exception):
@@ -39,12 +40,7 @@ class Rule:
     unit: str  # what the number is
     low: float
     high: float
-
-
-def scores_needed(claim: Claim) -> tuple[str, ...]:
-    """Return which scores a claim looks at."""
-    named = [getattr(claim, key, None) for key in ("measure", "beside", "of", "by")]
-    return tuple(dict.fromkeys(["mae", *filter(None, named)]))
+    bounded: bool = False  # whether draws can lie on one side of the number only
 
 
 def curves_needed(claim: Claim) -> tuple[str, ...]:
@@ -53,8 +49,19 @@ def curves_needed(claim: Claim) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, named)))
 
 
+def scores_needed(claim: Claim) -> dict[str, tuple[str, ...]]:
+    """Return which scores of which curves a claim looks at."""
+    named = [getattr(claim, key, None) for key in ("measure", "beside", "of", "by")]
+    wanted = tuple(dict.fromkeys(["mae", *filter(None, named)]))
+    found = dict.fromkeys(curves_needed(claim), wanted)
+    if isinstance(claim, Better | NotBetter | MorePronounced):
+        # The constant prediction ends every front.
+        found.setdefault(DUMMY, ("mae",))
+    return found
+
+
 def rule_of(claim: Claim, curves: Curves, scores: Scores) -> Rule:
-    """Return how a claim is decided; `scores` are those of the rows as they are."""
+    """Return how a claim is decided; `scores` fix what is compared: levels, ranges."""
     return _RULES[type(claim)](claim, curves, scores)
 
 
@@ -76,15 +83,19 @@ def _gap_of(claim: Better | NotBetter, scores: Scores) -> tuple[Callable[[Scores
 
 def _more_pronounced(claim: MorePronounced, curves: Curves, scores: Scores) -> Rule:
     pair = claim.curve, claim.than
-    one = levels_of(scores, *pair, claim.measure, claim.part)
-    other = levels_of(scores, *pair, claim.beside, claim.part)
-    unit = f"difference in MAE at equal {claim.measure.upper()} minus that at equal "
-    return Rule(
-        lambda row: gap(row, *pair, claim.measure, one) - gap(row, *pair, claim.beside, other),
-        unit + claim.beside.upper(),
-        -math.inf,
-        0.0,
-    )
+    levels = {
+        measure: levels_of(scores, *pair, measure, claim.part)
+        for measure in (claim.measure, claim.beside)
+    }
+
+    def statistic(row: Scores) -> float:
+        one, other = (gap(row, *pair, measure, at) for measure, at in levels.items())
+        # Without a lead there is none to be greater.
+        return max(one, one - other)
+
+    first, second = claim.measure.upper(), claim.beside.upper()
+    unit = f"difference in MAE at equal {first}, or that minus the one at equal {second} if larger"
+    return Rule(statistic, unit, -math.inf, 0.0)
 
 
 def _equal(claim: Equal, curves: Curves, scores: Scores) -> Rule:
@@ -95,10 +106,9 @@ def _less_error(claim: LessError, curves: Curves, scores: Scores) -> Rule:
     return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -math.inf, 0.0)
 
 
-_RATIO = "least MAE relative to the other's"
-
-
 def _least_ratio(first: str, second: str) -> Callable[[Scores], float]:
+    """Return the ratio of two curves' least errors, less one."""
+
     def statistic(row: Scores) -> float:
         return float(row[first]["mae"].min() / row[second]["mae"].min() - 1)
 
@@ -128,10 +138,12 @@ def _near(claim: Near, curves: Curves, scores: Scores) -> Rule:
 def _trend(claim: Trend, curves: Curves, scores: Scores) -> Rule:
     def statistic(row: Scores) -> float:
         values = row[claim.curve][claim.of]
-        return float(kendalltau(np.arange(len(values)), values).statistic)
+        # Constant values have no order, hence no trend.
+        return float(np.nan_to_num(kendalltau(np.arange(len(values)), values).statistic))
 
     region = (0.0, math.inf) if claim.direction == "up" else (-math.inf, 0.0)
-    return Rule(statistic, f"Kendall's tau of {claim.of.upper()} along the curve", *region)
+    unit = f"Kendall's tau of {claim.of.upper()} along the curve"
+    return Rule(statistic, unit, *region, bounded=True)
 
 
 def _change(claim: Change, curves: Curves, scores: Scores) -> Rule:
@@ -170,9 +182,10 @@ def _faster(claim: Faster, curves: Curves, scores: Scores) -> Rule:
 
 
 def _optimal(claim: Optimal, curves: Curves, scores: Scores) -> Rule:
-    chosen = curves[claim.curve].index(claim.at)
-    if chosen is None:
-        raise NotJudgedError("the published setting was not computed")
+    curve = curves[claim.curve]
+    chosen = curve.index(claim.at)
+    if chosen is None or len(curve.strengths) < 2:
+        raise NotJudgedError("the published setting, or every other one, was not computed")
 
     def statistic(row: Scores) -> float:
         values: Array = row[claim.curve][claim.by]
@@ -202,5 +215,3 @@ _RULES: Mapping[type, Callable[[Any, Curves, Scores], Rule]] = {
     Faster: _faster,
     Optimal: _optimal,
 }
-
-__all__ = ["DUMMY", "NotJudgedError", "Rule", "curves_needed", "rule_of", "scores_needed"]

@@ -13,7 +13,7 @@ from configs.experiment import ExperimentConfig
 from tasks.files import write_atomic
 from tasks.reproduction.curves import Curve
 from tasks.reproduction.figures import run_figure
-from tasks.reproduction.verdicts import Verdict
+from tasks.reproduction.verdicts import OURS, Verdict
 from tasks.results import MEASURES, tidy
 
 AllCurves = Mapping[str, Mapping[str, Curve]]  # by run, by label
@@ -25,6 +25,7 @@ class Story:
     """What an experiment found."""
 
     name: str
+    prefix: str  # how its runs are called in MLflow
     title: str
     question: str
     finished: str  # day and time
@@ -39,9 +40,12 @@ class Story:
     verdicts: list[Verdict] = field(default_factory=list)
     seconds: float = 0.0
 
-    def count(self, word: str) -> int:
-        """Return how many claims have that verdict."""
-        return sum(verdict.verdict == word for verdict in self.verdicts)
+    def count(self, word: str, *, ours: bool | None = None) -> int:
+        """Return how many claims have that verdict: all, ours, or the paper's."""
+        return sum(
+            verdict.verdict == word and ours in (None, verdict.source == OURS)
+            for verdict in self.verdicts
+        )
 
 
 def story_of(
@@ -51,16 +55,16 @@ def story_of(
     verdicts: Sequence[Verdict],
     rows: Mapping[str, str],
     *,
-    quick: bool,
     draws: int,
 ) -> Story:
     """Return what an experiment found, from its curves with their verdicts."""
     return Story(
         name=experiment.name,
+        prefix=experiment.prefix,
         title=experiment.title,
         question=experiment.question,
         finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        quick=quick,
+        quick=experiment.quick,
         draws=draws,
         rows=dict(rows),
         absent=dict(absent),
@@ -84,6 +88,8 @@ def _incomplete(curves: AllCurves) -> list[str]:
 
 def write_story(story: Story, experiment: ExperimentConfig, curves: AllCurves, to: Path) -> None:
     """Write figures, results.csv, claims.csv and the story of an experiment into its folder."""
+    for old in to.glob("*.png"):
+        old.unlink()
     for run, file in story.figures.items():
         write_atomic(to / file, run_figure(experiment.runs[run], experiment.figure, curves[run]))
     frames = [_tidy(run, curve) for run, found in curves.items() for curve in found.values()]
@@ -91,7 +97,10 @@ def write_story(story: Story, experiment: ExperimentConfig, curves: AllCurves, t
         write_atomic(to / "results.csv", pd.concat(frames).to_csv(index=False).encode())
     claims = pd.DataFrame([asdict(verdict) for verdict in story.verdicts])
     write_atomic(to / "claims.csv", claims.to_csv(index=False).encode())
-    write_atomic(to / _FILE, json.dumps(asdict(story), indent=1, ensure_ascii=False).encode())
+    write_atomic(
+        to / _FILE,
+        json.dumps(asdict(story), indent=1, ensure_ascii=False, allow_nan=False).encode(),
+    )
 
 
 def read_stories(folder: Path, names: Sequence[str]) -> list[Story]:
@@ -100,10 +109,12 @@ def read_stories(folder: Path, names: Sequence[str]) -> list[Story]:
     for name in names:
         try:
             plain = json.loads((folder / name / _FILE).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            continue
-        verdicts = [Verdict(**verdict) for verdict in plain.pop("verdicts")]
-        found.append(Story(**plain, verdicts=verdicts))
+            verdicts = [Verdict(**verdict) for verdict in plain.pop("verdicts")]
+            story = Story(**plain, verdicts=verdicts)
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            continue  # not computed yet, or by a version that told other things
+        if all((folder / name / file).is_file() for file in story.figures.values()):
+            found.append(story)
     return found
 
 

@@ -1,29 +1,24 @@
 """Claims judged by a paired bootstrap over the pooled test rows."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from configs.claims import Agree, Claim
 from configs.experiment import ExperimentConfig
-from tasks.reproduction.curves import Curve, pooled
-from tasks.reproduction.fronts import DUMMY, Array, Scores
+from tasks.reproduction.curves import distances
+from tasks.reproduction.evidence import Curves, fold_scores, resampled_scores, resamplings
 from tasks.reproduction.resample import Resampling
-from tasks.reproduction.rules import (
-    NotJudgedError,
-    Rule,
-    curves_needed,
-    rule_of,
-    scores_needed,
-)
+from tasks.reproduction.rules import NotJudgedError, Rule, curves_needed, rule_of
 
 DRAWS = 300
 _LEVEL = 0.95
 
 Word = Literal["holds", "fails", "unclear", "not run"]
-Curves = Mapping[str, Curve]
+WORDS: tuple[Word, ...] = get_args(Word)
+OURS = "ours"  # the source of claims that the paper does not make
 Compute = Callable[[Sequence[Resampling]], None]
 
 
@@ -68,8 +63,9 @@ def judge(
     jobs = [
         job
         for claim, run in cases
-        if not isinstance(claim, Agree) and _all_there(claim, curves.get(run, {}))
-        for found in _resamplings(claim, curves[run], draws).values()
+        if not isinstance(claim, Agree) and not _lacking(claim, curves.get(run, {}), experiment)
+        for by_score in resamplings(claim, curves[run], draws).values()
+        for found in by_score.values()
         for job in found
     ]
     compute([job for job in dict.fromkeys(jobs) if job.read() is None])
@@ -92,10 +88,8 @@ def _verdict(
     }
     if run not in curves:
         return Verdict(**told, verdict="not run", reason=absent.get(run, "it was not computed"))
-    for label in curves_needed(claim):
-        if label not in curves[run]:
-            reason = experiment.left_out.get(label, f"{label} gave no result")
-            return Verdict(**told, verdict="not run", reason=reason)
+    if reason := _lacking(claim, curves[run], experiment):
+        return Verdict(**told, verdict="not run", reason=reason)
     try:
         if isinstance(claim, Agree):
             return _agreement(claim, curves[run], told)
@@ -104,23 +98,47 @@ def _verdict(
         return Verdict(**told, verdict="not run", reason=str(error))
 
 
+def _lacking(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
+    """Return what a claim needs and has not; half a curve is no evidence for a whole one."""
+    for label in curves_needed(claim):
+        if label not in curves:
+            return experiment.left_out.get(label, f"{label} gave no result")
+        if curves[label].missing:
+            return f"{curves[label].missing} settings of {label} failed"
+    return ""
+
+
 def _bootstrap(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -> Verdict:
     """Return the verdict by the interval of the claim's number over resampled rows."""
-    rows = _resampled_scores(claim, curves, draws)
+    rows = resampled_scores(claim, curves, draws)
     rule = rule_of(claim, curves, rows[0])
     value, *others = [rule.statistic(row) for row in rows]
-    low, high = np.quantile(others, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    folds = [rule.statistic(row) for row in _fold_scores(claim, curves)]
+    low, high = interval_of(rule, value, others)
+    folds = [rule_of(claim, curves, row).statistic(row) for row in fold_scores(claim, curves)]
     return Verdict(
         **told,
-        verdict=word_of(rule, float(low), float(high)),
+        verdict=word_of(rule, low, high),
         unit=rule.unit,
         value=value,
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         folds_true=sum(rule.low < v < rule.high for v in folds),
         folds=len(folds),
     )
+
+
+def interval_of(rule: Rule, value: float, draws: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of a number from its values on draws of the rows.
+
+    Rows that are drawn twice look like dependence: HGR on draws is larger than on the rows, by
+    most where there is least. What draws add to the number is hence taken off it (the "basic"
+    interval), except where the number has a bound that draws cannot pass.
+    """
+    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    ends = (low, high) if rule.bounded else (2 * value - high, 2 * value - low)
+    if not np.isfinite(ends).all():
+        raise NotJudgedError("its number is not defined on these rows")
+    return float(ends[0]), float(ends[1])
 
 
 def word_of(rule: Rule, low: float, high: float) -> Word:
@@ -132,87 +150,14 @@ def word_of(rule: Rule, low: float, high: float) -> Word:
 
 def _agreement(claim: Agree, curves: Curves, told: dict[str, Any]) -> Verdict:
     """Return whether two curves predict the same numbers, row by row."""
-    pairs = distances(curves[claim.curve], curves[claim.to])
-    apart = [distance for strength, distance in pairs if strength <= claim.up_to]
-    if not apart:
-        raise NotJudgedError("no common setting was computed")
+    one, other = curves[claim.curve], curves[claim.to]
+    for curve in (one, other):
+        if curve.at(claim.up_to) is None:
+            raise NotJudgedError(f"{curve.label} was not computed at {claim.up_to:g}")
+    worst = max(gap for strength, gap in distances(one, other) if strength <= claim.up_to)
     return Verdict(
         **told,
-        verdict="holds" if max(apart) <= claim.tolerance else "fails",
+        verdict="holds" if worst <= claim.tolerance else "fails",
         unit="greatest difference of two predictions of one row, in units of the target's range",
-        value=max(apart),
+        value=worst,
     )
-
-
-def distances(one: Curve, other: Curve) -> list[tuple[float, float]]:
-    """Return strength with the greatest difference of predictions, where both curves have it."""
-    return [
-        (strength, float(np.nanmax(np.abs(pooled(one, i) - pooled(other, j)))))
-        for i, strength in enumerate(one.strengths)
-        if (j := other.at(strength)) is not None
-    ]
-
-
-def _all_there(claim: Claim, curves: Curves) -> bool:
-    """Return whether every curve that a claim names has a result."""
-    return all(label in curves for label in curves_needed(claim))
-
-
-def _labels(claim: Claim, curves: Curves) -> Iterable[str]:
-    """Return the curves whose scores a claim looks at, the dummy among them."""
-    return (label for label in dict.fromkeys([*curves_needed(claim), DUMMY]) if label in curves)
-
-
-def _resamplings(claim: Claim, curves: Curves, draws: int) -> dict[str, list[Resampling]]:
-    """Return what must be known of every setting, by curve."""
-    return {
-        label: [
-            Resampling(
-                curves[label].study.inputs,
-                tuple(record.key for record in result.records),
-                _column(claim, curves[label]),
-                score,
-                draws,
-            )
-            for result in curves[label].results
-            for score in scores_needed(claim)
-        ]
-        for label in _labels(claim, curves)
-    }
-
-
-def _column(claim: Claim, curve: Curve) -> str:
-    """Return the column on which a claim's measures are taken."""
-    return claim.column or curve.study.inputs.measure_on[0]
-
-
-def _resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[Scores]:
-    """Return the scores on the rows as they are, then on every draw of them."""
-    table: dict[str, dict[str, Array]] = {}
-    for label, jobs in _resamplings(claim, curves, draws).items():
-        by_score: dict[str, list[Array]] = {}
-        for job in jobs:
-            values = job.read()
-            if values is None:
-                raise NotJudgedError(f"the scores of {label} could not be computed")
-            by_score.setdefault(job.score, []).append(values)
-        table[label] = {score: np.stack(parts, axis=1) for score, parts in by_score.items()}
-    return [
-        {label: {score: values[b] for score, values in by.items()} for label, by in table.items()}
-        for b in range(1 + draws)
-    ]
-
-
-def _fold_scores(claim: Claim, curves: Curves) -> list[Scores]:
-    """Return the scores of every fold alone."""
-    folds = len(curves[claim.curve].results[0].records)
-    return [
-        {
-            label: {
-                score: np.array(curves[label].fold_scores(score, claim.column, k))
-                for score in scores_needed(claim)
-            }
-            for label in _labels(claim, curves)
-        }
-        for k in range(folds)
-    ]

@@ -1,0 +1,72 @@
+"""Scores that claims are judged by: on pooled rows, on draws of them, on each fold."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from configs.claims import Claim
+from tasks.reproduction.curves import Curve
+from tasks.reproduction.fronts import Array, Scores
+from tasks.reproduction.resample import Resampling
+from tasks.reproduction.rules import NotJudgedError, scores_needed
+
+Curves = Mapping[str, Curve]
+
+
+def resamplings(claim: Claim, curves: Curves, draws: int) -> dict[str, dict[str, list[Resampling]]]:
+    """Return what must be known of every setting, by curve, by score."""
+    return {
+        label: {
+            score: [
+                Resampling(
+                    curves[label].study.inputs,
+                    tuple(record.key for record in result.records),
+                    claim.column or curves[label].study.inputs.measure_on[0],
+                    score,
+                    draws,
+                )
+                for result in curves[label].results
+            ]
+            for score in scores
+        }
+        for label, scores in scores_needed(claim).items()
+        if label in curves
+    }
+
+
+def resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[Scores]:
+    """Return the scores on the rows as they are, then on every draw of them."""
+    table = {
+        label: {
+            score: np.stack([_values(job) for job in jobs], axis=1) for score, jobs in by.items()
+        }
+        for label, by in resamplings(claim, curves, draws).items()
+    }
+    return [
+        {label: {score: values[b] for score, values in by.items()} for label, by in table.items()}
+        for b in range(1 + draws)
+    ]
+
+
+def _values(job: Resampling) -> Array:
+    """Return a trial's score on the rows and on every draw."""
+    values = job.read()
+    if values is None:
+        raise NotJudgedError(f"{job.score.upper()} on resampled rows could not be computed")
+    return values
+
+
+def fold_scores(claim: Claim, curves: Curves) -> list[Scores]:
+    """Return the scores of every fold alone."""
+    folds = len(curves[claim.curve].results[0].records)
+    return [
+        {
+            label: {
+                score: np.array(curves[label].fold_scores(score, claim.column, k))
+                for score in scores
+            }
+            for label, scores in scores_needed(claim).items()
+            if label in curves
+        }
+        for k in range(folds)
+    ]
