@@ -42,7 +42,7 @@ def recursion(
     for _ in range(whole("iterations", iterations, low=0)):
         B = np.linalg.inv(K_i + ridge * identity)
         tau = np.linalg.inv(S.T @ B @ K_i @ B @ S)
-        M = B @ S @ tau @ S.T @ B
+        M = (B @ S @ tau) @ (S.T @ B)  # in the order that costs O(n² l)
         T = identity - M @ K_i
         K_i = K_i @ T
         T_i = T_i @ T
