@@ -71,7 +71,14 @@ def test_the_gap_of_two_fronts_changes_sign_with_their_order():
     row = scores(A=A, B=WORSE, Dummy=DUMMY)
     levels = levels_of(row, "A", "B", "hgr", "all")
     assert gap(row, "A", "B", "hgr", levels) == -gap(row, "B", "A", "hgr", levels)
-    assert -0.01 < gap(row, "A", "B", "hgr", levels) < 0
+    np.testing.assert_allclose(gap(row, "A", "B", "hgr", levels), -0.01)
+
+
+def test_below_its_own_points_a_front_goes_straight_to_the_dummy():
+    row = scores(A=A, B=A[:1], Dummy=DUMMY)  # B ends at an HGR of 0.5
+    levels = np.array([0.25])
+    # B: halfway between (0.5, 0.10) and (0, 0.2); A: between its own points.
+    np.testing.assert_allclose(gap(row, "A", "B", "hgr", levels), 0.1275 - 0.15)
 
 
 def test_without_a_dummy_a_shift_of_the_error_is_the_gap():
@@ -80,9 +87,16 @@ def test_without_a_dummy_a_shift_of_the_error_is_the_gap():
     np.testing.assert_allclose(gap(row, "A", "B", "hgr", weak), -0.01)
 
 
+def test_fronts_are_compared_from_what_either_reaches_to_what_both_have():
+    row = scores(A=[(0, 0.6, 0), (0, 0.3, 0)], B=[(0, 0.5, 0), (0, 0.2, 0)])
+    levels = levels_of(row, "A", "B", "hgr", "all")
+    assert (levels[0], levels[-1]) == (0.2, 0.5)
+
+
 def test_halves_are_the_fairer_and_the_other_one():
     row = scores(A=A, B=WORSE)
     strong, weak = (levels_of(row, "A", "B", "hgr", part) for part in ("strong", "weak"))
+    assert strong.min() == 0.1
     assert strong.max() < weak.min() <= weak.max() == pytest.approx(0.5)
     both = np.concatenate([strong, weak])
     np.testing.assert_array_equal(both, levels_of(row, "A", "B", "hgr", "all"))

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
 from tasks.report.panels import Panel, Point, Series, x_range, y_range
@@ -66,6 +67,7 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     ax.set_title(_plain(panel.title), fontsize=10)
     ax.set_xlabel(_plain(panel.x_label))
     ax.grid(color="#e5e5e5", linewidth=0.6)
+    ax.xaxis.set_major_locator(MaxNLocator(6))  # more labels of four decimals would overlap
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     if panel.floor:

@@ -37,11 +37,12 @@ def gap(scores: Scores, first: str, second: str, measure: str, levels: Array) ->
 
 
 def levels_of(scores: Scores, first: str, second: str, measure: str, part: str) -> Array:
-    """Return values of a measure from 0 to the largest that both curves have, or half of them.
+    """Return values of a measure, all or one half: from the least of either curve to common ones.
 
     Where a curve's own points end, its front goes on straight to the constant prediction.
     """
-    top = min(float(scores[label][measure].max()) for label in (first, second))
-    levels = np.linspace(0.0, top, _LEVELS + 1)[1:]
+    found = [scores[label][measure] for label in (first, second)]
+    low, top = min(values.min() for values in found), min(values.max() for values in found)
+    levels = np.linspace(low, top, _LEVELS)
     halves = {"strong": levels[: _LEVELS // 2], "weak": levels[_LEVELS // 2 :], "all": levels}
     return halves[part]
