@@ -9,6 +9,7 @@ from scipy.linalg import solve
 from fkd.expansion import KernelExpansion
 from fkd.kernels import Kernel
 from fkd.literal import recursion
+from fkd.methods import krr_fkd
 from fkd.methods.cost import Cost
 from fkd.methods.declaration import Method, Training, number
 
@@ -71,4 +72,5 @@ METHOD = Method(
     strength="iterations",
     shared=_shared,
     cost=_cost,
+    published=krr_fkd.METHOD.published,
 )

@@ -20,7 +20,7 @@ class Parameters:
     """Those of SVR-FKD, with the share of the rows that stand for all in the inverse."""
 
     iterations: int = number(0, at_least=0)
-    fraction: float = number(0.1, above=0, at_most=1)
+    fraction: float = number(0.25, above=0, at_most=1)
     gamma: float = number(0.05, above=0)
     C: float = number(0.75, above=0)
     epsilon: float = number(0.01, at_least=0)
