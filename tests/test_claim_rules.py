@@ -87,10 +87,16 @@ def test_without_a_dummy_a_shift_of_the_error_is_the_gap():
     np.testing.assert_allclose(gap(row, "A", "B", "hgr", weak), -0.01)
 
 
-def test_fronts_are_compared_from_what_either_reaches_to_what_both_have():
+def test_fronts_are_compared_over_the_range_that_the_two_have():
     row = scores(A=[(0, 0.6, 0), (0, 0.3, 0)], B=[(0, 0.5, 0), (0, 0.2, 0)])
     levels = levels_of(row, "A", "B", "hgr", "all")
-    assert (levels[0], levels[-1]) == (0.2, 0.5)
+    assert (levels[0], levels[-1]) == (0.2, 0.6)
+
+
+def test_a_method_that_has_collapsed_to_the_dummy_is_beaten():
+    row = scores(A=A, B=[(0.2, 0.01, 0.0), (0.2, 0.02, 0.0)], Dummy=DUMMY)
+    assert value(claim("better", than="B", measure="gdp"), row)[1]
+    assert not value(claim("better", curve="B", than="A", measure="gdp"), row)[1]
 
 
 def test_halves_are_the_fairer_and_the_other_one():

@@ -37,12 +37,12 @@ def gap(scores: Scores, first: str, second: str, measure: str, levels: Array) ->
 
 
 def levels_of(scores: Scores, first: str, second: str, measure: str, part: str) -> Array:
-    """Return values of a measure, all or one half: from the least of either curve to common ones.
+    """Return values of a measure over the range that two curves have, all or one half of them.
 
-    Where a curve's own points end, its front goes on straight to the constant prediction.
+    A level is a limit: below its own points a curve's front goes straight to the constant
+    prediction, above them its least error stays what it is.
     """
-    found = [scores[label][measure] for label in (first, second)]
-    low, top = min(values.min() for values in found), min(values.max() for values in found)
-    levels = np.linspace(low, top, _LEVELS)
+    both = np.concatenate([scores[label][measure] for label in (first, second)])
+    levels = np.linspace(both.min(), both.max(), _LEVELS)
     halves = {"strong": levels[: _LEVELS // 2], "weak": levels[_LEVELS // 2 :], "all": levels}
     return halves[part]
