@@ -2,13 +2,13 @@
 
 import time
 
-from prefect import flow, task
-from prefect.cache_policies import NO_CACHE
+from prefect import flow
 
 from configs.schema import RunConfig
 from flows.fitting import fit_all
 from flows.outcome import Outcome
 from flows.progress import watcher
+from flows.stage import stage
 from tasks.champion import crown
 from tasks.choose import NoChampionError
 from tasks.reachable import TrackingUnreachableError
@@ -18,10 +18,6 @@ from tasks.report.page import render
 from tasks.results import tidy, write_results
 from tasks.settings import read_settings
 from tasks.study import open_study
-
-# Stages are small in number: a Prefect task costs tens of milliseconds, so folds, settings and
-# blocks are raw Dask futures inside one. Results live in our own store, never in Prefect's.
-stage = task(cache_policy=NO_CACHE, persist_result=False)
 
 
 @flow(name="experiment", persist_result=False)

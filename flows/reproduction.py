@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from prefect import flow, task
-from prefect.cache_policies import NO_CACHE
+from prefect import flow
 
 from configs.errors import UserError
 from configs.experiment import ExperimentConfig, experiment_names, parse_experiment
@@ -16,6 +15,7 @@ from configs.schema import ClusterConfig
 from configs.variants import synthetic
 from flows.fitting import fit_all
 from flows.progress import watcher
+from flows.stage import stage
 from tasks.cluster import connect
 from tasks.data.load import describe_rows
 from tasks.jobs import Failed, run_jobs
@@ -29,7 +29,6 @@ from tasks.reproduction.verdicts import DRAWS, WORDS, judge
 from tasks.settings import Settings, read_settings
 from tasks.study import Study, open_study
 
-stage = task(cache_policy=NO_CACHE, persist_result=False)
 _QUICK_DRAWS = 40
 
 

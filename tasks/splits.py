@@ -1,7 +1,7 @@
 """Training rows against test rows: outer folds, inner ones that choose."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +56,13 @@ class Splits:
             f"{label}.{i}": never_tested(Fold(rows[part.train], rows[part.test]), reserved)
             for i, part in enumerate(parts)
         }
+
+    def pool(self, table: Table, y_pred: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return one prediction per row from those of every outer fold; NaN: never tested."""
+        found = np.full(table.n, np.nan)
+        for fold, part in zip(self.outer(table).values(), y_pred, strict=True):
+            found[fold.test] = part
+        return found
 
     def all(self, table: Table) -> dict[str, Fold]:
         """Return the outer with the inner folds."""

@@ -93,13 +93,8 @@ def curves_of(studies: Mapping[str, Study], config: CurvesConfig) -> dict[str, C
 
 def pooled(curve: Curve, i: int) -> Array:
     """Return one prediction per row, each by the model that had not seen it; NaN: never tested."""
-    study, result = curve.study, curve.results[i]
-    table = study.loaded.table
-    y_pred = np.full(table.n, np.nan)
-    folds = study.inputs.splits.outer(table).values()
-    for fold, record in zip(folds, result.records, strict=True):
-        y_pred[fold.test] = record.y_pred
-    return y_pred
+    parts = (record.y_pred for record in curve.results[i].records)
+    return curve.study.inputs.splits.pool(curve.study.loaded.table, parts)
 
 
 def distances(one: Curve, other: Curve) -> list[tuple[float, float]]:

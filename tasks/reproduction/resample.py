@@ -71,14 +71,17 @@ def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:
     inputs = job.inputs
     table = cached_table(inputs.settings, inputs.table_digest)
     store = TrialStore(inputs.settings.store)
-    y_pred = np.full(table.n, np.nan)
-    for fold, key in zip(inputs.splits.outer(table).values(), job.record_keys, strict=True):
-        record = store.read(key)
-        if record is None:
-            raise FileNotFoundError(f"the record {key} must be stored, but it is gone")
-        y_pred[fold.test] = record.y_pred
+    y_pred = inputs.splits.pool(table, (_prediction(store, key) for key in job.record_keys))
     tested = ~np.isnan(y_pred)
     return table.y[tested], y_pred[tested], table.S([job.column])[tested, 0]
+
+
+def _prediction(store: TrialStore, key: str) -> Array:
+    """Return the predictions of a stored record."""
+    record = store.read(key)
+    if record is None:
+        raise FileNotFoundError(f"the record {key} must be stored, but it is gone")
+    return record.y_pred
 
 
 def _score(name: str, y: Array, f: Array, s: Array) -> float:

@@ -1,0 +1,8 @@
+"""A stage of a flow as a Prefect task."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+# Stages are small in number: a Prefect task costs tens of milliseconds, so folds, settings and
+# blocks are raw Dask futures inside one. Results live in our own store, never in Prefect's.
+stage = task(cache_policy=NO_CACHE, persist_result=False)
