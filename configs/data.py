@@ -62,6 +62,10 @@ class DataConfig(Frozen):
     """Problem table: columns for folds.by that are no inputs."""
     scale: Literal["minmax", "none", "zscore"] | None = None
     """How numeric inputs are scaled; as the problem declares if not said, a table's by minmax."""
+    missing: Literal["drop", "zero"] = "drop"
+    """Crimes, source uci: columns with missing values are left out, or filled by 0."""
+    labels: Literal["onehot", "codes"] = "onehot"
+    """Census: inputs that are labels as one column per label, or as the numbers of their codes."""
     sample: int | None = Field(default=None, ge=2)
     """Use so many rows, drawn once without regard to the run's seed; all if not said."""
     sensitive: Names = ()
@@ -103,6 +107,7 @@ class DataConfig(Frozen):
         _refuse_idle(self, ("twin",), self.source == "synthetic", "source synthetic")
         if self.problem == TABLE:
             _check_own_table(self)
+        _check_alternatives(self)
         problem = self.declaration
         check_name(self.source, problem.sources, key="data.source")
         for key in ("sensitive", "measure_on"):
@@ -118,7 +123,8 @@ class DataConfig(Frozen):
     def declaration(self) -> Problem:
         """The declared problem that these rows belong to."""
         if self.problem != TABLE:
-            return PROBLEMS[self.problem]
+            problem = PROBLEMS[self.problem]
+            return problem.with_gappy() if self.missing == "zero" else problem
         return own_problem(
             path=self.path or "",
             target=self.target or "",
@@ -181,6 +187,20 @@ def _refuse_idle(data: DataConfig, keys: tuple[str, ...], used: bool, owner: str
             raise ValueError(f"data.{key} has a meaning for {owner} only, got {value!r}")
         if used and keys is _CENSUS_KEYS and not value:
             raise ValueError(f"data.{key} must not be empty for {owner}, got {value!r}")
+
+
+def _check_alternatives(data: DataConfig) -> None:
+    """Refuse another preprocessing where there is nothing to process that way."""
+    if data.missing != "drop" and data.source != "uci":
+        raise ValueError(
+            f"data.missing: {data.missing} needs problem crimes with source uci, whose file has "
+            f"columns with missing values, got {data.problem} with source {data.source}"
+        )
+    if data.labels != "onehot" and not data.problem.startswith("acs_"):
+        raise ValueError(
+            f"data.labels: {data.labels} has a meaning for the census problems only, got problem "
+            f"{data.problem}"
+        )
 
 
 def _check_own_table(data: DataConfig) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from configs.experiment import PLAIN
 from fkd.methods import method
 from fkd.methods.declaration import Method, Published
 
@@ -12,6 +13,7 @@ QUICK_FOLDS = 3
 QUICK_ROWS = 500
 _QUICK_EPOCHS = 5
 _TWIN_ROWS = 2000
+_NOT_EMBEDDED = "the embedded file of a quick run has no columns with missing values"
 
 
 def without(tree: Tree, leave_out: Callable[[Method], str | None]) -> Tree:
@@ -39,16 +41,28 @@ def is_network(declared: Method) -> bool:
 def quick(tree: Tree) -> Tree:
     """Return the experiment with fewer rows, folds and points: it shows that all works, no more."""
     runs = {name: _quick_run(run) for name, run in tree["runs"].items()}
-    return {**tree, "runs": runs, "quick": True}
+    gone = {
+        label: _NOT_EMBEDDED
+        for name, run in tree["runs"].items()
+        for label in run["curves"]
+        if label not in runs[name]["curves"]
+    }
+    left_out = {**tree.get("left_out", {}), **gone}
+    return {**tree, "runs": runs, "left_out": left_out, "quick": True}
 
 
 def _quick_run(run: Tree) -> Tree:
     data = {**run["data"], "sample": QUICK_ROWS}
     if data["problem"] == "crimes":
         data["source"] = "embedded"
-    curves = {label: _quick_entry(entry, data) for label, entry in run["curves"].items()}
+    variants = {name: v for name, v in run.get("variants", {}).items() if "missing" not in v}
+    curves = {
+        label: _quick_entry(entry, data)
+        for label, entry in run["curves"].items()
+        if _entry(entry).get("variant", PLAIN) in (PLAIN, *variants)
+    }
     folds = {**run.get("folds", {}), "k": QUICK_FOLDS}
-    return {**run, "data": data, "folds": folds, "curves": curves}
+    return {**run, "data": data, "variants": variants, "folds": folds, "curves": curves}
 
 
 def _quick_entry(raw: Any, data: Tree) -> Tree:

@@ -51,6 +51,15 @@ def test_crimes_is_the_published_file_except_in_a_quick_run():
     assert (data.source, data.sample) == ("embedded", QUICK_ROWS)
 
 
+def test_a_quick_run_leaves_out_what_the_embedded_file_lacks():
+    plain = read_experiment("preprocessing")
+    label = "missing values filled by 0"
+    assert parse_experiment(plain).runs["crimes"].curves[label].variant == "filled"
+    experiment = parse_experiment(quick(plain))
+    assert label not in experiment.runs["crimes"].curves
+    assert "embedded" in experiment.left_out[label]
+
+
 def test_the_grids_of_the_main_figure_are_the_published_ones():
     experiment = parse_experiment(without(read_experiment("E1"), network))
     lengths = {

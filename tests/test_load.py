@@ -2,12 +2,15 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
+from fkd.encoding import Encoder
 from tasks.data import prepared
+from tasks.data.columns import Category, Columns, to_table
 from tasks.data.load import describe_rows, load_table
 from tasks.data.prepared import prepared_path
 from tasks.data.twin import write_twin
@@ -87,6 +90,7 @@ def test_the_digest_follows_everything_the_rows_depend_on(settings):
         DataConfig(drop=()),
         DataConfig(problem="acs_income", source="synthetic", twin={"rows": 500}),
         DataConfig(problem="acs_income", source="synthetic", twin={"rows": 500, "seed": 1}),
+        DataConfig(problem="acs_income", source="synthetic", twin={"rows": 500}, labels="codes"),
         DataConfig(problem="acs_travel_time", source="synthetic", twin={"rows": 500}),
     ]
     assert len({load_table(data, settings).digest for data in asked}) == len(asked)
@@ -155,6 +159,39 @@ def test_a_missing_poverty_ratio_counts_as_zero_now_and_when_serving(mirror):
     assert report["POVPIP"]["missing"] > 0
     assert np.isfinite(loaded.table.numeric).all()
     assert loaded.table.fills == {"POVPIP": 0.0}
+
+
+@pytest.mark.parametrize("problem", ["acs_income", "acs_travel_time"])
+def test_labels_can_be_numbers_now_and_when_serving(mirror, problem):
+    settings = mirror("WY", 2018, rows=2000)
+    data = DataConfig(problem=problem, states=("WY",))
+    onehot = load_table(data, settings).table
+    coded = load_table(data.model_copy(update={"labels": "codes"}), settings)
+    table = coded.table
+    assert table.categorical_names == ()
+    assert set(table.numeric_names) == set(onehot.numeric_names + onehot.categorical_names)
+    for name, codes, labels in zip(
+        onehot.categorical_names, onehot.codes.T, onehot.levels, strict=True
+    ):
+        if name == "PUMA":  # unique among states
+            continue
+        expected = np.array([*(float(label) for label in labels), 0.0])[codes]
+        assert_array_equal(table.numeric[:, table.numeric_names.index(name)], expected)
+    encoder = Encoder.fit(table, scale="zscore")
+    served = pd.DataFrame(table.numeric, columns=list(table.numeric_names)).replace(0.0, np.nan)
+    filled = [name for name in encoder.input_columns if name in table.fills]
+    assert filled
+    served = served.fillna({name: 0.0 for name in table.numeric_names if name not in filled})
+    assert_array_equal(encoder.transform_frame(served), encoder.transform(table))
+
+
+def test_codes_that_are_no_numbers_are_refused_by_column():
+    category = Category(np.array([0, 1]), ("OCCP10:10", "OCCP12:10"))
+    names = ("AGEP", "WKHP", "PINCP", "PWGTP", "ST", "PUMA", "year")
+    categories = dict.fromkeys(DataConfig(problem="acs_income").declaration.categorical, category)
+    columns = Columns({name: np.array([1.0, 2.0]) for name in names}, categories, rows_read=2)
+    with pytest.raises(ValueError, match="column COW must have codes that are numbers"):
+        to_table(DataConfig(problem="acs_income", labels="codes"), columns)
 
 
 def test_a_file_without_a_row_that_belongs_is_named(mirror):

@@ -96,6 +96,24 @@ def test_montanas_rows_are_those_of_folktables_own_loader(settings, oracle, prob
     assert set(theirs.features) - {"ST"} == set(table.numeric_names + table.categorical_names)
 
 
+def test_codes_as_numbers_are_the_matrix_that_folktables_makes(settings, oracle):
+    table = load_table(DataConfig(problem="acs_income", drop=(), labels="codes"), settings).table
+    features, *_ = ACSIncome.df_to_numpy(oracle)
+    order = [ACSIncome.features.index(name) for name in table.numeric_names]
+    assert len(order) == len(ACSIncome.features)
+    assert_array_equal(table.numeric, features[:, order])
+
+
+def test_missing_columns_of_crimes_are_filled_if_asked_for(settings):
+    plain = load_table(DataConfig(source="uci"), settings).table
+    filled = load_table(DataConfig(source="uci", missing="zero"), settings).table
+    assert (len(plain.numeric_names), len(filled.numeric_names)) == (98, 121)
+    kept = [filled.numeric_names.index(name) for name in plain.numeric_names]
+    assert_array_equal(filled.numeric[:, kept], plain.numeric)
+    police = filled.numeric[:, filled.numeric_names.index("PolicCars")]
+    assert (police == 0).sum(axis=0) >= 1675
+
+
 def test_montanas_known_traps(settings):
     income = load_table(DataConfig(problem="acs_income"), settings)
     assert income.table.target_range == (110.0, 900_000.0)

@@ -23,6 +23,19 @@ _NAMES = """
     LemasPctOfficDrugUn
 """
 PREDICTORS = tuple(_NAMES.split())
+# Predictors with missing values, after which of the others they stand in UCI's file.
+_GAPPY = {
+    "AsianPerCap": "OtherPerCap",
+    "PctSameState85": (
+        "LemasSwornFT LemasSwFTPerPop LemasSwFTFieldOps LemasSwFTFieldPerPop LemasTotalReq "
+        "LemasTotReqPerPop PolicReqPerOffic PolicPerPop RacialMatchCommPol PctPolicWhite "
+        "PctPolicBlack PctPolicHisp PctPolicAsian PctPolicMinor OfficAssgnDrugUnits "
+        "NumKindsDrugsSeiz PolicAveOTWorked"
+    ),
+    "PctUsePubTrans": "PolicCars PolicOperBudg LemasPctPolicOnPatr LemasGangUnitDeploy",
+    "LemasPctOfficDrugUn": "PolicBudgPerPop",
+}
+GAPPY = {place: tuple(names.split()) for place, names in _GAPPY.items()}
 
 DATASHEET = """\
 # Communities and Crime
@@ -32,8 +45,9 @@ population from the FBI's Uniform Crime Reports of 1995. Source: UCI Machine Lea
 Communities and Crime, M. Redmond, 2002, https://doi.org/10.24432/C53W3X, licence CC BY 4.0.
 
 - Target: ViolentCrimesPerPop. Sensitive: racepctblack; racePctWhite is a second one.
-- Inputs: 99 predictors without missing values, less the dropped columns. The other racial shares
-  stay in: they are the indirect channel that fairness has to deal with.
+- Inputs: 99 predictors without missing values, less the dropped columns; 23 more, most of their
+  values missing, only if asked for (missing: zero). The other racial shares stay in: they are the
+  indirect channel that fairness has to deal with.
 - Units: UCI scaled every column to [0, 1] by its own range, at two decimals, with values beyond
   three standard deviations set to the ends. That scale is kept.
 - Limits: the crime figures are police reports, so they measure policing besides crime; some
@@ -49,6 +63,7 @@ PROBLEM = Problem(
     sensitive=("racepctblack",),
     sensitive_options=PREDICTORS,
     numeric=PREDICTORS,
+    gappy=tuple(name for names in GAPPY.values() for name in names),
     scale="none",
     fixed_range=(0.0, 1.0),
     extra=("fold",),

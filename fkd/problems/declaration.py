@@ -1,8 +1,8 @@
 """A prediction problem as a value."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
 
 from fkd.encoding import Scale
 
@@ -36,6 +36,8 @@ class Problem:
         The columns removed by default; all that may be removed or measured.
     numeric, categorical
         The predictors, sensitive ones included.
+    gappy
+        Numeric columns with so many missing values that they are predictors only if asked for.
     scale
         How the encoder treats numeric inputs.
     sources
@@ -75,6 +77,7 @@ class Problem:
     sources: tuple[str, ...]
     datasheet: str
     categorical: tuple[str, ...] = ()
+    gappy: tuple[str, ...] = ()
     fills: Mapping[str, float] = field(default_factory=dict)
     fixed_range: tuple[float, float] | None = None
     extra: tuple[str, ...] = ()
@@ -90,3 +93,13 @@ class Problem:
     def predictors(self) -> tuple[str, ...]:
         """Every column that can be an input."""
         return self.numeric + self.categorical
+
+    def with_gappy(self) -> Self:
+        """Return the problem with its gappy columns as predictors, their gaps filled by 0."""
+        fills = {**self.fills, **dict.fromkeys(self.gappy, 0.0)}
+        return replace(self, numeric=self.numeric + self.gappy, gappy=(), fills=fills)
+
+    def with_codes(self) -> Self:
+        """Return the problem with its labels as the numbers they are coded by, 0 if missing."""
+        fills = {**self.fills, **dict.fromkeys(self.categorical, 0.0)}
+        return replace(self, numeric=self.predictors, categorical=(), fills=fills)

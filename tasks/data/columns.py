@@ -1,7 +1,7 @@
 """Raw columns of the rows that a problem keeps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,9 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
         The rows; a missing number is NaN.
     """
     problem = data.declaration
+    if data.labels == "codes":
+        columns = _with_codes(columns, problem.categorical)
+        problem = problem.with_codes()
     numbers = {name: _filled(columns, name, problem.fills) for name in columns.numbers}
     inputs = [name for name in problem.numeric if name not in data.drop]
     labelled = [name for name in problem.categorical if name not in data.drop]
@@ -112,6 +115,24 @@ def extra_column(columns: Columns, name: str) -> NDArray[Any]:
         return values.astype(np.int64) if whole else values
     category = columns.categories[name]
     return np.array([*category.labels, ""], dtype=np.str_)[category.codes]
+
+
+def _with_codes(columns: Columns, names: Sequence[str]) -> Columns:
+    """Return the columns with labels as numbers too, NaN where a label is missing."""
+    codes = {name: _codes(columns.categories[name], name) for name in names}
+    # A number that is kept beside its label (an area, unique among states) stays what it is.
+    return replace(columns, numbers={**codes, **columns.numbers})
+
+
+def _codes(category: Category, name: str) -> Array:
+    try:
+        values = [float(label) for label in category.labels]
+    except ValueError as error:
+        raise ValueError(
+            f"column {name} must have codes that are numbers for labels: codes, got "
+            f"{category.labels[:3]}"
+        ) from error
+    return np.array([*values, np.nan])[category.codes]
 
 
 def _filled(columns: Columns, name: str, fills: Mapping[str, float]) -> Array:

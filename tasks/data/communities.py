@@ -1,38 +1,30 @@
 """The crimes file as UCI publishes it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from configs.errors import UserError
-from fkd.problems.crimes import PREDICTORS, PROBLEM
+from fkd.problems.crimes import GAPPY, PREDICTORS, PROBLEM
+from fkd.problems.declaration import Problem
+from fkd.table import Array
 from tasks.data.columns import Columns
 
 _PLACE = ("state", "county", "community", "communityname", "fold")
-# Columns with missing values stand between the predictors of UCI's file, after these.
-_BETWEEN = {
-    "AsianPerCap": "OtherPerCap",
-    "PctSameState85": (
-        "LemasSwornFT LemasSwFTPerPop LemasSwFTFieldOps LemasSwFTFieldPerPop LemasTotalReq "
-        "LemasTotReqPerPop PolicReqPerOffic PolicPerPop RacialMatchCommPol PctPolicWhite "
-        "PctPolicBlack PctPolicHisp PctPolicAsian PctPolicMinor OfficAssgnDrugUnits "
-        "NumKindsDrugsSeiz PolicAveOTWorked"
-    ),
-    "PctUsePubTrans": "PolicCars PolicOperBudg LemasPctPolicOnPatr LemasGangUnitDeploy",
-    "LemasPctOfficDrugUn": "PolicBudgPerPop",
-}
+_MISSING = "?"
 
 
 def header() -> list[str]:
     """Return the 128 column names of the file, which has no header of its own."""
     names = list(_PLACE)
     for predictor in PREDICTORS:
-        names += [predictor, *_BETWEEN.get(predictor, "").split()]
+        names += [predictor, *GAPPY.get(predictor, ())]
     return [*names, PROBLEM.target]
 
 
-def read_communities(path: Path) -> Columns:
-    """Return fold, predictors, target of all 1994 communities."""
+def read_communities(path: Path, problem: Problem = PROBLEM) -> Columns:
+    """Return fold, predictors, target of all 1994 communities; a missing number is NaN."""
     names = header()
     # Not UTF-8 by promise: names of places, which are not used, may hold any byte.
     rows = [line.split(",") for line in path.read_text(encoding="latin-1").split("\n") if line]
@@ -42,7 +34,11 @@ def read_communities(path: Path) -> Columns:
             f"communities.data must have {len(names)} fields in every line, got another number in "
             f"line {(odd or 0) + 1}; fetch it again."
         )
-    wanted = ("fold", *PREDICTORS, PROBLEM.target)
+    wanted = ("fold", *problem.numeric, problem.target)
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-    numbers = {name: np.array(columns[name], dtype=np.float64) for name in wanted}
+    numbers = {name: _numbers(columns[name]) for name in wanted}
     return Columns(numbers, {}, rows_read=len(rows))
+
+
+def _numbers(fields: Sequence[str]) -> Array:
+    return np.array(["nan" if one == _MISSING else one for one in fields], dtype=np.float64)

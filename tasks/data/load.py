@@ -111,4 +111,8 @@ def _digest(data: DataConfig, source: Source) -> str:
     }
     if data.sample is not None:
         key["sample"] = data.sample
+    if data.missing != "drop":
+        key["missing"] = data.missing
+    if data.labels != "onehot":
+        key["labels"] = data.labels
     return sha256(json.dumps(key, sort_keys=True).encode())

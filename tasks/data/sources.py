@@ -53,7 +53,10 @@ def open_source(data: DataConfig, settings: Settings, progress: Progress | None 
         return Source([known], _read_embedded, False, embedded.datasheet())
     if data.source == "uci":
         fetched = fetch(COMMUNITIES, settings, progress=progress)
-        return Source([_line(fetched)], lambda: read_communities(fetched.path), False, datasheet)
+        problem = data.declaration
+        return Source(
+            [_line(fetched)], lambda: read_communities(fetched.path, problem), False, datasheet
+        )
     if data.source == "file":
         known = {"name": str(data.path), "sha256": file_sha256(own_path(data)), "from": "the user"}
         return Source([known], lambda: read_own_file(data), False, datasheet)
