@@ -5,13 +5,14 @@ from typing import Any
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig, RunConfig
+from flows.counted import run_counted
 from flows.desk import Desk
 from flows.progress import watcher
 from tasks.blocks.shared_training import shared_maps
 from tasks.blocks.streaming import stream_moments
 from tasks.cluster import connect, worker_memory
 from tasks.evaluate import run_job
-from tasks.jobs import Failed, run_jobs
+from tasks.jobs import Failed
 from tasks.settings import Settings
 from tasks.study import open_study
 from tasks.trials import Job
@@ -42,20 +43,15 @@ def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
     """Return the jobs that failed; progress is told meanwhile."""
     watcher().say(desk.describe())
     _stream(client, desk.jobs, cluster)
-    with watcher().counting("fits", sum(len(job.trials) for job in desk.jobs)) as counter:
-
-        def done(job: Job) -> None:
-            desk.done(job)
-            counter.advance(len(job.trials))
-
-        return run_jobs(
-            client,
-            run_job,
-            desk.jobs,
-            retries=cluster.retries,
-            time_limit=cluster.time_limit,
-            done=done,
-        )
+    return run_counted(
+        client,
+        run_job,
+        desk.jobs,
+        cluster,
+        noun="fits",
+        weight=lambda job: len(job.trials),
+        done=desk.done,
+    )
 
 
 def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
@@ -66,15 +62,6 @@ def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
     watcher().say(f"shared feature maps, one pass over the rows for each: {len(maps)}")
 
     def run(function: Any, blocks: Sequence[Any], keep: Any) -> None:
-        with watcher().counting("blocks", len(blocks)) as counter:
-            run_jobs(
-                client,
-                function,
-                blocks,
-                retries=cluster.retries,
-                time_limit=cluster.time_limit,
-                done=lambda block: counter.advance(1),
-                keep=keep,
-            )
+        run_counted(client, function, blocks, cluster, noun="blocks", keep=keep)
 
     stream_moments(run, maps)

@@ -13,12 +13,13 @@ from configs.errors import UserError
 from configs.experiment import ExperimentConfig, experiment_names, parse_experiment
 from configs.schema import ClusterConfig
 from configs.variants import synthetic
+from flows.counted import run_counted
 from flows.fitting import fit_all
 from flows.progress import watcher
 from flows.stage import stage
 from tasks.cluster import connect
 from tasks.data.load import describe_rows
-from tasks.jobs import Failed, run_jobs
+from tasks.jobs import Failed
 from tasks.reachable import TrackingUnreachableError
 from tasks.reproduction.curves import curves_of
 from tasks.reproduction.page import write_page
@@ -180,18 +181,8 @@ def _resample(
     """Draw rows again for every score that is not known yet, on the cluster; return failures."""
     if not jobs:
         return []
-    with (
-        connect(cluster, settings) as client,
-        watcher().counting("scores on resampled rows", len(jobs)) as counter,
-    ):
-        return run_jobs(
-            client,
-            resample,
-            jobs,
-            retries=cluster.retries,
-            time_limit=cluster.time_limit,
-            done=lambda job: counter.advance(1),
-        )
+    with connect(cluster, settings) as client:
+        return run_counted(client, resample, jobs, cluster, noun="scores on resampled rows")
 
 
 @stage
