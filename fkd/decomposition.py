@@ -13,7 +13,7 @@ from fkd.removal import RemovalEstimator
 from fkd.validation import whole
 
 
-class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RemovalEstimator):  # type: ignore[misc]
+class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RemovalEstimator):
     """Kernel from which what predicts the sensitive features has been removed.
 
     `transform` gives the fair kernel against the training rows, for any estimator that takes

@@ -14,7 +14,7 @@ from fkd.removal import RemovalEstimator
 from fkd.validation import positive, target_vector
 
 
-class FairGaussianProcess(RegressorMixin, RemovalEstimator):  # type: ignore[misc]
+class FairGaussianProcess(RegressorMixin, RemovalEstimator):
     """Gaussian process whose covariance knows nothing of the sensitive features.
 
     The prior mean is the mean of the training targets.

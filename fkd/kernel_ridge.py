@@ -14,7 +14,7 @@ from fkd.ridge import ridge_expansions
 from fkd.validation import target_vector
 
 
-class FairKernelRidge(RegressorMixin, RemovalEstimator):  # type: ignore[misc]
+class FairKernelRidge(RegressorMixin, RemovalEstimator):
     """Kernel ridge regression that does not lean on the sensitive features.
 
     Parameters

@@ -14,7 +14,7 @@ from fkd.path import RemovalPath, removal_path
 from fkd.validation import check_numeric_columns, check_range, column_names, sensitive_matrix
 
 
-class RemovalEstimator(BaseEstimator):  # type: ignore[misc]
+class RemovalEstimator(BaseEstimator):
     """Parameters of the removal, shared by the estimators of this package.
 
     Parameters

@@ -14,7 +14,7 @@ from fkd.removal import RemovalEstimator
 from fkd.validation import positive
 
 
-class FairSVC(ClassifierMixin, RemovalEstimator):  # type: ignore[misc]
+class FairSVC(ClassifierMixin, RemovalEstimator):
     """Support vector classifier that does not lean on (continuous) sensitive features.
 
     Parameters

@@ -82,7 +82,7 @@ def _not_negative(name: str, value: float) -> float:
     return float(value)
 
 
-class FairSVR(RegressorMixin, RemovalEstimator):  # type: ignore[misc]
+class FairSVR(RegressorMixin, RemovalEstimator):
     """Support vector regression that does not lean on the sensitive features.
 
     Parameters

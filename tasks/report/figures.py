@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -140,9 +141,9 @@ def _legend_entries(panels: Sequence[Panel]) -> dict[str, Artist]:
     return entries
 
 
-def _symbol(marker: str, colour: str, **look: object) -> Line2D:
+def _symbol(marker: str, colour: str, **look: Any) -> Line2D:
     """Return a lone marker."""
-    return Line2D([], [], linestyle="none", marker=marker, color=colour, **look)  # type: ignore[arg-type]
+    return Line2D([], [], linestyle="none", marker=marker, color=colour, **look)
 
 
 def _plain(text: str) -> str:
