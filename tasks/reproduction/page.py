@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from tasks.files import write_atomic
 from tasks.report.words import duration, shown
+from tasks.reproduction.bars import WIDTH, bars
 from tasks.reproduction.story import Story
 from tasks.reproduction.verdicts import WORDS, Verdict
 
@@ -39,6 +40,8 @@ def write_page(stories: Sequence[Story], folder: Path) -> Path:
         synthetic=any("SYNTHETIC" in text for story in stories for text in story.rows.values()),
         number=number,
         interval=interval,
+        bars={story.name: bars(story.verdicts) for story in stories},
+        bar_width=WIDTH,
         duration=duration,
         shown=shown,
     )

@@ -1,5 +1,6 @@
 """Claims judged by a paired bootstrap over the pooled test rows."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -37,6 +38,9 @@ class Verdict:
     high: float | None = None
     folds_true: int | None = None
     folds: int | None = None
+    # The claim is true between these numbers; None: on all of that side.
+    true_above: float | None = None
+    true_below: float | None = None
 
 
 def judge(
@@ -124,7 +128,13 @@ def _bootstrap(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -
         high=high,
         folds_true=sum(rule.low < v < rule.high for v in folds),
         folds=len(folds),
+        true_above=_finite(rule.low),
+        true_below=_finite(rule.high),
     )
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def interval_of(rule: Rule, value: float, draws: Sequence[float]) -> tuple[float, float]:
@@ -160,4 +170,5 @@ def _agreement(claim: Agree, curves: Curves, told: dict[str, Any]) -> Verdict:
         verdict="holds" if worst <= claim.tolerance else "fails",
         unit="greatest difference of two predictions of one row, in units of the target's range",
         value=worst,
+        true_below=claim.tolerance,
     )
