@@ -76,21 +76,18 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
         columns = _with_codes(columns, problem.categorical)
         problem = problem.with_codes()
     numbers = {name: _filled(columns, name, problem.fills) for name in columns.numbers}
-    inputs = [name for name in problem.numeric if name not in data.drop]
-    labelled = [name for name in problem.categorical if name not in data.drop]
+    codes = {name: category.codes for name, category in columns.categories.items()}
     # Constant in all rows: no fold can learn from it, and a report should say so once.
-    constant = {name for name in inputs if len(np.unique(numbers[name])) == 1}
-    constant |= {name for name in labelled if len(np.unique(columns.categories[name].codes)) == 1}
-    numeric = [name for name in inputs if name not in constant]
-    chosen = [columns.categories[name] for name in labelled if name not in constant]
+    numeric, flat_numbers = _varying(problem.numeric, numbers, data.drop)
+    labelled, flat_labels = _varying(problem.categorical, codes, data.drop)
     n = len(numbers[problem.target])
     sensitive = data.sensitive_columns
     table = Table(
         numeric_names=tuple(numeric),
         numeric=_beside([numbers[name] for name in numeric], n),
-        categorical_names=tuple(name for name in labelled if name not in constant),
-        codes=_beside([category.codes for category in chosen], n).astype(np.int32),
-        levels=tuple(category.labels for category in chosen),
+        categorical_names=tuple(labelled),
+        codes=_beside([codes[name] for name in labelled], n).astype(np.int32),
+        levels=tuple(columns.categories[name].labels for name in labelled),
         target_name=problem.target,
         target=numbers[problem.target],
         sensitive_names=sensitive,
@@ -103,7 +100,17 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
         fills={name: fill for name, fill in problem.fills.items() if name in numeric},
     )
     left_out = dict.fromkeys(data.drop, "dropped by the configuration")
-    return table, left_out | dict.fromkeys(sorted(constant), "constant in these rows")
+    constant = sorted(flat_numbers + flat_labels)
+    return table, left_out | dict.fromkeys(constant, "constant in these rows")
+
+
+def _varying(
+    names: Sequence[str], values: Mapping[str, NDArray[Any]], drop: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return which columns vary, which are constant, of those that are not dropped."""
+    kept = [name for name in names if name not in drop]
+    constant = [name for name in kept if len(np.unique(values[name])) == 1]
+    return [name for name in kept if name not in constant], constant
 
 
 def extra_column(columns: Columns, name: str) -> NDArray[Any]:
