@@ -1,6 +1,8 @@
 """Statements on trade-off curves, each with the rule that decides it."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from itertools import product
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -67,10 +69,12 @@ class Equal(_Claim):
 
 
 class LessError(_Claim):
-    """The curve's least error is below another's."""
+    """The curve's error is below another's least one."""
 
     rule: Literal["less_error"]
     than: str
+    at: float | None = None
+    """The strength at which the curve's error is taken; its least error if not said."""
 
 
 class Near(_Claim):
@@ -144,3 +148,30 @@ Claim = Annotated[
     | Agree,
     Field(discriminator="rule"),
 ]
+
+_SPREAD = ("curve", "than", "to", "measure", "beside", "of")
+_MEASURES = ("measure", "beside", "of")
+
+
+def spread(raw: Any) -> list[Any]:
+    """Return one claim for each combination of the keys that are lists.
+
+    ``says`` may name such a key in braces; what is no mapping is left to the validation.
+    """
+    if not isinstance(raw, Mapping):
+        return [raw]
+    # An empty list would make the claim vanish: it is left for the validation to refuse.
+    lists = {key: raw[key] for key in _SPREAD if isinstance(raw.get(key), list) and raw[key]}
+    return [
+        {**raw, **chosen, "says": _named(raw.get("says"), chosen)}
+        for values in product(*lists.values())
+        for chosen in [dict(zip(lists, values, strict=True))]
+    ]
+
+
+def _named(says: Any, chosen: Mapping[str, Any]) -> Any:
+    """Return the statement with what was chosen in it, measures in capitals."""
+    if isinstance(says, str):
+        for key, value in chosen.items():
+            says = says.replace(f"{{{key}}}", value.upper() if key in _MEASURES else str(value))
+    return says

@@ -6,9 +6,9 @@ from importlib.resources import files
 from typing import Any, Literal, Self
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from configs.claims import Claim
+from configs.claims import Claim, spread
 from configs.data import DataConfig, FoldsConfig
 from configs.errors import UserError
 from configs.explain import explain
@@ -102,6 +102,12 @@ class ExperimentConfig(Frozen):
     """Whether this is the small form, kept apart from the whole one."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """Why curves are not computed, by label; claims on them are not judged."""
+
+    @field_validator("claims", mode="before")
+    @classmethod
+    def _spread_claims(cls, raw: Any) -> Any:
+        """Read a claim with lists in it as one claim per combination."""
+        return [one for claim in raw for one in spread(claim)] if isinstance(raw, list) else raw
 
     @model_validator(mode="after")
     def _claims_name_curves(self) -> Self:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from fkd.arrays import Array, IntArray
-from fkd.linalg import DEFLATION, downdate, rank_cut
+from fkd.linalg import DEFLATION, downdate, psd_factor
 from fkd.path import RemovalPath, empty_basis, extend_basis
 from fkd.validation import positive, whole
 
@@ -80,14 +80,17 @@ def nystroem_weights(K_qq: Array, C_q: Array, b_q: Array, *, ridge: float) -> Ar
 
 
 def _solve_psd(A: Array, B: Array) -> Array:
-    """Return A⁻¹ B, by pseudo-inverse where A is singular to rounding."""
+    """Return some Z with A Z = B, for B in the range of A, which may be singular to rounding."""
     # No jitter first: even 1e-10 of the mean diagonal would show in the result.
     try:
         return np.asarray(cho_solve(cho_factor(A, lower=True), B))
     except np.linalg.LinAlgError:
-        w, Q = np.linalg.eigh(A)
-        keep = w > rank_cut(len(w), w[-1])
-        return np.asarray(Q[:, keep] @ ((Q[:, keep].T @ B) / w[keep, None]))
+        # Pivots that are left out get no weight: the cost of a factor, not of eigenvectors.
+        L, pivots = psd_factor(A)
+        kept = np.arange(len(A)) if pivots is None else pivots
+        Z = np.zeros_like(B)
+        Z[kept] = cho_solve((L[kept], True), B[kept])
+        return Z
 
 
 def nystroem_path(

@@ -20,7 +20,7 @@ def verdict(low=-2.0, high=-1.0, *, above=None, below=0.0, unit="difference"):
         run="crimes",
         says="it is so",
         source="ours",
-        verdict=word_of(rule, low, high),
+        verdict=word_of(rule, (low + high) / 2, low, high),
         unit=unit,
         value=(low + high) / 2,
         low=low,

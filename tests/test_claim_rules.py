@@ -145,9 +145,13 @@ def test_constant_values_have_no_trend():
 
 def test_what_draws_add_is_taken_off_except_at_a_bound():
     draws = np.linspace(1.1, 1.5, 1001)  # of a number that is 1 on the rows themselves
-    free, bounded = (SimpleNamespace(bounded=b) for b in (False, True))
+    free, bounded, least = (
+        SimpleNamespace(bounded=b, least=c)
+        for b, c in ((False, -np.inf), (True, -np.inf), (False, 0.7))
+    )
     assert interval_of(free, 1.0, draws) == (pytest.approx(0.51), pytest.approx(0.89))
     assert interval_of(bounded, 1.0, draws) == (pytest.approx(1.11), pytest.approx(1.49))
+    assert interval_of(least, 1.0, draws) == (0.7, pytest.approx(0.89))
     with pytest.raises(NotJudgedError, match="not defined"):
         interval_of(free, float("nan"), draws)
 
@@ -217,4 +221,9 @@ def test_optimal_to_a_margin():
     [(-3, -1, "holds"), (1, 3, "fails"), (-1, 1, "unclear"), (0, 1, "fails")],
 )
 def test_a_verdict_needs_the_whole_interval_on_one_side(low, high, word):
-    assert word_of(SimpleNamespace(low=-np.inf, high=0.0), low, high) == word
+    assert word_of(SimpleNamespace(low=-np.inf, high=0.0), (low + high) / 2, low, high) == word
+
+
+@pytest.mark.parametrize(("value", "low", "high"), [(0.5, -3, -1), (-0.5, 1, 3)])
+def test_a_verdict_does_not_contradict_its_own_number(value, low, high):
+    assert word_of(SimpleNamespace(low=-np.inf, high=0.0), value, low, high) == "unclear"

@@ -7,6 +7,7 @@ from configs.experiment import experiment_names, parse_experiment, read_experime
 from configs.schema import ClusterConfig
 from configs.variants import QUICK_FOLDS, QUICK_ROWS, is_network, quick, synthetic, without
 from fkd.methods import method
+from tasks.reproduction.verdicts import statements
 
 
 def tree(**changed):
@@ -23,6 +24,16 @@ def tree(**changed):
         },
         **changed,
     }
+
+
+AGREE = {
+    "says": "so",
+    "rule": "agree",
+    "curve": "ours",
+    "to": "Dummy",
+    "tolerance": 1.0,
+    "up_to": 1,
+}
 
 
 def network(declared):
@@ -74,7 +85,40 @@ def test_what_is_left_out_stays_known_to_the_claims():
     experiment = parse_experiment(without(read_experiment("E6"), network))
     networks = {c for c in read_experiment("E6")["runs"]["crimes"]["curves"] if c.startswith("NN-")}
     assert set(experiment.left_out) == networks
-    assert len(experiment.claims) == len(read_experiment("E6")["claims"])
+    assert experiment.claims == parse_experiment(read_experiment("E6")).claims
+
+
+def test_a_claim_with_lists_is_one_claim_for_each_combination():
+    claim = {
+        "says": "{run}: {curve} beats Dummy by {measure}",
+        "rule": "better",
+        "curve": ["ours", "Dummy"],
+        "than": "Dummy",
+        "measure": ["hgr", "gdp"],
+    }
+    experiment = parse_experiment(tree(claims=[claim]))
+    assert [(c.curve, c.measure) for c in experiment.claims] == [
+        ("ours", "hgr"),
+        ("ours", "gdp"),
+        ("Dummy", "hgr"),
+        ("Dummy", "gdp"),
+    ]
+    assert statements(experiment)[1] == "Crimes: ours beats Dummy by GDP"
+
+
+@pytest.mark.parametrize(
+    "claims", [["so"], [{"says": 3, "curve": ["ours"]}], "so", [{**AGREE, "curve": []}]]
+)
+def test_a_claim_that_is_none_is_refused_in_words(claims):
+    with pytest.raises(UserError, match="claims"):
+        parse_experiment(tree(claims=claims))
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_no_two_claims_of_an_experiment_say_the_same(name):
+    said = statements(parse_experiment(read_experiment(name)))
+    assert len(set(said)) == len(said)
+    assert not any("{" in text for text in said)
 
 
 def test_quick_grids_keep_their_ends():

@@ -59,6 +59,13 @@ def test_all_rows_as_landmarks_invert_exactly(rng):
     assert_allclose(b, np.linalg.solve(K + 0.1 * np.eye(60), S), rtol=1e-8, atol=1e-8)
 
 
+def test_landmarks_without_full_rank_invert_exactly_too(rng):
+    X, S, _ = sample(rng)
+    K = X @ X.T  # rank 3: no factor of 60 pivots
+    b = nystroem_inverse_product(K, np.arange(60), S, ridge=0.1)
+    assert_allclose(b, np.linalg.solve(K + 0.1 * np.eye(60), S), rtol=1e-8, atol=1e-8)
+
+
 @pytest.mark.parametrize("m", [1, 4])
 @pytest.mark.parametrize("form", ["features", "dual"])
 def test_all_rows_as_landmarks_give_the_exact_path(rng, m, form):

@@ -10,7 +10,7 @@ from configs.schema import ClusterConfig
 from fkd import measures
 from tasks.evaluate import run_job
 from tasks.reproduction.curves import curves_of, distances, pooled
-from tasks.reproduction.page import write_page
+from tasks.reproduction.page import summary, write_page
 from tasks.reproduction.resample import Resampling, resample
 from tasks.reproduction.story import read_stories, story_of, write_story
 from tasks.reproduction.verdicts import judge
@@ -59,6 +59,9 @@ TREE = {
             tolerance=1e-12,
             up_to=4,
         ),
+        _claim(
+            "it trades as well", "not_better", curve="same", than="ours", measure="gdp", margin=0.01
+        ),
         _claim("it gets fairer", "trend", curve="ours", of="gdp", direction="down"),
         _claim("with a net", "better", curve="net", than="ours", measure="hgr"),
         _claim(
@@ -95,9 +98,9 @@ def judged(tmp_path_factory):
             resample(job)
 
     absent = {"elsewhere": "there is no file; fetch it"}
-    verdicts = judge(experiment, curves, absent, compute, DRAWS)
+    told = judge(experiment, curves, absent, compute, DRAWS)
     judge(experiment, curves, absent, compute, DRAWS)
-    return experiment, curves, verdicts, asked, settings
+    return experiment, curves, told, asked, settings
 
 
 def _of(judged, says):
@@ -168,6 +171,15 @@ def test_half_a_curve_is_no_evidence_for_a_whole_one(judged):
         assert (told[says].verdict, told[says].reason) == ("not run", "2 settings of ours failed")
 
 
+def test_a_front_without_its_end_is_not_judged(judged):
+    experiment, curves, _, _, _ = judged
+    assert _of(judged, "it trades as well").verdict == "holds"
+    plain = {label: curve for label, curve in curves["crimes"].items() if label != "Dummy"}
+    verdicts = judge(experiment, {"crimes": plain}, {}, lambda jobs: None, DRAWS)
+    (found,) = [v for v in verdicts if v.says == "it trades as well"]
+    assert (found.verdict, found.reason) == ("not run", "Dummy gave no result")
+
+
 def test_scores_that_could_not_be_computed_are_named(judged):
     experiment, curves, _, _, _ = judged
     verdicts = judge(experiment, curves, {}, lambda jobs: None, DRAWS + 1)
@@ -182,10 +194,10 @@ def test_distances_are_those_of_equal_strengths(judged):
 
 
 def test_the_page_tells_claims_reasons_and_runs_that_are_missing(judged, tmp_path):
-    experiment, curves, verdicts, _, _ = judged
+    experiment, curves, told, _, _ = judged
     absent = {"elsewhere": "there is no file <here>; fetch it"}
     rows = {"Crimes": "240 rows"}
-    story = story_of(experiment, curves, absent, verdicts, rows, draws=DRAWS)
+    story = story_of(experiment, curves, absent, told, rows, draws=DRAWS)
     story = replace(story, name="E2")
     write_story(story, experiment, curves, tmp_path / "E2")
     (again,) = read_stories(tmp_path, ["E1", "E2"])
@@ -196,7 +208,39 @@ def test_the_page_tells_claims_reasons_and_runs_that_are_missing(judged, tmp_pat
     text = write_page([again], tmp_path).read_text()
     for words in ("it gets fairer", "no networks here", "&lt;here&gt;", "Kendall", 'href="#E2"'):
         assert words in text
+    assert "brings this section up to date" in text  # the shipped E2 says other things
     assert "http" not in text.replace("http-equiv", "")  # nothing is fetched
     assert (tmp_path / "summary.md").read_text().count("| not run |") == 4  # heading included
     assert (tmp_path / "E2" / "results.csv").read_text().startswith("run,curve,")
     assert (tmp_path / "E2" / "crimes.png").stat().st_size > 10_000
+
+
+def test_a_curve_that_failed_whole_is_named(judged):
+    experiment, curves, told, _, _ = judged
+    rest = {label: curve for label, curve in curves["crimes"].items() if label != "kept"}
+    story = story_of(experiment, {"crimes": rest}, {}, told, {}, draws=DRAWS)
+    assert story.incomplete == ["kept on crimes: all settings failed; `fkd status` has the causes."]
+
+
+def test_the_summary_says_what_proves_nothing(judged):
+    experiment, curves, told, _, _ = judged
+    rows = {"Crimes": "SYNTHETIC data: 240 rows"}
+    story = story_of(experiment, curves, {}, told, rows, draws=DRAWS)
+    plain = summary([replace(story, rows={"Crimes": "240 rows"})])
+    assert "SYNTHETIC" not in plain
+    assert "quick" not in plain
+    text = summary([replace(story, quick=True)])
+    assert "Crimes: SYNTHETIC data: 240 rows." in text
+    assert "A quick run: its verdicts say nothing about the paper." in text
+
+
+def test_what_draws_add_to_scores_is_taken_off_a_trend(judged, monkeypatch):
+    """Draws raise the least value most, which turns a fall into a rise; mirrored ones fall."""
+    experiment, curves, _, _, _ = judged
+    rows, raised = [0.30, 0.20, 0.10], [0.30, 0.31, 0.32]
+    scores = [{"ours": {"gdp": np.array(values)}} for values in [rows, *[raised] * DRAWS]]
+    monkeypatch.setattr("tasks.reproduction.verdicts.resampled_scores", lambda *_: scores)
+    alone = tuple(claim for claim in experiment.claims if claim.says == "it gets fairer")
+    experiment = experiment.model_copy(update={"claims": alone})
+    (trend,) = judge(experiment, curves, {}, lambda jobs: None, DRAWS)
+    assert (trend.verdict, trend.value, trend.low, trend.high) == ("holds", -1, -1, -1)

@@ -76,9 +76,16 @@ def summary(stories: Sequence[Story]) -> str:
     ]
     for story in stories:
         lines += ["", f"## {story.name}: {story.title}", "", story.question, ""]
+        lines += [f"{text}\n" for text in _caveats(story)]
         lines += ["| claim | verdict | number | 95 % interval | folds |", "| --- " * 5 + "|"]
         lines += [_summary_row(verdict) for verdict in story.verdicts]
     return "\n".join(lines) + "\n"
+
+
+def _caveats(story: Story) -> list[str]:
+    """Return why verdicts say nothing about the paper, if so."""
+    quick = ["A quick run: its verdicts say nothing about the paper."] if story.quick else []
+    return quick + [f"{run}: {text}." for run, text in story.rows.items() if "SYNTHETIC" in text]
 
 
 def _summary_row(verdict: Verdict) -> str:

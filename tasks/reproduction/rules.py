@@ -41,6 +41,7 @@ class Rule:
     low: float
     high: float
     bounded: bool = False  # whether draws can lie on one side of the number only
+    least: float = -math.inf  # below which no number can be
 
 
 def curves_needed(claim: Claim) -> tuple[str, ...]:
@@ -103,14 +104,20 @@ def _equal(claim: Equal, curves: Curves, scores: Scores) -> Rule:
 
 
 def _less_error(claim: LessError, curves: Curves, scores: Scores) -> Rule:
-    return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -math.inf, 0.0)
+    if claim.at is None:
+        return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -math.inf, 0.0)
+    place = _setting(curves[claim.curve], claim.at)
+    unit = f"MAE at m = {claim.at:g} relative to the other's least"
+    return Rule(_least_ratio(claim.curve, claim.than, place), unit, -math.inf, 0.0)
 
 
-def _least_ratio(first: str, second: str) -> Callable[[Scores], float]:
-    """Return the ratio of two curves' least errors, less one."""
+def _least_ratio(first: str, second: str, place: int | None = None) -> Callable[[Scores], float]:
+    """Return the ratio of two curves' least errors, or of one setting's to it, less one."""
 
     def statistic(row: Scores) -> float:
-        return float(row[first]["mae"].min() / row[second]["mae"].min() - 1)
+        errors = row[first]["mae"]
+        error = errors.min() if place is None else errors[place]
+        return float(error / row[second]["mae"].min() - 1)
 
     return statistic
 
@@ -132,7 +139,7 @@ def _near(claim: Near, curves: Curves, scores: Scores) -> Rule:
         return float(np.max(apart))
 
     unit = f"greatest distance in MAE or {claim.measure.upper()} as a share of the other's range"
-    return Rule(statistic, unit, -math.inf, claim.margin)
+    return Rule(statistic, unit, -math.inf, claim.margin, least=0.0)
 
 
 def _trend(claim: Trend, curves: Curves, scores: Scores) -> Rule:

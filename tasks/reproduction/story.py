@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from configs.experiment import ExperimentConfig
+from configs.experiment import ExperimentConfig, parse_experiment, read_experiment
 from tasks.files import write_atomic
 from tasks.reproduction.curves import Curve
 from tasks.reproduction.figures import run_figure
-from tasks.reproduction.verdicts import OURS, Verdict
+from tasks.reproduction.verdicts import OURS, Verdict, statements
 from tasks.results import MEASURES, tidy
 
 AllCurves = Mapping[str, Mapping[str, Curve]]  # by run, by label
@@ -39,6 +39,12 @@ class Story:
     table: list[dict[str, Any]] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the shipped experiment says other things by now."""
+        shipped = parse_experiment(read_experiment(self.name))
+        return {verdict.says for verdict in self.verdicts} != set(statements(shipped))
 
     def count(self, word: str, *, ours: bool | None = None) -> int:
         """Return how many claims have that verdict: all, ours, or the paper's."""
@@ -69,20 +75,24 @@ def story_of(
         rows=dict(rows),
         absent=dict(absent),
         left_out=experiment.left_out,
-        incomplete=_incomplete(curves),
+        incomplete=_incomplete(experiment, curves),
         figures={run: f"{run}.png" for run, found in curves.items() if found},
         table=[row for run, found in curves.items() for row in table_of(run, found)],
         verdicts=list(verdicts),
     )
 
 
-def _incomplete(curves: AllCurves) -> list[str]:
-    """Return one sentence per curve that lacks settings."""
-    return [
-        f"{curve.label} on {run}: {curve.missing} settings failed; `fkd status` has the causes."
+def _incomplete(experiment: ExperimentConfig, curves: AllCurves) -> list[str]:
+    """Return one sentence per curve that lacks settings, all of them included."""
+    lacking = {
+        f"{label} on {run}": str(found[label].missing) if label in found else "all"
         for run, found in curves.items()
-        for curve in found.values()
-        if curve.missing
+        for label in experiment.runs[run].curves
+        if label not in found or found[label].missing
+    }
+    return [
+        f"{place}: {count} settings failed; `fkd status` has the causes."
+        for place, count in lacking.items()
     ]
 
 

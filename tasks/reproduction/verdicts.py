@@ -11,8 +11,9 @@ from configs.claims import Agree, Claim
 from configs.experiment import ExperimentConfig
 from tasks.reproduction.curves import distances
 from tasks.reproduction.evidence import Curves, fold_scores, resampled_scores, resamplings
+from tasks.reproduction.fronts import DUMMY, Scores
 from tasks.reproduction.resample import Resampling
-from tasks.reproduction.rules import NotJudgedError, Rule, curves_needed, rule_of
+from tasks.reproduction.rules import NotJudgedError, Rule, rule_of, scores_needed
 
 DRAWS = 300
 _LEVEL = 0.95
@@ -63,7 +64,7 @@ def judge(
     draws
         Resamples of the pooled test rows.
     """
-    cases = [(claim, run) for claim in experiment.claims for run in claim.runs or experiment.runs]
+    cases = _cases(experiment)
     jobs = [
         job
         for claim, run in cases
@@ -74,6 +75,19 @@ def judge(
     ]
     compute([job for job in dict.fromkeys(jobs) if job.read() is None])
     return [_verdict(claim, run, experiment, curves, absent, draws) for claim, run in cases]
+
+
+def statements(experiment: ExperimentConfig) -> list[str]:
+    """Return what an experiment says of its runs, in the order of its verdicts."""
+    return [_says(claim, run, experiment) for claim, run in _cases(experiment)]
+
+
+def _cases(experiment: ExperimentConfig) -> list[tuple[Claim, str]]:
+    return [(claim, run) for claim in experiment.claims for run in claim.runs or experiment.runs]
+
+
+def _says(claim: Claim, run: str, experiment: ExperimentConfig) -> str:
+    return claim.says.replace("{run}", experiment.runs[run].title)
 
 
 def _verdict(
@@ -87,7 +101,7 @@ def _verdict(
     """Return the verdict on one claim, or why there is none."""
     told: dict[str, Any] = {
         "run": run,
-        "says": claim.says.replace("{run}", experiment.runs[run].title),
+        "says": _says(claim, run, experiment),
         "source": claim.source,
     }
     if run not in curves:
@@ -104,7 +118,10 @@ def _verdict(
 
 def _lacking(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
     """Return what a claim needs and has not; half a curve is no evidence for a whole one."""
-    for label in curves_needed(claim):
+    known = {label for run in experiment.runs.values() for label in run.curves}
+    for label in scores_needed(claim):
+        if label == DUMMY and label not in known:
+            continue  # fronts end where their points do
         if label not in curves:
             return experiment.left_out.get(label, f"{label} gave no result")
         if curves[label].missing:
@@ -116,12 +133,13 @@ def _bootstrap(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -
     """Return the verdict by the interval of the claim's number over resampled rows."""
     rows = resampled_scores(claim, curves, draws)
     rule = rule_of(claim, curves, rows[0])
-    value, *others = [rule.statistic(row) for row in rows]
+    draws_of = [_reflected(row, rows[0]) for row in rows[1:]] if rule.bounded else rows[1:]
+    value, others = rule.statistic(rows[0]), [rule.statistic(row) for row in draws_of]
     low, high = interval_of(rule, value, others)
     folds = [rule_of(claim, curves, row).statistic(row) for row in fold_scores(claim, curves)]
     return Verdict(
         **told,
-        verdict=word_of(rule, low, high),
+        verdict=word_of(rule, value, low, high),
         unit=rule.unit,
         value=value,
         low=low,
@@ -142,20 +160,30 @@ def interval_of(rule: Rule, value: float, draws: Sequence[float]) -> tuple[float
 
     Rows that are drawn twice look like dependence: HGR on draws is larger than on the rows, by
     most where there is least. What draws add to the number is hence taken off it (the "basic"
-    interval), except where the number has a bound that draws cannot pass.
+    interval); where the number has a bound that draws cannot pass, off the scores before it.
     """
     low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     ends = (low, high) if rule.bounded else (2 * value - high, 2 * value - low)
     if not np.isfinite(ends).all():
         raise NotJudgedError("its number is not defined on these rows")
-    return float(ends[0]), float(ends[1])
+    return max(float(ends[0]), rule.least), max(float(ends[1]), rule.least)
 
 
-def word_of(rule: Rule, low: float, high: float) -> Word:
-    """Return holds where the whole interval is in the claim's region, fails where none of it is."""
-    if rule.low < low and high < rule.high:
+def _reflected(row: Scores, center: Scores) -> Scores:
+    """Return the scores of a draw mirrored at those of the rows themselves."""
+    return {
+        label: {score: 2 * center[label][score] - values for score, values in by.items()}
+        for label, by in row.items()
+    }
+
+
+def word_of(rule: Rule, value: float, low: float, high: float) -> Word:
+    """Return holds where number and interval are in the claim's region, fails where none is."""
+    inside = rule.low < value < rule.high
+    if inside and rule.low < low and high < rule.high:
         return "holds"
-    return "fails" if high <= rule.low or low >= rule.high else "unclear"
+    outside = high <= rule.low or low >= rule.high
+    return "fails" if outside and not inside else "unclear"
 
 
 def _agreement(claim: Agree, curves: Curves, told: dict[str, Any]) -> Verdict:
