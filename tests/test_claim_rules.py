@@ -209,6 +209,15 @@ def test_faster():
         value(claim("faster", than="B", measure="hgr", at=30), row, **steps)
 
 
+def test_less_error_at_one_setting():
+    row = scores(A=A, Dummy=[(0.14, 0.0, 0.0)])
+    for at, true in ((0, True), (5, True), (9, False)):
+        found = value(claim("less_error", than="Dummy", at=at), row, A=(0, 5, 9))
+        assert found[1] is true
+    with pytest.raises(NotJudgedError, match="not computed at 7"):
+        value(claim("less_error", than="Dummy", at=7), row, A=(0, 5, 9))
+
+
 def test_optimal_to_a_margin():
     row = {"A": {"mse": np.array([1.00, 1.005, 1.2])}}
     for place, true in ((0, True), (1, True), (2, False)):
