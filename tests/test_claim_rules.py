@@ -33,6 +33,9 @@ class _Curve(SimpleNamespace):
     def at(self, strength):
         return self.strengths.index(strength) if strength in self.strengths else None
 
+    def words(self, i):
+        return f"setting {i}"
+
     def index(self, parameters):
         return int(parameters["place"])
 
@@ -223,6 +226,8 @@ def test_optimal_to_a_margin():
     for place, true in ((0, True), (1, True), (2, False)):
         of = claim("optimal", at={"place": place}, by="mse")
         assert value(of, row, A=(0, 0, 0))[1] is true
+        best = rule_of(of, curves(A=(0, 0, 0)), row).unit
+        assert best.endswith("setting 1" if place == 0 else "setting 0")
 
 
 @pytest.mark.parametrize(

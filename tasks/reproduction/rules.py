@@ -198,7 +198,10 @@ def _optimal(claim: Optimal, curves: Curves, scores: Scores) -> Rule:
         values: Array = row[claim.curve][claim.by]
         return float(values[chosen] / np.delete(values, chosen).min() - 1)
 
-    unit = f"{claim.by.upper()} of the published setting relative to the best other one"
+    others = np.array(scores[claim.curve][claim.by])
+    others[chosen] = math.inf
+    best = curve.words(int(others.argmin()))
+    unit = f"{claim.by.upper()} of the published setting relative to the best other one, {best}"
     return Rule(statistic, unit, -math.inf, claim.margin)
 
 
