@@ -97,7 +97,7 @@ def schedule(
     config
         A YAML file, or the name of a shipped one.
     cron
-        When to run, such as "0 3 * * 1": Mondays at three.
+        When to run, such as "0 3 * * 1": Mondays at three, UTC.
     every
         Instead of cron: seconds between two runs.
     """
@@ -127,7 +127,7 @@ def reproduce(
     reproduce_paper(names or ("all",), without, overrides, is_quick=quick)
 
 
-app.command("flows.data:app", name="data")
+app.command("flows.data:app", name="data", help="Fetch, list, verify or remove data.")
 
 
 @app.command

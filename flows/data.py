@@ -21,7 +21,7 @@ from tasks.settings import read_settings
 
 # Reading tables imports pandas with pyarrow: it happens inside `fetch`, so that help is instant.
 
-app = cyclopts.App(name="data", help="Fetch, list, verify or remove the data of the problems.")
+app = cyclopts.App(name="data")
 
 
 @app.command

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 
@@ -18,11 +19,11 @@ def _fkd(*words, **environment):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_help_names_every_command():
+def test_help_says_what_every_command_does():
     code, out, _ = _fkd("--help")
     assert code == 0
-    for command in ("run", "report", "schedule", "ui", "status", "sync", "data"):
-        assert f" {command} " in out
+    for command in ("run", "report", "reproduce", "schedule", "ui", "status", "sync", "data"):
+        assert re.search(rf"│ {command} +[A-Z]\w+", out), command
 
 
 def test_the_version_is_the_packages():
