@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from job_sample import touch
+from job_sample import allocator, touch
 from soak_figures import keep
 
 from configs.errors import UserError
@@ -97,6 +97,13 @@ def test_a_job_that_eats_memory_fails_alone(settings, tmp_path):
     assert [failure.job[2] for failure in failed] == ["eat memory"]
     assert "out of memory" in failed[0].cause
     assert len(finished) == 2
+
+
+def test_workers_keep_freed_memory_for_the_next_array(settings, monkeypatch):
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "70000")  # the user's own word wins
+    with connect(ClusterConfig(workers=1), settings) as client:
+        (told,) = client.run(allocator).values()
+    assert told == {"MALLOC_TRIM_THRESHOLD_": "268435456", "MALLOC_MMAP_THRESHOLD_": "70000"}
 
 
 def test_the_limit_of_a_workers_memory_is_known(settings):
