@@ -95,7 +95,7 @@ class Trend(_Claim):
 
 
 class Change(_Claim):
-    """A score rises, falls, or does not fall from one strength to another, relatively."""
+    """A score rises, falls, or does not fall from one strength to another."""
 
     rule: Literal["change"]
     of: Score
@@ -103,7 +103,7 @@ class Change(_Claim):
     stop: float
     direction: Literal["up", "down", "not_down"]
     margin: float = Field(default=0.02, ge=0)
-    """For not_down: a fall by less than this share is none."""
+    """For not_down: a fall by less than this share of the score's greatest value is none."""
 
 
 class Faster(_Claim):

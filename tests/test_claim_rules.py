@@ -189,7 +189,7 @@ def test_trend_and_change():
     assert value(claim("trend", of="hgr", direction="up"), row) == (-1.0, False)
     steps = {"start": 0, "stop": 2}
     up = claim("change", of="mae", direction="up", **steps)
-    assert value(up, row, A=(0, 1, 2)) == (pytest.approx(0.5), True)
+    assert value(up, row, A=(0, 1, 2)) == (pytest.approx(1 / 3), True)
     flat = claim("change", of="hgr", direction="not_down", **steps)
     assert not value(flat, row, A=(0, 1, 2))[1]
     assert value(claim("change", of="hgr", direction="down", **steps), row, A=(0, 1, 2))[1]

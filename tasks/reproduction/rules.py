@@ -162,11 +162,17 @@ def _change(claim: Change, curves: Curves, scores: Scores) -> Rule:
         "not_down": (-claim.margin, math.inf),
     }
 
+    # Not of the value at the start: where it is nearly zero, a ratio says nothing.
+    greatest = float(scores[claim.curve][claim.of].max()) or 1.0
+
     def statistic(row: Scores) -> float:
         values = row[claim.curve][claim.of]
-        return float(values[stop] / values[start] - 1)
+        return float(values[stop] - values[start]) / greatest
 
-    unit = f"relative change of {claim.of.upper()} from {claim.start:g} to {claim.stop:g}"
+    unit = (
+        f"change of {claim.of.upper()} from {claim.start:g} to {claim.stop:g}, as a share of its "
+        "greatest value"
+    )
     return Rule(statistic, unit, *regions[claim.direction])
 
 
