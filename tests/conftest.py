@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import sys
 
@@ -13,6 +14,12 @@ from tasks.champion import crown
 from tasks.evaluate import run_job
 from tasks.settings import Settings
 from tasks.study import open_study
+
+
+def pytest_configure():
+    """Hear Ctrl-C: a script's background jobs ignore it, and so would every process of a test."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
