@@ -174,6 +174,18 @@ def read_experiment(name: str) -> dict[str, Any]:
     return {"name": name, **tree}
 
 
+def statements(tree: Mapping[str, Any]) -> list[str]:
+    """Return what an experiment says of its runs; what its methods need may be missing here."""
+    titles = {run: found["title"] for run, found in tree["runs"].items()}
+    claims = [claim for raw in tree["claims"] for claim in spread(raw)]
+    found = []
+    for claim in claims:
+        runs = claim.get("runs") or list(titles)
+        for run in [runs] if isinstance(runs, str) else runs:
+            found.append(claim["says"].replace("{run}", titles[run]))
+    return found
+
+
 def parse_experiment(tree: dict[str, Any]) -> ExperimentConfig:
     """Return the validated experiment of a plain tree."""
     try:

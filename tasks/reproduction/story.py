@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from configs.experiment import ExperimentConfig, parse_experiment, read_experiment
+from configs.experiment import ExperimentConfig, read_experiment, statements
 from tasks.files import write_atomic
 from tasks.reproduction.curves import Curve
 from tasks.reproduction.figures import run_figure
-from tasks.reproduction.verdicts import OURS, Verdict, statements
+from tasks.reproduction.verdicts import OURS, Verdict
 from tasks.results import MEASURES, tidy
 
 AllCurves = Mapping[str, Mapping[str, Curve]]  # by run, by label
@@ -43,8 +43,9 @@ class Story:
     @property
     def outdated(self) -> bool:
         """Whether the shipped experiment says other things by now."""
-        shipped = parse_experiment(read_experiment(self.name))
-        return {verdict.says for verdict in self.verdicts} != set(statements(shipped))
+        return {verdict.says for verdict in self.verdicts} != set(
+            statements(read_experiment(self.name))
+        )
 
     def count(self, word: str, *, ours: bool | None = None) -> int:
         """Return how many claims have that verdict: all, ours, or the paper's."""

@@ -64,7 +64,7 @@ def judge(
     draws
         Resamples of the pooled test rows.
     """
-    cases = _cases(experiment)
+    cases = [(claim, run) for claim in experiment.claims for run in claim.runs or experiment.runs]
     jobs = [
         job
         for claim, run in cases
@@ -75,19 +75,6 @@ def judge(
     ]
     compute([job for job in dict.fromkeys(jobs) if job.read() is None])
     return [_verdict(claim, run, experiment, curves, absent, draws) for claim, run in cases]
-
-
-def statements(experiment: ExperimentConfig) -> list[str]:
-    """Return what an experiment says of its runs, in the order of its verdicts."""
-    return [_says(claim, run, experiment) for claim, run in _cases(experiment)]
-
-
-def _cases(experiment: ExperimentConfig) -> list[tuple[Claim, str]]:
-    return [(claim, run) for claim in experiment.claims for run in claim.runs or experiment.runs]
-
-
-def _says(claim: Claim, run: str, experiment: ExperimentConfig) -> str:
-    return claim.says.replace("{run}", experiment.runs[run].title)
 
 
 def _verdict(
@@ -101,7 +88,7 @@ def _verdict(
     """Return the verdict on one claim, or why there is none."""
     told: dict[str, Any] = {
         "run": run,
-        "says": _says(claim, run, experiment),
+        "says": claim.says.replace("{run}", experiment.runs[run].title),
         "source": claim.source,
     }
     if run not in curves:
