@@ -45,8 +45,8 @@ population from the FBI's Uniform Crime Reports of 1995. Source: UCI Machine Lea
 Communities and Crime, M. Redmond, 2002, https://doi.org/10.24432/C53W3X, licence CC BY 4.0.
 
 - Target: ViolentCrimesPerPop. Sensitive: racepctblack; racePctWhite is a second one.
-- Inputs: 99 predictors without missing values, less the dropped columns; 23 more, most of their
-  values missing, only if asked for (missing: zero). The other racial shares stay in: they are the
+- Inputs: 99 predictors without missing values, less the dropped columns; 23 more, with missing
+  values, only if asked for (missing: zero). The other racial shares stay in: they are the
   indirect channel that fairness has to deal with.
 - Units: UCI scaled every column to [0, 1] by its own range, at two decimals, with values beyond
   three standard deviations set to the ends. That scale is kept.
