@@ -15,7 +15,7 @@ from fkd.kernels import Kernel
 from fkd.linalg import ShiftedInverse, downdate, gram, psd_factor
 from fkd.literal import algorithm_1
 from fkd.moments import Moments
-from fkd.path import block_lanczos, removal_path
+from fkd.path import RemovalPath, block_lanczos, removal_path
 from fkd.ridge import ridge_coefficients
 
 ROWS, ITERATIONS, RIDGE, REPEATS = 4400, 200, 0.05, 5
@@ -80,7 +80,7 @@ def parts(K: Array, S: Array, y: Array) -> dict[str, Callable[[], object]]:
         "  factor of a singular K": partial(psd_factor, K[np.ix_(twice, twice)]),
         "  moments": partial(gram, G),
         "  factor of C + ridge": partial(ShiftedInverse.of, moments.C, RIDGE),
-        "  Lanczos": partial(block_lanczos, D, moments.b, iterations=ITERATIONS),
+        "  Lanczos": partial(lanczos, D, moments.b),
         "fair kernel of one m": partial(downdate, K, G @ path.U),
         "ridge regression for all m": partial(
             ridge_coefficients, moments, path, alpha=0.25, widths=all_m, fit_intercept=False
@@ -91,7 +91,12 @@ def parts(K: Array, S: Array, y: Array) -> dict[str, Callable[[], object]]:
 def whole_path(K: Array, S: Array) -> Array:
     """Return the removed directions, from the kernel matrix on."""
     G, _ = psd_factor(K)
-    return block_lanczos(ShiftedInverse.of(gram(G), RIDGE), G.T @ S, iterations=ITERATIONS).U
+    return lanczos(ShiftedInverse.of(gram(G), RIDGE), G.T @ S).U
+
+
+def lanczos(D: ShiftedInverse, b: Array) -> RemovalPath:
+    """Return the path, as `removal_path` takes it where the ridge is light."""
+    return block_lanczos(D @ b, D.__matmul__, iterations=ITERATIONS)
 
 
 def verbatim(K: Array, S: Array) -> Array:

@@ -8,20 +8,47 @@ from scipy.linalg import blas, lapack
 from fkd.arrays import Array, IntArray, row_blocks
 
 EPS = float(np.finfo(np.float64).eps)
+EPS_SINGLE = float(np.finfo(np.float32).eps)
 # A direction of which less than this share is new carries rounding error only: the Krylov basis
 # loses at most a few hundred eps per step, so anything between 1e-13 and 1e-8 separates the two.
 DEFLATION = 1e-10
 # Kernel matrices from elsewhere are often symmetric to a few hundred eps only.
 SYMMETRY = 1e-10
+SYMMETRY_SINGLE = 1e-4
+# Share of values with all digits above which single precision is no coincidence.
+_LONG = 0.01
+# Subtracting K - F Fᵀ may cost this factor in accuracy, three of sixteen digits, before the fair
+# features are multiplied instead, which costs a product of n x r matrices.
+CANCELLATION = 1e3
 # Side of a tile when a matrix meets its transpose: two tiles fit the level-2 cache.
 _PANEL = 128
 # Columns per panel of a triangular solve.
 _SOLVE_ROWS = 256
 
 
-def rank_cut(n: int, largest: float) -> float:
+def rank_cut(n: int, largest: float, eps: float = EPS) -> float:
     """Return n·eps·largest, below which a pivot or eigenvalue counts as zero."""
-    return n * EPS * largest
+    return n * eps * largest
+
+
+def resolution(A: Array) -> float:
+    """Return the unit of rounding in which the numbers of A were made, double or single.
+
+    A matrix that was computed in single precision is positive semi-definite to that precision only.
+    Its values fit into single precision and use all of its digits; whole numbers or short
+    fractions, which fit too, are exact.
+    """
+    with np.errstate(over="ignore"):
+        single = A.astype(np.float32)
+    if not (single == A).all():
+        return EPS
+    long = single.view(np.int32) & 0xFF != 0  # the last third of the digits is in use
+    return EPS_SINGLE if long.mean() > _LONG else EPS
+
+
+def project(G: Array, U: Array) -> Array:
+    """Return G - (G U) Uᵀ, the rows of G without their part in the span of orthonormal columns."""
+    return G - (G @ U) @ U.T
 
 
 def psd_factor(K: Array, *, overwrite: bool = False) -> tuple[Array, IntArray | None]:
@@ -52,7 +79,9 @@ def psd_factor(K: Array, *, overwrite: bool = False) -> tuple[Array, IntArray | 
         return _cleared_above(L), None
     # The plain factor only wrote the lower triangle: the upper one is still K.
     np.fill_diagonal(A, diagonal)
-    return _pivoted_factor(A, cut)
+    rows = np.linspace(0, len(A) - 1, num=min(len(A), _PANEL), dtype=np.intp)
+    eps = resolution(np.concatenate([A[i, i:] for i in rows]))
+    return _pivoted_factor(A, rank_cut(len(A), float(diagonal.max()), eps))
 
 
 def _pivoted_factor(A: Array, cut: float) -> tuple[Array, IntArray]:
@@ -110,10 +139,17 @@ def mirror_lower(A: Array) -> Array:
 
 def is_symmetric(A: Array) -> bool:
     """Return whether A is square and equals its transpose to what float64 usually keeps of one."""
-    tolerance = SYMMETRY * float(np.abs(A).max())
+    digits = SYMMETRY if resolution(A) == EPS else SYMMETRY_SINGLE
+    tolerance = digits * float(np.abs(A).max())
     return A.shape[0] == A.shape[1] and all(
         np.abs(A[rows] - A[:, rows].T).max() <= tolerance for rows in row_blocks(len(A), _PANEL)
     )
+
+
+def cancels(diagonal: Array, F: Array) -> bool:
+    """Return whether K - F Fᵀ would lose too many digits, from the diagonal of K."""
+    left = float(diagonal.sum(axis=0)) - float(np.einsum("ij,ij->", F, F))
+    return float(diagonal.max(axis=0)) * len(diagonal) > CANCELLATION * left
 
 
 def downdate(K: Array, F: Array) -> Array:
@@ -132,15 +168,28 @@ class ShiftedInverse:
     corners: tuple[Array, ...]  # inverses of the blocks on the diagonal of L
 
     @classmethod
-    def of(cls, C: Array, a: float, *, name: str = "ridge") -> "ShiftedInverse":
-        """Return (C + a·I)⁻¹; C stays as it is, `name` is what the caller's user knows a by."""
-        A = np.array(C, order="F")
-        A.flat[:: len(A) + 1] += a
+    def of(
+        cls, C: Array, a: float, *, name: str = "ridge", overwrite: bool = False
+    ) -> "ShiftedInverse":
+        """Return (C + a·I)⁻¹.
+
+        Parameters
+        ----------
+        C, a
+            Positive semi-definite, exactly symmetric (r, r); the shift, above 0.
+        name
+            What the caller's user knows a by.
+        overwrite
+            Let the factor take the memory of `C`, which must then be Fortran-ordered.
+        """
+        largest = C.diagonal().max()
+        A = C if overwrite else np.array(C, order="F")
+        A[np.diag_indices_from(A)] += a
         L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             raise ValueError(
                 f"{name} must be large enough to be felt beside the features (squares up to "
-                f"{C.diagonal().max():.3g}) in float64, got {a:g}; use a larger one"
+                f"{largest:.3g}) in float64, got {a:g}; use a larger one"
             )
         blocks = row_blocks(len(L), _SOLVE_ROWS)
         return cls(L, tuple(lapack.dtrtri(np.tril(L[b, b]), lower=1)[0] for b in blocks))
@@ -157,13 +206,3 @@ class ShiftedInverse:
             X[rows] -= self.L[rows.stop :, rows].T @ X[rows.stop :]
             X[rows] = corner.T @ X[rows]
         return X
-
-
-@dataclass(frozen=True)
-class DiagonalInverse:
-    """The operator diag(w)⁻¹, applied by ``D @ v``."""
-
-    w: Array  # (r,)
-
-    def __matmul__(self, B: Array) -> Array:
-        return B / self.w[:, None]

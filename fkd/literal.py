@@ -115,11 +115,11 @@ def nystroem_path(
         b = nystroem_inverse_product(K_nq, landmarks, S, ridge=ridge)
         w = extend_basis(U, ends[-1], G.T @ b)
         if w == ends[-1]:
-            break
+            return RemovalPath(U[:, :w], tuple(ends), exhausted=True)
         F = G @ U[:, ends[-1] : w]
         K_nq = K_nq - F @ F[landmarks].T
         ends.append(w)
-    return RemovalPath(U[:, : ends[-1]], tuple(ends))
+    return RemovalPath(U[:, : ends[-1]], tuple(ends), exhausted=ends[-1] == len(U))
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,12 @@ from operator import add
 
 import numpy as np
 
-from fkd.arrays import Array
+from fkd.arrays import Array, row_blocks
 from fkd.feature_maps import FeatureMap
 from fkd.linalg import gram
+
+# Rows per step where moments are centred, so that no second matrix of their size is held.
+_PANEL = 128
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,11 @@ class Moments:
         """Return GᵀG with Gᵀy, both of centred columns where an intercept is fitted."""
         if not fit_intercept:
             return self.C, self.c
-        return self.C - np.outer(self.g, self.g / self.n), self.c - self.g * (self.y / self.n)
+        C = np.array(self.C, order="F")  # as LAPACK takes it: it is for one use
+        mean = self.g / self.n
+        for rows in row_blocks(len(C), _PANEL):
+            C[rows] -= np.outer(self.g[rows], mean)
+        return C, self.c - self.g * (self.y / self.n)
 
     def intercept(self, beta: Array) -> float:
         """Return the mean residual mean(y) - mean(G)·beta."""

@@ -1,11 +1,12 @@
 """The removal path: every direction that Fair Kernel Decomposition takes out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from fkd.arrays import Array
-from fkd.linalg import DEFLATION, DiagonalInverse, ShiftedInverse, rank_cut
+from fkd.linalg import DEFLATION, ShiftedInverse, rank_cut
 from fkd.moments import Moments
 from fkd.validation import positive, whole
 
@@ -19,19 +20,30 @@ class RemovalPath:
 
     U: Array  # (r, w), Fortran-ordered
     ends: tuple[int, ...]  # columns removed after 0, 1, 2, ... iterations
+    exhausted: bool = False  # whether further iterations would find nothing; else it was cut here
 
     @property
     def effective(self) -> int:
         """The number of iterations that found something to remove."""
         return len(self.ends) - 1
 
+    def width(self, m: int) -> int:
+        """Return how many directions m iterations remove; a cut path refuses a longer m."""
+        m = whole("iterations", m, low=0)
+        if m > self.effective and not self.exhausted:
+            raise ValueError(
+                f"iterations must be at most {self.effective}, where this removal path was cut, "
+                f"got {m}; fit a longer one"
+            )
+        return self.ends[min(m, self.effective)]
+
     def at(self, m: int) -> Array:
-        """Return U_m, the directions of the first m iterations; all of them beyond `effective`."""
-        return self.U[:, : self.ends[min(whole("iterations", m, low=0), self.effective)]]
+        """Return U_m, the directions of the first m iterations; all of an exhausted path's."""
+        return self.U[:, : self.width(m)]
 
     def head(self, m: int) -> "RemovalPath":
         """Return the path of the first m iterations; the array is shared."""
-        return RemovalPath(self.at(m), self.ends[: m + 1])
+        return RemovalPath(self.at(m), self.ends[: m + 1], self.exhausted and m >= self.effective)
 
 
 def removal_path(
@@ -66,7 +78,9 @@ def removal_path(
     b = moments.sensitive(center=center_sensitive)
     if not independent:
         return _path_in_range(moments, b, ridge=ridge, iterations=m)
-    return block_lanczos(ShiftedInverse.of(moments.C, ridge), b, iterations=m)
+    C, D = moments.C, ShiftedInverse.of(moments.C, ridge)
+    heavy = ridge > C.trace() / len(C)
+    return block_lanczos(D @ b, (lambda B: D @ (C @ B)) if heavy else D.__matmul__, iterations=m)
 
 
 def _path_in_range(moments: Moments, b: Array, *, ridge: float, iterations: int) -> RemovalPath:
@@ -77,31 +91,44 @@ def _path_in_range(moments: Moments, b: Array, *, ridge: float, iterations: int)
     """
     lam, Q = np.linalg.eigh(moments.C)
     keep = lam > rank_cut(max(moments.n, len(lam)), float(lam[-1]))
-    lam, Q = lam[keep], Q[:, keep]
-    inner = block_lanczos(DiagonalInverse(lam + ridge), Q.T @ b, iterations=iterations)
+    lam, Q = lam[keep, None], Q[:, keep]
+    heavy = ridge > float(lam.mean(axis=None)) if len(lam) else False
+    step = (lambda B: B * (lam / (lam + ridge))) if heavy else (lambda B: B / (lam + ridge))
+    inner = block_lanczos(Q.T @ b / (lam + ridge), step, iterations=iterations)
     # Column by column, so that a longer path does not change the columns before it.
     U = np.empty((len(Q), inner.U.shape[1]), order="F")
     for j, u in enumerate(inner.U.T):
         U[:, j] = Q @ u
-    return RemovalPath(U, inner.ends)
+    return RemovalPath(U, inner.ends, inner.exhausted)
 
 
-def block_lanczos(D: ShiftedInverse | DiagonalInverse, b: Array, *, iterations: int) -> RemovalPath:
-    """Return orthonormal blocks whose first m span {D b, ..., Dᵐ b}.
+def block_lanczos(start: Array, step: Callable[[Array], Array], *, iterations: int) -> RemovalPath:
+    """Return orthonormal blocks whose first m span {B, A B, ..., Aᵐ⁻¹ B}, B the start, A the step.
 
     A column of which nothing new is left is dropped (deflated), so blocks may become narrower
-    than b; the path ends when a block is empty.
+    than the start; the path ends when a block is empty.
+
+    Parameters
+    ----------
+    start
+        D b, (r, l).
+    step
+        A symmetric operator: D, or D C where the ridge outweighs C. As D C = I - ridge·D both span
+        the same spaces, but D alone is then close to a multiple of the identity, which would leave
+        of a new direction nothing but rounding; where the ridge is light the same holds of D C.
+    iterations
+        The longest path wanted.
     """
-    U, ends, block = empty_basis(b, iterations), [0], b
-    for _ in range(iterations):
-        # D is symmetric: of what came before, D times a block leans on that one and its neighbour.
+    U, ends, block = empty_basis(start, iterations), [0], start
+    for i in range(iterations):
+        # A is symmetric: of what came before, A times a block leans on that one and its neighbour.
         near = ends[-3] if len(ends) > 2 else 0
-        w = extend_basis(U, ends[-1], D @ block, near=near)
+        w = extend_basis(U, ends[-1], step(block) if i else start, near=near)
         if w == ends[-1]:
-            break
+            return RemovalPath(U[:, :w], tuple(ends), exhausted=True)
         block = U[:, ends[-1] : w]
         ends.append(w)
-    return RemovalPath(U[:, : ends[-1]], tuple(ends))
+    return RemovalPath(U[:, : ends[-1]], tuple(ends), exhausted=ends[-1] == len(start))
 
 
 def empty_basis(b: Array, iterations: int) -> Array:

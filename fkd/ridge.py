@@ -1,17 +1,18 @@
 """Ridge regression on fair features, for every length of the removal path at once."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from fkd.arrays import Array
-from fkd.expansion import Predictor
+from fkd.expansion import MapExpansion
 from fkd.feature_maps import FeatureMap
 from fkd.linalg import ShiftedInverse
 from fkd.moments import Moments
 from fkd.path import RemovalPath
-from fkd.validation import positive, whole
+from fkd.validation import positive
 
 
 def ridge_coefficients(
@@ -25,33 +26,60 @@ def ridge_coefficients(
     """
     wanted = set(widths)
     C, c = moments.normal_equations(fit_intercept=fit_intercept)
-    D = ShiftedInverse.of(C, positive("alpha", alpha), name="alpha")
-    beta = D @ c
+    U = path.U[:, : max(wanted, default=0)]
+    # Centred moments are made for this one use.
+    D = FairInverse.of(C, positive("alpha", alpha), U, name="alpha", overwrite=fit_intercept)
+    beta = D.plain @ c
     found = {0: beta} if 0 in wanted else {}
-    w_max = max(wanted, default=0)
-    W = np.empty((len(c), w_max), order="F")
-    L = np.zeros((w_max, w_max))
-    for j in range(w_max):
-        u = path.U[:, j]
-        Du = D @ u
-        row = solve_triangular(L[:j, :j], path.U[:, :j].T @ Du, lower=True) if j else np.empty(0)
-        pivot = _pivot(float(u @ Du - row @ row), alpha)
-        L[j, :j], L[j, j] = row, pivot
-        W[:, j] = (Du - W[:, :j] @ row) / pivot
+    for j, (u, w, pivot) in enumerate(zip(U.T, D.W.T, D.pivots, strict=True), start=1):
         # uᵀ beta / pivot is z_j: beta is already orthogonal to the columns before j.
-        beta = beta - W[:, j] * ((u @ beta) / pivot)
-        if j + 1 in wanted:
-            found[j + 1] = beta
+        beta = beta - w * ((u @ beta) / pivot)
+        if j in wanted:
+            found[j] = beta
     return found
 
 
-def _pivot(square: float, alpha: float) -> float:
+@dataclass(frozen=True)
+class FairInverse:
+    """The operator of (C + a·I)⁻¹ among weights orthogonal to U: D - W Wᵀ, applied by ``@``."""
+
+    plain: ShiftedInverse  # D = (C + a·I)⁻¹
+    W: Array  # D U L⁻ᵀ with UᵀDU = L Lᵀ, (r, w)
+    pivots: Array  # the diagonal of L, (w,)
+
+    @classmethod
+    def of(
+        cls, C: Array, a: float, U: Array, *, name: str, overwrite: bool = False
+    ) -> "FairInverse":
+        """Return the operator; `name` and `overwrite` are those of `ShiftedInverse.of`."""
+        D = ShiftedInverse.of(C, a, name=name, overwrite=overwrite)
+        r, w = U.shape
+        W, L = np.empty((r, w), order="F"), np.zeros((w, w))
+        for j in range(w):
+            u = U[:, j]
+            Du = D @ u
+            row = solve_triangular(L[:j, :j], U[:, :j].T @ Du, lower=True) if j else np.empty(0)
+            L[j, :j], L[j, j] = row, _pivot(float(u @ Du - row @ row), a, name)
+            W[:, j] = (Du - W[:, :j] @ row) / L[j, j]
+        return cls(D, W, L.diagonal().copy())
+
+    def __matmul__(self, B: Array) -> Array:
+        return np.asarray(self.plain @ B - self.W @ (self.W.T @ B))
+
+    @property
+    def log_determinant(self) -> float:
+        """The logarithm of det(C + a·I) among weights orthogonal to U."""
+        diagonals = np.concatenate([self.plain.L.diagonal(), self.pivots])
+        return 2 * float(np.log(diagonals).sum(axis=0))
+
+
+def _pivot(square: float, a: float, name: str) -> float:
     """Return the next diagonal entry of L."""
-    # UᵀDU is positive definite; only an alpha that rounding swallows makes it look otherwise.
+    # UᵀDU is positive definite; only an a that rounding swallows makes it look otherwise.
     if not square > 0:
         raise ValueError(
-            "alpha must be large enough to be felt beside the features in float64, "
-            f"got {alpha:g}; use a larger one"
+            f"{name} must be large enough to be felt beside the features in float64, "
+            f"got {a:g}; use a larger one"
         )
     return float(np.sqrt(square))
 
@@ -63,7 +91,7 @@ def ridge_expansions(
     settings: Sequence[tuple[int, float]],
     *,
     fit_intercept: bool = False,
-) -> list[Predictor]:
+) -> list[MapExpansion]:
     """Return one predictor per (m, alpha) in `settings`, in order.
 
     Parameters
@@ -76,7 +104,7 @@ def ridge_expansions(
     fit_intercept
         Let the predictor have a free constant.
     """
-    width = {m: path.ends[min(whole("iterations", m, low=0), path.effective)] for m, _ in settings}
+    width = {m: path.width(m) for m, _ in settings}
     found = {}
     for alpha in dict.fromkeys(alpha for _, alpha in settings):
         betas = ridge_coefficients(

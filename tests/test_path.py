@@ -47,6 +47,7 @@ def ridge_fit(K, S, ridge):
 def test_zero_iterations_change_nothing(seed, l):
     G, K, path = fit(*sample(np.random.default_rng(seed), l=l), iterations=0)
     assert path.effective == 0
+    assert not path.exhausted
     assert_array_equal(fair_kernel(G, K, path, 0), K)
 
 
@@ -147,6 +148,7 @@ def test_the_path_stops_at_the_rank_and_says_so(rng):
     X, S = sample(rng, d=3)
     G, K, path = fit(X, S, kernel=Kernel("linear"), iterations=50)
     assert path.effective == 3
+    assert path.exhausted
     assert_array_equal(path.at(50), path.U)
     assert_allclose(fair_kernel(G, K, path, 50), 0, atol=1e-12 * K.trace())
 
@@ -262,6 +264,84 @@ def test_long_paths_agree_with_a_hundred_digits(rng, ridge, l, iterations):
     # About 1e-14 was seen; the goal of the project is 1e-8.
     assert max(errors) < 1e-11
     assert np.linalg.eigvalsh(found[-1])[0] > -1e-10 * K.trace() / len(K)
+
+
+def spectrum(rng, kind, n):
+    """Return a kernel matrix by kind of spectrum."""
+    if kind == "kernel":
+        return Kernel("rbf", 0.3).gram(rng.normal(size=(n, 5)))
+    Q, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    lam = 1 + 0.5 * rng.uniform(size=n)
+    if kind == "deficient":
+        lam[n // 2 :] = 0.0
+    K = (Q * lam) @ Q.T
+    return (K + K.T) / 2
+
+
+@pytest.mark.parametrize("exponent", range(-12, 13, 3))
+@pytest.mark.parametrize("kind", ["kernel", "well-conditioned"])
+@pytest.mark.parametrize("l", [1, 2])
+def test_any_ridge_gives_the_path_of_a_hundred_digits(rng, kind, exponent, l):
+    n = 48
+    K, S = spectrum(rng, kind, n), rng.normal(size=(n, l)) + [3.0, -1.0][:l]
+    ridge = 10.0**exponent * K.trace() / n
+    G, K, path = fit(K, S, kernel=Kernel("precomputed"), ridge=ridge, iterations=10)
+    F = removed_columns(K, S, ridge=ridge, iterations=10, bits=900)
+    exact = K - F @ F.T
+    assert path.effective == 10
+    error = np.linalg.norm(fair_kernel(G, K, path, 10) - exact) / np.linalg.norm(exact)
+    # 1e-13 was seen; the heavy ridges had 1e-11 to 57 before they had a form of their own.
+    assert error < 2e-12
+
+
+@pytest.mark.parametrize("exponent", range(-12, 13, 4))
+@pytest.mark.parametrize("independent", [True, False])
+def test_any_ridge_stays_within_a_singular_matrix(rng, exponent, independent):
+    # More features than a panel of the solver: two substitutions must meet.
+    n = 300
+    K, S = spectrum(rng, "deficient", n), rng.normal(size=(n, 2))
+    lam, Q = np.linalg.eigh(K)
+    keep = lam > 0.5
+    # Features in another basis than the eigenvectors', or too many of them.
+    B, _ = np.linalg.qr(rng.normal(size=(keep.sum(), keep.sum() if independent else n)))
+    G = (Q[:, keep] * np.sqrt(lam[keep])) @ B
+    ridge = 10.0**exponent
+    moments = Moments.of(G, S, np.zeros(n))
+    path = removal_path(moments, ridge=ridge, iterations=6, independent=independent)
+    # In the eigenbasis the operator is diagonal; orthogonalised three times it is the oracle.
+    d = (lam[keep] / (lam[keep] + ridge))[:, None]
+    v, V = (Q[:, keep] * np.sqrt(lam[keep])).T @ S / (lam[keep] + ridge)[:, None], None
+    for i in range(6):
+        if i:
+            light = v / (lam[keep] + ridge)[:, None]
+            v = v * d if ridge > 1 else light
+            for _ in range(3):
+                v = v - V @ (V.T @ v)
+        v, _ = np.linalg.qr(v)
+        V = v if V is None else np.hstack([V, v])
+    F, oracle = G @ path.at(6), (Q[:, keep] * np.sqrt(lam[keep])) @ V
+    assert path.ends == (0, 2, 4, 6, 8, 10, 12)
+    assert_allclose(F @ F.T, oracle @ oracle.T, atol=1e-10)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1.0, 1e4])
+def test_the_unit_of_the_inputs_ends_no_path(rng, unit):
+    X, S = sample(rng, d=3)
+    moments = training_moments(IdentityMap(3), unit * X, S, np.zeros(40))
+    path = removal_path(moments, ridge=0.1, iterations=3, independent=False)
+    assert path.effective == 3
+    assert_allclose(path.U @ path.U.T, np.eye(3), atol=1e-9)
+
+
+def test_a_cut_path_refuses_what_it_does_not_know(rng):
+    X, S = sample(rng)
+    _, _, path = fit(X, S, iterations=5)
+    assert not path.exhausted
+    with pytest.raises(ValueError, match=r"iterations must be at most 5, .*cut, got 10; fit"):
+        path.at(10)
+    with pytest.raises(ValueError, match="must be at most 3"):
+        path.head(3).at(5)
+    assert fit(X, S, kernel=Kernel("linear"), iterations=9)[2].head(2).exhausted is False
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from fkd.feature_maps import make_map
 from fkd.linalg import downdate
 from fkd.moments import training_moments
 from fkd.path import removal_path
-from fkd.ridge import ridge_coefficients, ridge_expansions
+from fkd.ridge import FairInverse, ridge_coefficients, ridge_expansions
 
 
 def fitted(rng, n=80, l=2, iterations=6, **setting):
@@ -18,6 +18,8 @@ def fitted(rng, n=80, l=2, iterations=6, **setting):
     X = rng.normal(size=(n, 4))
     S = X[:, :l] * [1.0, 5.0][:l] + [3.0, -2.0][:l] + rng.normal(size=(n, l))
     y = np.sin(X[:, 2]) + X[:, 0] + 2.0
+    if setting.get("approximation") == "identity":
+        setting["kernel"] = "linear"
     fmap = make_map(X, **{"gamma": 0.2, "random_state": 0, **setting})
     moments = training_moments(fmap, X, S, y)
     return X, y, fmap, moments, removal_path(moments, ridge=0.1, iterations=iterations)
@@ -107,3 +109,23 @@ def test_an_alpha_lost_in_rounding_is_refused_or_finite(rng, approximation, gamm
         message = str(error)
     assert "alpha must be large enough" in message
     assert largest < 100 * np.abs(y).max()
+
+
+def test_more_than_a_cut_path_holds_is_refused(rng):
+    _, _, fmap, moments, path = fitted(rng, iterations=5)
+    with pytest.raises(ValueError, match=r"iterations must be at most 5, .*cut, got 10"):
+        ridge_expansions(fmap, moments, path, [(10, 0.5)])
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("n", [80, 300])  # within a panel of the solver, across panels
+def test_the_fair_inverse_is_that_of_the_weights_left(rng, fit_intercept, n):
+    _, _, _, moments, path = fitted(rng, n=n, iterations=4)
+    C, c = moments.normal_equations(fit_intercept=fit_intercept)
+    U = path.U
+    Q, _ = np.linalg.qr(np.hstack([U, rng.normal(size=(len(U), len(U) - U.shape[1]))]))
+    V = Q[:, U.shape[1] :]
+    inner = V.T @ C @ V + 0.5 * np.eye(V.shape[1])
+    D = FairInverse.of(C, 0.5, U, name="alpha")
+    assert_allclose(D @ c, V @ np.linalg.solve(inner, V.T @ c), atol=1e-9)
+    assert_allclose(D.log_determinant, np.linalg.slogdet(inner)[1], rtol=1e-9)
