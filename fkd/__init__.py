@@ -1,5 +1,6 @@
 """Fair Kernel Decomposition."""
 
+from fkd.cautions import FairnessWarning
 from fkd.decomposition import FairKernelDecomposition
 from fkd.discrete import one_hot
 from fkd.gaussian_process import FairGaussianProcess
@@ -13,6 +14,7 @@ __all__ = [
     "FairKernelRidge",
     "FairSVC",
     "FairSVR",
+    "FairnessWarning",
     "one_hot",
 ]
 

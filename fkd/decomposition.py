@@ -1,6 +1,7 @@
 """The fair kernel as a scikit-learn transformer."""
 
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -8,9 +9,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.arrays import Array
-from fkd.linalg import downdate
-from fkd.removal import RemovalEstimator
-from fkd.validation import whole
+from fkd.fair_kernel import FairKernel
+from fkd.held_out import HeldOut, judge_recovery
+from fkd.moments import Moments
+from fkd.removal import Removal, RemovalEstimator
+from fkd.ridge import ridge_expansions
+
+# Ridge of the regression that guesses the sensitive features, in units of the mean eigenvalue.
+_GUESSING = 0.1
 
 
 class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RemovalEstimator):
@@ -29,6 +35,11 @@ class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         The removed directions, nested in the number of iterations.
     effective_iterations_ : int
         Iterations that found something to remove; less than `iterations` where the rank ran out.
+    fair_ : FairKernel
+        What is left of the kernel, as arrays.
+    held_out_ : HeldOut or None
+        How well ridge regression guesses the sensitive features of rows that a trial fit left out,
+        from plain and from fair features.
 
     Examples
     --------
@@ -55,50 +66,54 @@ class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """
         X = self._inputs(X, reset=True)
         no_target = np.zeros(len(X))
-        self.map_, _, self.path_ = self._fit_removal(
-            X, no_target, sensitive_features, self.iterations
-        )
-        self.X_fit_ = X
+        removal, _ = self._fit_removal(X, no_target, sensitive_features, self.iterations)
+        self.map_, self.path_ = removal.feature_map, removal.path
+        self.fair_ = FairKernel.of(self.map_, X, self.path_.U)
         self._n_features_out = len(X)
-        # F = G U over the training rows: the fair kernel matrix is K - F Fᵀ.
-        self.F_ = self.map_.training_product(X, self.path_.U)
         return self
+
+    def _judge(
+        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, iterations: int
+    ) -> HeldOut:
+        """Return what held-out rows say: how well S is guessed from the features."""
+        # A ridge of its own: that of the removal may be one under which nothing is found.
+        alpha = _GUESSING * float(moments.C.trace()) / len(moments.C)
+        settings = [(0, alpha), (iterations, alpha)]
+        before, after = np.empty(S.shape), np.empty(S.shape)
+        for j, s in enumerate(removal.S.T):
+            target = replace(moments, c=moments.b[:, j], y=float(s.sum(axis=0)))
+            plain, fair = ridge_expansions(
+                removal.feature_map, target, removal.path, settings, fit_intercept=True
+            )
+            before[:, j], after[:, j] = plain.predict(X), fair.predict(X)
+        return judge_recovery(before, after, S)
 
     def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Array:
         """Return the fair kernel matrix of the training rows, exactly symmetric."""
-        self.fit(X, y, sensitive_features=sensitive_features)
-        return downdate(self.map_.training_gram(self.X_fit_), self.F_)
+        return self.fit(X, y, sensitive_features=sensitive_features).fair_.gram()
 
     def transform(self, X: Any) -> Array:
         """Return the fair kernel of X against the training rows, (k, n)."""
         check_is_fitted(self)
-        X = self._inputs(X, reset=False)
-        block = self.map_.cross(X, self.X_fit_)
-        block -= self.map_.product(X, self.path_.U) @ self.F_.T
-        return block
+        return self.fair_.block(self._inputs(X, reset=False))
 
     def features(self, X: Any) -> Array:
         """Return fair features G(X) - G(X) U Uᵀ, (k, r), of which the fair kernel is made."""
         check_is_fitted(self)
-        G = self.map_.transform(self._inputs(X, reset=False))
-        return G - (G @ self.path_.U) @ self.path_.U.T
+        return self.fair_.features(self._inputs(X, reset=False))
 
     def diag(self, X: Any) -> Array:
         """Return the fair k(x, x) of each row, without the block that it is the diagonal of."""
         check_is_fitted(self)
-        X = self._inputs(X, reset=False)
-        removed = self.map_.product(X, self.path_.U)
-        left = self.map_.diag(X) - np.einsum("ij,ij->i", removed, removed)
-        # A square, which rounding can leave slightly negative where all was removed.
-        return np.asarray(np.maximum(left, 0.0))
+        return self.fair_.diag(self._inputs(X, reset=False))
 
     def at(self, m: int) -> Self:
         """Return a fitted copy that removes m iterations only; large arrays are shared."""
         check_is_fitted(self)
-        whole("m", m, low=0, high=self.iterations)
         shorter = copy(self)
-        shorter.iterations = m
         shorter.path_ = self.path_.head(m)
+        shorter.iterations = m
         shorter.effective_iterations_ = shorter.path_.effective
-        shorter.F_ = self.F_[:, : shorter.path_.U.shape[1]]
+        shorter.fair_ = self.fair_.head(shorter.path_.U)
+        shorter.held_out_ = None  # the trial was of the longer path
         return shorter

@@ -9,6 +9,7 @@ import numpy as np
 from fkd.arrays import AnyArray, Array, row_blocks
 from fkd.correction import LinearCorrection
 from fkd.kernels import Kernel, KernelFunction
+from fkd.linalg import project
 from fkd.perceptron import Perceptron
 
 # Rows per block of a prediction: the kernel block stays small at any number of centres.
@@ -112,6 +113,10 @@ class FourierExpansion:
         )
 
 
+# What the feature maps make of weights.
+MapExpansion = KernelExpansion | FourierExpansion
+
+
 @dataclass(frozen=True)
 class ProjectedExpansion:
     """f(x) = g(x - U Uᵀ x): a kernel expansion on inputs without the removed directions."""
@@ -122,7 +127,7 @@ class ProjectedExpansion:
     def predict(self, X: Any) -> Array:
         """Return f of each row of X."""
         X = _rows(X, len(self.U))
-        return self.inner.predict(X - (X @ self.U) @ self.U.T)
+        return self.inner.predict(project(X, self.U))
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the fields of the inner expansion with the directions beside them."""
@@ -138,7 +143,7 @@ class ProjectedExpansion:
 class CorrectedExpansion:
     """f(x) = g(correction(x)): an expansion on corrected inputs."""
 
-    inner: KernelExpansion | FourierExpansion
+    inner: MapExpansion
     correction: LinearCorrection
 
     def predict(self, X: Any) -> Array:

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
-
-from fkd.arrays import Array
-from fkd.expansion import Predictor
+from fkd.expansion import MapExpansion, Predictor
 from fkd.kernels import KernelFunction
-from fkd.removal import RemovalEstimator
+from fkd.moments import Moments
+from fkd.regressor import FairRegressor, rescaled
+from fkd.removal import Removal
 from fkd.ridge import ridge_expansions
-from fkd.validation import target_vector
+from fkd.validation import target_vector, truth
 
 
-class FairKernelRidge(RegressorMixin, RemovalEstimator):
+class FairKernelRidge(FairRegressor):
     """Kernel ridge regression that does not lean on the sensitive features.
 
     Parameters
@@ -22,16 +20,18 @@ class FairKernelRidge(RegressorMixin, RemovalEstimator):
     alpha
         Ridge of the predictor, above 0.
     fit_intercept
-        Let the predictor have a free constant. The paper's has none; as the first removed
-        direction is close to a constant, one often helps.
+        Let the predictor have a free constant, so that the level of the target changes nothing.
+        The published form has none.
     kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
-center_sensitive, random_state
+center_sensitive, held_out, random_state
         As in `fkd.removal.RemovalEstimator`.
 
     Attributes
     ----------
     effective_iterations_ : int
         Iterations that found something to remove.
+    held_out_ : HeldOut or None
+        What rows that a trial fit left out say of it.
 
     Examples
     --------
@@ -49,7 +49,7 @@ center_sensitive, random_state
         kernel: str | KernelFunction = "rbf",
         *,
         alpha: float = 1.0,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         gamma: float | None = None,
         degree: int = 3,
         coef0: float = 1.0,
@@ -58,7 +58,8 @@ center_sensitive, random_state
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
-        center_sensitive: bool = False,
+        center_sensitive: bool = True,
+        held_out: float = 0.2,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -72,6 +73,7 @@ center_sensitive, random_state
             landmarks=landmarks,
             landmark_method=landmark_method,
             center_sensitive=center_sensitive,
+            held_out=held_out,
             random_state=random_state,
         )
         self.alpha = alpha
@@ -117,22 +119,30 @@ center_sensitive, random_state
 
     def _fit_all(
         self, X: Any, y: Any, sensitive_features: Any, settings: Sequence[tuple[int, float]]
-    ) -> list[Predictor]:
+    ) -> list[MapExpansion]:
         """Return a predictor per (m, alpha) of the checked rows."""
         X = self._inputs(X, reset=True)
         y = target_vector(y, len(X))
+        # Before any sum: an offset of the target then costs no digits.
+        level = float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
         longest = max(m for m, _ in settings)
-        feature_map, moments, path = self._fit_removal(X, y, sensitive_features, longest)
+        removal, moments = self._fit_removal(X, y - level, sensitive_features, longest)
+        return [rescaled(f, 1.0, level) for f in self._ridges(removal, moments, settings)]
+
+    def _expansions(
+        self, removal: Removal, moments: Moments, lengths: Sequence[int]
+    ) -> list[MapExpansion]:
+        """Return the regressions after so many iterations each."""
+        return self._ridges(removal, moments, [(m, self.alpha) for m in lengths])
+
+    def _ridges(
+        self, removal: Removal, moments: Moments, settings: Sequence[tuple[int, float]]
+    ) -> list[MapExpansion]:
+        """Return a regression per (m, alpha)."""
         return ridge_expansions(
-            feature_map, moments, path, settings, fit_intercept=self.fit_intercept
+            removal.feature_map,
+            moments,
+            removal.path,
+            settings,
+            fit_intercept=self.fit_intercept,
         )
-
-    def predict(self, X: Any) -> Array:
-        """Return one prediction per row."""
-        check_is_fitted(self, "expansion_")
-        return self.expansion_.predict(self._inputs(X, reset=False))
-
-    def expansion(self) -> Predictor:
-        """Return the fitted predictor as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        return self.expansion_

@@ -13,6 +13,9 @@ KernelFunction = Callable[[AnyArray, AnyArray], AnyArray]
 KERNELS = ("rbf", "laplacian", "polynomial", "linear", "precomputed")
 # Rows per panel of the element-wise steps: a panel then stays in cache between them.
 _PANEL = 128
+# Error of an exponent beyond which distances are taken row by row: no larger than that which makes
+# a kernel matrix indefinite; in single precision, whose kernels are so anyway, what would be seen.
+_LARGEST_ERROR = {"float64": 1e-11, "float32": 1e-2}
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,10 @@ def _rbf(X: AnyArray, Z: AnyArray, gamma: float) -> AnyArray:
     Z = X if same else Z - centre
     x2 = np.einsum("ij,ij->i", X, X)
     z2 = x2 if same else np.einsum("ij,ij->i", Z, Z)
+    if _cancels(x2, z2, gamma):
+        # Groups of rows far apart: |x|² + |z|² - 2 x·z would lose the distances within each.
+        D = cdist(X, Z, metric="sqeuclidean").astype(X.dtype, copy=False)
+        return _exp_scaled(D, gamma)
     K = X @ Z.T
     for rows in row_blocks(len(X), _PANEL):
         panel = K[rows]
@@ -108,6 +115,14 @@ def _rbf(X: AnyArray, Z: AnyArray, gamma: float) -> AnyArray:
         panel += x2[rows, None] + z2
         np.maximum(panel, 0.0, out=panel)
     return _exp_scaled(K, gamma)
+
+
+def _cancels(x2: AnyArray, z2: AnyArray, gamma: float) -> bool:
+    """Return whether squared norms of this size leave too little of gamma times a distance."""
+    if not len(x2) or not len(z2):
+        return False
+    unit = float(np.finfo(x2.dtype).eps)
+    return gamma * unit * float(x2.max() + z2.max()) > _LARGEST_ERROR[x2.dtype.name]
 
 
 def _exp_scaled(D: AnyArray, gamma: float) -> AnyArray:

@@ -8,10 +8,13 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.arrays import AnyArray, Array
-from fkd.decomposition import FairKernelDecomposition
+from fkd.fair_kernel import FairKernel
+from fkd.held_out import HeldOut, judge_scores
 from fkd.kernels import KernelFunction
-from fkd.removal import RemovalEstimator
-from fkd.validation import positive
+from fkd.moments import Moments
+from fkd.removal import Removal, RemovalEstimator
+from fkd.svr import LIBSVM_STEPS, LIBSVM_TOL
+from fkd.validation import check_finite_result, class_codes, positive, whole
 
 
 class FairSVC(ClassifierMixin, RemovalEstimator):
@@ -21,9 +24,25 @@ class FairSVC(ClassifierMixin, RemovalEstimator):
     ----------
     C
         Penalty of errors, above 0.
+    tol, max_iter
+        When the solver stops: at this violation of its conditions, or after so many steps, with a
+        ConvergenceWarning; -1 is no limit.
     kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
-center_sensitive, random_state
+center_sensitive, held_out, random_state
         As in `fkd.removal.RemovalEstimator`.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes, sorted.
+    fair_ : FairKernel
+        What is left of the kernel, as arrays.
+    n_iter_ : int
+        Steps of the solver, the most where there are several classes.
+    effective_iterations_ : int
+        Iterations that found something to remove.
+    held_out_ : HeldOut or None
+        What rows that a trial fit left out say of it.
 
     Examples
     --------
@@ -41,6 +60,8 @@ center_sensitive, random_state
         kernel: str | KernelFunction = "rbf",
         *,
         C: float = 1.0,
+        tol: float = LIBSVM_TOL,
+        max_iter: int = LIBSVM_STEPS,
         gamma: float | None = None,
         degree: int = 3,
         coef0: float = 1.0,
@@ -49,7 +70,8 @@ center_sensitive, random_state
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
-        center_sensitive: bool = False,
+        center_sensitive: bool = True,
+        held_out: float = 0.2,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -63,9 +85,12 @@ center_sensitive, random_state
             landmarks=landmarks,
             landmark_method=landmark_method,
             center_sensitive=center_sensitive,
+            held_out=held_out,
             random_state=random_state,
         )
         self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Return self, fitted to these rows.
@@ -78,22 +103,57 @@ center_sensitive, random_state
             One or several columns (n,) or (n, l) to remove. Required.
         """
         X = self._inputs(X, reset=True)
-        self.fair_ = FairKernelDecomposition(**self._removal_parameters())
-        K = self.fair_.fit_transform(X, sensitive_features=sensitive_features)
-        self.svc_ = SVC(kernel="precomputed", C=positive("C", self.C)).fit(K, y)
-        self.classes_ = self.svc_.classes_
+        self.classes_, codes = class_codes(y, len(X))
+        numbers = codes.astype(np.float64)
+        removal, moments = self._fit_removal(X, numbers, sensitive_features, self.iterations)
+        del moments  # as large as the kernel matrix, which libsvm needs the room for
+        self.fair_, self.svc_ = self._machine(removal, self.iterations)
+        self.n_iter_ = int(self.svc_.n_iter_.max())
         return self
+
+    def _machine(self, removal: Removal, iterations: int) -> tuple[FairKernel, SVC]:
+        """Return the fair kernel after so many iterations with the machine on it."""
+        fair = FairKernel.of(removal.feature_map, removal.X, removal.path.at(iterations))
+        svc = SVC(
+            kernel="precomputed",
+            C=positive("C", self.C),
+            tol=positive("tol", self.tol),
+            max_iter=whole("max_iter", self.max_iter, low=-1),
+        )
+        return fair, svc.fit(fair.gram(), removal.y)
+
+    def _can_learn(self, y: Array) -> bool:
+        """Return whether there are two classes to tell apart."""
+        return len(np.unique(y)) > 1
+
+    def _judge(
+        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, iterations: int
+    ) -> HeldOut:
+        """Return what held-out rows say: of the decisions, by the share of wrong classes."""
+        machines = [self._machine(removal, m) for m in (0, iterations)]
+        before, after = (
+            svc.decision_function(fair.block(X)).reshape(len(X), -1) for fair, svc in machines
+        )
+        fair, svc = machines[-1]
+        predicted = svc.predict(fair.block(X))
+        values, counts = np.unique(removal.y, return_counts=True)
+        wrong = predicted != y, values[counts.argmax(axis=0)] != y
+        losses = wrong[0].astype(np.float64), wrong[1].astype(np.float64)
+        return judge_scores(before, after, S, losses, float(len(np.unique(predicted)) > 1))
 
     def decision_function(self, X: Any) -> Array:
         """Return the signed distance to the border, per row (and class where more than two)."""
-        check_is_fitted(self)
-        return np.asarray(self.svc_.decision_function(self._block(X)))
+        found = self._on_block(X, "decision_function")
+        check_finite_result("decisions", found)
+        return np.asarray(found)
 
     def predict(self, X: Any) -> AnyArray:
         """Return the class of each row."""
         check_is_fitted(self)
-        return np.asarray(self.svc_.predict(self._block(X)))
+        return np.asarray(self.classes_[self._on_block(X, "predict").astype(np.intp)])
 
-    def _block(self, X: Any) -> Array:
-        """Return the fair kernel of X against the training rows."""
-        return self.fair_.transform(self._inputs(X, reset=False))
+    def _on_block(self, X: Any, method: str) -> AnyArray:
+        """Return what the machine says of the fair kernel of X against the training rows."""
+        check_is_fitted(self)
+        block = self.fair_.block(self._inputs(X, reset=False))
+        return np.asarray(getattr(self.svc_, method)(block))

@@ -4,23 +4,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
-from sklearn.utils.validation import check_is_fitted
 
 from fkd.arrays import Array
-from fkd.expansion import Predictor
+from fkd.expansion import MapExpansion
+from fkd.fair_kernel import fair_features, fair_gram
 from fkd.feature_maps import ExactMap, FeatureMap
 from fkd.kernels import KernelFunction
-from fkd.linalg import downdate
+from fkd.moments import Moments
 from fkd.path import RemovalPath
-from fkd.removal import RemovalEstimator
-from fkd.validation import finite, positive, target_vector
+from fkd.regressor import FairRegressor, rescaled
+from fkd.removal import Removal
+from fkd.validation import not_negative, positive, target_vector, whole
 
 # Beyond this many rows of a reduced map libsvm multiplies features itself: slower per row than
 # reading a kernel matrix, but without its memory.
 PRECOMPUTED_ROWS = 10_000
 LIBSVM_TOL = 1e-3  # libsvm's own default, named because published numbers depend on it
+# Well-scaled rows need some ten thousand; a million steps take a second on a hundred rows, a minute
+# on four thousand. Without a limit a target far beyond C runs for ever.
+LIBSVM_STEPS = 1_000_000
 
 
 def svr_expansions(
@@ -29,8 +32,22 @@ def svr_expansions(
     y: Array,
     path: RemovalPath,
     settings: Sequence[tuple[int, float, float]],
-) -> Iterator[Predictor]:
-    """Yield one predictor per (m, C, epsilon) in `settings`, in order.
+) -> Iterator[MapExpansion]:
+    """Yield one predictor per (m, C, epsilon) in `settings`, in order, as `svr_machines` does."""
+    return (found for found, _ in svr_machines(feature_map, X, y, path, settings))
+
+
+def svr_machines(
+    feature_map: FeatureMap,
+    X: Array,
+    y: Array,
+    path: RemovalPath,
+    settings: Sequence[tuple[int, float, float]],
+    *,
+    tol: float = LIBSVM_TOL,
+    max_iter: int = LIBSVM_STEPS,
+) -> Iterator[tuple[MapExpansion, int]]:
+    """Yield one predictor with its solver's steps per (m, C, epsilon) in `settings`, in order.
 
     Parameters
     ----------
@@ -41,6 +58,9 @@ def svr_expansions(
     settings
         Removal length m, penalty C > 0, insensitive width epsilon >= 0. Neighbours of equal m
         share one fair kernel matrix; no result depends on the other settings.
+    tol, max_iter
+        When libsvm stops: at this violation of its conditions, or after so many steps, with a
+        ConvergenceWarning; -1 is no limit.
     """
     precomputed = isinstance(feature_map, ExactMap) or len(X) <= PRECOMPUTED_ROWS
     K = feature_map.training_gram(X) if precomputed else None
@@ -48,41 +68,27 @@ def svr_expansions(
     for m, C, epsilon in settings:
         U = path.at(m)
         if m != fitted_m:
+            # A symmetric matrix's transpose has the row order that libsvm reads without a copy.
             fair = (
-                _fair_features(feature_map, X, U) if K is None else _fair_gram(K, feature_map, X, U)
+                fair_features(feature_map, X, U) if K is None else fair_gram(feature_map, X, U, K).T
             )
             fitted_m = m
         svr = SVR(
             kernel="precomputed" if precomputed else "linear",
             C=positive("C", C),
-            epsilon=_not_negative("epsilon", epsilon),
+            epsilon=not_negative("epsilon", epsilon),
             cache_size=1000,
-            tol=LIBSVM_TOL,
+            tol=positive("tol", tol),
+            max_iter=whole("max_iter", max_iter, low=-1),
         ).fit(fair, y)
         a = np.zeros(len(X))
         a[svr.support_] = svr.dual_coef_[0]
         beta = feature_map.training_adjoint(X, a)
-        yield feature_map.expansion(beta - U @ (U.T @ beta), float(svr.intercept_[0]))
+        found = feature_map.expansion(beta - U @ (U.T @ beta), float(svr.intercept_[0]))
+        yield found, int(svr.n_iter_)
 
 
-def _fair_gram(K: Array, feature_map: FeatureMap, X: Array, U: Array) -> Array:
-    """Return K - (G U)(G U)ᵀ in the row order that libsvm reads without a copy."""
-    return downdate(K, feature_map.training_product(X, U)).T
-
-
-def _fair_features(feature_map: FeatureMap, X: Array, U: Array) -> Array:
-    """Return G - (G U) Uᵀ over the training rows."""
-    return np.concatenate([G - (G @ U) @ U.T for G in feature_map.training_blocks(X)])
-
-
-def _not_negative(name: str, value: float) -> float:
-    """Return a finite number of at least zero."""
-    if finite(name, value) < 0:
-        raise ValueError(f"{name} must not be negative, got {value}")
-    return float(value)
-
-
-class FairSVR(RegressorMixin, RemovalEstimator):
+class FairSVR(FairRegressor):
     """Support vector regression that does not lean on the sensitive features.
 
     Parameters
@@ -91,14 +97,21 @@ class FairSVR(RegressorMixin, RemovalEstimator):
         Penalty of errors beyond `epsilon`, above 0.
     epsilon
         Half width of the insensitive tube, in units of the target.
+    tol, max_iter
+        When the solver stops: at this violation of its conditions, or after so many steps, with a
+        ConvergenceWarning; -1 is no limit.
     kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
-center_sensitive, random_state
+center_sensitive, held_out, random_state
         As in `fkd.removal.RemovalEstimator`.
 
     Attributes
     ----------
+    n_iter_ : int
+        Steps of the solver.
     effective_iterations_ : int
         Iterations that found something to remove.
+    held_out_ : HeldOut or None
+        What rows that a trial fit left out say of it.
 
     Examples
     --------
@@ -117,6 +130,8 @@ center_sensitive, random_state
         *,
         C: float = 1.0,
         epsilon: float = 0.1,
+        tol: float = LIBSVM_TOL,
+        max_iter: int = LIBSVM_STEPS,
         gamma: float | None = None,
         degree: int = 3,
         coef0: float = 1.0,
@@ -125,7 +140,8 @@ center_sensitive, random_state
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
-        center_sensitive: bool = False,
+        center_sensitive: bool = True,
+        held_out: float = 0.2,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -139,10 +155,15 @@ center_sensitive, random_state
             landmarks=landmarks,
             landmark_method=landmark_method,
             center_sensitive=center_sensitive,
+            held_out=held_out,
             random_state=random_state,
         )
         self.C = C
         self.epsilon = epsilon
+        self.tol = tol
+        self.max_iter = max_iter
+
+    _absolute = True
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Return self, fitted to these rows.
@@ -156,18 +177,30 @@ center_sensitive, random_state
         """
         X = self._inputs(X, reset=True)
         y = target_vector(y, len(X))
-        feature_map, moments, path = self._fit_removal(X, y, sensitive_features, self.iterations)
+        # Before any sum: an offset of the target then costs no digits.
+        level = float(y.mean(axis=0))
+        removal, moments = self._fit_removal(X, y - level, sensitive_features, self.iterations)
         del moments  # as large as the kernel matrix, which libsvm needs the room for
-        settings = [(self.iterations, self.C, self.epsilon)]
-        (self.expansion_,) = svr_expansions(feature_map, X, y, path, settings)
+        ((found, self.n_iter_),) = self._machines(removal, [self.iterations])
+        self.expansion_ = rescaled(found, 1.0, level)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Return one prediction per row."""
-        check_is_fitted(self, "expansion_")
-        return self.expansion_.predict(self._inputs(X, reset=False))
+    def _expansions(
+        self, removal: Removal, moments: Moments, lengths: Sequence[int]
+    ) -> list[MapExpansion]:
+        """Return the machines after so many iterations each."""
+        return [found for found, _ in self._machines(removal, lengths)]
 
-    def expansion(self) -> Predictor:
-        """Return the fitted predictor as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        return self.expansion_
+    def _machines(
+        self, removal: Removal, lengths: Sequence[int]
+    ) -> Iterator[tuple[MapExpansion, int]]:
+        """Yield the machines after so many iterations each, with their solver's steps."""
+        return svr_machines(
+            removal.feature_map,
+            removal.X,
+            removal.y,
+            removal.path,
+            [(m, self.C, self.epsilon) for m in lengths],
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )

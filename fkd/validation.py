@@ -5,9 +5,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
-from fkd.arrays import AnyArray, Array
+from fkd.arrays import AnyArray, Array, IntArray
 from fkd.linalg import rank_cut
 
 # Squares of larger inputs, summed over a row, leave the range of float64.
@@ -16,14 +17,14 @@ LARGEST_INPUT = 1e150
 
 def positive(name: str, value: Any) -> float:
     """Return a finite number above zero."""
-    if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
     return float(value)
 
 
 def finite(name: str, value: Any) -> float:
     """Return a finite number."""
-    if not isinstance(value, Real) or not np.isfinite(float(value)):
+    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
         raise ValueError(f"{name} must be a finite number, got {value!r}")
     return float(value)
 
@@ -37,6 +38,20 @@ def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
         limits = f"at least {low}" if high is None else f"in [{low}, {high}]"
         raise ValueError(f"{name} must be {limits}, got {number}")
     return number
+
+
+def truth(name: str, value: Any) -> bool:
+    """Return True or False; a word for either would always count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """Return a finite number of at least zero."""
+    if finite(name, value) < 0:
+        raise ValueError(f"{name} must not be negative, got {value}")
+    return float(value)
 
 
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
@@ -140,6 +155,24 @@ def target_vector(y: Any, n: int) -> Array:
     return real_matrix("y", values)[:, 0]
 
 
+def class_codes(y: Any, n: int) -> tuple[AnyArray, IntArray]:
+    """Return the classes in order, with the number of each row's class."""
+    if y is None:
+        raise ValueError("this estimator requires y to be passed, but the target y is None")
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    values = column_or_1d(y, warn=True)
+    if len(values) != n:
+        raise ValueError(f"y must have one class per sample ({n}), got {len(values)}")
+    classes, codes = np.unique(values, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must hold at least two classes to tell apart, got {len(classes)} class: "
+            f"{classes[0]!r}"
+        )
+    return classes, codes
+
+
 def check_numeric_columns(name: str, data: Any) -> None:
     """Refuse a table with a column that is no number, naming the column."""
     if hasattr(data, "iloc") and data.ndim == 2:
@@ -151,3 +184,12 @@ def check_numeric_columns(name: str, data: Any) -> None:
     for column, label in zip(columns, column_names(data, len(columns)), strict=True):
         if column.dtype.kind not in "biufc":
             _column_as_float(name, column, label)
+
+
+def check_finite_result(name: str, values: AnyArray) -> None:
+    """Refuse to hand out NaN or infinity."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"{name} must be finite, got NaN or infinity from rows whose values leave the range of "
+            "float64 under this model; scale the inputs as those of the training rows"
+        )

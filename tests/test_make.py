@@ -19,7 +19,9 @@ from fkd.kernels import Kernel
 def test_the_approximation_decides_the_map(rng, approximation, kind):
     X = rng.normal(size=(30, 3))
     X.flags.writeable = False
-    fmap = make_map(X, gamma=0.5, approximation=approximation, landmarks=10, random_state=0)
+    kernel = "linear" if kind is IdentityMap else "rbf"
+    setting = {"approximation": approximation, "landmarks": 10, "random_state": 0}
+    fmap = make_map(X, kernel=kernel, gamma=0.5, **setting)
     assert isinstance(fmap, kind)
     assert np.isfinite(fmap.transform(X)).all()
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fkd.arrays import Array, row_blocks
-from fkd.expansion import Predictor
+from fkd.expansion import MapExpansion
 
 # Rows per block of features: large enough for BLAS, small enough for memory at any rank.
 BLOCK_ROWS = 4096
@@ -29,7 +29,7 @@ class FeatureMap(ABC):
         """Return G(X), (k, r)."""
 
     @abstractmethod
-    def expansion(self, beta: Array, intercept: float = 0.0) -> Predictor:
+    def expansion(self, beta: Array, intercept: float = 0.0) -> MapExpansion:
         """Return the predictor f(x) = G(x)·beta + intercept in a form that can be shipped."""
 
     def training_blocks(self, X: Array) -> Iterator[Array]:
@@ -64,7 +64,6 @@ class FeatureMap(ABC):
         """Return the kernel block of X against training rows that this map stands for."""
         return self.transform(X) @ self.transform(training).T
 
-    def diag(self, X: Array) -> Array:
-        """Return k(x_i, x_i) as this map stands for it."""
-        G = self.transform(X)
-        return np.asarray(np.einsum("ij,ij->i", G, G))
+    def beyond(self, X: Array, G: Array) -> Array:
+        """Return the part of k(x_i, x_i) that features G of rows X do not hold; mostly nothing."""
+        return np.zeros(len(X))

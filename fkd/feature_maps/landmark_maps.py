@@ -119,6 +119,7 @@ class ExactMap(LandmarkMap):
         """Return k(X, training), which also holds what lies outside the training rows' span."""
         return np.asarray(self.kernel(X, self.kernel.rows(training)))
 
-    def diag(self, X: Array) -> Array:
-        """Return k(x_i, x_i)."""
-        return self.kernel.diag(X)
+    def beyond(self, X: Array, G: Array) -> Array:
+        """Return k(x_i, x_i) - |G(x_i)|², what lies outside the training rows' span."""
+        # A square, which rounding can leave slightly negative within the span.
+        return np.asarray(np.maximum(self.kernel.diag(X) - np.einsum("ij,ij->i", G, G), 0.0))

@@ -39,8 +39,9 @@ def make_map(
     kernel, gamma, degree, coef0
         As in `fkd.kernels.Kernel`; gamma None means 1/d.
     approximation
-        ``"exact"``, ``"nystroem"``, ``"fourier"``, ``"identity"`` (the kernel is then linear,
-        whatever `kernel` says) or ``"auto"``: exact up to 10 000 rows, Nystroem beyond.
+        ``"exact"``, ``"nystroem"``, ``"fourier"``, ``"identity"`` (the inputs as their own
+        features, for the linear kernel only) or ``"auto"``: exact up to 10 000 rows, Nystroem
+        beyond.
     landmarks
         The number q of landmarks or Fourier features; None means 1000, at most n for landmarks.
     landmark_method
@@ -58,6 +59,7 @@ def make_map(
     if approximation == "exact":
         return ExactMap.of(k, X)
     if approximation == "identity":
+        _require_linear(kernel)
         return IdentityMap(d)
     rng = _generator(random_state)
     if approximation == "fourier":
@@ -82,6 +84,15 @@ def make_kernel(
         raise ValueError(f"coef0 must not be negative, the kernel is indefinite then, got {coef0}")
     width = positive("gamma", 1.0 / X.shape[1] if gamma is None else gamma)
     return Kernel(kernel, width, whole("degree", degree, low=1), float(coef0))
+
+
+def _require_linear(kernel: str | KernelFunction) -> None:
+    """Refuse inputs as features of any other kernel than the linear one."""
+    if kernel != "linear":
+        raise ValueError(
+            "approximation='identity' takes the inputs as features, which is the linear kernel, "
+            f"got kernel={kernel!r}; set kernel='linear', or approximation='exact'"
+        )
 
 
 def _generator(

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from fkd.expansion import Predictor
+from fkd.expansion import MapExpansion
 from fkd.feature_maps import FeatureMap
 from fkd.methods.declaration import Training
 from fkd.methods.removal import OnKernel, nothing_removed
@@ -22,12 +22,12 @@ class OnRidge(OnKernel, Protocol):
         """Whether the predictor has a free constant."""
 
 
-def plain_ridge(training: Training, p: OnRidge) -> Predictor:
+def plain_ridge(training: Training, p: OnRidge) -> MapExpansion:
     """Return kernel ridge regression of y on X, from the factorisation that settings share."""
     return ridge_on(*training.reduced(p.gamma, p.approximation), p)
 
 
-def ridge_on(feature_map: FeatureMap, moments: Moments, p: OnRidge) -> Predictor:
+def ridge_on(feature_map: FeatureMap, moments: Moments, p: OnRidge) -> MapExpansion:
     """Return ridge regression on the features of a map, from its moments alone."""
     path = nothing_removed(feature_map)
     (fitted,) = ridge_expansions(

@@ -7,6 +7,7 @@ import numpy as np
 
 from fkd.arrays import Array
 from fkd.feature_maps import FeatureMap
+from fkd.linalg import project
 from fkd.methods.declaration import Approximation, Training
 from fkd.path import RemovalPath, removal_path
 
@@ -82,5 +83,4 @@ def fair_features(training: Training, parameters: Removal, X: Array) -> Array:
     """Return G(X) - (G(X) U) Uᵀ, the features that are left of rows X."""
     feature_map, _ = training.reduced(parameters.gamma, parameters.approximation)
     U = longest_path(training, [parameters]).at(parameters.iterations)
-    G = feature_map.transform(X)
-    return G - (G @ U) @ U.T
+    return project(feature_map.transform(X), U)

@@ -11,10 +11,11 @@ from fkd.arrays import Array
 from fkd.expansion import KernelExpansion, ProjectedExpansion
 from fkd.feature_maps import IdentityMap
 from fkd.kernels import Kernel
+from fkd.linalg import project
 from fkd.methods.declaration import Method, Published, Training, number
 from fkd.moments import training_moments
 from fkd.path import RemovalPath, removal_path
-from fkd.svr import LIBSVM_TOL
+from fkd.svr import LIBSVM_STEPS, LIBSVM_TOL
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Project
 
     for p in settings:
         U = np.ascontiguousarray(path(p.ridge, p.center_sensitive).at(p.iterations))
-        yield ProjectedExpansion(_svr(training.X - (training.X @ U) @ U.T, training.y, p), U)
+        yield ProjectedExpansion(_svr(project(training.X, U), training.y, p), U)
 
 
 def _path(training: Training, iterations: int, ridge: float, center: bool) -> RemovalPath:
@@ -58,7 +59,14 @@ def _path(training: Training, iterations: int, ridge: float, center: bool) -> Re
 def _svr(X: Array, y: Array, p: Parameters) -> KernelExpansion:
     """Return the RBF machine on these rows, with its support vectors as centres."""
     K = Kernel("rbf", p.gamma).gram(X)
-    svr = SVR(kernel="precomputed", C=p.C, epsilon=p.epsilon, cache_size=1000, tol=LIBSVM_TOL)
+    svr = SVR(
+        kernel="precomputed",
+        C=p.C,
+        epsilon=p.epsilon,
+        cache_size=1000,
+        tol=LIBSVM_TOL,
+        max_iter=LIBSVM_STEPS,
+    )
     # The transpose of the symmetric matrix has the row order that libsvm reads without a copy.
     svr.fit(K.T, y)
     # A target within epsilon of a constant needs no support: any one row with weight 0 stands in.
@@ -70,7 +78,7 @@ def _svr(X: Array, y: Array, p: Parameters) -> KernelExpansion:
 def _represent(training: Training, p: Parameters, X: Array) -> Array:
     """Return X - (X U) Uᵀ, the inputs that are left."""
     U = _path(training, p.iterations, p.ridge, p.center_sensitive).at(p.iterations)
-    return X - (X @ U) @ U.T
+    return project(X, U)
 
 
 def _shared(p: Parameters) -> Hashable:

@@ -1,0 +1,382 @@
+"""What a new user meets: estimators with default flags, on rows as they come."""
+
+import warnings
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
+from sklearn.svm import SVC, SVR
+
+from fkd import (
+    FairGaussianProcess,
+    FairKernelDecomposition,
+    FairKernelRidge,
+    FairnessWarning,
+    FairSVC,
+    FairSVR,
+)
+
+REGRESSORS = [FairKernelRidge, FairSVR, FairGaussianProcess]
+MACHINES = [*REGRESSORS, FairSVC]
+# One attribute in five units: a share, an age, a year of birth, with two offsets that cost digits.
+UNITS = {
+    "share": (1.0, 0.0),
+    "age": (80.0, 15.0),
+    "year": (-80.0, 2011.0),
+    "tiny": (1e-6, 0.0),
+    "far": (1.0, 1e6),
+}
+
+
+def people(rng, n=900, d=5):
+    """Inputs of which one leans on a share s in [0, 1], a target that leans on it, s itself."""
+    s = rng.uniform(size=n)
+    X = rng.uniform(size=(n, d))
+    X[:, 0] = 0.7 * s + 0.3 * X[:, 0]
+    return X, 2 * X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=n), s
+
+
+def target(machine, y):
+    return y > np.median(y) if machine is FairSVC else y
+
+
+def score(model, X):
+    return model.decision_function(X) if isinstance(model, FairSVC) else model.predict(X)
+
+
+def leaning(model, X, s):
+    """Return |correlation| of what a model says of rows with their s."""
+    return abs(np.corrcoef(score(model, X), s)[0, 1])
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_default_flags_remove_in_any_unit_of_the_attribute(rng, machine, unit):
+    X, y, s = people(rng)
+    y = target(machine, y)
+    scale, offset = UNITS[unit]
+    train, test = slice(0, 600), slice(600, None)
+    plain = machine(iterations=0).fit(X[train], y[train], sensitive_features=s[train])
+    fair = machine().fit(X[train], y[train], sensitive_features=offset + scale * s[train])
+    assert leaning(plain, X[test], s[test]) > 0.7
+    assert leaning(fair, X[test], s[test]) < 0.15
+
+
+@pytest.mark.parametrize("unit", ["age", "year", "tiny", "far"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_unit_and_offset_of_the_attribute_change_nothing(rng, machine, unit):
+    X, y, s = people(rng, n=300)
+    y = target(machine, y)
+    scale, offset = UNITS[unit]
+    one, other = (
+        score(machine(gamma=0.5).fit(X, y, sensitive_features=S), X)
+        for S in (s, offset + scale * s)
+    )
+    # An offset of a million leaves ten digits of s; libsvm stops at a thousandth of its own unit.
+    assert_allclose(other, one, atol=2e-3 if machine in (FairSVR, FairSVC) else 1e-7)
+
+
+def test_the_transformer_sees_neither_unit_nor_offset(rng):
+    X, _, s = people(rng, n=200)
+    one, other = (
+        FairKernelDecomposition(gamma=0.5).fit_transform(X, sensitive_features=S)
+        for S in (s, 2011 - 80 * s)
+    )
+    assert_allclose(other, one, atol=1e-10)
+
+
+def test_the_published_form_depends_on_the_offset_and_is_told(rng):
+    X, y, s = people(rng)
+    published = FairKernelRidge(center_sensitive=False, iterations=2)
+    with pytest.warns(FairnessWarning, match="dependence .* did not fall on 180 held-out rows"):
+        published.fit(X, y, sensitive_features=2011 - 80 * s)
+    assert published.held_out_.dependence_after > 0.6
+
+
+@pytest.mark.parametrize("machine", REGRESSORS)
+@pytest.mark.parametrize("level", [5.0, 5e3])
+def test_a_target_far_from_zero_is_met(rng, machine, level):
+    X, y, s = people(rng)
+    model = machine().fit(X[:600], level + y[:600], sensitive_features=s[:600])
+    assert r2_score(level + y[600:], model.predict(X[600:])) > 0.05
+
+
+@pytest.mark.parametrize("machine", REGRESSORS)
+def test_rents_are_predicted_better_than_by_a_constant(rng, machine):
+    X, y, s = people(rng)
+    rent = 400 + 900 * np.exp(0.3 * y)
+    regularised = {"C": 1000.0} if machine is FairSVR else {}
+    model = machine(**regularised).fit(X[:600], rent[:600], sensitive_features=s[:600])
+    error = np.abs(model.predict(X[600:]) - rent[600:]).mean()
+    assert error < 0.97 * np.abs(rent[600:] - np.median(rent[:600])).mean()
+
+
+@pytest.mark.parametrize("machine", REGRESSORS)
+def test_an_offset_of_the_target_costs_no_digits(rng, machine):
+    X, y, s = people(rng, n=300)
+    # Numbers of this size are 1.5e-8 apart.
+    low, high = (machine().fit(X, y + c, sensitive_features=s).predict(X) - c for c in (0.0, 1e8))
+    assert_allclose(high, low, atol=2e-3 if machine is FairSVR else 6e-8)
+
+
+@pytest.mark.parametrize("machine", [*MACHINES, FairKernelDecomposition])
+@pytest.mark.parametrize("word", ["False", "no", 0, None])
+def test_a_word_for_a_truth_value_is_refused(rng, machine, word):
+    X, y, s = people(rng, n=60)
+    with pytest.raises(ValueError, match="center_sensitive must be True or False, got"):
+        machine(center_sensitive=word).fit(X, target(machine, y), sensitive_features=s)
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"), [(FairKernelRidge, "fit_intercept"), (FairGaussianProcess, "normalize_y")]
+)
+def test_a_word_for_a_machine_s_truth_value_is_refused(rng, machine, name):
+    X, y, s = people(rng, n=60)
+    with pytest.raises(ValueError, match=f"{name} must be True or False, got 'False'"):
+        machine(**{name: "False"}).fit(X, y, sensitive_features=s)
+
+
+def test_inputs_as_features_are_refused_for_a_curved_kernel(rng):
+    X, y, s = people(rng, n=60)
+    with pytest.raises(ValueError, match=r"approximation='identity' .*got kernel='rbf'; set"):
+        FairKernelRidge(approximation="identity").fit(X, y, sensitive_features=s)
+    FairKernelRidge("linear", approximation="identity", iterations=1).fit(
+        X, y, sensitive_features=s
+    )
+
+
+@pytest.mark.parametrize(("machine", "plain"), [(FairSVR, SVR), (FairSVC, SVC)])
+def test_a_solver_that_cannot_finish_says_so(rng, machine, plain):
+    X = rng.normal(size=(120, 3))
+    y = 1000 * (X[:, 0] + rng.normal(size=120))
+    y = y > 0 if machine is FairSVC else y
+    model = machine("polynomial", gamma=10.0, C=1e6, iterations=1, max_iter=2000, held_out=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter=2000"):
+        model.fit(X, y, sensitive_features=X[:, 1])
+    assert model.n_iter_ == 2000
+    assert np.isfinite(score(model, X)).all()
+    assert 0 < machine().max_iter < 10**7  # never without an end
+    loose, tight = (
+        machine(tol=tol, iterations=1, held_out=0).fit(X, X[:, 0] > 0, sensitive_features=X[:, 1])
+        for tol in (0.5, 1e-6)
+    )
+    assert loose.n_iter_ < tight.n_iter_
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_kernel_matrix_in_single_precision_is_as_good(rng, machine):
+    X, y, s = people(rng, n=300)
+    y = target(machine, y)
+    K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
+    settings = {"kernel": "precomputed", "iterations": 3}
+    double = machine(**settings).fit(K, y, sensitive_features=s)
+    single = machine(**settings).fit(K.astype(np.float32), y, sensitive_features=s)
+    assert_allclose(score(single, K), score(double, K), atol=0.02)
+
+
+def test_a_kernel_function_in_single_precision_is_as_good(rng):
+    X, y, s = people(rng, n=300)
+
+    def kernel(A, B):
+        A, B = A.astype(np.float32), B.astype(np.float32)
+        return np.exp(np.float32(-0.2) * ((A[:, None] - B) ** 2).sum(axis=2))
+
+    single = FairKernelRidge(kernel, iterations=3).fit(X, y, sensitive_features=s)
+    double = FairKernelRidge(gamma=0.2, iterations=3).fit(X, y, sensitive_features=s)
+    assert_allclose(single.predict(X), double.predict(X), atol=0.02)
+
+
+@pytest.mark.parametrize("distance", [1e6, 1e9])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_groups_of_rows_far_apart_are_each_fitted(rng, machine, distance):
+    X, y, s = people(rng, n=400)
+    group = np.arange(400) % 2
+    far = X + distance * group[:, None]
+    y = target(machine, y)
+    model = machine(gamma=0.5, iterations=4).fit(far, y, sensitive_features=s)
+    # Within a group nothing but rounding of the inputs has changed.
+    alone = [
+        machine(gamma=0.5, iterations=4, held_out=0).fit(
+            far[group == g], y[group == g], sensitive_features=s[group == g]
+        )
+        for g in (0, 1)
+    ]
+    assert np.isfinite(score(model, far)).all()
+    for g in (0, 1):
+        rows = group == g
+        together, apart = score(model, far[rows]), score(alone[g], far[rows])
+        assert np.corrcoef(together, apart)[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("machine", REGRESSORS)
+def test_no_prediction_is_ever_nan(rng, machine):
+    X, y, s = people(rng, n=60)
+    model = machine("polynomial", gamma=1.0, iterations=1).fit(X, y, sensitive_features=s)
+    with pytest.raises(ValueError, match="must be finite, got NaN or infinity"):
+        model.predict(np.full((2, 5), 1e140))
+
+
+def test_predictions_that_overflow_are_refused(rng):
+    X, y, s = people(rng, n=60)
+    steep = FairKernelRidge("linear", alpha=1e-125, ridge=1e-125, iterations=1)
+    steep.fit(1e-60 * X, 1e100 * y, sensitive_features=s)
+    assert np.isfinite(steep.predict(1e-60 * X)).all()
+    with pytest.raises(ValueError, match="predictions must be finite, got NaN or infinity"):
+        steep.predict(np.full((2, 5), 1e150))
+
+
+def exact_inlp(X, s, ridge):
+    """Return the rows after one step of linear removal, in fifty digits."""
+    with mpmath.workdps(50):
+        A, b = mpmath.matrix(X.tolist()), mpmath.matrix((s - s.mean()).tolist())
+        w = mpmath.lu_solve(A.T * A + ridge * mpmath.eye(X.shape[1]), A.T * b)
+        left = A - (A * w) * w.T / (w.T * w)[0]
+        return np.array(left.tolist(), dtype=np.float64)
+
+
+def one_loud_input(rng, size, n=120):
+    """Inputs of which the attribute is by far the largest, what is left of them, the removal."""
+    s = rng.normal(size=n)
+    X = np.column_stack([size * s, rng.normal(size=(n, 2))])
+    # So heavy a ridge removes the direction of XᵀS, which is nearly that of the loud input.
+    ridge = 100 * n * size**2
+    setting = {"kernel": "linear", "iterations": 1, "ridge": ridge, "held_out": 0}
+    return X, s, exact_inlp(X, s, ridge), setting
+
+
+@pytest.mark.parametrize("approximation", ["exact", "identity"])
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e5])
+def test_what_little_is_left_of_a_kernel_is_exact(rng, size, approximation):
+    X, s, X_m, setting = one_loud_input(rng, size)
+    fair = FairKernelDecomposition(**setting, approximation=approximation)
+    K = fair.fit_transform(X, sensitive_features=s)
+    # The exact map factors K itself, whose entries are rounded at size² eps.
+    atol = 1e-9 + 1e-14 * size**2 if approximation == "exact" else 1e-9
+    assert_allclose(K, X_m @ X_m.T, atol=atol)
+    assert_allclose(fair.transform(X), K, atol=atol)
+    assert_allclose(fair.diag(X), K.diagonal(), atol=atol)
+    assert np.linalg.eigvalsh(K)[0] > -1e-12 * K.trace()
+
+
+@pytest.mark.parametrize("size", [1.0, 1e5])
+def test_support_vector_machines_see_what_little_is_left(rng, size):
+    X, s, X_m, setting = one_loud_input(rng, size)
+    y = X[:, 1] + s
+    machine = FairSVR(**setting).fit(X, y, sensitive_features=s)
+    oracle = SVR(kernel="linear").fit(X_m, y)
+    assert_allclose(machine.predict(X), oracle.predict(X_m), atol=5e-3)
+    classifier = FairSVC(**setting).fit(X, y > 0, sensitive_features=s)
+    oracle = SVC(kernel="linear").fit(X_m, y > 0)
+    assert_allclose(classifier.decision_function(X), oracle.decision_function(X_m), atol=5e-3)
+
+
+@pytest.mark.parametrize("size", [1, 10, 100, 300])
+def test_the_process_is_ridge_regression_at_any_size_of_the_inputs(rng, size):
+    X = size * rng.normal(size=(120, 4))
+    y = X[:, 1] / size + np.sin(X[:, 2] / size)
+    removal = {"kernel": "polynomial", "gamma": 1.0, "iterations": 3, "held_out": 0}
+    ridge = FairKernelRidge(alpha=0.1, fit_intercept=False, **removal)
+    expected = ridge.fit(X, y - y.mean(), sensitive_features=X[:, 0]).predict(X) + y.mean()
+    process = FairGaussianProcess(alpha=0.1, amplitude=1.0, normalize_y=False, **removal)
+    mean, std = process.fit(X, y, sensitive_features=X[:, 0]).predict(X, return_std=True)
+    assert_allclose(mean, expected, rtol=1e-12)
+    assert np.isfinite(std).all()
+    likely = FairGaussianProcess(**removal).fit(X, y, sensitive_features=X[:, 0])
+    assert np.isfinite(likely.predict(X)).all()
+
+
+@pytest.mark.parametrize("machine", [*MACHINES, FairKernelDecomposition])
+def test_frames_come_out_where_they_are_asked_for(rng, machine):
+    X, y, s = people(rng, n=120)
+    frame, y = pd.DataFrame(X, columns=list("abcde")), target(machine, y)
+    with sklearn.config_context(transform_output="pandas"):
+        model = machine().fit(frame, y, sensitive_features=s)
+        if machine is FairKernelDecomposition:
+            assert isinstance(model.transform(frame), pd.DataFrame)
+        else:
+            assert len(model.predict(frame)) == 120
+
+
+class TestCautions:
+    """Warnings of a fit that is not what its user may believe; none where it is."""
+
+    @pytest.mark.parametrize("machine", [*MACHINES, FairKernelDecomposition])
+    def test_a_fair_fit_says_nothing(self, rng, machine):
+        X, y, s = people(rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = machine().fit(X, target(machine, y), sensitive_features=s)
+        assert model.held_out_.rows == 180
+        assert model.held_out_.dependence_before > 0.7
+        assert model.held_out_.dependence_after < 0.3
+
+    @pytest.mark.parametrize("machine", [*MACHINES, FairKernelDecomposition])
+    def test_an_attribute_that_nothing_leans_on_needs_no_removal(self, rng, machine):
+        X, y, _ = people(rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            machine().fit(X, target(machine, y), sensitive_features=rng.uniform(size=900))
+
+    @pytest.mark.parametrize("machine", [*MACHINES, FairKernelDecomposition])
+    def test_dependence_that_stays_is_told(self, rng, machine):
+        X, y, s = people(rng)
+        weak = {"ridge": 1e-3, "iterations": 1}  # one direction, which is mostly noise
+        with pytest.warns(FairnessWarning, match="dependence on the sensitive features did not"):
+            machine(**weak).fit(X, target(machine, y), sensitive_features=s)
+
+    def test_a_model_worse_than_a_constant_is_told(self, rng):
+        X, y, s = people(rng)
+        with pytest.warns(FairnessWarning, match="worse than a constant on 180 held-out rows"):
+            FairKernelRidge(fit_intercept=False, alpha=100.0).fit(X, 50 + y, sensitive_features=s)
+
+    @pytest.mark.parametrize("machine", [FairKernelRidge, FairSVR, FairSVC])
+    def test_a_collapse_to_a_constant_is_told(self, rng, machine):
+        X, y, s = people(rng)
+        weak = {"alpha": 1e9} if machine is FairKernelRidge else {"C": 1e-9}
+        with pytest.warns(FairnessWarning, match="collapsed to nearly a constant"):
+            machine(**weak).fit(X, target(machine, y), sensitive_features=s)
+
+    def test_a_path_that_ends_early_is_told(self, rng):
+        X, y, s = people(rng, n=60)
+        with pytest.warns(FairnessWarning, match="ended after 5 of 9 iterations"):
+            FairKernelRidge("linear", iterations=9).fit(X, y, sensitive_features=s)
+
+    def test_the_warning_points_at_the_user(self, rng):
+        X, y, s = people(rng, n=60)
+        with pytest.warns(FairnessWarning) as found:
+            FairKernelRidge("linear", iterations=9).fit(X, y, sensitive_features=s)
+        assert found[0].filename == __file__
+
+    @pytest.mark.parametrize("change", [{"held_out": 0}, {}])
+    def test_the_trial_changes_no_bit_of_the_fit(self, rng, change):
+        X, y, s = people(rng, n=300)
+        seeded = {"approximation": "nystroem", "landmarks": 290}
+        models = [
+            FairKernelRidge(**seeded, random_state=np.random.RandomState(3), held_out=share)
+            for share in (0.0, 0.3)
+        ]
+        one, other = (m.fit(X, y, sensitive_features=s).predict(X) for m in models)
+        assert_array_equal(one, other)
+        assert models[0].held_out_ is None
+
+    def test_few_rows_are_not_judged(self, rng):
+        X, y, s = people(rng, n=99)
+        assert FairKernelRidge().fit(X, y, sensitive_features=s).held_out_ is None
+
+    def test_a_precomputed_kernel_is_cut_both_ways(self, rng):
+        X, y, s = people(rng, n=300)
+        K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
+        by_matrix = FairKernelRidge("precomputed").fit(K, y, sensitive_features=s).held_out_
+        by_rows = FairKernelRidge(gamma=0.2).fit(X, y, sensitive_features=s).held_out_
+        assert by_matrix.dependence_after == pytest.approx(by_rows.dependence_after, abs=1e-6)
+
+    @pytest.mark.parametrize("share", [-0.1, 1.0, np.nan])
+    def test_a_share_that_is_none_is_refused(self, rng, share):
+        X, y, s = people(rng, n=300)
+        with pytest.raises(ValueError, match="held_out must"):
+            FairKernelRidge(held_out=share).fit(X, y, sensitive_features=s)
