@@ -127,6 +127,13 @@ class MethodConfig(BaseModel):
         by = {"search_by": self.search_by} if self.search else {}
         return {"name": self.name, **self.parameters, **axes, **by}
 
+    def on(self, problem: str) -> "MethodConfig":
+        """Return the entry with what a bare name means on a problem written out."""
+        form = methods()[self.name].form(problem)
+        decided = {*self.parameters, *(self.grid or {}), *(self.search or {})}
+        parameters = {k: v for k, v in form.items() if k not in decided}
+        return self.model_copy(update={"parameters": {**self.parameters, **parameters}})
+
     def settings(self, problem: str, winner: Any = None) -> list[Any]:
         """Return the parameter values of every trial of the grid, on top of a search's winner."""
         declared = methods()[self.name]

@@ -121,6 +121,13 @@ class RunConfig(Frozen):
         return value
 
     @model_validator(mode="after")
+    def _methods_say_their_form(self) -> Self:
+        """Write out whether S is centred and a constant fitted, which depends on the problem."""
+        written = tuple(entry.on(self.data.problem) for entry in self.methods)
+        object.__setattr__(self, "methods", written)
+        return self
+
+    @model_validator(mode="after")
     def _shared_maps_have_rows(self) -> Self:
         """Refuse a shared feature map that has no rows of its own."""
         check_shared(self.methods, self.folds)

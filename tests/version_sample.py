@@ -1,7 +1,7 @@
 """What every method predicts in small, stored with the version that predicted it.
 
-`python tests/version_sample.py` stores the outputs of new methods and of raised versions; it never
-touches an output whose version has stayed: numbers that change need a new version.
+`python tests/version_sample.py` stores the outputs of new methods, of new settings and of raised
+versions; it never touches an output whose version has stayed: numbers that change need a new one.
 """
 
 import json
@@ -76,10 +76,21 @@ def is_renewed(name: str) -> bool:
     return stored().get(name, {}).get("version") != method(name).version
 
 
+def has_new_settings(name: str) -> bool:
+    """Whether a method can do more than its stored outputs show."""
+    return not settings(name).keys() <= stored()[name]["outputs"].keys()
+
+
+def _joined(name: str) -> dict[str, list[float]]:
+    """Outputs of a method: of an unchanged version, those stored with those of new settings."""
+    known = {} if is_renewed(name) else stored()[name]["outputs"]
+    return {**outputs(name), **known}
+
+
 def main() -> None:
     """Store what is new, forget what is gone."""
-    renewed = [name for name in methods() if is_renewed(name)]
-    new = {n: {"version": method(n).version, "outputs": outputs(n)} for n in renewed}
+    renewed = [name for name in methods() if is_renewed(name) or has_new_settings(name)]
+    new = {n: {"version": method(n).version, "outputs": _joined(n)} for n in renewed}
     kept = {name: entry for name, entry in stored().items() if name in methods()}
     whole = dict(sorted({**kept, **new}.items()))
     STORED.write_text(json.dumps(whole, indent=1) + "\n")

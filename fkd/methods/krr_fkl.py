@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fkd.expansion import Predictor
 from fkd.fair_kernel_learning import feature_products, penalised_weights, sensitive_factor
-from fkd.methods.declaration import Approximation, Method, Published, Training, number
+from fkd.methods.declaration import Approximation, Method, Published, Training, later, number
 from fkd.methods.removal import kernel_key
 
 # The published code has no 1/n; later ports divide by n or by n squared.
@@ -21,12 +21,13 @@ class Parameters:
     alpha: float = number(0.25, above=0)
     gamma_s: float = number(0.05, above=0)
     mu_scale: str = field(default="none", metadata={"choices": tuple(_SCALES)})
+    fit_intercept: bool = later(False)
     approximation: Approximation = field(default_factory=Approximation)
 
 
 def _system(p: Parameters) -> Hashable:
     """Return the key under which settings differ in their mu alone."""
-    return (*kernel_key(p), p.alpha, p.gamma_s)
+    return (*kernel_key(p), p.alpha, p.gamma_s, p.fit_intercept)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
@@ -38,8 +39,13 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
         F = sensitive_factor(training.S, group[0].gamma_s)
         T = feature_products(feature_map, training.X, F)
         mus = [p.mu / len(training.X) ** _SCALES[p.mu_scale] for p in group]
-        betas = penalised_weights(moments.C, moments.c, T, alpha=group[0].alpha, mus=mus)
-        found.update(zip(group, map(feature_map.expansion, betas), strict=True))
+        free = group[0].fit_intercept
+        # F is centred, so T is the same for centred features.
+        C, c = moments.normal_equations(fit_intercept=free)
+        for p, beta in zip(
+            group, penalised_weights(C, c, T, alpha=group[0].alpha, mus=mus), strict=True
+        ):
+            found[p] = feature_map.expansion(beta, moments.intercept(beta) if free else 0.0)
     yield from (found[p] for p in settings)
 
 

@@ -1,6 +1,6 @@
 """SVR-FKD whose removal uses the paper's Nystroem inverse (Algorithm 2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -10,7 +10,7 @@ from fkd.expansion import Predictor
 from fkd.feature_maps import FeatureMap
 from fkd.literal import nystroem_path
 from fkd.methods import svr_fkd
-from fkd.methods.declaration import Approximation, Method, Training, number
+from fkd.methods.declaration import Approximation, Method, Training, later, number
 from fkd.path import RemovalPath
 from fkd.svr import svr_expansions
 
@@ -25,16 +25,22 @@ class Parameters:
     C: float = number(0.75, above=0)
     epsilon: float = number(0.01, at_least=0)
     ridge: float = number(0.05, above=0)
+    center_sensitive: bool = later(False)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors as soon as each is fitted, settings of one fraction from one path."""
-    for _, members in groupby(settings, key=lambda p: (p.gamma, p.ridge, p.fraction)):
+    for _, members in groupby(settings, key=_shared):
         group = list(members)
         feature_map, _ = training.reduced(group[0].gamma, Approximation())
         path = _path(training, feature_map, group)
         wanted = [(p.iterations, p.C, p.epsilon) for p in group]
         yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
+
+
+def _shared(p: Parameters) -> Hashable:
+    """Return the key of a path, which settings of any length share."""
+    return ("nystroem inverse", p.gamma, p.ridge, p.fraction, p.center_sensitive)
 
 
 def _path(training: Training, feature_map: FeatureMap, group: Sequence[Parameters]) -> RemovalPath:
@@ -44,7 +50,7 @@ def _path(training: Training, feature_map: FeatureMap, group: Sequence[Parameter
     landmarks = np.sort(rng.choice(n, size=max(1, round(first.fraction * n)), replace=False))
     return nystroem_path(
         np.concatenate(list(feature_map.training_blocks(training.X))),
-        training.S,
+        training.S - training.S.mean(axis=0) if first.center_sensitive else training.S,
         ridge=first.ridge,
         iterations=max(p.iterations for p in group),
         landmarks=landmarks,
@@ -57,6 +63,6 @@ METHOD = Method(
     parameters=Parameters,
     fit=_fit,
     strength="iterations",
-    shared=lambda p: ("nystroem inverse", p.gamma, p.ridge, p.fraction),
+    shared=_shared,
     published=svr_fkd.METHOD.published,
 )
