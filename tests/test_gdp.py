@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from fkd import FairnessWarning
 from fkd.measures import gdp
 
 seeds = st.integers(0, 2**32 - 1)
@@ -47,7 +48,12 @@ def test_the_grid_estimator_is_the_published_formula(seed):
     f, s = unit_pair(seed)
     h = (3 * len(s) / 4) ** (-1 / 5)
     grid = np.linspace(0.001, 0.998, 998)
-    assert_allclose(gdp(f, s), published(f, s, h, grid), rtol=1e-10)
+    assert_allclose(gdp(f, s, margins="given"), published(f, s, h, grid), rtol=1e-10)
+    low, high = s.min(), s.max()
+    scaled = (s - low) / (high - low)
+    assert_allclose(gdp(f, s), published(f, scaled, h, grid), rtol=1e-10)
+    ranks = ((s[:, None] > s).sum(axis=1) + (s[:, None] >= s).sum(axis=1)) / (2 * len(s))
+    assert_allclose(gdp(f, s, margins="rank"), published(f, ranks, h, grid), rtol=1e-10)
 
 
 @some
@@ -140,10 +146,10 @@ def test_a_constant_attribute_explains_nothing(rng):
     assert gdp(f, np.full(40, 0.3)) < 1e-15
 
 
-def test_the_default_grid_refuses_an_attribute_in_its_own_unit(rng):
+def test_the_published_grid_refuses_an_attribute_in_its_own_unit(rng):
     f, age = rng.normal(size=400), rng.uniform(17, 94, size=400)
-    with pytest.raises(ValueError, match=r"scaled to \[0, 1\].*got \[17.*estimator='plugin'"):
-        gdp(f, age)
+    with pytest.raises(ValueError, match=r"scaled to \[0, 1\].*got \[17.*margins='range'"):
+        gdp(f, age, margins="given")
     assert gdp(f, age, estimator="plugin") > 0
     assert gdp(f, age, grid=np.linspace(17, 94, 100), bandwidth=5.0) > 0
 
@@ -151,7 +157,7 @@ def test_the_default_grid_refuses_an_attribute_in_its_own_unit(rng):
 def test_the_default_grid_bears_an_attribute_just_outside_the_range(rng):
     s = rng.uniform(size=400)
     s[0] = 1.1
-    assert gdp(s, s) > 0
+    assert gdp(s, s, margins="given") > 0
 
 
 @pytest.mark.parametrize(
@@ -181,3 +187,51 @@ def test_memory_does_not_grow_with_points_times_rows(rng, estimator):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8e6  # the whole matrix would take 48 MB on the grid, 288 MB at the rows
+
+
+@pytest.mark.parametrize("estimator", ["grid", "plugin"])
+@pytest.mark.parametrize(
+    ("scale", "offset"), [(0.01, 0.0), (80.0, 15.0), (-80.0, 2011.0), (1e-9, 0)]
+)
+def test_the_unit_of_the_attribute_does_not_matter(rng, estimator, scale, offset):
+    s = rng.uniform(size=400)
+    f = rng.normal(size=400) + s**2
+    value = gdp(f, s, estimator=estimator)
+    # The published points reach from .001 to .998: turned around they are not quite the same.
+    rtol = 2e-3 if scale < 0 else 1e-6
+    assert_allclose(gdp(f, offset + scale * s, estimator=estimator), value, rtol=rtol)
+    assert value > 0.05
+
+
+def test_a_share_that_spans_one_percent_reads_as_fair_only_if_it_was_meant(rng):
+    s = rng.uniform(size=400)
+    f = 3 * s
+    assert gdp(f, 0.01 * s, margins="given") < 0.05 * gdp(f, s)
+    assert_allclose(gdp(f, 0.01 * s), gdp(f, s), rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-13, 1e-60, 1e60])
+def test_it_is_in_the_unit_of_the_prediction(rng, unit):
+    s = rng.uniform(size=400)
+    assert_allclose(gdp(unit * s, s), unit * gdp(s, s), rtol=1e-9)
+
+
+def test_an_outlier_of_the_attribute_is_told_and_ranks_do_not_see_it(rng):
+    s = rng.uniform(size=2000)
+    outlying = s.copy()
+    outlying[7] = 1e4
+    with pytest.warns(FairnessWarning, match="outliers widen the window .* margins='rank'"):
+        assert gdp(s, outlying) < 0.1 * gdp(s, s)
+    assert_allclose(gdp(s, outlying, margins="rank"), gdp(s, s, margins="rank"), rtol=1e-2)
+
+
+@pytest.mark.parametrize("estimator", ["grid", "plugin"])
+@pytest.mark.parametrize("margins", ["range", "rank", "given"])
+def test_a_constant_attribute_has_nothing_to_depend_on(rng, estimator, margins):
+    assert gdp(rng.normal(size=50), np.full(50, 0.3), estimator=estimator, margins=margins) == 0.0
+
+
+def test_unknown_margins_are_refused(rng):
+    s = rng.uniform(size=50)
+    with pytest.raises(ValueError, match="margins must be one of 'range', 'rank', 'given', got"):
+        gdp(s, s, margins="standard")

@@ -52,3 +52,9 @@ def test_a_constant_attribute_has_no_impact(rng):
 def test_the_degree_must_be_positive():
     with pytest.raises(ValueError, match="degree must be at least 1, got 0"):
         gedi([0, 1], [0, 1], degree=0)
+
+
+@pytest.mark.parametrize("unit", [1e-13, 1e-60, 1e60])
+def test_it_is_in_the_unit_of_the_prediction(rng, unit):
+    s = rng.uniform(size=100)
+    assert_allclose(gedi(unit * s, s), unit, rtol=1e-9)

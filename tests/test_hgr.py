@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from fkd import FairnessWarning
 from fkd.measures.hgr import chi2, hgr, joint_density_grid, witsenhausen
 
 seeds = st.integers(0, 2**32 - 1)
@@ -175,3 +176,38 @@ def test_maxcorr_agrees(rng):
     oracle = maxcorr.DensityIndicator(semantics="hgr", damping=1e-10)
     # It works in float32.
     assert_allclose(hgr(u, v), float(oracle.compute(u, v)), atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-13, 1e-60, 1e60])
+def test_the_unit_of_a_prediction_does_not_matter(unit):
+    u, v = dependent_pair(3, n=400)
+    assert_allclose(hgr(unit * u, v), hgr(u, v), rtol=1e-9)
+    assert_allclose(chi2(u, unit * v), chi2(u, v), rtol=1e-9)
+    assert hgr(u, v) > 0.5
+
+
+def test_an_outlier_hides_dependence_but_not_from_ranks(rng):
+    s = rng.normal(size=2000)
+    plain = hgr(s, s)
+    outlying = s.copy()
+    outlying[7] = 1e4
+    with pytest.warns(FairnessWarning, match="outliers widen the window .* margins='rank'"):
+        hidden = hgr(outlying, outlying)
+    assert hidden < 0.5 < 0.9 < plain
+    assert_allclose(hgr(outlying, outlying, margins="rank"), plain, atol=0.01)
+    assert hgr(outlying, outlying, margins="standard") == hidden  # meant so: no warning
+
+
+def test_ranks_see_no_increasing_map(rng):
+    u, v = dependent_pair(4, n=400)
+    ranks = hgr(u, v, margins="rank")
+    assert_allclose(hgr(np.exp(u), v**3, margins="rank"), ranks, rtol=1e-12)
+    assert_allclose(chi2(np.exp(u), v**3, margins="rank"), chi2(u, v, margins="rank"), rtol=1e-12)
+    assert_allclose(ranks, hgr(u, v), atol=0.1)
+    with pytest.raises(ValueError, match="margins must be one of 'standard', 'rank', got 'given'"):
+        hgr(u, v, margins="given")
+
+
+@pytest.mark.parametrize("s", [[0.0] * 990 + [1.0] * 10, [0.0] * 950 + list(np.linspace(1, 9, 50))])
+def test_a_rare_group_is_no_outlier(rng, s):
+    assert hgr(rng.normal(size=1000) + np.array(s), s) > 0

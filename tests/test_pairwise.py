@@ -178,3 +178,10 @@ def test_rates_of_several_columns_are_arrays(rng):
     above, below = pairwise_rates(y, f, S)
     assert above.shape == below.shape == (2,)
     assert_allclose(pairwise_fairness(y, f, S), abs(above - below))
+
+
+@pytest.mark.parametrize("unit", [1e-13, 1e-60, 1e60])
+def test_the_unit_of_a_prediction_does_not_matter(rng, unit):
+    s, y = rng.uniform(size=(2, 100))
+    f = y + s
+    assert pairwise_fairness(y, unit * f, s) == pairwise_fairness(y, f, s) > 0.1

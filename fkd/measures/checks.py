@@ -9,7 +9,7 @@ from fkd.arrays import Array
 
 # Squares and products of two such numbers stay far from overflow.
 LARGEST = 1e100
-# Predictions live on the scale of the target's unit: less spread than this is rounding, not order.
+# Less spread than this, relative to the largest magnitude, is rounding, not order.
 CONSTANT_SPREAD = 1e-12
 
 
@@ -65,10 +65,19 @@ def require_length(values: Array, n: int, name: str) -> None:
         raise ValueError(f"{name} must have one row per prediction ({n}), got {len(values)}")
 
 
+def in_unit(values: Array) -> Array:
+    """Return a vector divided by the power of two that brings its largest magnitude to one.
+
+    No digit changes, and squares of the smallest numbers no longer vanish.
+    """
+    _, exponent = np.frexp(np.abs(values).max(axis=0))
+    return np.asarray(np.ldexp(values, -exponent))
+
+
 def is_constant(values: Array) -> bool:
-    """Return whether the spread of a vector is no more than rounding."""
-    spread = values.std(axis=0)
-    return bool(spread <= CONSTANT_SPREAD * max(1.0, abs(float(values.mean(axis=0)))))
+    """Return whether the spread of a vector is no more than rounding, whatever its unit."""
+    scaled = in_unit(values)
+    return bool(scaled.std(axis=0) <= CONSTANT_SPREAD * np.abs(scaled).max(axis=0))
 
 
 def per_column(measure: Callable[[Array], float], S: Array) -> float | Array:

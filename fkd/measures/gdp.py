@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from fkd.arrays import Array, row_blocks
 from fkd.measures.checks import as_column, as_numbers, as_sensitive, is_constant, per_column
+from fkd.measures.margins import Scale, by_range, by_rank, check_option, warn_of_outliers
 
 # Below this, distances in units of the bandwidth could overflow when squared.
 SMALLEST_BANDWIDTH = 1e-50
@@ -18,22 +19,30 @@ def gdp(
     sensitive_features: ArrayLike,
     *,
     estimator: Literal["grid", "plugin"] = "grid",
+    margins: Scale | None = None,
     bandwidth: float | None = None,
     grid: ArrayLike | None = None,
 ) -> float | Array:
     """Return the mean over s of |E[y_pred | s] - E[y_pred]|, for each sensitive column.
 
-    The two estimators smooth differently, so their values must never share one figure.
+    Neither unit nor offset of s changes the value. The two estimators smooth differently, so their
+    values must never share one figure; nor must values with different margins.
 
     Parameters
     ----------
     y_pred
         Predictions (n,), n >= 2; the result is in their unit.
     sensitive_features
-        One column (n,) or several (n, l). The default grid needs them scaled to [0, 1].
+        One column (n,) or several (n, l), in any unit.
     estimator
         "grid" averages over fixed points with density weights, as published;
-        "plugin" averages over the rows themselves, in any unit of s.
+        "plugin" averages over the rows themselves.
+    margins
+        The unit of s. "range" scales each column to [0, 1] by the range of these rows, "rank" takes
+        its ranks, which no outlier moves. "given" takes it as it is: as published, by one range for
+        all rows of a data set, which must lie in [0, 1] under the default grid. None is "range",
+        but "given" where `grid` or `bandwidth` say something in the unit of s; it warns of
+        outliers, which would hide dependence among all other rows.
     bandwidth
         Width h of the Gaussian window in units of s. Default (3n/4)^(-1/5) for "grid", the same
         times the standard deviation of s for "plugin".
@@ -43,10 +52,16 @@ def gdp(
     Returns
     -------
     float or Array
-        A value >= 0, one per sensitive column; exactly 0.0 for a constant prediction.
+        A value >= 0, one per sensitive column; exactly 0.0 for a constant prediction or column.
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
+    if margins is None:
+        margins = "range" if grid is None and bandwidth is None else "given"
+        for s in S.T if margins == "range" else ():
+            width = np.ptp(s) if estimator == "grid" else s.std(axis=0)
+            warn_of_outliers(s, _rate(len(s)) * float(width))
+    check_option("margins", margins, Scale)
     if estimator not in ("grid", "plugin"):
         raise ValueError(f"estimator must be 'grid' or 'plugin', got {estimator!r}")
     if bandwidth is not None and not SMALLEST_BANDWIDTH <= bandwidth < np.inf:
@@ -59,12 +74,21 @@ def gdp(
     if is_constant(f):
         return per_column(lambda s: 0.0, S)
     if estimator == "plugin":
-        return per_column(lambda s: _plugin(d, s, bandwidth), S)
-    return per_column(lambda s: _on_grid(d, s, bandwidth, points), S)
+        return per_column(lambda s: _plugin(d, _seen(s, margins), bandwidth), S)
+    return per_column(lambda s: _on_grid(d, _seen(s, margins), bandwidth, points), S)
+
+
+def _seen(s: Array, margins: str) -> Array:
+    """Return a column in the unit in which it is measured."""
+    if margins == "given" or is_constant(s):
+        return s
+    return by_rank(s) if margins == "rank" else by_range(s)
 
 
 def _on_grid(d: Array, s: Array, bandwidth: float | None, grid: Array | None) -> float:
     """Density-weighted mean of |smoothed d| over the grid."""
+    if is_constant(s):
+        return 0.0
     h = _rate(len(s)) if bandwidth is None else bandwidth
     if grid is None:
         grid = np.arange(1, 999) / 1000
@@ -121,6 +145,6 @@ def _require_unit_range(s: Array, h: float) -> None:
     low, high = float(s.min(axis=0)), float(s.max(axis=0))
     if low < -h or high > 1 + h:
         raise ValueError(
-            f"sensitive_features must be scaled to [0, 1] for the default grid, got [{low:g}, "
-            f"{high:g}]; scale it by its range, pass grid=, or use estimator='plugin'"
+            f"sensitive_features must be scaled to [0, 1] for margins='given', got [{low:g}, "
+            f"{high:g}]; use margins='range', or pass grid="
         )

@@ -1,5 +1,7 @@
 """Maximal correlation by kernel density, the estimator of Mary et al. (2019), section 4."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -8,10 +10,12 @@ from fkd.measures.checks import (
     as_column,
     as_numbers,
     as_sensitive,
+    in_unit,
     is_constant,
     per_column,
     require_length,
 )
+from fkd.measures.margins import Margins, check_option, normal_scores, warn_of_outliers
 
 GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
 LARGEST_GRID = 50
@@ -19,7 +23,9 @@ DAMPING = 1e-10  # keeps empty cells of the density away from 0/0
 BLOCK_ROWS = 1 << 14
 
 
-def hgr(y_pred: ArrayLike, sensitive_features: ArrayLike) -> float | Array:
+def hgr(
+    y_pred: ArrayLike, sensitive_features: ArrayLike, *, margins: Margins | None = None
+) -> float | Array:
     """Return sup corr(a(y_pred), b(s)) over all functions a, b, for each sensitive column.
 
     Zero means independence, one a functional relation. The kernel density estimate has a
@@ -30,7 +36,12 @@ def hgr(y_pred: ArrayLike, sensitive_features: ArrayLike) -> float | Array:
     y_pred
         Predictions (n,), n >= 2.
     sensitive_features
-        One column (n,) or several (n, l), in any unit: each is standardised.
+        One column (n,) or several (n, l), in any unit.
+    margins
+        "standard" divides both sides by their standard deviation, as published; "rank" replaces
+        them by the normal scores of their ranks, which no outlier moves: the true maximal
+        correlation is the same. None is "standard", with a warning of outliers, which would hide
+        dependence among all other rows.
 
     Returns
     -------
@@ -39,10 +50,14 @@ def hgr(y_pred: ArrayLike, sensitive_features: ArrayLike) -> float | Array:
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    return per_column(lambda s: _hgr(f, s), S)
+    for column in () if margins else (f, *S.T):
+        warn_of_outliers(column, _bandwidth(len(f)) * float(column.std(axis=0)))
+    return _per_pair(_hgr, f, S, margins)
 
 
-def chi2(y_pred: ArrayLike, sensitive_features: ArrayLike) -> float | Array:
+def chi2(
+    y_pred: ArrayLike, sensitive_features: ArrayLike, *, margins: Margins | None = None
+) -> float | Array:
     """Return the chi-squared divergence of the joint density from independence, per column.
 
     It is the sum of all squared maximal correlations, hence an upper bound of `hgr` squared.
@@ -53,6 +68,8 @@ def chi2(y_pred: ArrayLike, sensitive_features: ArrayLike) -> float | Array:
         Predictions (n,), n >= 2.
     sensitive_features
         One column (n,) or several (n, l), in any unit.
+    margins
+        As in `hgr`.
 
     Returns
     -------
@@ -61,7 +78,26 @@ def chi2(y_pred: ArrayLike, sensitive_features: ArrayLike) -> float | Array:
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    return per_column(lambda s: _chi2(f, s), S)
+    for column in () if margins else (f, *S.T):
+        warn_of_outliers(column, _bandwidth(len(f)) * float(column.std(axis=0)))
+    return _per_pair(_chi2, f, S, margins)
+
+
+def _per_pair(
+    measure: Callable[[Array, Array], float], f: Array, S: Array, margins: str | None
+) -> float | Array:
+    """Return a measure of f with each column, both in the unit that the margins ask for."""
+    if margins is not None:
+        check_option("margins", margins, Margins)
+
+    def of_column(s: Array) -> float:
+        if is_constant(f) or is_constant(s):
+            return 0.0
+        if margins == "rank":
+            return measure(normal_scores(f), normal_scores(s))
+        return measure(f, s)
+
+    return per_column(of_column, S)
 
 
 def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) -> Array:
@@ -85,7 +121,7 @@ def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) 
     a, b = _standardise(u, "u"), _standardise(v, "v")
     n = len(a)
     require_length(b, n, "v")
-    h = float(n ** (-1 / 6))
+    h = _bandwidth(n)
     centers = np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
     P = np.zeros((len(centers), len(centers)))
     # Blocks of rows keep the memory at O(g · block) for any n.
@@ -128,16 +164,17 @@ def witsenhausen(P: ArrayLike) -> Array:
 
 def _hgr(f: Array, s: Array) -> float:
     """Second singular value of the damped density."""
-    if is_constant(f) or is_constant(s):
-        return 0.0
     return float(np.clip(witsenhausen(joint_density_grid(f, s))[1], 0.0, 1.0))
 
 
 def _chi2(f: Array, s: Array) -> float:
     """Squares of all singular values of the plain density but the leading one."""
-    if is_constant(f) or is_constant(s):
-        return 0.0
     return float(np.sum(witsenhausen(joint_density_grid(f, s, damping=0.0))[1:] ** 2, axis=0))
+
+
+def _bandwidth(n: int) -> float:
+    """Silverman's rate for two dimensions, in units of the standard deviations."""
+    return float(n ** (-1 / 6))
 
 
 def _standardise(values: ArrayLike, name: str) -> Array:
@@ -145,6 +182,8 @@ def _standardise(values: ArrayLike, name: str) -> Array:
     column = as_column(values, name)
     if is_constant(column):
         raise ValueError(f"{name} must not be constant, got {len(column)} times {column[0]}")
+    # A power of two changes no digit of what follows.
+    column = in_unit(column)
     standard: Array = (column - column.mean(axis=0)) / column.std(axis=0, ddof=1)
     return standard
 

@@ -1,0 +1,64 @@
+"""The unit in which a measure sees a column."""
+
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from fkd.arrays import Array
+from fkd.cautions import caution
+
+# How GDP sees s: by its range, by its rank, or as it is, which must then be scaled to [0, 1].
+Scale = Literal["range", "rank", "given"]
+# How HGR sees either side: by its standard deviation, as published, or by its rank.
+Margins = Literal["standard", "rank"]
+
+# Between these quantiles lie most rows: so many standard deviations of a Gaussian column.
+_MOST, _GAUSSIAN = (0.1, 0.9), 2.56
+# A window of which they fill less than this share sees them as one.
+_NARROW = 0.25
+
+
+def check_option(name: str, value: str, options: object) -> None:
+    """Refuse a word that is none of the options."""
+    known = get_args(options)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+
+
+def by_range(s: Array) -> Array:
+    """Return s scaled to [0, 1] by its own range."""
+    low = s.min(axis=0)
+    return np.asarray((s - low) / (s.max(axis=0) - low))
+
+
+def by_rank(s: Array) -> Array:
+    """Return the rank of each s as a share in (0, 1), ties at their middle."""
+    return np.asarray((rankdata(s) - 0.5) / len(s))
+
+
+def normal_scores(values: Array) -> Array:
+    """Return the normal quantiles of the ranks: what a Gaussian column of this order would hold."""
+    return np.asarray(ndtri(by_rank(values)))
+
+
+def warn_of_outliers(values: Array, window: float) -> None:
+    """Warn the caller of a measure whose window is far wider than where most rows lie.
+
+    Parameters
+    ----------
+    values
+        One column.
+    window
+        Bandwidth of the measure, in the unit of the column.
+    """
+    low, high = np.quantile(values, _MOST)
+    # Of a Gaussian column this is the standard deviation. Most rows may also be equal, which hides
+    # nothing: the others are then told apart from them.
+    if 0 < (high - low) / _GAUSSIAN < _NARROW * window:
+        caution(
+            f"eight of ten rows lie between {low:g} and {high:g}, but outliers widen the window of "
+            f"this measure to {window:g}: dependence among most rows is hidden; choose "
+            "margins='rank', or name the margins that are meant"
+        )
