@@ -51,6 +51,10 @@ class Desk:
         text = f"{trials} trials: {stored} fits stored, {todo} in {len(self.jobs)} tasks to compute"
         return f"{text} ({why})" if why else text
 
+    def kernels(self) -> set[str]:
+        """Return the kernels that the stored fits of all studies name."""
+        return {name for study in self.studies for name in study.store.kernels}
+
     def check_memory(self, limit: int | None) -> None:
         """Refuse a job that would not fit into a worker's memory, before any work."""
         for study, jobs in zip(self.studies, self._missing, strict=True):

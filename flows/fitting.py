@@ -1,6 +1,6 @@
 """Fits of one or several configurations on one cluster, until nothing is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from configs.errors import UserError
@@ -10,7 +10,8 @@ from flows.desk import Desk
 from flows.progress import watcher
 from tasks.blocks.shared_training import shared_maps
 from tasks.blocks.streaming import stream_moments
-from tasks.cluster import connect, worker_memory
+from tasks.cluster import connect, worker_kernels, worker_memory
+from tasks.environment import mixture
 from tasks.evaluate import run_job
 from tasks.jobs import Failed
 from tasks.settings import Settings
@@ -25,18 +26,30 @@ def fit_all(configs: Sequence[RunConfig], settings: Settings) -> int:
     desk = Desk(studies, failed_before=failed_before)
     if not desk.jobs:
         watcher().say(desk.describe())
+        _tell_mixture(desk)
         return desk.close()
     try:
         with connect(configs[0].cluster, settings) as client:
             limit = worker_memory(client)
+            told = _tell_mixture(desk, worker_kernels(client))
             while desk.jobs:
                 desk.check_memory(limit)
                 desk.failed(_compute(client, desk, configs[0].cluster))
                 desk.look_again()
+            if not told:  # by a worker that came later
+                _tell_mixture(desk)
     except UserError as error:
         desk.close(str(error))
         raise
     return desk.close()
+
+
+def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
+    """Return whether kernels of workers or stored fits differ, which is then said."""
+    told = mixture(workers or {}, desk.kernels())
+    if told is not None:
+        watcher().say(told)
+    return told is not None
 
 
 def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from distributed.utils import sync
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
+from tasks.environment import own_kernels
 from tasks.files import write_atomic
 from tasks.settings import Settings
 
@@ -29,6 +31,7 @@ _SPAWN = "distributed.nanny.pre-spawn-environ"
 _CONNECT_SECONDS = 10
 _ANNOUNCE_SECONDS = 60
 _RESTART_SECONDS = 10
+_KERNELS_SECONDS = 30
 # Above critical: a connection that closes on Ctrl-C is logged as such, with its traceback.
 _SILENT = logging.CRITICAL + 1
 
@@ -107,6 +110,18 @@ def worker_memory(client: Client) -> int | None:
     """Return the memory limit of the smallest worker in bytes, None where there is none."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return min((w["memory_limit"] for w in workers if w["memory_limit"]), default=None)
+
+
+def worker_kernels(client: Client) -> Counter[str]:
+    """Return how many workers compute with which kernels; none where they do not answer."""
+    try:
+        # `run` by itself would wait for ever for a worker that is stopped.
+        told = client.sync(
+            client.run, own_kernels, on_error="ignore", callback_timeout=_KERNELS_SECONDS
+        )
+    except OSError:
+        return Counter()
+    return Counter(told.values())
 
 
 def submit(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from fkd.predictions import predict_all
 from fkd.table import Table
 from tasks.blas import blas_threads
 from tasks.blocks.shared_training import shared_map_of, shared_training
+from tasks.environment import environment
 from tasks.folds import Fold
 from tasks.rows import cached_table
 from tasks.store import Record, TrialStore
@@ -48,9 +50,11 @@ def run_job(job: Job) -> int:
             for batch in _batches(fitted):
                 predictors = [predictor for _, _, (predictor, _) in batch]
                 found = predict_rows(name, predictors, encoder, test, inputs)
+                used = environment(name)
                 for (trial, key, (_, seconds)), y_pred in zip(batch, found, strict=True):
                     measured = measure(y_pred, test, inputs.measure_on)
-                    store.write(_record(trial, key, job.split, measured, seconds, y_pred))
+                    record = _record(trial, key, job.split, measured, seconds, y_pred)
+                    store.write(replace(record, environment=used))
     return len(missing)
 
 
@@ -106,9 +110,9 @@ def measure(y_pred: Array, test: Table, columns: Sequence[str]) -> dict[str, dic
         found[column] = {
             "mae": mae,
             "mse": float(mean_squared_error(y, y_pred)),
-            "hgr": float(measures.hgr(y_pred, s)),
-            "gdp": float(measures.gdp(y_pred, s)),
-            "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin")),
+            "hgr": float(measures.hgr(y_pred, s, margins="standard")),
+            "gdp": float(measures.gdp(y_pred, s, margins="given")),
+            "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin", margins="given")),
             "pf": float(measures.pairwise_fairness(y, y_pred, s)),
         }
     return found

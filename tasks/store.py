@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.environment import kernels
 from tasks.files import (
     DamagedFileError,
     pack_arrays,
@@ -41,6 +42,8 @@ class Record:
     measures: dict[str, dict[str, float]]  # by measured column: mae, mse, hgr, gdp, gdp_plugin, pf
     seconds: float
     y_pred: Array = field(repr=False)  # scaled predictions of the split's test rows, in order
+    # What it was computed with, for the record: no part of the key, empty in older records.
+    environment: dict[str, Any] = field(default_factory=dict)
 
 
 class TrialStore:
@@ -48,6 +51,7 @@ class TrialStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.kernels: set[str] = set()  # those that the records read so far name
 
     def path(self, key: str) -> Path:
         """Return where the record of that key lies."""
@@ -91,12 +95,14 @@ class TrialStore:
         try:
             found = path.stat()
             small = found.st_size <= _SMALL
-            return _kept(path, found.st_mtime_ns, found.st_ino) if small else _load(path)
+            record = _kept(path, found.st_mtime_ns, found.st_ino) if small else _load(path)
         except FileNotFoundError:
             return None
         except DamagedFileError:
             path.unlink(missing_ok=True)
             return None
+        self.kernels.add(kernels(record.environment))
+        return record
 
 
 def _load(path: Path) -> Record:

@@ -1,15 +1,8 @@
 """Jobs on real workers: processes that die, hang, eat memory or raise."""
 
-import os
-import socket
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
-from pathlib import Path
-
 import psutil
 import pytest
+from dask_process import dask_process, dask_scheduler
 from job_sample import allocator, touch
 from soak_figures import keep
 
@@ -111,42 +104,17 @@ def test_the_limit_of_a_workers_memory_is_known(settings):
         assert worker_memory(client) == 2**30
 
 
-@contextmanager
-def _dask(*words):
-    """A `dask scheduler` or `dask worker` process."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dask", *words, "--no-dashboard"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.fixture
 def scheduler(free_port):
     """A scheduler of its own with its address."""
-    with _dask("scheduler", "--host", "127.0.0.1", "--port", str(free_port)) as process:
-        deadline = time.monotonic() + 60
-        while not _listens(free_port):
-            assert time.monotonic() < deadline, "the scheduler does not listen"
-            time.sleep(0.1)
-        yield process, f"tcp://127.0.0.1:{free_port}"
+    with dask_scheduler(free_port) as found:
+        yield found
 
 
 def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp_path):
     process, address = scheduler
     jobs = _jobs(tmp_path / "marks", ["fine", "die once", "fine"])
-    with _dask("worker", address):
+    with dask_process("worker", address):
         finished, failed = _run(ClusterConfig(address=address, kind="address"), settings, jobs)
     assert len(finished) == 3
     assert not failed
@@ -165,7 +133,7 @@ def test_a_run_ends_by_name_if_its_scheduler_does(scheduler, settings, tmp_path)
     process, address = scheduler
     jobs = _jobs(tmp_path / "marks", ["fine", "dawdle"])
     with (
-        _dask("worker", address),
+        dask_process("worker", address),
         pytest.raises(UserError, match=r"scheduler is gone.*is kept"),
         connect(ClusterConfig(address=address, kind="address"), settings) as client,
     ):

@@ -1,6 +1,10 @@
+import json
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
 
+from tasks.files import pack_arrays, write_sealed
 from tasks.store import Record, TrialStore, digest
 
 
@@ -26,6 +30,26 @@ def test_a_record_comes_back_bit_for_bit(tmp_path, record):
     assert back.measures == record.measures
     assert back.parameters == record.parameters
     assert np.array_equal(back.y_pred, record.y_pred)
+
+
+def test_a_record_names_what_it_was_computed_with(tmp_path, record):
+    used = {"numpy": "2.4", "blas": [{"library": "openblas", "architecture": "Haswell"}]}
+    store = TrialStore(tmp_path)
+    store.write(replace(record, environment=used))
+    assert store.read(record.key).environment == used
+    assert store.kernels == {"openblas Haswell"}
+
+
+def test_a_record_of_before_names_nothing(tmp_path, record):
+    store = TrialStore(tmp_path)
+    plain = asdict(record)
+    y_pred = plain.pop("y_pred")
+    del plain["environment"]
+    text = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
+    write_sealed(store.path(record.key), pack_arrays({"record": text, "y_pred": y_pred}))
+    back = store.read(record.key)
+    assert back.measures == record.measures
+    assert back.environment == {}
 
 
 def test_an_absent_record_is_none(tmp_path):

@@ -71,7 +71,7 @@ def test_no_price_is_the_plain_network(rng):
 
 
 @pytest.mark.parametrize("penalty", sorted(PENALTIES))
-@pytest.mark.parametrize("pick", [(0,), (2,), (4,), (1, 3), (4, 0, 2)])
+@pytest.mark.parametrize("pick", [(0,), (1,), (2,), (3,), (4,), (1, 3), (4, 0, 2)])
 def test_a_network_does_not_depend_on_those_beside_it(rng, penalty, pick):
     training = make_training(rng, n=130, d=7)
     together = run(training, penalty=penalty)

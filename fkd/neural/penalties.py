@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fkd.measures.hgr import DAMPING, GRID_REACH, LARGEST_GRID
+from fkd.neural.apart import exponential, product
 
 # Keeps the standard deviation of an almost constant prediction from dividing by zero.
 LEAST_DEVIATION = 1e-9
@@ -36,9 +37,9 @@ def chi2(f: Tensor, S: Tensor) -> Tensor:
     h = b ** (-1 / 6)
     g = int(min(LARGEST_GRID, 5 / h))
     centers = torch.linspace(-GRID_REACH, GRID_REACH, g, dtype=f.dtype)
-    A = _bumps(centers, _standardise(f), h)  # (M, g, b)
-    B = _bumps(centers, _standardise(S.T), h).reshape(l * g, b)
-    P = torch.bmm(A, B.T.expand(len(f), b, l * g)).view(-1, g, l, g)
+    A = exponential(_log_bumps(centers, _standardise(f), h))  # (M, g, b)
+    B = _log_bumps(centers, _standardise(S.T), h).exp().reshape(l * g, b)
+    P = product(A, B.T.expand(len(f), b, l * g)).view(-1, g, l, g)
     P = P + DAMPING * b * h * math.sqrt(2 * math.pi)
     rows, columns = P.sum(dim=3, keepdim=True), P.sum(dim=1, keepdim=True)
     return (P.square() / rows / columns).sum(dim=(1, 3)).mean(dim=1) - 1
@@ -49,9 +50,9 @@ def _standardise(U: Tensor) -> Tensor:
     return (U - U.mean(dim=1, keepdim=True)) / (U.std(dim=1, keepdim=True) + LEAST_DEVIATION)
 
 
-def _bumps(centers: Tensor, U: Tensor, h: float) -> Tensor:
-    """Return exp(-(c - u)² / 2h²) for each row of U, (rows, g, b)."""
-    return torch.exp(((centers[:, None] - U[:, None, :]) / h).square() * -0.5)
+def _log_bumps(centers: Tensor, U: Tensor, h: float) -> Tensor:
+    """Return -(c - u)² / 2h² for each row of U, (rows, g, b)."""
+    return ((centers[:, None] - U[:, None, :]) / h).square() * -0.5
 
 
 def eipm(Z: Tensor, S: Tensor, *, bandwidth_s: float, bandwidth_z: float) -> Tensor:
@@ -81,6 +82,6 @@ def eipm(Z: Tensor, S: Tensor, *, bandwidth_s: float, bandwidth_z: float) -> Ten
     # Centred first: the squared distances then lose no digits to a common offset.
     Z = (Z - Z.mean(dim=1, keepdim=True)) / bandwidth_z
     half = Z.square().sum(dim=2) / 2
-    K = torch.baddbmm(-(half[:, :, None] + half[:, None, :]), Z, Z.mT).exp()
-    squared = (torch.bmm(R.expand(M, b, b), K) * R).sum(dim=2)
+    K = exponential(product(Z, Z.mT, plus=-(half[:, :, None] + half[:, None, :])))
+    squared = (product(R.expand(M, b, b), K) * R).sum(dim=2)
     return squared.clamp(min=LEAST_DISCREPANCY).sqrt().mean(dim=1)

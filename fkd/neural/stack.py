@@ -7,12 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fkd.neural.apart import REGISTERS, apart, apart_like, multiply
 from fkd.perceptron import SELU_ALPHA, SELU_SCALE, Perceptron
-
-# Rows of the stack are padded to whole vector registers: an optimiser treats the last few numbers
-# of an array by other instructions, which round differently, so a network's numbers would depend on
-# whether another one stands behind it.
-_REGISTERS = 64
 
 
 @dataclass(frozen=True)
@@ -23,9 +19,13 @@ class Architecture:
 
     @property
     def length(self) -> int:
-        """The number of weights, padded."""
+        """The number of weights, padded to whole vector registers.
+
+        An optimiser treats the last few numbers of an array by other instructions, which round
+        differently, so a network's numbers would depend on whether another one stands behind it.
+        """
         plain = sum((i + 1) * o for i, o in pairwise(self.sizes))
-        return -(-plain // _REGISTERS) * _REGISTERS
+        return -(-plain // REGISTERS) * REGISTERS
 
     def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return weights (M, i, o) with biases (M, 1, o) per layer, as views of `flat`."""
@@ -73,7 +73,8 @@ class Forward(torch.autograd.Function):
         *hidden, (w, c) = architecture.layers(flat)
         Z = [X.expand(len(flat), *X.shape)]
         for W, b in hidden:
-            Z.append(_selu_(torch.baddbmm(b, Z[-1], W)))
+            A = apart(len(flat), (len(X), W.shape[2]), flat.dtype)
+            Z.append(_selu_(multiply(Z[-1], W, A, plus=b)))
         ctx.save_for_backward(flat, *Z)
         ctx.architecture = architecture
         ctx.set_materialize_grads(False)
@@ -96,19 +97,22 @@ class Forward(torch.autograd.Function):
         for k in range(len(weights) - 2, -1, -1):
             delta = _selu_gradient(delta, Z[k + 1])
             dW, db = gradients[k]
-            torch.bmm(Z[k].mT, delta, out=dW)
+            multiply(Z[k].mT, delta, dW)
             torch.sum(delta, dim=1, keepdim=True, out=db)
             if k:
-                delta = torch.bmm(delta, weights[k][0].mT)
+                delta = multiply(delta, weights[k][0].mT, apart_like(Z[k]))
         return grad, None, None
 
 
 def _selu_(A: Tensor) -> Tensor:
     """Return SELU of A, written over A; the exponential is several times faster than expm1."""
-    negative = A.clamp(max=0).exp_().sub_(1).mul_(SELU_SCALE * SELU_ALPHA)
+    negative = torch.clamp(A, max=0, out=apart_like(A))
+    negative.exp_().sub_(1).mul_(SELU_SCALE * SELU_ALPHA)
     return A.clamp_(min=0).mul_(SELU_SCALE).add_(negative)
 
 
 def _selu_gradient(delta: Tensor, Z: Tensor) -> Tensor:
     """Return the gradient before SELU, from the one behind it with SELU's own output."""
-    return torch.ops.aten.elu_backward(delta, SELU_ALPHA, SELU_SCALE, 1.0, True, Z)
+    return torch.ops.aten.elu_backward.grad_input(
+        delta, SELU_ALPHA, SELU_SCALE, 1.0, True, Z, grad_input=apart_like(Z)
+    )

@@ -52,7 +52,7 @@ def train(
     """Return networks that minimise mean squared error + price·penalty, one per price.
 
     All start from the same weights, all see the same batches: they differ by their price alone,
-    and none depends on which others are trained with it, to the last bit.
+    and none depends on which others are trained with it, to the last bit, on any processor.
 
     Parameters
     ----------

@@ -1,0 +1,41 @@
+"""Schedulers and workers as one starts them from a shell."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def dask_process(*words, **variables):
+    """A `dask scheduler` or `dask worker` process, with more environment variables."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dask", *words, "--no-dashboard"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), **variables},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def dask_scheduler(port):
+    """A scheduler that listens, with its address."""
+    with dask_process("scheduler", "--host", "127.0.0.1", "--port", str(port)) as process:
+        deadline = time.monotonic() + 60
+        while not _listens(port):
+            assert time.monotonic() < deadline, "the scheduler does not listen"
+            time.sleep(0.1)
+        yield process, f"tcp://127.0.0.1:{port}"
+
+
+def _listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

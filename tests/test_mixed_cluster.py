@@ -1,0 +1,88 @@
+"""Workers of one run whose processors are given different kernels."""
+
+import pytest
+from dask_process import dask_process, dask_scheduler
+from sweep_sample import sweep_config
+from threadpoolctl import threadpool_info
+
+from flows.fitting import fit_all
+from tasks.cluster import connect, worker_kernels
+from tasks.environment import environment, own_kernels
+from tasks.study import open_study
+from tasks.trials import record_key
+
+
+@pytest.fixture
+def other_core():
+    """A processor that OpenBLAS can be told to work for, other than this one."""
+    own = {b["architecture"] for b in threadpool_info() if b["internal_api"] == "openblas"}
+    if not own:
+        pytest.skip("numpy was built without OpenBLAS, which alone can be told its kernel")
+    return next(core for core in ("Haswell", "Nehalem") if core not in own)
+
+
+@pytest.fixture
+def mixed(free_port, other_core):
+    """A scheduler with a worker of this processor and one of another; its address."""
+    with (
+        dask_scheduler(free_port) as (_, address),
+        dask_process("worker", address, "--nthreads", "1"),
+        dask_process("worker", address, "--nthreads", "1", OPENBLAS_CORETYPE=other_core),
+    ):
+        yield address
+
+
+def _records(config, settings):
+    study = open_study(config, settings)
+    folds = study.inputs.splits.all(study.loaded.table).values()
+    keys = (record_key(trial, fold, study.inputs) for trial in study.trials for fold in folds)
+    return [study.store.read(key) for key in keys]
+
+
+def _architectures(record):
+    return {blas["architecture"] for blas in record.environment["blas"]}
+
+
+def test_a_mixed_cluster_is_told_once_and_kept_in_the_records(mixed, other_core, settings, capsys):
+    config = sweep_config(f"cluster={{kind: address, address: '{mixed}'}}", gammas=6)
+    with connect(config.cluster, settings) as client:
+        client.wait_for_workers(2, timeout=60)
+        found = worker_kernels(client)
+    assert sorted(found.values()) == [1, 1]
+    assert [other_core in name for name in sorted(found, key=lambda k: other_core in k)] == [
+        False,
+        True,
+    ]
+    assert fit_all([config], settings) == 0
+    said = capsys.readouterr().err
+    assert said.count("processors are mixed (workers: 1 with") == 1
+    assert said.count("mixed") == 1
+    records = _records(config, settings)
+    assert {a for record in records for a in _architectures(record)} > {other_core}
+    assert all(b["threads"] == 1 for record in records for b in record.environment["blas"])
+    # The same command again computes nothing, yet the numbers come from two kinds of machine.
+    assert fit_all([config], settings) == 0
+    assert "processors are mixed (stored fits:" in capsys.readouterr().err
+
+
+def test_stored_fits_of_another_processor_are_told(settings, capsys, monkeypatch):
+    here, foreign = environment(), environment()
+    foreign["blas"] = [{**blas, "architecture": "Elsewhere"} for blas in foreign["blas"]]
+    monkeypatch.setattr("tasks.evaluate.environment", lambda name: foreign)
+    threads = "cluster={kind: threads, workers: 2}"
+    assert fit_all([sweep_config(threads)], settings) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("tasks.evaluate.environment", lambda name: here)
+    assert fit_all([sweep_config(threads, lengths=4)], settings) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "mixed" in line]
+    assert len(told) == 1
+    assert "stored fits: openblas Elsewhere" in told[0]
+    assert f"workers: 1 with {own_kernels()}" in told[0]
+
+
+def test_alike_workers_are_not_spoken_of(settings, capsys):
+    assert fit_all([sweep_config("cluster={workers: 2}")], settings) == 0
+    assert "mixed" not in capsys.readouterr().err
+    environments = [record.environment for record in _records(sweep_config(), settings)]
+    assert all(found == environments[0] for found in environments)
+    assert environments[0]["blas"]
