@@ -19,7 +19,7 @@ from tasks.blas import blas_threads
 from tasks.choose import NoChampionError, choose
 from tasks.evaluate import fit_trials, predict_rows, training_for
 from tasks.files import DamagedFileError, pack_arrays, read_sealed, unpack_arrays, write_sealed
-from tasks.judgement import Judgement, judge, recover
+from tasks.judgement import VERSION, Judgement, judge, recover
 from tasks.results import TrialResult
 from tasks.store import digest
 from tasks.study import Study
@@ -113,6 +113,7 @@ def _key(study: Study, chosen: TrialResult) -> str:
             "trial": chosen.trial.key,
             "method": method(chosen.trial.method).version,
             "inner": study.config.inner_folds,
+            "judged": VERSION,
             "code": __version__,
         }
     )

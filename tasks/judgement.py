@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,10 @@ from tasks.trials import Trial, record_key
 Array = NDArray[np.float64]
 # Three figures of an interval's ends are stable at this many draws on a few hundred rows.
 DRAWS = 300
+VERSION = 2  # to be raised whenever a judgement's numbers change; part of a champion's key
+# As published: s is in the unit of its whole data set.
+_HGR = partial(measures.hgr, margins="standard")
+_GDP = partial(measures.gdp, margins="given")
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Recovered:
-    """Held-out R² of one sensitive column by one probe, before and after the removal."""
+    """Held-out R² of one sensitive column by one probe, of features before and after removal."""
 
     column: str
     probe: str
@@ -89,7 +94,7 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     noise = {}
     for column in columns:
         floor = noise_floor(
-            y_pred if plain is None else plain.y_pred, test.S([column])[:, 0], rng=rng
+            y_pred if plain is None else plain.y_pred, test.S([column])[:, 0], rng=rng, measure=_HGR
         )
         noise[column] = (float(floor.mean), float(floor.upper))
     return Judgement(
@@ -102,12 +107,16 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
 
 
 def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[measures.Recovery]:
-    """Return how well other models guess S from the fair features against from the inputs."""
-    represent = method(trial.method).represent
-    if represent is None:
+    """Return how well other models guess S from the fair features, against with nothing removed.
+
+    Both are features of the same map: what a change of the map alone hides was not removed.
+    """
+    declared, setting = method(trial.method), trial.setting()
+    if declared.represent is None:
         return ()
-    features = represent(training, trial.setting(), X)
-    return recoverability(features, S, before=X, random_state=training.seed)
+    features = declared.represent(training, setting, X)
+    before = declared.features_before(training, setting, X)
+    return recoverability(features, S, before=before, random_state=training.seed)
 
 
 def _without_removal(study: Study, trial: Trial) -> Record | None:
@@ -129,18 +138,19 @@ def _others(trial: Trial, strength: str | None) -> dict[str, Any]:
 
 
 def _scores(test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator) -> Scores:
-    """Return each number with its bootstrap interval."""
+    """Return each number with its interval."""
     y = test.y
 
-    def interval(measure: Any, *rows: Array) -> tuple[float, float, float]:
-        return _ends(bootstrap_interval(measure, *rows, rng=rng, replicates=DRAWS))
+    def interval(measure: Any, *rows: Array, most: float = np.inf) -> tuple[float, float, float]:
+        bounds = (0.0, most)
+        return _ends(bootstrap_interval(measure, *rows, rng=rng, replicates=DRAWS, bounds=bounds))
 
     by_column = {}
     for column in columns:
         s = test.S([column])[:, 0]
         by_column[column] = {
-            "hgr": interval(measures.hgr, y_pred, s),
-            "gdp": interval(measures.gdp, y_pred, s),
+            "hgr": interval(_HGR, y_pred, s, most=1.0),
+            "gdp": interval(_GDP, y_pred, s),
             "pf": _ends(pairwise_interval(y, y_pred, s, rng=rng, replicates=DRAWS)),
         }
     return Scores(interval(mean_absolute_error, y, y_pred), by_column)

@@ -146,7 +146,7 @@ def make_champion(columns: tuple[str, ...]) -> ChampionSummary:
         reference=held_out(0.0932, 0.577, 0.0551, 0.296, columns),
         rows_choosing=1594,
         rows_held_out=399,
-        interval_method="bootstrap over the held-out rows, 2,000 resamples",
+        interval_method="from 2,000 random quarters of the held-out rows",
         approximation="exact",
         stored_rows=1594,
         model_uri="models:/crimes@champion",

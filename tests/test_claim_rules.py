@@ -146,15 +146,15 @@ def test_constant_values_have_no_trend():
     assert value(claim("trend", of="hgr", direction="down"), row) == (0.0, False)
 
 
-def test_what_draws_add_is_taken_off_except_at_a_bound():
+def test_draws_are_shifted_to_the_number_except_at_a_bound():
     draws = np.linspace(1.1, 1.5, 1001)  # of a number that is 1 on the rows themselves
     free, bounded, least = (
         SimpleNamespace(bounded=b, least=c)
-        for b, c in ((False, -np.inf), (True, -np.inf), (False, 0.7))
+        for b, c in ((False, -np.inf), (True, -np.inf), (False, 0.9))
     )
-    assert interval_of(free, 1.0, draws) == (pytest.approx(0.51), pytest.approx(0.89))
-    assert interval_of(bounded, 1.0, draws) == (pytest.approx(1.11), pytest.approx(1.49))
-    assert interval_of(least, 1.0, draws) == (0.7, pytest.approx(0.89))
+    assert interval_of(free, 1.0, draws) == (pytest.approx(0.81), pytest.approx(1.19))
+    assert interval_of(bounded, 1.0, draws) == (1.0, pytest.approx(1.49))
+    assert interval_of(least, 1.0, draws) == (0.9, pytest.approx(1.19))
     with pytest.raises(NotJudgedError, match="not defined"):
         interval_of(free, float("nan"), draws)
 

@@ -1,6 +1,7 @@
 """Claims judged on stored predictions: pairs share their rows, what is missing is said."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from fkd import measures
 from tasks.evaluate import run_job
 from tasks.reproduction.curves import curves_of, distances, pooled
 from tasks.reproduction.page import summary, write_page
-from tasks.reproduction.resample import Resampling, resample
+from tasks.reproduction.resample import Resampling, _score, resample
 from tasks.reproduction.story import read_stories, story_of, write_story
 from tasks.reproduction.verdicts import judge
 from tasks.study import open_study
@@ -238,13 +239,52 @@ def test_the_summary_says_what_proves_nothing(judged):
     assert "A quick run: its verdicts say nothing about the paper." in text
 
 
-def test_what_draws_add_to_scores_is_taken_off_a_trend(judged, monkeypatch):
-    """Draws raise the least value most, which turns a fall into a rise; mirrored ones fall."""
+@pytest.mark.parametrize("score", ["hgr", "gdp", "pf", "mae", "mse"])
+def test_draws_are_those_of_the_measures_own_interval(judged, score):
+    curve = judged[1]["crimes"]["ours"]
+    keys = tuple(record.key for record in curve.results[2].records)
+    job = Resampling(curve.study.inputs, keys, "racepctblack", score, 200)
+    resample(job)
+    first, *draws = job.read()
+    table, f = curve.study.loaded.table, pooled(curve, 2)
+    s, rng = table.S(["racepctblack"])[:, 0], np.random.default_rng(20260706)
+    if score == "pf":
+        found = measures.pairwise_interval(table.y, f, s, rng=rng, replicates=200)
+    else:
+        found = measures.bootstrap_interval(
+            partial(_score, score), table.y, f, s, rng=rng, replicates=200, bounds=(0.0, np.inf)
+        )
+    assert np.quantile(draws, [0.025, 0.975]) == pytest.approx([found.low, found.high], abs=1e-12)
+    assert min(draws) >= 0
+    assert found.low < first < found.high
+
+
+def test_no_draw_of_a_score_is_negative(judged, monkeypatch):
+    """PF of a prediction that does not depend on s: a shift alone would bring some below 0."""
+    curve = judged[1]["crimes"]["ours"]
+    keys = tuple(record.key for record in curve.results[0].records)
+    rng = np.random.default_rng(3)
+    y, s = rng.normal(size=(2, 200))
+    rows = (y, y + rng.normal(size=200), s)
+    monkeypatch.setattr("tasks.reproduction.resample._pooled_rows", lambda _: rows)
+    job = Resampling(curve.study.inputs, keys, "racepctblack", "pf", 101)
+    resample(job)
+    first, *draws = job.read()
+    free = measures.bootstrap_interval(
+        measures.pairwise_fairness, *rows, rng=np.random.default_rng(20260706), replicates=101
+    )
+    assert free.low < 0 < first
+    assert min(draws) == 0
+
+
+def test_a_trend_is_judged_by_its_own_draws_and_never_beyond_one(judged, monkeypatch):
     experiment, curves, _, _, _ = judged
-    rows, raised = [0.30, 0.20, 0.10], [0.30, 0.31, 0.32]
-    scores = [{"ours": {"gdp": np.array(values)}} for values in [rows, *[raised] * DRAWS]]
+    rows, noisy = [0.30, 0.20, 0.10], [0.30, 0.18, 0.19]
+    draws = [rows] * (DRAWS - 5) + [noisy] * 5
+    scores = [{"ours": {"gdp": np.array(values)}} for values in [rows, *draws]]
     monkeypatch.setattr("tasks.reproduction.verdicts.resampled_scores", lambda *_: scores)
     alone = tuple(claim for claim in experiment.claims if claim.says == "it gets fairer")
     experiment = experiment.model_copy(update={"claims": alone})
     (trend,) = judge(experiment, curves, {}, lambda jobs: None, DRAWS)
-    assert (trend.verdict, trend.value, trend.low, trend.high) == ("holds", -1, -1, -1)
+    assert (trend.verdict, trend.value, trend.low) == ("holds", -1, -1)
+    assert trend.high == pytest.approx(-1 / 3)

@@ -1,5 +1,6 @@
-"""Confidence intervals of any measure by resampling rows."""
+"""Confidence intervals of any measure by taking it on random quarters of the rows."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -7,16 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.arrays import Array
+from fkd.cautions import FairnessWarning
 from fkd.measures.checks import as_numbers, require_length
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.pairwise import pairwise_fairness
+from fkd.measures.subsamples import FEWEST_ROWS, corrected_draws, ends, quarter, repeated
 
 Measure = Callable[..., float | Array]
+Bounds = tuple[float, float]
+UNBOUNDED: Bounds = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with the percentile interval of its resampled versions."""
+    """A value with an interval around it, read from the value on quarters of the rows."""
 
     estimate: float | Array
     low: float | Array
@@ -31,8 +36,15 @@ def bootstrap_interval(
     rng: np.random.Generator,
     replicates: int = 1000,
     level: float = 0.95,
+    bounds: Bounds = UNBOUNDED,
 ) -> Interval:
-    """Return measure(*columns) with its percentile bootstrap interval.
+    """Return measure(*columns) with an interval for its mean over fresh samples of as many rows.
+
+    The measure is taken on random quarters of the rows without replacement: rows that are drawn
+    twice, as in the plain bootstrap, look like dependence to HGR. Every row of a quarter counts
+    four times, so that bandwidths stay those of all rows. How far the draws lie from their own
+    mean, on the scale of n rows (`fkd.measures.subsamples`), is how far the interval reaches from
+    the estimate, which is hence always inside.
 
     Parameters
     ----------
@@ -40,14 +52,16 @@ def bootstrap_interval(
         Any function of row-aligned arrays, such as `gdp` or `pairwise_fairness`; options go in by
         `functools.partial`.
     columns
-        Its positional arguments, all with the same number of rows.
+        Its positional arguments, all with the same number of rows, at least eight.
     rng
-        Source of the resampled rows.
+        Source of the quarters.
     replicates
-        Number of resamples; 1000 give the ends of a 95 % interval to about a twentieth of its
+        Number of quarters; 1000 give the ends of a 95 % interval to about a twentieth of its
         length.
     level
-        Share of the replicates inside the interval, in (0, 1).
+        Share of the draws inside the interval, in (0, 1).
+    bounds
+        Least and greatest value that the measure can have, where the interval ends at the latest.
 
     Returns
     -------
@@ -59,7 +73,7 @@ def bootstrap_interval(
     def statistic(rows: NDArray[np.intp]) -> float | Array:
         return measure(*(column[rows] for column in checked))
 
-    return _percentiles(statistic, len(checked[0]), rng, replicates, level)
+    return _on_quarters(statistic, len(checked[0]), rng, replicates, level, bounds)
 
 
 def bootstrap_difference(
@@ -71,9 +85,9 @@ def bootstrap_difference(
     replicates: int = 1000,
     level: float = 0.95,
 ) -> Interval:
-    """Return measure(*first) - measure(*second) with its percentile bootstrap interval.
+    """Return measure(*first) - measure(*second) with the interval of `bootstrap_interval`.
 
-    Both sides see the same resampled rows, so what the two predictions have in common cancels.
+    Both sides see the same quarters, so what the two predictions have in common cancels.
 
     Parameters
     ----------
@@ -82,11 +96,11 @@ def bootstrap_difference(
     first, second
         Its positional arguments for either prediction, such as (y_pred, sensitive_features).
     rng
-        Source of the resampled rows.
+        Source of the quarters.
     replicates
-        Number of resamples.
+        Number of quarters.
     level
-        Share of the replicates inside the interval, in (0, 1).
+        Share of the draws inside the interval, in (0, 1).
 
     Returns
     -------
@@ -100,7 +114,7 @@ def bootstrap_difference(
         one = measure(*(column[rows] for column in left))
         return one - measure(*(column[rows] for column in right))
 
-    return _percentiles(statistic, len(checked[0]), rng, replicates, level)
+    return _on_quarters(statistic, len(checked[0]), rng, replicates, level, UNBOUNDED)
 
 
 def pairwise_interval(
@@ -112,12 +126,23 @@ def pairwise_interval(
     replicates: int = 1000,
     level: float = 0.95,
 ) -> Interval:
-    """Return what `bootstrap_interval(pairwise_fairness, ...)` returns, tens of times sooner."""
+    """Return `bootstrap_interval(pairwise_fairness, ..., bounds=(0, 1))`, tens of times sooner.
+
+    Quarters without pairs to compare are left out, as long as most have some; `replicates` of the
+    result says how many were looked at.
+    """
     _check(replicates, level)
     y, f, s = _as_rows((y_true, y_pred, sensitive))
-    counts = draw_counts(len(f), replicates, rng)
-    values = resampled_pairwise_fairness(y, f, s, counts)
-    return _interval(pairwise_fairness(y, f, s), values, level)
+    _require_rows(len(f))
+    estimate = pairwise_fairness(y, f, s)
+    values = resampled_pairwise_fairness(y, f, s, draw_counts(len(f), replicates, rng))
+    defined = values[~np.isnan(values)]
+    if 2 * len(defined) <= replicates:
+        raise ValueError(
+            "sensitive must leave pairs to compare in both directions in most quarters of the "
+            f"rows, got {len(defined)} of {replicates}; more rows are needed"
+        )
+    return _interval(estimate, defined, len(f), level, (0.0, 1.0))
 
 
 def _check(replicates: int, level: float) -> None:
@@ -128,24 +153,39 @@ def _check(replicates: int, level: float) -> None:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
 
 
-def _percentiles(
+def _require_rows(n: int) -> None:
+    """Refuse rows whose quarters are too small to measure anything."""
+    if n < FEWEST_ROWS:
+        raise ValueError(f"argument 0 must have at least {FEWEST_ROWS} rows to resample, got {n}")
+
+
+def _on_quarters(
     statistic: Callable[[NDArray[np.intp]], float | Array],
     n: int,
     rng: np.random.Generator,
     replicates: int,
     level: float,
+    bounds: Bounds,
 ) -> Interval:
     """Interval of a statistic of row numbers."""
     _check(replicates, level)
-    values = np.array([statistic(rng.integers(n, size=n)) for _ in range(replicates)])
-    return _interval(statistic(np.arange(n)), values, level)
+    _require_rows(n)
+    estimate = statistic(np.arange(n))
+    with warnings.catch_warnings():
+        # What there is to say of the rows was said of all of them.
+        warnings.simplefilter("ignore", FairnessWarning)
+        values = np.array([statistic(repeated(quarter(n, rng))) for _ in range(replicates)])
+    return _interval(estimate, values, n, level, bounds)
 
 
-def _interval(estimate: float | Array, values: Array, level: float) -> Interval:
-    """Return an estimate with the percentiles of its resampled versions."""
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+def _interval(
+    estimate: float | Array, values: Array, n: int, level: float, bounds: Bounds
+) -> Interval:
+    """Return an estimate on n rows with the interval that its values on quarters give."""
+    found = ends(estimate, corrected_draws(estimate, values, n), level)
+    low, high = (np.clip(end, *bounds) for end in found)
     if values.ndim == 1:
-        low, high = float(low), float(high)
+        return Interval(estimate, float(low), float(high), level, len(values))
     return Interval(estimate, low, high, level, len(values))
 
 

@@ -1,10 +1,11 @@
-"""Pairwise fairness on many resamples of the same rows at once."""
+"""Pairwise fairness on many quarters of the same rows at once."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.arrays import Array, row_blocks
 from fkd.measures.checks import as_column, is_constant, require_length
+from fkd.measures.subsamples import quarter
 
 # Entries of a tile of pairs; its four masks stay in a processor's outer cache.
 TILE_CELLS = 1 << 21
@@ -13,17 +14,17 @@ Counts = NDArray[np.float32]
 
 
 def draw_counts(n: int, replicates: int, rng: np.random.Generator) -> Counts:
-    """Return how often each of n rows is in each resample, (n, replicates)."""
-    counts = np.empty((n, replicates), dtype=np.float32, order="F")
+    """Return how often, once or never, each of n rows is in each quarter, (n, replicates)."""
+    counts = np.zeros((n, replicates), dtype=np.float32, order="F")
     for b in range(replicates):
-        counts[:, b] = np.bincount(rng.integers(n, size=n), minlength=n)
+        counts[quarter(n, rng), b] = 1
     return counts
 
 
 def resampled_pairwise_fairness(
     y_true: ArrayLike, y_pred: ArrayLike, sensitive: ArrayLike, counts: Counts
 ) -> Array:
-    """Return `pairwise_fairness` of every resample, the very same numbers, (replicates,).
+    """Return `pairwise_fairness` of every resample, NaN where it has no pairs, (replicates,).
 
     A resample changes how often a pair counts, never whether it is ranked rightly. So pairs are
     looked at once for all resamples, whose sums are matrix products: O(n² replicates), but at the
@@ -57,10 +58,7 @@ def resampled_pairwise_fairness(
                 # Exact in float32: no row's sum exceeds n < 2²⁴.
                 found = mask.astype(np.float32) @ W[later]
                 sums[2 * i + j] += np.einsum("ib,ib->b", found, W[rows], dtype=np.float64)
-    if not (sums[0].all() and sums[2].all()):
-        raise ValueError(
-            "sensitive must leave pairs to compare in both directions in every resample, got none "
-            "in one; pairwise fairness is undefined there"
-        )
-    gaps: Array = np.abs(sums[1] / sums[0] - sums[3] / sums[2])
+    # Few rows of a rare s, or of a rare y, may all be absent from one quarter.
+    pairs_above, pairs_below = (np.where(sums[i] > 0, sums[i], np.nan) for i in (0, 2))
+    gaps: Array = np.abs(sums[1] / pairs_above - sums[3] / pairs_below)
     return gaps

@@ -54,7 +54,8 @@ def recoverability(
     sensitive_features
         One column (n,) or several (n, l), none of them constant.
     before
-        The features before removal, for comparison: same rows, any number of columns.
+        The features of the same map before removal, for comparison: same rows. From another map,
+        such as the raw inputs, models may read more or less than any removal explains.
     random_state
         Seed of the subsample with its split: 60 % to learn from, 20 % to choose each model's
         settings by, 20 % to judge on.

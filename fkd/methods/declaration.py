@@ -25,6 +25,15 @@ def number(
     return field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
 
 
+def later(default: Any, **metadata: Any) -> Any:
+    """Return a field that a method got after its first numbers were stored.
+
+    Where it has its default it is left out of descriptions, so that trials from before it keep
+    their keys.
+    """
+    return field(default=default, metadata={**metadata, "later": True})
+
+
 @dataclass(frozen=True)
 class Approximation:
     """How the kernel is represented: exactly, or by a reduced set of features."""
@@ -92,6 +101,13 @@ class Training:
         return self.reduce(gamma, approximation)
 
 
+# On these problems a bare name means what was published; there alone it can be compared.
+PUBLISHED_PROBLEMS = ("crimes", "acs_income", "acs_travel_time")
+# As published, neither is done. Removal then spends its first direction on the mean of s, and a
+# predictor without a constant cannot reach the level of the target: anywhere else both are on.
+_FORM = ("center_sensitive", "fit_intercept")
+
+
 @dataclass(frozen=True)
 class Published:
     """Fixed parameters and grid that the paper gives for one problem."""
@@ -128,6 +144,9 @@ class Method:
     represent
         From a training fold, a setting, encoded rows: the features that the fair model sees; None
         where there is no such representation. What can still be guessed from it is reported.
+    unremoved
+        The same features before anything was removed, for methods without a strength: with one,
+        they are those of `represent` at strength 0.
     needs_sensitive
         Whether predicting needs the sensitive columns: such a method is marked in every figure.
     extra
@@ -145,9 +164,18 @@ class Method:
     published: Mapping[str, Published] = field(default_factory=dict)
     shared: Callable[[Any], Hashable] = _nothing_shared
     represent: Callable[[Training, Any, Array], Array] | None = None
+    unremoved: Callable[[Training, Any, Array], Array] | None = None
     needs_sensitive: bool = False
     extra: Extra | None = None
     cost: Callable[[Sequence[Any], int, int], Cost] = kernel_cost
+
+    def __post_init__(self) -> None:
+        """Refuse features of which nobody could say what was removed from them."""
+        if self.represent is not None and self.strength is None and self.unremoved is None:
+            raise ValueError(
+                f"unremoved of {self.name} must be given, as it has represent but no strength, "
+                "got None; return the features before removal"
+            )
 
     def check_installed(self) -> None:
         """Raise ModuleNotFoundError, naming the command that helps, where a package is missing."""
@@ -160,7 +188,7 @@ class Method:
         """Return the settings of a grid over the paper's values, each overridden by `fixed`."""
         paper = self.published.get(problem) or self.published.get("acs_income") or Published()
         known = {f.name for f in fields(self.parameters)}
-        base = self.parameters(**{**paper.fixed, **fixed})
+        base = self.parameters(**{**paper.fixed, **self.form(problem), **fixed})
         axes = dict(paper.grid if grid is None else grid)
         # A parameter that the user fixes is no longer an axis of the paper's grid.
         axes = {k: v for k, v in axes.items() if grid is not None or k not in fixed}
@@ -170,10 +198,29 @@ class Method:
         settings = [replace(base, **dict(zip(axes, c, strict=True))) for c in combinations]
         return list(dict.fromkeys(settings))
 
+    def form(self, problem: str) -> dict[str, bool]:
+        """Return whether S is centred, whether a constant is fitted, where a bare name decides."""
+        published = problem in PUBLISHED_PROBLEMS
+        return {f.name: not published for f in fields(self.parameters) if f.name in _FORM}
+
+    def features_before(self, training: Training, parameters: Any, X: Array) -> Array:
+        """Return the features of rows X on the map of `represent`, with nothing removed."""
+        if self.unremoved is not None:
+            return self.unremoved(training, parameters, X)
+        assert self.represent is not None
+        assert self.strength is not None
+        nothing = type(getattr(parameters, self.strength))(0)
+        plain = replace(parameters, **{self.strength: nothing})
+        return self.represent(training, plain, X)
+
     def strength_of(self, parameters: Any) -> float:
         """Return the strength of a setting, 0 where the method has none."""
         return float(getattr(parameters, self.strength)) if self.strength else 0.0
 
     def describe(self, parameters: Any) -> dict[str, Any]:
         """Return the parameters as a plain dictionary, nested ones included."""
-        return asdict(parameters)
+        plain = asdict(parameters)
+        for f in fields(parameters):
+            if f.metadata.get("later") and plain[f.name] == f.default:
+                del plain[f.name]
+        return plain

@@ -32,6 +32,11 @@ def _represent(training: Training, _: Parameters, X: Array) -> Array:
     return leace(training.X, training.S)(X)
 
 
+def _unremoved(_: Training, __: Parameters, X: Array) -> Array:
+    """Return the inputs as they are."""
+    return X
+
+
 def _shared(_: Parameters) -> Hashable:
     """Return one key: the erasure has no parameter."""
     return "leace"
@@ -44,5 +49,6 @@ METHOD = Method(
     fit=_fit,
     shared=_shared,
     represent=_represent,
+    unremoved=_unremoved,
     extra=LEACE,
 )

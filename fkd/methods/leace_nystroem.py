@@ -73,6 +73,12 @@ def _represent(training: Training, p: Parameters, X: Array) -> Array:
     return correction(feature_map.transform(X))
 
 
+def _unremoved(training: Training, p: Parameters, X: Array) -> Array:
+    """Return the features of rows X before erasure."""
+    feature_map, _ = training.reduced(p.gamma, p.approximation)
+    return feature_map.transform(X)
+
+
 METHOD = Method(
     name="leace_nystroem",
     title="KRR-LEACE-N",
@@ -80,5 +86,6 @@ METHOD = Method(
     fit=_fit,
     shared=kernel_key,
     represent=_represent,
+    unremoved=_unremoved,
     extra=LEACE,
 )

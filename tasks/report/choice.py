@@ -86,14 +86,14 @@ def _decimals(name: str) -> int:
 
 
 def recoverability_sentence(rows: tuple[Recoverability, ...], column: SensitiveColumn) -> str:
-    """Return what the best probe learns about a column before, after."""
+    """Return what the best probe learns about a column from features before, after removal."""
     own = [row for row in rows if row.column == column.name]
     before = max(own, key=lambda row: row.before.mean)
     after = max(own, key=lambda row: row.after.mean)
     return (
         f"On rows it has not seen, the best probe ({before.probe}) explains "
-        f"{_share(before.before.mean)} of the variation of {column.words} before the removal, "
-        f"and {_share(after.after.mean)} ({after.probe}) after it."
+        f"{_share(before.before.mean)} of the variation of {column.words} from the features before "
+        f"the removal, and {_share(after.after.mean)} ({after.probe}) after it."
     )
 
 

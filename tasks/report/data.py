@@ -111,7 +111,7 @@ class ChampionSummary:
     deciding: Mapping[str, float] = field(default_factory=dict)  # by measure, on inner folds
     noise_floor: Mapping[str, NoiseFloor] = field(default_factory=dict)  # held-out rows, by column
     confidence: float = 0.95
-    interval_method: str = "bootstrap over the held-out rows"
+    interval_method: str = "from random quarters of the held-out rows"
     approximation: str = "exact"
     stored_rows: int = 0  # rows of the training data inside the model's file
     model_uri: str = ""

@@ -154,7 +154,7 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
         rows_held_out=judgement.rows_held_out,
         noise_floor=_floors(champion),
         deciding=_deciding(study, champion),
-        interval_method=f"bootstrap over the held-out rows, {DRAWS} draws",
+        interval_method=f"from {DRAWS} random quarters of the held-out rows",
         approximation=approximation.get("kind", kind),
         stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
         model_uri=f"models:/{study.config.model}@champion",

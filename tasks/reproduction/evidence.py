@@ -1,4 +1,4 @@
-"""Scores that claims are judged by: on pooled rows, on draws of them, on each fold."""
+"""Scores that claims are judged by: on pooled rows, drawn around these, on each fold."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ def resamplings(claim: Claim, curves: Curves, draws: int) -> dict[str, dict[str,
 
 
 def resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[Scores]:
-    """Return the scores on the rows as they are, then on every draw of them."""
+    """Return the scores on the rows as they are, then every draw around these."""
     table = {
         label: {
             score: np.stack([_values(job) for job in jobs], axis=1) for score, jobs in by.items()
@@ -49,7 +49,7 @@ def resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[Scores]:
 
 
 def _values(job: Resampling) -> Array:
-    """Return a trial's score on the rows and on every draw."""
+    """Return a trial's score on the rows with every draw around it."""
     values = job.read()
     if values is None:
         raise NotJudgedError(f"{job.score.upper()} on resampled rows could not be computed")

@@ -1,4 +1,4 @@
-"""A score of a trial on resampled rows: the same rows for every trial, so that pairs compare."""
+"""A score of a trial on quarters of the rows: the same for every trial, so that pairs compare."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fkd import measures
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
+from fkd.measures.subsamples import corrected_draws, quarter, repeated
 from tasks.blas import blas_threads
 from tasks.files import (
     DamagedFileError,
@@ -21,13 +22,13 @@ from tasks.store import TrialStore, digest
 from tasks.trials import Inputs
 
 Array = NDArray[np.float64]
-_VERSION = 2  # to be raised whenever a measure's numbers change
-_SEED = 20260706  # of the resampled rows: one for all trials, whatever the run's seed
+_VERSION = 3  # to be raised whenever a measure's numbers change
+_SEED = 20260706  # of the quarters: one for all trials, whatever the run's seed
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """One score of one trial, on all pooled test rows, then on draws of them."""
+    """One score of one trial, on all pooled test rows, then as other test rows might give it."""
 
     inputs: Inputs
     record_keys: tuple[str, ...]  # in the order of the folds
@@ -42,7 +43,7 @@ class Resampling:
         return self.inputs.settings.store / "resampled" / key[:2] / f"{key}.npz"
 
     def read(self) -> Array | None:
-        """Return the score on the rows as they are, then on each draw, (1 + draws,)."""
+        """Return the score on the rows as they are, then each corrected draw, (1 + draws,)."""
         try:
             return np.asarray(unpack_arrays(read_sealed(self.path))["values"], dtype=np.float64)
         except (FileNotFoundError, DamagedFileError):
@@ -50,7 +51,11 @@ class Resampling:
 
 
 def resample(job: Resampling) -> None:
-    """Take one trial's score on all rows, then on draws of them; keep the values."""
+    """Take one trial's score on all rows, then on quarters of them; keep the corrected draws.
+
+    The correction is that of `bootstrap_interval`: scores on few rows differ from those on all of
+    them in level and spread, by which no claim should be judged.
+    """
     if job.read() is not None:
         return
     y, f, s = _pooled_rows(job)
@@ -59,10 +64,16 @@ def resample(job: Resampling) -> None:
         first = _score(job.score, y, f, s)
         if job.score == "pf":
             counts = draw_counts(len(y), job.draws, rng)
-            others = resampled_pairwise_fairness(y, f, s, counts).tolist()
+            found = resampled_pairwise_fairness(y, f, s, counts)
         else:
-            draws = (rng.integers(len(y), size=len(y)) for _ in range(job.draws))
-            others = [_score(job.score, y[rows], f[rows], s[rows]) for rows in draws]
+            draws = (repeated(quarter(len(y), rng)) for _ in range(job.draws))
+            found = np.array([_score(job.score, y[rows], f[rows], s[rows]) for rows in draws])
+    if np.isnan(found).any():
+        raise ValueError(
+            f"{job.score} must be defined on every quarter of the rows, got NaN on one"
+        )
+    # No score is ever negative; a front of such ones would go beyond the constant prediction.
+    others = np.maximum(corrected_draws(first, found, len(y)), 0.0)
     write_sealed(job.path, pack_arrays({"values": np.array([first, *others])}))
 
 
@@ -91,7 +102,7 @@ def _score(name: str, y: Array, f: Array, s: Array) -> float:
     if name == "mse":
         return float(np.square(y - f).mean())
     if name == "hgr":
-        return float(measures.hgr(f, s))
+        return float(measures.hgr(f, s, margins="standard"))
     if name == "gdp":
-        return float(measures.gdp(f, s))
+        return float(measures.gdp(f, s, margins="given"))
     return float(measures.pairwise_fairness(y, f, s))

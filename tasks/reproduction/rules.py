@@ -40,7 +40,7 @@ class Rule:
     unit: str  # what the number is
     low: float
     high: float
-    bounded: bool = False  # whether draws can lie on one side of the number only
+    bounded: bool = False  # whether a shift of its draws could pass a bound of the number
     least: float = -math.inf  # below which no number can be
 
 

@@ -1,4 +1,4 @@
-"""Claims judged by a paired bootstrap over the pooled test rows."""
+"""Claims judged by their numbers on draws of the pooled test rows, paired over methods."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +9,10 @@ import numpy as np
 
 from configs.claims import Agree, Claim
 from configs.experiment import ExperimentConfig
+from fkd.measures.subsamples import ends
 from tasks.reproduction.curves import distances
 from tasks.reproduction.evidence import Curves, fold_scores, resampled_scores, resamplings
-from tasks.reproduction.fronts import DUMMY, Scores
+from tasks.reproduction.fronts import DUMMY
 from tasks.reproduction.resample import Resampling
 from tasks.reproduction.rules import NotJudgedError, Rule, rule_of, scores_needed
 
@@ -62,7 +63,7 @@ def judge(
     compute
         Runs resamplings wherever there is room, leaving each one's values on disk.
     draws
-        Resamples of the pooled test rows.
+        Quarters of the pooled test rows on which scores are taken.
     """
     cases = [(claim, run) for claim in experiment.claims for run in claim.runs or experiment.runs]
     jobs = [
@@ -98,7 +99,7 @@ def _verdict(
     try:
         if isinstance(claim, Agree):
             return _agreement(claim, curves[run], told)
-        return _bootstrap(claim, curves[run], draws, told)
+        return _by_draws(claim, curves[run], draws, told)
     except NotJudgedError as error:
         return Verdict(**told, verdict="not run", reason=str(error))
 
@@ -116,12 +117,11 @@ def _lacking(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
     return ""
 
 
-def _bootstrap(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -> Verdict:
-    """Return the verdict by the interval of the claim's number over resampled rows."""
+def _by_draws(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -> Verdict:
+    """Return the verdict by the interval of the claim's number over draws of its scores."""
     rows = resampled_scores(claim, curves, draws)
     rule = rule_of(claim, curves, rows[0])
-    draws_of = [_reflected(row, rows[0]) for row in rows[1:]] if rule.bounded else rows[1:]
-    value, others = rule.statistic(rows[0]), [rule.statistic(row) for row in draws_of]
+    value, *others = (rule.statistic(row) for row in rows)
     low, high = interval_of(rule, value, others)
     folds = [rule_of(claim, curves, row).statistic(row) for row in fold_scores(claim, curves)]
     return Verdict(
@@ -143,25 +143,20 @@ def _finite(number: float) -> float | None:
 
 
 def interval_of(rule: Rule, value: float, draws: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of a number from its values on draws of the rows.
+    """Return the 95 % interval of a number from its values on draws of the scores.
 
-    Rows that are drawn twice look like dependence: HGR on draws is larger than on the rows, by
-    most where there is least. What draws add to the number is hence taken off it (the "basic"
-    interval); where the number has a bound that draws cannot pass, off the scores before it.
+    Draws of a score lie around the score. Those of a number need not lie around the number: the
+    greatest of many distances grows with any noise, which is in the number once, in its draws
+    twice. So they are shifted by their own mean, as draws of a score are, but where the number has
+    a bound that a shift would pass.
     """
-    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    ends = (low, high) if rule.bounded else (2 * value - high, 2 * value - low)
-    if not np.isfinite(ends).all():
+    numbers = np.array(draws)
+    if not rule.bounded:
+        numbers += value - numbers.mean(axis=0)
+    low, high = ends(value, numbers, _LEVEL)
+    if not np.isfinite([low, high]).all():
         raise NotJudgedError("its number is not defined on these rows")
-    return max(float(ends[0]), rule.least), max(float(ends[1]), rule.least)
-
-
-def _reflected(row: Scores, center: Scores) -> Scores:
-    """Return the scores of a draw mirrored at those of the rows themselves."""
-    return {
-        label: {score: 2 * center[label][score] - values for score, values in by.items()}
-        for label, by in row.items()
-    }
+    return max(float(low), rule.least), max(float(high), rule.least)
 
 
 def word_of(rule: Rule, value: float, low: float, high: float) -> Word:
