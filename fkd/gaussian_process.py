@@ -42,8 +42,8 @@ center_sensitive, held_out, random_state
     ----------
     alpha_, amplitude_ : float
         Variances of noise and process, given or found, in the same units.
-    log_marginal_likelihood_ : float or None
-        Log density of the training targets at these; None where both were given.
+    log_marginal_likelihood_ : float
+        Log density of the training targets at these.
     effective_iterations_ : int
         Iterations that found something to remove.
     held_out_ : HeldOut or None
@@ -71,7 +71,7 @@ center_sensitive, held_out, random_state
         gamma: float | None = None,
         degree: int = 3,
         coef0: float = 1.0,
-        ridge: float = 0.1,
+        ridge: float | None = None,
         iterations: int = 10,
         approximation: str = "exact",
         landmarks: int | None = None,
@@ -119,6 +119,7 @@ center_sensitive, held_out, random_state
         self.amplitude_, self.alpha_ = self._variances(removal, moments, U)
         ratio = self.alpha_ / self.amplitude_
         (mean,) = _means(removal, moments, [self.iterations], ratio)
+        self._tell_collapse(mean, removal)
         self.expansion_ = rescaled(mean, unit, level)
         self.map_, self.U_, self.unit_ = removal.feature_map, U, unit
         self.inverse_ = FairInverse.of(moments.C, ratio, U, name="alpha / amplitude")
@@ -168,11 +169,11 @@ center_sensitive, held_out, random_state
             False is of the function behind it.
         """
         mean = super().predict(X)
-        if not return_std:
+        if not truth("return_std", return_std):
             return mean
         X = self._inputs(X, reset=False)
         variance = [self._variance(X[rows]) for rows in row_blocks(len(X), BLOCK_ROWS)]
-        noise = self.alpha_ if include_noise else 0.0
+        noise = self.alpha_ if truth("include_noise", include_noise) else 0.0
         std = self.unit_ * np.sqrt(self.amplitude_ * np.concatenate(variance) + noise)
         check_finite_result("standard deviations", std)
         return mean, std

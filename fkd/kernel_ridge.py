@@ -53,7 +53,7 @@ center_sensitive, held_out, random_state
         gamma: float | None = None,
         degree: int = 3,
         coef0: float = 1.0,
-        ridge: float = 0.1,
+        ridge: float | None = None,
         iterations: int = 10,
         approximation: str = "exact",
         landmarks: int | None = None,
@@ -127,7 +127,10 @@ center_sensitive, held_out, random_state
         level = float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
         longest = max(m for m, _ in settings)
         removal, moments = self._fit_removal(X, y - level, sensitive_features, longest)
-        return [rescaled(f, 1.0, level) for f in self._ridges(removal, moments, settings)]
+        found = self._ridges(removal, moments, settings)
+        if len(found) == 1:  # of a whole path a constant may well be the end
+            self._tell_collapse(found[0], removal)
+        return [rescaled(f, 1.0, level) for f in found]
 
     def _expansions(
         self, removal: Removal, moments: Moments, lengths: Sequence[int]

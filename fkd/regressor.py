@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.arrays import Array
 from fkd.expansion import MapExpansion, Predictor
-from fkd.held_out import HeldOut, judge_scores
+from fkd.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
 from fkd.moments import Moments
 from fkd.removal import Removal, RemovalEstimator
 from fkd.validation import check_finite_result
@@ -21,6 +21,7 @@ class FairRegressor(RegressorMixin, RemovalEstimator):
     """A machine whose fitted form is an expansion, from a removal and a target."""
 
     _absolute: ClassVar[bool] = False  # whether errors count by their size or by its square
+    _causes: ClassVar[str] = "alpha, gamma"  # what may make it a constant
 
     @abstractmethod
     def _expansions(
@@ -39,8 +40,14 @@ class FairRegressor(RegressorMixin, RemovalEstimator):
         best = np.median(removal.y) if self._absolute else removal.y.mean(axis=0)
         errors = [np.abs(y - f) / unit for f in (after[:, 0], best)]
         model, dummy = errors if self._absolute else [error**2 for error in errors]
-        spread = float(after.std(axis=0)[0]) / unit if np.ptp(removal.y) > 0 else 1.0
-        return judge_scores(before, after, S, (model, dummy), spread)
+        return judge_scores(before, after, S, (model, dummy))
+
+    def _tell_collapse(self, f: MapExpansion, removal: Removal) -> None:
+        """Warn where the fitted machine says one number of all training rows."""
+        unit = float(removal.y.std(axis=0))
+        rows = sample_rows(len(removal.X))
+        if unit > 0 and len(rows) > 1:
+            tell_collapse(float(f.predict(removal.X[rows]).std(axis=0)) / unit, self._causes)
 
     def predict(self, X: Any) -> Array:
         """Return one prediction per row."""

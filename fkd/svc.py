@@ -9,12 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.arrays import AnyArray, Array
 from fkd.fair_kernel import FairKernel
-from fkd.held_out import HeldOut, judge_scores
+from fkd.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
 from fkd.kernels import KernelFunction
 from fkd.moments import Moments
 from fkd.removal import Removal, RemovalEstimator
 from fkd.svr import LIBSVM_STEPS, LIBSVM_TOL
-from fkd.validation import check_finite_result, class_codes, positive, whole
+from fkd.validation import check_finite_result, class_codes, positive, steps
 
 
 class FairSVC(ClassifierMixin, RemovalEstimator):
@@ -65,7 +65,7 @@ center_sensitive, held_out, random_state
         gamma: float | None = None,
         degree: int = 3,
         coef0: float = 1.0,
-        ridge: float = 0.1,
+        ridge: float | None = None,
         iterations: int = 10,
         approximation: str = "exact",
         landmarks: int | None = None,
@@ -108,6 +108,9 @@ center_sensitive, held_out, random_state
         removal, moments = self._fit_removal(X, numbers, sensitive_features, self.iterations)
         del moments  # as large as the kernel matrix, which libsvm needs the room for
         self.fair_, self.svc_ = self._machine(removal, self.iterations)
+        rows = sample_rows(len(X))
+        several = len(np.unique(self.svc_.predict(self.fair_.block(X[rows])))) > 1
+        tell_collapse(float(several), "C, gamma, the balance of the classes")
         self.n_iter_ = int(self.svc_.n_iter_.max())
         return self
 
@@ -118,7 +121,7 @@ center_sensitive, held_out, random_state
             kernel="precomputed",
             C=positive("C", self.C),
             tol=positive("tol", self.tol),
-            max_iter=whole("max_iter", self.max_iter, low=-1),
+            max_iter=steps("max_iter", self.max_iter),
         )
         return fair, svc.fit(fair.gram(), removal.y)
 
@@ -139,7 +142,7 @@ center_sensitive, held_out, random_state
         values, counts = np.unique(removal.y, return_counts=True)
         wrong = predicted != y, values[counts.argmax(axis=0)] != y
         losses = wrong[0].astype(np.float64), wrong[1].astype(np.float64)
-        return judge_scores(before, after, S, losses, float(len(np.unique(predicted)) > 1))
+        return judge_scores(before, after, S, losses)
 
     def decision_function(self, X: Any) -> Array:
         """Return the signed distance to the border, per row (and class where more than two)."""

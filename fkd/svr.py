@@ -15,7 +15,7 @@ from fkd.moments import Moments
 from fkd.path import RemovalPath
 from fkd.regressor import FairRegressor, rescaled
 from fkd.removal import Removal
-from fkd.validation import not_negative, positive, target_vector, whole
+from fkd.validation import not_negative, positive, steps, target_vector
 
 # Beyond this many rows of a reduced map libsvm multiplies features itself: slower per row than
 # reading a kernel matrix, but without its memory.
@@ -79,7 +79,7 @@ def svr_machines(
             epsilon=not_negative("epsilon", epsilon),
             cache_size=1000,
             tol=positive("tol", tol),
-            max_iter=whole("max_iter", max_iter, low=-1),
+            max_iter=steps("max_iter", max_iter),
         ).fit(fair, y)
         a = np.zeros(len(X))
         a[svr.support_] = svr.dual_coef_[0]
@@ -135,7 +135,7 @@ center_sensitive, held_out, random_state
         gamma: float | None = None,
         degree: int = 3,
         coef0: float = 1.0,
-        ridge: float = 0.1,
+        ridge: float | None = None,
         iterations: int = 10,
         approximation: str = "exact",
         landmarks: int | None = None,
@@ -164,6 +164,7 @@ center_sensitive, held_out, random_state
         self.max_iter = max_iter
 
     _absolute = True
+    _causes = "C and epsilon, which have the unit of the target, gamma"
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Return self, fitted to these rows.
@@ -182,6 +183,7 @@ center_sensitive, held_out, random_state
         removal, moments = self._fit_removal(X, y - level, sensitive_features, self.iterations)
         del moments  # as large as the kernel matrix, which libsvm needs the room for
         ((found, self.n_iter_),) = self._machines(removal, [self.iterations])
+        self._tell_collapse(found, removal)
         self.expansion_ = rescaled(found, 1.0, level)
         return self
 

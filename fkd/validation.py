@@ -54,6 +54,13 @@ def not_negative(name: str, value: Any) -> float:
     return float(value)
 
 
+def steps(name: str, value: Any) -> int:
+    """Return a limit of steps: at least one, or -1 for none."""
+    if value == -1 and not isinstance(value, bool):
+        return -1
+    return whole(name, value, low=1)
+
+
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
     """Return one of the options."""
     if not isinstance(value, str) or value not in options:
@@ -73,6 +80,8 @@ def column_names(data: Any, width: int) -> list[str]:
 
 def real_matrix(name: str, data: Any) -> Array:
     """Return a finite float64 matrix with at least one row; a vector becomes one column."""
+    if np.ma.is_masked(data):
+        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
     A = data if hasattr(data, "ndim") else np.asarray(data)
     if A.ndim not in (1, 2):
         raise ValueError(f"{name} must have one or two dimensions, got {A.ndim}")
@@ -90,6 +99,7 @@ def _as_float(name: str, values: AnyArray, names: Sequence[str]) -> Array:
     """Return the values as float64, naming the first column that holds something else."""
     if np.iscomplexobj(values):
         raise ValueError(f"{name} must hold real numbers. Complex data not supported")
+    _refuse_dates(name, values, names)
     if values.dtype.kind in "biuf":
         return np.asarray(values, dtype=np.float64)
     columns = [
@@ -98,8 +108,18 @@ def _as_float(name: str, values: AnyArray, names: Sequence[str]) -> Array:
     return np.column_stack(columns)
 
 
+def _refuse_dates(name: str, values: AnyArray, names: Sequence[str]) -> None:
+    """Refuse dates or durations, whose missing values would become numbers."""
+    if values.dtype.kind in "mM":
+        raise ValueError(
+            f"{name} must hold numbers, got {values.dtype} in column {names[0]}; count days or "
+            "years from some date first"
+        )
+
+
 def _column_as_float(name: str, column: AnyArray, label: str) -> Array:
     """Return one column as float64."""
+    _refuse_dates(f"{name} column {label}", column, [label])
     try:
         return column.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -177,10 +197,12 @@ def check_numeric_columns(name: str, data: Any) -> None:
     """Refuse a table with a column that is no number, naming the column."""
     if hasattr(data, "iloc") and data.ndim == 2:
         columns = [data.iloc[:, j].to_numpy() for j in range(data.shape[1])]
-    elif isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "OSU":
+    elif isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "OSUmM":
         columns = list(data.T)
     else:
-        return
+        columns = []
+    if np.ma.is_masked(data):
+        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
     for column, label in zip(columns, column_names(data, len(columns)), strict=True):
         if column.dtype.kind not in "biufc":
             _column_as_float(name, column, label)

@@ -20,7 +20,7 @@ def sample(rng, n=80):
 
 
 def fair(approximation="exact", **setting):
-    default = {"gamma": 0.2, "iterations": 6, "landmarks": 40, "random_state": 0}
+    default = {"gamma": 0.2, "ridge": 0.1, "iterations": 6, "landmarks": 40, "random_state": 0}
     if approximation == "identity":
         default["kernel"] = "linear"
     return FairKernelDecomposition(approximation=approximation, **{**default, **setting})

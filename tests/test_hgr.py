@@ -117,9 +117,10 @@ def test_hgr_does_not_see_the_order_of_rows(seed):
 @given(seed=seeds, n=st.integers(2, 200))
 def test_hgr_lies_between_zero_and_one_with_its_square_below_chi_squared(seed, n):
     u, v = np.random.default_rng(seed).standard_t(2, size=(2, n))
-    value = hgr(u, v)
+    value = hgr(u, v, margins="standard")
     assert 0 <= value <= 1
-    assert value**2 <= chi2(u, v) + 1e-6  # the damping is only in the first
+    # The damping is only in the first.
+    assert value**2 <= chi2(u, v, margins="standard") + 1e-6
 
 
 def test_a_constant_attribute_is_independent_of_everything(rng):
@@ -208,6 +209,20 @@ def test_ranks_see_no_increasing_map(rng):
         hgr(u, v, margins="given")
 
 
-@pytest.mark.parametrize("s", [[0.0] * 990 + [1.0] * 10, [0.0] * 950 + list(np.linspace(1, 9, 50))])
-def test_a_rare_group_is_no_outlier(rng, s):
-    assert hgr(rng.normal(size=1000) + np.array(s), s) > 0
+@pytest.mark.parametrize("share", [0.02, 0.05])
+def test_a_rare_group_beyond_the_grid_is_told(rng, share):
+    s = (np.arange(2000) < share * 2000).astype(float)
+    f = s + 0.1 * rng.normal(size=2000)
+    with pytest.warns(FairnessWarning, match="of 2000 rows stand apart, more than 2.8 st"):
+        assert hgr(f, s) < 0.1 < 0.8 < np.corrcoef(f, s)[0, 1]
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5])
+def test_a_larger_group_is_seen(rng, share):
+    s = (np.arange(2000) < share * 2000).astype(float)
+    assert hgr(s + 0.1 * rng.normal(size=2000), s) > 0.9
+
+
+def test_mostly_equal_rows_with_a_tail_are_no_outliers(rng):
+    s = np.append(np.zeros(950), np.linspace(1, 9, 50))
+    assert hgr(rng.normal(size=1000) + s, s) > 0

@@ -101,4 +101,9 @@ def _generator(
     """Return a generator from any of scikit-learn's ways to name a seed."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state must be a whole number, a generator or None, got {random_state!r}"
+        ) from error

@@ -15,6 +15,8 @@ CONSTANT_SPREAD = 1e-12
 
 def as_numbers(values: ArrayLike, name: str) -> Array:
     """Return `values` as a finite float64 array of any shape, without copying where possible."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
     try:
         raw = np.asarray(values)
     except ValueError as error:

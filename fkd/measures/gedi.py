@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 
 from fkd.arrays import Array
 from fkd.measures.checks import as_column, as_sensitive, is_constant, per_column
+from fkd.validation import whole
 
 
 def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -> float | Array:
@@ -29,8 +30,7 @@ def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    if degree < 1:
-        raise ValueError(f"degree must be at least 1, got {degree}")
+    whole("degree", degree, low=1)
     return per_column(lambda s: _gedi(f, s, degree), S)
 
 

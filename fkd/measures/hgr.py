@@ -15,7 +15,13 @@ from fkd.measures.checks import (
     per_column,
     require_length,
 )
-from fkd.measures.margins import Margins, check_option, normal_scores, warn_of_outliers
+from fkd.measures.margins import (
+    Margins,
+    check_option,
+    normal_scores,
+    warn_of_outliers,
+    warn_of_rare_groups,
+)
 
 GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
 LARGEST_GRID = 50
@@ -52,6 +58,7 @@ def hgr(
     S = as_sensitive(sensitive_features, len(f))
     for column in () if margins else (f, *S.T):
         warn_of_outliers(column, _bandwidth(len(f)) * float(column.std(axis=0)))
+        warn_of_rare_groups(column, GRID_REACH + _bandwidth(len(f)), 2 * _bandwidth(len(f)))
     return _per_pair(_hgr, f, S, margins)
 
 
@@ -80,6 +87,7 @@ def chi2(
     S = as_sensitive(sensitive_features, len(f))
     for column in () if margins else (f, *S.T):
         warn_of_outliers(column, _bandwidth(len(f)) * float(column.std(axis=0)))
+        warn_of_rare_groups(column, GRID_REACH + _bandwidth(len(f)), _bandwidth(len(f)))
     return _per_pair(_chi2, f, S, margins)
 
 

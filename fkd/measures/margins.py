@@ -17,7 +17,9 @@ Margins = Literal["standard", "rank"]
 # Between these quantiles lie most rows: so many standard deviations of a Gaussian column.
 _MOST, _GAUSSIAN = (0.1, 0.9), 2.56
 # A window of which they fill less than this share sees them as one.
-_NARROW = 0.25
+_NARROW = 0.4
+# So many rows beyond the grid may be a group of people.
+_RARE, _FEWEST = 0.005, 5
 
 
 def check_option(name: str, value: str, options: object) -> None:
@@ -62,3 +64,29 @@ def warn_of_outliers(values: Array, window: float) -> None:
             f"this measure to {window:g}: dependence among most rows is hidden; choose "
             "margins='rank', or name the margins that are meant"
         )
+
+
+def warn_of_rare_groups(values: Array, reach: float, window: float) -> None:
+    """Warn the caller of a measure whose grid ends before a group of rows.
+
+    Parameters
+    ----------
+    values
+        One column.
+    reach, window
+        How far from the mean the measure sees, how wide a window it has, in standard deviations.
+    """
+    z = values - values.mean(axis=0)
+    scale = float(z.std(axis=0))
+    for side in (z, -z) if scale > 0 else ():
+        beyond = side > reach * scale
+        if not max(_FEWEST, _RARE * len(z)) <= beyond.sum() < len(z):
+            continue
+        # A tail comes in row by row; a group stands apart, farther than it is wide.
+        apart = side[beyond].min() - side[~beyond].max()
+        if apart > max(window * scale, np.ptp(side[beyond])):
+            caution(
+                f"{int(beyond.sum())} of {len(z)} rows stand apart, more than {reach:.1f} standard "
+                "deviations from the mean, where this measure sees nothing: what a model does to "
+                "them is hidden; look at gdp, or name the margins that are meant"
+            )
