@@ -3,12 +3,12 @@
 import numpy as np
 
 from benchmarks.record import Goal, Record
-from fkd.kernels import Kernel
-from fkd.linalg import downdate, psd_factor
-from fkd.literal import algorithm_1
-from fkd.moments import Moments
-from fkd.path import removal_path
-from fkd.reference import removed_columns
+from fkd.core.kernels import Kernel
+from fkd.core.linalg import downdate, psd_factor
+from fkd.core.moments import Moments
+from fkd.core.removal_path import removal_path
+from fkd.paper.printed import algorithm_1
+from fkd.paper.reference import removed_columns
 
 ROWS, LENGTHS, RIDGES, BITS = 250, (10, 50, 100, 150, 200), (0.01, 0.05, 0.1, 1.0), 400
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.neural import SIZES, penalty_of, recipe_of
 from benchmarks.record import Goal, Record
-from fkd.methods.extras import NEURAL
-from tasks.cluster import ALLOCATOR
+from fkd.catalog.methods.extras import NEURAL
+from tasks.adapters.cluster import ALLOCATOR
 
 EPOCHS, REPEATS = 20, 3
 PRICES = (0.0, 0.00625, 0.0125, 0.05)
@@ -61,7 +61,7 @@ def _train() -> tuple[float, int]:
     """Return seconds and page faults of a training in this process."""
     import resource
 
-    from fkd.neural.training import train
+    from fkd.rivals.neural.training import train
 
     n, d = SIZES["acs_income"]
     rng = np.random.default_rng(0)

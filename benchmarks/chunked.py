@@ -10,11 +10,11 @@ from benchmarks.peak import peak_memory
 from benchmarks.record import Goal, Record
 from configs.load import load_config
 from configs.schema import ClusterConfig
+from tasks.adapters.cluster import connect
+from tasks.adapters.jobs import run_jobs
+from tasks.adapters.settings import Settings
 from tasks.blocks.kernel_blocks import KernelSource, kernel_rows, literal_path
-from tasks.cluster import connect
-from tasks.jobs import run_jobs
-from tasks.settings import Settings
-from tasks.study import open_study
+from tasks.study.opening import open_study
 
 ITERATIONS, RIDGE, GAMMA = 10, 0.05, 0.05
 LANDMARKS = 1500  # 5 % of the rows

@@ -10,13 +10,13 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
-from fkd.arrays import Array
-from fkd.kernels import Kernel
-from fkd.linalg import ShiftedInverse, downdate, gram, psd_factor
-from fkd.literal import algorithm_1
-from fkd.moments import Moments
-from fkd.path import RemovalPath, block_lanczos, removal_path
-from fkd.ridge import ridge_coefficients
+from fkd.core.arrays import Array
+from fkd.core.fair_ridge import ridge_coefficients
+from fkd.core.kernels import Kernel
+from fkd.core.linalg import ShiftedInverse, downdate, gram, psd_factor
+from fkd.core.moments import Moments
+from fkd.core.removal_path import RemovalPath, block_lanczos, removal_path
+from fkd.paper.printed import algorithm_1
 
 ROWS, ITERATIONS, RIDGE, REPEATS = 4400, 200, 0.05, 5
 UNIT, PATH = "one scipy cholesky", f"our path, m = {ITERATIONS}"

@@ -9,11 +9,11 @@ from pathlib import Path
 from benchmarks.record import Goal, Record
 from configs.load import load_config
 from configs.schema import RunConfig
-from tasks.evaluate import run_job
-from tasks.record import record_trials
-from tasks.settings import Settings, quiet_ecosystem
-from tasks.study import open_study
-from tasks.tracking import Tracking
+from tasks.adapters.settings import Settings, quiet_ecosystem
+from tasks.adapters.tracking import Tracking
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
+from tasks.study.recording import record_trials
 
 GRIDS: dict[str, dict[str, list[float]]] = {
     "krr_fkd": {"iterations": [0, 5, 10, 20, 30, 40], "alpha": [0.1, 0.25, 0.5]},

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import Goal, Record
-from fkd.methods import method
-from fkd.methods.extras import NEURAL
-from fkd.problems.crimes import PREDICTORS, PROBLEM
+from fkd.catalog.methods import method
+from fkd.catalog.methods.extras import NEURAL
+from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
 from tasks.data.embedded import read_crimes
 
 FOLDS, EPOCHS, CORES = 5, 500, 2
@@ -72,7 +72,7 @@ def prices(name: str, problem: str) -> list[float]:
 
 def recipe_of(name: str, epochs: int) -> Any:
     """Return the paper's training of a method, for some epochs."""
-    from fkd.neural.training import Recipe
+    from fkd.rivals.neural.training import Recipe
 
     p = method(name).parameters()
     return Recipe(
@@ -82,7 +82,7 @@ def recipe_of(name: str, epochs: int) -> Any:
 
 def penalty_of(name: str) -> Any:
     """Return what a batch pays for."""
-    from fkd.neural.penalties import chi2, eipm
+    from fkd.rivals.neural.penalties import chi2, eipm
 
     p = method(name).parameters()
     if name == "nn_frem":
@@ -102,7 +102,7 @@ def plain_epoch(rows: Rows) -> float:
     import torch
 
     from benchmarks.plain_network import plain_loop
-    from fkd.neural.processor import one_thread
+    from fkd.rivals.neural.processor import one_thread
 
     options = {"recipe": recipe_of("nn_hgr", TIMED_EPOCHS), "seed": 0, "dtype": torch.float32}
     with one_thread():
@@ -111,7 +111,7 @@ def plain_epoch(rows: Rows) -> float:
 
 def whole_fold(rows: Rows) -> tuple[float, float]:
     """Return the seconds of a late epoch of the five networks of one fold, of their training."""
-    from fkd.neural.training import train
+    from fkd.rivals.neural.training import train
 
     ends: list[float] = []
     start = time.thread_time()
@@ -128,7 +128,7 @@ def whole_fold(rows: Rows) -> tuple[float, float]:
 
 def grid_minutes(name: str, problem: str, rows: Rows) -> float:
     """Return the minutes that the paper's grid of a problem takes on all cores."""
-    from fkd.neural.training import train
+    from fkd.rivals.neural.training import train
 
     n, d = SIZES[problem]
     if problem != "crimes":
@@ -148,7 +148,7 @@ def loss_difference(rows: Rows) -> float:
     import torch
 
     from benchmarks.plain_network import plain_loop
-    from fkd.neural.training import train
+    from fkd.rivals.neural.training import train
 
     recipe = replace(recipe_of("nn_hgr", EPOCHS), epochs=COMPARED_EPOCHS)
     grid = prices("nn_hgr", "crimes")

@@ -22,7 +22,7 @@ from pathlib import Path
 import folktables.acs  # the row filter's
 from configs.data import DataConfig
 from tasks.data.load import load_table
-from tasks.settings import Settings
+from tasks.adapters.settings import Settings
 
 def work(folder, year, states):
     settings = Settings(Path(folder) / "home", f"{folder}/mirror", None, None)

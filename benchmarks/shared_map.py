@@ -8,10 +8,10 @@ from typing import Any
 
 from benchmarks.record import Goal, Record
 from configs.load import load_config
-from tasks.blas import blas_threads
-from tasks.evaluate import fit_trials, training_for
-from tasks.settings import Settings
-from tasks.study import Study, open_study
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.settings import Settings
+from tasks.study.evaluate import fit_trials, training_for
+from tasks.study.opening import Study, open_study
 
 PERSONS = (2_000, 10_000, 50_000, 150_000)  # of the synthetic census; about half are working adults
 LANDMARKS = 1000

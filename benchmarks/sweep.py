@@ -15,13 +15,13 @@ from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from configs.load import load_config
 from configs.schema import ClusterConfig, RunConfig
-from tasks.cluster import connect
-from tasks.evaluate import run_job
-from tasks.jobs import run_jobs
-from tasks.settings import Settings, quiet_ecosystem
-from tasks.study import open_study
-from tasks.tracking import Tracking
-from tasks.trials import Job
+from tasks.adapters.cluster import connect
+from tasks.adapters.jobs import run_jobs
+from tasks.adapters.settings import Settings, quiet_ecosystem
+from tasks.adapters.tracking import Tracking
+from tasks.planned.trials import Job
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
 
 # Minutes of maths on all workers together that the sweep shall have; fewer for a first look.
 MINUTES = float(os.environ.get("BENCH_MINUTES", "10"))
@@ -125,7 +125,7 @@ def sweep_times(home: Path, minutes: float) -> dict[str, float]:
     start = time.perf_counter()
     settings = Settings(home, None, None, None)
     Tracking(settings, config.experiment)
-    from tasks.servers.prefect_server import prefect_server
+    from tasks.adapters.servers.prefect_server import prefect_server
 
     with prefect_server(settings):
         from flows.experiment import experiment

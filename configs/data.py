@@ -8,11 +8,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from configs.census import Horizon, check_release, expand_states
 from configs.model import Frozen
 from configs.nearest import check_name
-from fkd.encoding import Scale
-from fkd.problems.declaration import Problem
-from fkd.problems.own_table import NAME as TABLE
-from fkd.problems.own_table import own_problem
-from fkd.problems.registry import PROBLEMS
+from fkd.catalog.encoder import Scale
+from fkd.catalog.problems.declaration import Problem
+from fkd.catalog.problems.own_table import NAME as TABLE
+from fkd.catalog.problems.own_table import own_problem
+from fkd.catalog.problems.registry import PROBLEMS
 
 
 def _as_tuple(value: Any) -> Any:

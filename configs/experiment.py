@@ -16,7 +16,7 @@ from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
 from configs.schema import ClusterConfig, Measure, RunConfig, TrackingConfig
-from fkd.methods import method
+from fkd.catalog.methods import method
 
 _FOLDER = "paper"
 

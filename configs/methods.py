@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, create_model, model_serializer, mode
 from pydantic import Field as PydanticField
 
 from configs.nearest import check_name
-from fkd.methods import Method, methods
+from fkd.catalog.methods import Method, methods
 
 
 def _annotation(hint: Any, declared: Field[Any]) -> Any:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from configs.experiment import PLAIN
-from fkd.methods import method
-from fkd.methods.declaration import Method, Published
+from fkd.catalog.methods import method
+from fkd.catalog.methods.declaration import Method, Published
 
 Tree = dict[str, Any]
 

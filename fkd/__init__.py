@@ -1,12 +1,13 @@
 """Fair Kernel Decomposition."""
 
-from fkd.cautions import FairnessWarning
-from fkd.decomposition import FairKernelDecomposition
-from fkd.discrete import one_hot
-from fkd.gaussian_process import FairGaussianProcess
-from fkd.kernel_ridge import FairKernelRidge
-from fkd.svc import FairSVC
-from fkd.svr import FairSVR
+from fkd.core.cautions import FairnessWarning
+from fkd.estimators.decomposition import FairKernelDecomposition
+from fkd.estimators.discrete import one_hot
+from fkd.estimators.gaussian_process import FairGaussianProcess
+from fkd.estimators.kernel_ridge import FairKernelRidge
+from fkd.estimators.support_vector_classification import FairSVC
+from fkd.estimators.support_vector_regression import FairSVR
+from fkd.moved import put_up
 
 __all__ = [
     "FairGaussianProcess",
@@ -19,3 +20,5 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+put_up()

@@ -12,7 +12,7 @@ from rich.markup import escape
 from configs.errors import UserError
 from fkd import __version__
 from flows.progress import console
-from tasks.settings import quiet_ecosystem
+from tasks.adapters.settings import quiet_ecosystem
 
 # Heavy imports (prefect, mlflow, distributed) happen inside the commands: `fkd --help` is instant.
 

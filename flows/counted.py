@@ -5,7 +5,7 @@ from typing import Any
 
 from configs.schema import ClusterConfig
 from flows.progress import watcher
-from tasks.jobs import Failed, run_jobs
+from tasks.adapters.jobs import Failed, run_jobs
 
 
 def run_counted(

@@ -13,11 +13,11 @@ from rich.table import Table
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.problems.registry import PROBLEMS
+from fkd.catalog.problems.registry import PROBLEMS
+from tasks.adapters.settings import read_settings
 from tasks.data.cache import Cache, Record
 from tasks.data.disk import named_disk_errors
 from tasks.data.prepared import is_whole, prepared_files
-from tasks.settings import read_settings
 
 # Reading tables imports pandas with pyarrow: it happens inside `fetch`, so that help is instant.
 

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from tasks.estimate import refuse_too_large
-from tasks.jobs import Failed
-from tasks.reasons import read_plan, reasons, write_plan
-from tasks.status import State, Status, begin, write_status
-from tasks.study import Study, open_study
-from tasks.trials import Job
+from tasks.adapters.jobs import Failed
+from tasks.adapters.status import State, Status, begin, write_status
+from tasks.planned.trials import Job
+from tasks.study.costs import refuse_too_large
+from tasks.study.opening import Study, open_study
+from tasks.study.reasons import read_plan, reasons, write_plan
 
 _UNSEEN = (
     "the worker's record is not to be seen here; let FKD_HOME lie on a file system that the "

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from configs.errors import UserError
 from configs.schema import RunConfig
 from flows.outcome import Outcome
-from tasks.hooks import tell
+from tasks.adapters.hooks import tell
 
 
 @contextmanager

@@ -9,15 +9,15 @@ from flows.fitting import fit_all
 from flows.outcome import Outcome
 from flows.progress import watcher
 from flows.stage import stage
-from tasks.champion import crown
-from tasks.choose import NoChampionError
-from tasks.reachable import TrackingUnreachableError
-from tasks.record import record_champion, record_files, record_trials
+from tasks.adapters.reachable import TrackingUnreachableError
+from tasks.adapters.settings import read_settings
 from tasks.report.gather import report_data
 from tasks.report.page import render
-from tasks.results import tidy, write_results
-from tasks.settings import read_settings
-from tasks.study import open_study
+from tasks.study.champion import crown
+from tasks.study.opening import open_study
+from tasks.study.recording import record_champion, record_files, record_trials
+from tasks.study.results import tidy, write_results
+from tasks.study.selection import NoChampionError
 
 
 @flow(name="experiment", persist_result=False)

@@ -8,15 +8,15 @@ from configs.schema import ClusterConfig, RunConfig
 from flows.counted import run_counted
 from flows.desk import Desk
 from flows.progress import watcher
+from tasks.adapters.cluster import connect, worker_kernels, worker_memory
+from tasks.adapters.environment import mixture
+from tasks.adapters.jobs import Failed
+from tasks.adapters.settings import Settings
 from tasks.blocks.shared_training import shared_maps
 from tasks.blocks.streaming import stream_moments
-from tasks.cluster import connect, worker_kernels, worker_memory
-from tasks.environment import mixture
-from tasks.evaluate import run_job
-from tasks.jobs import Failed
-from tasks.settings import Settings
-from tasks.study import open_study
-from tasks.trials import Job
+from tasks.planned.trials import Job
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
 
 
 def fit_all(configs: Sequence[RunConfig], settings: Settings) -> int:

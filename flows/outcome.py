@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.table import Table
 
 from configs.errors import UserError
-from fkd.methods import method
-from tasks.champion import crown
-from tasks.choose import NoChampionError
-from tasks.gate import GateError, broken_limits
-from tasks.results import TrialResult
-from tasks.study import Study
+from fkd.catalog.methods import method
+from tasks.study.champion import crown
+from tasks.study.gate import GateError, broken_limits
+from tasks.study.opening import Study
+from tasks.study.results import TrialResult
+from tasks.study.selection import NoChampionError
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from configs.load import load_configs
 from configs.schema import RunConfig
-from tasks.estimate import estimate
-from tasks.reasons import read_plan, reasons
-from tasks.settings import read_settings
-from tasks.study import open_study
+from tasks.adapters.settings import read_settings
+from tasks.study.costs import estimate
+from tasks.study.opening import open_study
+from tasks.study.reasons import read_plan, reasons
 
 _HEADINGS = ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB", "seconds")
 

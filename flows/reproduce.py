@@ -14,11 +14,11 @@ from configs.nearest import check_name
 from configs.overrides import apply_overrides
 from configs.schema import ClusterConfig
 from configs.variants import is_network, quick, without
-from fkd.methods.declaration import Method
+from fkd.catalog.methods.declaration import Method
 from flows.progress import watcher
+from tasks.adapters.servers.prefect_server import prefect_server
+from tasks.adapters.settings import ensure_writable, read_settings
 from tasks.reproduction.verdicts import WORDS
-from tasks.servers.prefect_server import prefect_server
-from tasks.settings import ensure_writable, read_settings
 
 if TYPE_CHECKING:
     from flows.reproduction import Reproduced

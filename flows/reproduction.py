@@ -17,18 +17,18 @@ from flows.counted import run_counted
 from flows.fitting import fit_all
 from flows.progress import watcher
 from flows.stage import stage
-from tasks.cluster import connect
+from tasks.adapters.cluster import connect
+from tasks.adapters.jobs import Failed
+from tasks.adapters.reachable import TrackingUnreachableError
+from tasks.adapters.settings import Settings, read_settings
 from tasks.data.load import describe_rows
-from tasks.jobs import Failed
-from tasks.reachable import TrackingUnreachableError
 from tasks.reproduction.curves import curves_of
 from tasks.reproduction.page import write_page
 from tasks.reproduction.record import record_story, record_studies
 from tasks.reproduction.resample import Resampling, resample
 from tasks.reproduction.story import Story, read_stories, story_of, write_story
 from tasks.reproduction.verdicts import DRAWS, WORDS, judge
-from tasks.settings import Settings, read_settings
-from tasks.study import Study, open_study
+from tasks.study.opening import Study, open_study
 
 _QUICK_DRAWS = 40
 

@@ -11,11 +11,11 @@ from configs.schema import RunConfig
 from flows.ending import end_runs, failure_told
 from flows.outcome import Outcome
 from flows.progress import watcher
+from tasks.adapters.servers.prefect_server import prefect_server
+from tasks.adapters.settings import Settings, ensure_writable, read_settings
 from tasks.report.gather import report_data
 from tasks.report.page import render
-from tasks.servers.prefect_server import prefect_server
-from tasks.settings import Settings, ensure_writable, read_settings
-from tasks.study import open_study
+from tasks.study.opening import open_study
 
 
 def run_config(source: str, overrides: Sequence[str]) -> None:

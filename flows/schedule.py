@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from configs.errors import UserError
 from configs.load import load_configs
 from flows.progress import watcher
-from tasks.servers.prefect_environment import client_environment, quiet_children
-from tasks.servers.prefect_server import prefect_server
-from tasks.settings import ensure_writable, read_settings
+from tasks.adapters.servers.prefect_environment import client_environment, quiet_children
+from tasks.adapters.servers.prefect_server import prefect_server
+from tasks.adapters.settings import ensure_writable, read_settings
 
 if TYPE_CHECKING:
     # Prefect itself is imported late, after `prefect_server` has decided where its state lies.

@@ -9,7 +9,7 @@ from configs.load import load_configs
 from flows.ending import end_runs, failure_told
 from flows.experiment import experiment, sweep
 from flows.progress import watcher
-from tasks.servers.lifeline import end_with_parent
+from tasks.adapters.servers.lifeline import end_with_parent
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:

@@ -6,10 +6,10 @@ from rich.console import Console
 
 from configs.errors import UserError
 from configs.load import load_config
-from tasks.reachable import TrackingUnreachableError
-from tasks.record import record_champion, record_files, record_trials
-from tasks.settings import Settings, read_settings
-from tasks.study import open_study
+from tasks.adapters.reachable import TrackingUnreachableError
+from tasks.adapters.settings import Settings, read_settings
+from tasks.study.opening import open_study
+from tasks.study.recording import record_champion, record_files, record_trials
 
 
 def sync_all() -> None:

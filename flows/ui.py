@@ -11,10 +11,10 @@ from pathlib import Path
 from filelock import FileLock
 
 from flows.progress import watcher
-from tasks.servers.prefect_server import upcoming_prefect_server
-from tasks.servers.server_kind import LOOPBACK, ServerKind
-from tasks.servers.shared_server import server_lease
-from tasks.settings import Settings, ensure_writable, read_settings
+from tasks.adapters.servers.prefect_server import upcoming_prefect_server
+from tasks.adapters.servers.server_kind import LOOPBACK, ServerKind
+from tasks.adapters.servers.shared_server import server_lease
+from tasks.adapters.settings import Settings, ensure_writable, read_settings
 
 _POLL = 1.0
 
@@ -58,7 +58,7 @@ def mlflow_kind(settings: Settings, store: str) -> ServerKind:
 @contextmanager
 def _mlflow_page(settings: Settings) -> Iterator[str]:
     """Yield the address of the user's MLflow server, or of one that we run over the store."""
-    from tasks.tracking import tracking_uri
+    from tasks.adapters.tracking import tracking_uri
 
     store = tracking_uri(settings)
     if store.startswith(("http://", "https://")):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from configs.load import load_config
-from tasks.champion import crown
-from tasks.evaluate import run_job
-from tasks.settings import Settings
-from tasks.study import open_study
+from tasks.adapters.settings import Settings
+from tasks.study.champion import crown
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
 
 
 def pytest_configure():

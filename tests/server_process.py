@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 
-from tasks.servers.server_kind import ServerKind, answers
+from tasks.adapters.servers.server_kind import ServerKind, answers
 
 HOLD = """
 import sys
-from tasks.servers.server_kind import ServerKind
-from tasks.servers.shared_server import server_lease
+from tasks.adapters.servers.server_kind import ServerKind
+from tasks.adapters.servers.shared_server import server_lease
 
 with server_lease(ServerKind.loads(sys.argv[1])) as lease:
     print(lease.url(), flush=True)
@@ -28,8 +28,8 @@ with server_lease(ServerKind.loads(sys.argv[1])) as lease:
 
 RUN = """
 import sys
-from tasks.servers.prefect_server import prefect_server
-from tasks.settings import read_settings
+from tasks.adapters.servers.prefect_server import prefect_server
+from tasks.adapters.settings import read_settings
 
 with prefect_server(read_settings()) as url:
     from prefect import flow, task

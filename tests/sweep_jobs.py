@@ -9,8 +9,8 @@ from zlib import crc32
 
 import numpy as np
 
-from tasks.evaluate import run_job
-from tasks.store import TrialStore
+from tasks.adapters.store import TrialStore
+from tasks.study.evaluate import run_job
 
 
 def counted(job):

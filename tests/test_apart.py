@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from fkd.neural.apart import apart, at_registers, exponential, multiply, product  # noqa: E402
+from fkd.rivals.neural.apart import apart, at_registers, exponential, multiply, product  # noqa: E402
 
 SIZES = [(3, 5), (8, 8), (1, 1), (50, 13)]
 PRODUCTS = {"bmm", "baddbmm", "mm", "addmm", "mv", "addmv", "dot"}

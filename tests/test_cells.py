@@ -4,7 +4,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import KFold
 
 from tasks.blocks.cells import make_cells
-from tasks.folds import Fold
+from tasks.planned.folds import Fold
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ import shutil
 import numpy as np
 import pytest
 
-from tasks.champion import crown
-from tasks.choose import NoChampionError, choose
-from tasks.study import open_study
+from tasks.study.champion import crown
+from tasks.study.opening import open_study
+from tasks.study.selection import NoChampionError, choose
 
 
 def _with_select(study, settings, **select):

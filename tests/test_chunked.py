@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.chunked import TILE_ROWS, KernelRows, chunked_dual_path, product_part
-from fkd.kernels import Kernel
-from fkd.literal import nystroem_dual_path
+from fkd.core.kernels import Kernel
+from fkd.paper.kernel_tiles import TILE_ROWS, KernelRows, chunked_dual_path, product_part
+from fkd.paper.printed import nystroem_dual_path
 
 KERNEL = Kernel("rbf", 0.1)
 
@@ -66,7 +66,7 @@ def test_no_iteration_removes_nothing(rng):
 
 def test_each_pair_of_rows_is_made_once(rng, monkeypatch):
     data, S = sample(rng, n=300)
-    monkeypatch.setattr("fkd.chunked.TILE_ROWS", 64)
+    monkeypatch.setattr("fkd.paper.kernel_tiles.TILE_ROWS", 64)
     made = []
 
     def counting(X, Z):

@@ -8,8 +8,8 @@ from soak_figures import keep
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
-from tasks.cluster import connect, worker_memory
-from tasks.jobs import run_jobs
+from tasks.adapters.cluster import connect, worker_memory
+from tasks.adapters.jobs import run_jobs
 
 
 def _run(config, settings, jobs, **options):
@@ -59,7 +59,7 @@ def test_dying_hanging_stopped_and_faulty_jobs_leave_the_others_alone(settings, 
 
 @pytest.fixture
 def _look_often(monkeypatch):
-    monkeypatch.setattr("tasks.jobs._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("tasks.adapters.jobs._LOOK_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("_look_often")
@@ -123,7 +123,7 @@ def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp
 
 @pytest.mark.usefixtures("_look_often")
 def test_a_run_ends_by_name_if_no_worker_comes(scheduler, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.jobs.WORKERLESS_SECONDS", 2.0)
+    monkeypatch.setattr("tasks.adapters.jobs.WORKERLESS_SECONDS", 2.0)
     jobs = _jobs(tmp_path / "marks", ["fine"])
     with pytest.raises(UserError, match=r"no Dask worker.*`dask worker`"):
         _run(ClusterConfig(address=scheduler[1], kind="address"), settings, jobs)

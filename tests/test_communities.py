@@ -4,7 +4,7 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.problems.crimes import PREDICTORS, PROBLEM
+from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
 from tasks.data.columns import to_table
 from tasks.data.communities import header, read_communities
 

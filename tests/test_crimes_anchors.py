@@ -10,8 +10,8 @@ from sklearn.model_selection import KFold
 from training_sample import fit_one
 
 from fkd import measures
-from fkd.methods import Training
-from fkd.problems.crimes import PREDICTORS, PROBLEM
+from fkd.catalog.methods import Training
+from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
 from tasks.data.communities import read_communities
 
 SENSITIVE = "racepctblack"

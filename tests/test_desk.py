@@ -2,10 +2,10 @@ import pytest
 from sweep_sample import sweep_config
 
 from flows.desk import Desk
-from tasks.evaluate import run_job
-from tasks.jobs import Failed
-from tasks.status import read_status
-from tasks.study import open_study
+from tasks.adapters.jobs import Failed
+from tasks.adapters.status import read_status
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
-from fkd.encoding import Encoder
-from fkd.table import Table
-from tasks.files import pack_arrays, unpack_arrays
+from fkd.catalog.encoder import Encoder
+from fkd.catalog.table import Table
+from tasks.adapters.files import pack_arrays, unpack_arrays
 
 
 def make_table(numeric, codes, *, levels=(("1", "2", "7"), ("a", "b")), fills=None) -> Table:

@@ -3,9 +3,9 @@ from sweep_sample import sweep_config
 
 from configs.errors import UserError
 from flows.desk import Desk
-from tasks.estimate import estimate, job_cost, refuse_too_large
-from tasks.status import read_status
-from tasks.study import open_study
+from tasks.adapters.status import read_status
+from tasks.study.costs import estimate, job_cost, refuse_too_large
+from tasks.study.opening import open_study
 
 
 @pytest.fixture

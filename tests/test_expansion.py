@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.correction import LinearCorrection
-from fkd.expansion import (
+from fkd.core.linear_correction import LinearCorrection
+from fkd.core.perceptron import Perceptron
+from fkd.core.predictors import (
     PREDICTORS,
     ConstantPrediction,
     CorrectedExpansion,
@@ -13,7 +14,6 @@ from fkd.expansion import (
     KernelExpansion,
     ProjectedExpansion,
 )
-from fkd.perceptron import Perceptron
 
 
 def kernel_expansion(rng, kernel="rbf"):
@@ -70,7 +70,7 @@ def test_a_predictor_survives_a_file_without_pickle(rng, kind):
 
 @pytest.mark.parametrize("kind", sorted(PREDICTORS))
 def test_blocks_leave_no_seam(rng, kind, monkeypatch):
-    monkeypatch.setattr("fkd.expansion.BLOCK_ROWS", 4)
+    monkeypatch.setattr("fkd.core.predictors.BLOCK_ROWS", 4)
     predictor = MAKERS[kind](rng)
     X = rng.normal(size=(11, 3))
     X.flags.writeable = False

@@ -4,14 +4,14 @@ import sys
 import pytest
 from training_sample import make_training
 
-from fkd.methods import method, methods
-from fkd.methods.extras import Extra
+from fkd.catalog.methods import method, methods
+from fkd.catalog.methods.extras import Extra
 
 
 def hide(monkeypatch, *packages):
     """Let these packages look as if they were not installed."""
     monkeypatch.setattr(
-        "fkd.methods.extras.find_spec", lambda name: None if name in packages else object()
+        "fkd.catalog.methods.extras.find_spec", lambda name: None if name in packages else object()
     )
 
 
@@ -51,7 +51,7 @@ def test_an_extra_knows_what_is_missing():
 def test_declaring_all_methods_imports_no_optional_package():
     optional = ("torch", "fairlearn", "concept_erasure")
     script = (
-        "import sys; from fkd.methods import methods; "
+        "import sys; from fkd.catalog.methods import methods; "
         f"print(len(methods()), [m for m in {optional} if m in sys.modules])"
     )
     found = subprocess.run(

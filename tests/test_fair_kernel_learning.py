@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from training_sample import make_training, worst_correlation
 
-from fkd.fair_kernel_learning import (
+from fkd.core.feature_maps import ExactMap
+from fkd.core.kernels import Kernel
+from fkd.rivals.fair_kernel_learning import (
     closed_form,
     feature_products,
     penalised_weights,
     sensitive_factor,
 )
-from fkd.feature_maps import ExactMap
-from fkd.kernels import Kernel
 
 ALPHA = 0.25
 

@@ -14,12 +14,12 @@ import pytest
 from soak_figures import keep
 
 from configs.errors import UserError
+from tasks.adapters.settings import Settings
 from tasks.data import remote, transfer
 from tasks.data.cache import Cache
 from tasks.data.fetch import fetch, fetch_all, sources
 from tasks.data.remote import RemoteFile, person_file
 from tasks.data.transfer import Patience
-from tasks.settings import Settings
 
 HURRY = Patience(connect=1.0, read=0.4, window=0.5, floor=10**6, attempts=3, backoff=0.01)
 NAME = "census/2018/1-Year/csv_pwy.zip"
@@ -516,7 +516,7 @@ CHILD = """
 import sys
 from tasks.data.fetch import fetch
 from tasks.data.remote import RemoteFile
-from tasks.settings import read_settings
+from tasks.adapters.settings import read_settings
 from configs.errors import UserError
 try:
     fetch(RemoteFile(sys.argv[1], sys.argv[2], member="psam_p56[.]csv"), read_settings())

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tasks.files import (
+from tasks.adapters.files import (
     DamagedFileError,
     pack_arrays,
     read_sealed,
@@ -55,7 +55,7 @@ def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path):
 def test_a_writer_killed_at_any_moment_leaves_whole_files_only(tmp_path):
     script = (
         "import itertools, sys, pathlib\n"
-        "from tasks.files import write_sealed\n"
+        "from tasks.adapters.files import write_sealed\n"
         "folder = pathlib.Path(sys.argv[1])\n"
         "print('ready', flush=True)\n"
         "for i in itertools.count():\n"

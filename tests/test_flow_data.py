@@ -2,9 +2,9 @@ import pytest
 
 from configs.errors import UserError
 from flows.data import app
+from tasks.adapters.settings import read_settings
 from tasks.data.cache import Cache
 from tasks.data.twin import write_twin
-from tasks.settings import read_settings
 
 
 @pytest.fixture

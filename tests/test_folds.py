@@ -5,8 +5,8 @@ from sklearn.model_selection import KFold
 
 from configs.data import FoldsConfig
 from configs.errors import UserError
-from fkd.table import Table
-from tasks.folds import Fold, make_folds, never_tested, reserved_rows
+from fkd.catalog.table import Table
+from tasks.planned.folds import Fold, make_folds, never_tested, reserved_rows
 
 
 @pytest.fixture

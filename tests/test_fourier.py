@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.feature_maps import FourierMap
-from fkd.kernels import Kernel
+from fkd.core.feature_maps import FourierMap
+from fkd.core.kernels import Kernel
 
 
 def worst_error(kernel, X, q, seed):

@@ -8,8 +8,8 @@ from configs.errors import UserError
 from configs.schema import HookConfig, HooksConfig
 from flows.ending import end_runs
 from flows.outcome import Outcome
-from tasks.champion import crown
-from tasks.gate import GateError, broken_limits
+from tasks.study.champion import crown
+from tasks.study.gate import GateError, broken_limits
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from configs.schema import HookConfig
-from tasks.hooks import tell
+from tasks.adapters.hooks import tell
 
 MESSAGE = {"name": "crimes", "state": "success", "trials": 3}
 

@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.feature_maps import IdentityMap
+from fkd.core.feature_maps import IdentityMap
 
 
 def test_the_features_are_the_inputs(rng):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from training_sample import make_training
 
+from fkd.catalog.methods import Method, method, methods
 from fkd.measures import recoverability
-from fkd.methods import Method, method, methods
-from tasks.judgement import recover
-from tasks.trials import Trial
+from tasks.planned.trials import Trial
+from tasks.study.judgement import recover
 
 # concept-erasure compiles one of its functions when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
@@ -46,7 +46,7 @@ def test_with_nothing_removed_as_much_is_guessed_after_as_before(rng, name):
 
 @pytest.mark.parametrize("name", [name for name in REPRESENTING if not method(name).strength])
 def test_without_a_strength_the_features_before_are_those_that_are_erased(rng, name):
-    from fkd.erasure import leace
+    from fkd.rivals.linear_erasure import leace
 
     declared, training = _declared(name), make_training(rng, n=120)
     new, p = make_training(rng, n=100), declared.parameters()

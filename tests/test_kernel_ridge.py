@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import KernelCenterer
 
 from fkd import FairKernelDecomposition, FairKernelRidge, FairnessWarning
-from fkd.expansion import FourierExpansion, KernelExpansion
+from fkd.core.predictors import FourierExpansion, KernelExpansion
 
 APPROXIMATIONS = ["exact", "nystroem", "fourier", "identity"]
 

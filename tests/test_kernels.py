@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import pairwise
 
-from fkd.kernels import Kernel
+from fkd.core.kernels import Kernel
 
 REFERENCES = {
     "rbf": lambda X, Z: pairwise.rbf_kernel(X, Z, gamma=0.3),

@@ -13,9 +13,9 @@ from sweep_process import Fkd, fkd, records, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials
 
-from tasks.settings import Settings
-from tasks.study import open_study
-from tasks.tracking import tracking_uri
+from tasks.adapters.settings import Settings
+from tasks.adapters.tracking import tracking_uri
+from tasks.study.opening import open_study
 
 
 @pytest.fixture

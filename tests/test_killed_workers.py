@@ -20,9 +20,9 @@ from tracking_server import recorded_trials, warm_mlflow
 from configs.errors import UserError
 from flows import fitting
 from flows.fitting import fit_all
-from tasks.cluster import connect
-from tasks.record import record_trials
-from tasks.study import open_study
+from tasks.adapters.cluster import connect
+from tasks.study.opening import open_study
+from tasks.study.recording import record_trials
 
 
 class Killer(threading.Thread):

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 from soak_figures import keep
 
-from tasks import champion
+from tasks.adapters.files import read_sealed
+from tasks.adapters.status import read_status
 from tasks.blocks import streaming
 from tasks.data.prepared import read_prepared
-from tasks.files import read_sealed
-from tasks.reasons import read_plan
-from tasks.status import read_status
+from tasks.study import champion
+from tasks.study.reasons import read_plan
 
 TESTS = Path(__file__).parent
 

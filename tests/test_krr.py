@@ -3,7 +3,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from training_sample import fit_one, make_training
 
-from fkd.methods import Approximation, method
+from fkd.catalog.methods import Approximation, method
 
 
 def test_it_is_kernel_ridge_regression(rng):

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.feature_maps import ExactMap, NystroemMap
-from fkd.kernels import Kernel
+from fkd.core.feature_maps import ExactMap, NystroemMap
+from fkd.core.kernels import Kernel
 
 KERNELS = [
     Kernel("rbf", 0.2),

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fkd.feature_maps import NystroemMap
-from fkd.kernels import Kernel
-from fkd.landmarks import choose_landmarks, rp_cholesky
+from fkd.core.feature_maps import NystroemMap
+from fkd.core.feature_maps.landmarks import choose_landmarks, rp_cholesky
+from fkd.core.kernels import Kernel
 
 
 def missed_trace(kernel, X, landmarks):

@@ -5,7 +5,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from training_sample import fit_one, make_training, worst_correlation
 
-from fkd.methods import Approximation, Training, method
+from fkd.catalog.methods import Approximation, Training, method
 
 # concept-erasure compiles one of its functions when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated
 @pytest.fixture(autouse=True)
 def leace():
     pytest.importorskip("concept_erasure", reason="`make neural` installs concept-erasure")
-    from fkd.erasure import leace
+    from fkd.rivals.linear_erasure import leace
 
     return leace
 

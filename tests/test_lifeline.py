@@ -3,7 +3,7 @@ import sys
 
 import psutil
 
-CHILD = "from tasks.servers.lifeline import end_with_parent; end_with_parent(); "
+CHILD = "from tasks.adapters.servers.lifeline import end_with_parent; end_with_parent(); "
 CHILD += "print('up', flush=True); import time; time.sleep(60)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
 

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.feature_maps import ExactMap
-from fkd.kernels import Kernel
-from fkd.linalg import downdate
-from fkd.literal import (
+from fkd.core.feature_maps import ExactMap
+from fkd.core.kernels import Kernel
+from fkd.core.linalg import downdate
+from fkd.core.moments import training_moments
+from fkd.core.removal_path import removal_path
+from fkd.paper.printed import (
     algorithm_1,
     nystroem_dual_path,
     nystroem_inverse_product,
     nystroem_path,
 )
-from fkd.moments import training_moments
-from fkd.path import removal_path
 
 
 def sample(rng, n=60, l=2):

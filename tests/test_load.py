@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.encoding import Encoder
+from fkd.catalog.encoder import Encoder
+from tasks.adapters.settings import Settings
 from tasks.data import prepared
 from tasks.data.columns import Category, Columns, to_table
 from tasks.data.load import describe_rows, load_table
 from tasks.data.prepared import prepared_path
 from tasks.data.twin import write_twin
-from tasks.settings import Settings
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ from pathlib import Path
 from configs.data import DataConfig
 from configs.errors import UserError
 from tasks.data.load import load_table
-from tasks.settings import Settings
+from tasks.adapters.settings import Settings
 
 settings = Settings(Path(sys.argv[1]), sys.argv[2], None, None)
 load_table(DataConfig(problem="acs_income", states=("VT",)), settings)  # starts the threads

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.feature_maps import ExactMap, FourierMap, IdentityMap, NystroemMap, make, make_map
-from fkd.kernels import Kernel
+from fkd.core.feature_maps import ExactMap, FourierMap, IdentityMap, NystroemMap, make, make_map
+from fkd.core.kernels import Kernel
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from sweep_sample import sweep_config
 from threadpoolctl import threadpool_info
 
 from flows.fitting import fit_all
-from tasks.cluster import connect, worker_kernels
-from tasks.environment import environment, own_kernels
-from tasks.study import open_study
-from tasks.trials import record_key
+from tasks.adapters.cluster import connect, worker_kernels
+from tasks.adapters.environment import environment, own_kernels
+from tasks.planned.trials import record_key
+from tasks.study.opening import open_study
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ def test_a_mixed_cluster_is_told_once_and_kept_in_the_records(mixed, other_core,
 def test_stored_fits_of_another_processor_are_told(settings, capsys, monkeypatch):
     here, foreign = environment(), environment()
     foreign["blas"] = [{**blas, "architecture": "Elsewhere"} for blas in foreign["blas"]]
-    monkeypatch.setattr("tasks.evaluate.environment", lambda name: foreign)
+    monkeypatch.setattr("tasks.study.evaluate.environment", lambda name: foreign)
     threads = "cluster={kind: threads, workers: 2}"
     assert fit_all([sweep_config(threads)], settings) == 0
     capsys.readouterr()
-    monkeypatch.setattr("tasks.evaluate.environment", lambda name: here)
+    monkeypatch.setattr("tasks.study.evaluate.environment", lambda name: here)
     assert fit_all([sweep_config(threads, lengths=4)], settings) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "mixed" in line]
     assert len(told) == 1

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
-from fkd.feature_maps import make_map
-from fkd.moments import Moments, training_moments
+from fkd.core.feature_maps import make_map
+from fkd.core.moments import Moments, training_moments
 
 
 def sample(rng, n=100, r=4):

@@ -5,10 +5,10 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.encoding import Encoder
+from fkd.catalog.encoder import Encoder
+from tasks.adapters.settings import Settings
 from tasks.data.load import load_table
 from tasks.data.own_file import read_own_file
-from tasks.settings import Settings
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fkd.pareto import hypervolume, knee, non_dominated, select
+from fkd.measures.pareto import hypervolume, knee, non_dominated, select
 
 some = settings(max_examples=40, deadline=None)
 clouds = st.integers(1, 3).flatmap(

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.feature_maps import ExactMap, IdentityMap, make_map
-from fkd.kernels import Kernel
-from fkd.linalg import downdate
-from fkd.literal import algorithm_1
-from fkd.moments import Moments, training_moments
-from fkd.path import removal_path
-from fkd.reference import removed_columns
+from fkd.core.feature_maps import ExactMap, IdentityMap, make_map
+from fkd.core.kernels import Kernel
+from fkd.core.linalg import downdate
+from fkd.core.moments import Moments, training_moments
+from fkd.core.removal_path import removal_path
+from fkd.paper.printed import algorithm_1
+from fkd.paper.reference import removed_columns
 
 SEEDS = st.integers(0, 2**32 - 1)
 

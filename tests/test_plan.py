@@ -4,7 +4,7 @@ from sweep_sample import sweep_config
 
 from flows.fitting import fit_all
 from flows.plan import show_plan
-from tasks.study import open_study
+from tasks.study.opening import open_study
 
 THREADS = "cluster={kind: threads, workers: 1}"
 

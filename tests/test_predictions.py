@@ -1,8 +1,8 @@
 import pytest
 from numpy.testing import assert_array_equal
 
-from fkd.expansion import BLOCK_ROWS, ConstantPrediction, KernelExpansion
-from fkd.predictions import predict_all
+from fkd.catalog.predictions import predict_all
+from fkd.core.predictors import BLOCK_ROWS, ConstantPrediction, KernelExpansion
 
 
 @pytest.fixture

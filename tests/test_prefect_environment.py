@@ -2,7 +2,11 @@ import os
 
 import pytest
 
-from tasks.servers.prefect_environment import client_environment, environment, quiet_children
+from tasks.adapters.servers.prefect_environment import (
+    client_environment,
+    environment,
+    quiet_children,
+)
 
 CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 

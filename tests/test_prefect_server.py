@@ -22,9 +22,9 @@ from server_process import (
 from soak_figures import keep
 
 from configs.errors import UserError
-from tasks.servers.prefect_server import prefect_kind, prefect_server
-from tasks.servers.server_kind import answers
-from tasks.settings import Settings
+from tasks.adapters.servers.prefect_server import prefect_kind, prefect_server
+from tasks.adapters.servers.server_kind import answers
+from tasks.adapters.settings import Settings
 
 
 @pytest.fixture(scope="module")

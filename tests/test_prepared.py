@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from configs.data import DataConfig
+from tasks.adapters.files import pack_arrays, write_sealed
+from tasks.adapters.settings import Settings
 from tasks.data.load import load_table
 from tasks.data.prepared import is_whole, prepared_files, prepared_path, read_prepared
-from tasks.files import pack_arrays, write_sealed
-from tasks.settings import Settings
 
 
 @pytest.fixture

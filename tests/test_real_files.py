@@ -15,13 +15,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
-from fkd.encoding import Encoder
-from fkd.labels import canonical_label
+from fkd.catalog.encoder import Encoder
+from fkd.catalog.labels import canonical_label
+from tasks.adapters.settings import Settings
 from tasks.data import embedded
 from tasks.data.load import load_table
 from tasks.data.transfer import Patience
-from tasks.folds import make_folds
-from tasks.settings import Settings
+from tasks.planned.folds import make_folds
 
 # Rows that folktables' filters keep of the 2018 1-Year files: income, travel time.
 COUNTS = {

@@ -3,11 +3,11 @@ import dataclasses
 import pytest
 from sweep_sample import sweep_config
 
-from fkd.methods import methods
+from fkd.catalog.methods import methods
 from flows.desk import Desk
 from flows.fitting import fit_all
-from tasks.study import open_study
-from tasks.trials import record_key
+from tasks.planned.trials import record_key
+from tasks.study.opening import open_study
 
 THREADS = "cluster={kind: threads, workers: 1}"
 

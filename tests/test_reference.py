@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.kernels import Kernel
-from fkd.reference import removed_columns
+from fkd.core.kernels import Kernel
+from fkd.paper.reference import removed_columns
 
 
 def printed_recursion(K, S, ridge, iterations):

@@ -14,10 +14,10 @@ from configs.schema import ClusterConfig
 from configs.variants import quick, without
 from flows.reproduce import reproduce_paper
 from flows.reproduction import load
-from tasks.reachable import TrackingUnreachableError
+from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.reproduction.record import record_studies
 from tasks.reproduction.story import Story
-from tasks.study import open_study
+from tasks.study.opening import open_study
 
 
 @pytest.fixture

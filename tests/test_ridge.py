@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
-from fkd.feature_maps import make_map
-from fkd.linalg import downdate
-from fkd.moments import training_moments
-from fkd.path import removal_path
-from fkd.ridge import FairInverse, ridge_coefficients, ridge_expansions
+from fkd.core.fair_ridge import FairInverse, ridge_coefficients, ridge_expansions
+from fkd.core.feature_maps import make_map
+from fkd.core.linalg import downdate
+from fkd.core.moments import training_moments
+from fkd.core.removal_path import removal_path
 
 
 def fitted(rng, n=80, l=2, iterations=6, **setting):

@@ -13,15 +13,15 @@ from server_process import RUN, Holder, clean_environment, left_after, listening
 
 from configs.errors import UserError
 from flows.schedule import make_schedule, serve_schedule
-from tasks.servers.prefect_environment import client_environment
-from tasks.servers.shared_server import read_record
+from tasks.adapters.servers.prefect_environment import client_environment
+from tasks.adapters.servers.shared_server import read_record
 
 SERVE = """
 import sys
 from flows.schedule import make_schedule, serve_flow
-from tasks.servers.prefect_environment import client_environment, quiet_children
-from tasks.servers.prefect_server import prefect_server
-from tasks.settings import read_settings
+from tasks.adapters.servers.prefect_environment import client_environment, quiet_children
+from tasks.adapters.servers.prefect_server import prefect_server
+from tasks.adapters.settings import read_settings
 
 settings = read_settings()
 with client_environment(settings), prefect_server(settings) as url, quiet_children():
@@ -34,7 +34,7 @@ with client_environment(settings), prefect_server(settings) as url, quiet_childr
 SLEEPER = """
 import time
 from prefect import flow
-from tasks.servers.lifeline import end_with_parent
+from tasks.adapters.servers.lifeline import end_with_parent
 
 @flow
 def sleeper():

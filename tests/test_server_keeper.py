@@ -7,9 +7,9 @@ import sys
 import psutil
 from server_process import HOLD, Holder, left_after, light_arguments, light_kind, listening
 
-from tasks.servers.flock import SHARED, locked, open_lock
-from tasks.servers.server_keeper import keep
-from tasks.servers.server_kind import answers
+from tasks.adapters.servers.flock import SHARED, locked, open_lock
+from tasks.adapters.servers.server_keeper import keep
+from tasks.adapters.servers.server_kind import answers
 
 
 def _keep(kind):
@@ -69,7 +69,7 @@ def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
     kind.folder.mkdir()
     with locked(kind.folder / "lease", SHARED):
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "tasks.servers.server_keeper", kind.dumps()]
+            [sys.executable, "-m", "tasks.adapters.servers.server_keeper", kind.dumps()]
         )
         while not (kind.folder / "server.json").exists():
             assert keeper.poll() is None

@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from configs.load import load_config
-from fkd.methods import Approximation
+from fkd.catalog.methods import Approximation
 from tasks.blocks import shared_map as module
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.rows import cached_table
-from tasks.study import open_study
+from tasks.planned.rows import cached_table
+from tasks.study.opening import open_study
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from server_process import (
 )
 
 from configs.errors import UserError
-from tasks.servers.server_kind import answers
-from tasks.servers.shared_server import read_record, server_lease
+from tasks.adapters.servers.server_kind import answers
+from tasks.adapters.servers.shared_server import read_record, server_lease
 
 
 def _hold(home):
@@ -28,7 +28,9 @@ def _hold(home):
 
 def _keeper_and_server(home):
     server = json.loads((home / "light" / "server.json").read_text())["pid"]
-    (keeper,) = [p.pid for p in processes_of(home) if "tasks.servers.server_keeper" in p.cmdline()]
+    (keeper,) = [
+        p.pid for p in processes_of(home) if "tasks.adapters.servers.server_keeper" in p.cmdline()
+    ]
     return keeper, server
 
 

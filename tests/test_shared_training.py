@@ -5,14 +5,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
-from fkd.methods import Training
-from fkd.methods.declaration import Approximation
-from fkd.moments import training_moments
-from tasks.blas import blas_threads
+from fkd.catalog.methods import Training
+from fkd.catalog.methods.declaration import Approximation
+from fkd.core.moments import training_moments
+from tasks.adapters.blas import blas_threads
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_map_of, shared_maps, shared_training
-from tasks.evaluate import fit_trials, make_training, run_job, training_for
-from tasks.study import open_study
+from tasks.study.evaluate import fit_trials, make_training, run_job, training_for
+from tasks.study.opening import open_study
 
 
 def make_study(settings, landmarks=150, *, shared=True, name="krr_fkd", iterations=(0, 5, 18)):

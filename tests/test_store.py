@@ -4,8 +4,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from tasks.files import pack_arrays, write_sealed
-from tasks.store import Record, TrialStore, digest
+from tasks.adapters.files import pack_arrays, write_sealed
+from tasks.adapters.store import Record, TrialStore, digest
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
 from configs.schema import ClusterConfig
-from fkd.methods import Approximation
-from fkd.moments import Moments
+from fkd.catalog.methods import Approximation
+from fkd.core.moments import Moments
+from tasks.adapters.cluster import connect
+from tasks.adapters.jobs import run_jobs
 from tasks.blocks import streaming
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.streaming import moments_of, stream_moments, study_cells
-from tasks.cluster import connect
-from tasks.jobs import run_jobs
-from tasks.rows import cached_table
-from tasks.study import open_study
+from tasks.planned.rows import cached_table
+from tasks.study.opening import open_study
 
 
 @pytest.fixture

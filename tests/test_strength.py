@@ -6,8 +6,8 @@ from scipy.stats import spearmanr
 from sklearn.model_selection import KFold
 
 from fkd import measures
-from fkd.methods import Training, method, methods
-from fkd.problems.crimes import PREDICTORS, PROBLEM
+from fkd.catalog.methods import Training, method, methods
+from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
 from tasks.data.embedded import read_crimes
 
 # The networks learn their price early: fifteen epochs show what five hundred show.

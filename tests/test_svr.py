@@ -4,10 +4,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVR
 
 from fkd import FairKernelDecomposition, FairnessWarning, FairSVR
-from fkd.feature_maps import make_map
-from fkd.moments import training_moments
-from fkd.path import removal_path
-from fkd.svr import svr_expansions
+from fkd.core.feature_maps import make_map
+from fkd.core.moments import training_moments
+from fkd.core.removal_path import removal_path
+from fkd.estimators.support_vector_regression import svr_expansions
 
 APPROXIMATIONS = ["exact", "nystroem", "fourier", "identity"]
 # Two routes to one optimum agree to what libsvm's stopping rule allows.
@@ -50,7 +50,7 @@ def test_many_rows_are_fitted_from_features_to_the_same_optimum(rng, approximati
     X, y, S = sample(rng)
     model = FairSVR(C=0.75, epsilon=0.05, **setting(approximation))
     by_kernel = model.fit(X, y, sensitive_features=S).predict(X)
-    monkeypatch.setattr("fkd.svr.PRECOMPUTED_ROWS", 10)
+    monkeypatch.setattr("fkd.estimators.support_vector_regression.PRECOMPUTED_ROWS", 10)
     by_features = model.fit(X, y, sensitive_features=S).predict(X)
     assert_allclose(by_features, by_kernel, atol=SOLVER)
 

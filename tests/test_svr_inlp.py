@@ -4,11 +4,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from training_sample import fit_one, make_training
 
-from fkd.feature_maps import ExactMap
-from fkd.kernels import Kernel
-from fkd.methods import Training, method
-from fkd.moments import training_moments
-from fkd.path import removal_path
+from fkd.catalog.methods import Training, method
+from fkd.core.feature_maps import ExactMap
+from fkd.core.kernels import Kernel
+from fkd.core.moments import training_moments
+from fkd.core.removal_path import removal_path
 
 
 def removed_inputs(training, m):

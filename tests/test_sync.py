@@ -4,7 +4,7 @@ from tracking_server import recorded_trials, warm_mlflow
 from configs.errors import UserError
 from configs.load import dump_config
 from flows.sync import sync_all
-from tasks.record import recorded
+from tasks.study.recording import recorded
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.table import Table, column_range
-from tasks.files import pack_arrays, unpack_arrays
+from fkd.catalog.table import Table, column_range
+from tasks.adapters.files import pack_arrays, unpack_arrays
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.champion import crown
-from tasks.record import record_champion, record_files, record_trials, recorded
-from tasks.settings import Settings
-from tasks.tracking import Tracking, TrackingUnreachableError, load_champion, tracking_uri
+from tasks.adapters.settings import Settings
+from tasks.adapters.tracking import Tracking, TrackingUnreachableError, load_champion, tracking_uri
+from tasks.study.champion import crown
+from tasks.study.recording import record_champion, record_files, record_trials, recorded
 
 
 @pytest.fixture(scope="module")

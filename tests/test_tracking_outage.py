@@ -14,10 +14,10 @@ from sweep_sample import sweep_config
 from tracking_server import mlflow_server, postgres, recorded_trials, warm_mlflow
 
 from flows.sync import sync_all
-from tasks.reachable import TrackingUnreachableError
-from tasks.record import record_champion, record_trials, recorded
-from tasks.settings import Settings, quiet_ecosystem
-from tasks.study import open_study
+from tasks.adapters.reachable import TrackingUnreachableError
+from tasks.adapters.settings import Settings, quiet_ecosystem
+from tasks.study.opening import open_study
+from tasks.study.recording import record_champion, record_trials, recorded
 
 
 @contextmanager

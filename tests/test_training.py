@@ -5,8 +5,8 @@ from training_sample import make_training
 
 torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
-from fkd.neural.penalties import chi2, eipm  # noqa: E402
-from fkd.neural.training import Recipe, batch_sizes, train  # noqa: E402
+from fkd.rivals.neural.penalties import chi2, eipm  # noqa: E402
+from fkd.rivals.neural.training import Recipe, batch_sizes, train  # noqa: E402
 
 PRICES = (0.0, 0.025, 0.1, 0.2, 0.5)
 PENALTIES = {

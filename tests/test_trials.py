@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from configs.load import load_config
-from fkd.methods import methods
-from tasks.evaluate import run_job
-from tasks.study import open_study
-from tasks.trials import record_key
+from fkd.catalog.methods import methods
+from tasks.planned.trials import record_key
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
 
 
 def _keys(study):

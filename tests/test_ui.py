@@ -20,7 +20,7 @@ from server_process import (
 )
 
 from flows.ui import dask_page
-from tasks.settings import Settings
+from tasks.adapters.settings import Settings
 
 # A stand-in for servers that the user runs: it answers everything.
 ANSWER = """

@@ -9,13 +9,13 @@ import pytest
 from configs.experiment import parse_experiment, read_experiment, statements
 from configs.schema import ClusterConfig
 from fkd import measures
-from tasks.evaluate import run_job
 from tasks.reproduction.curves import curves_of, distances, pooled
 from tasks.reproduction.page import summary, write_page
 from tasks.reproduction.resample import Resampling, _score, resample
 from tasks.reproduction.story import read_stories, story_of, write_story
 from tasks.reproduction.verdicts import judge
-from tasks.study import open_study
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
 
 DRAWS = 25
 
@@ -81,7 +81,7 @@ TREE = {
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    from tasks.settings import Settings
+    from tasks.adapters.settings import Settings
 
     settings = Settings(tmp_path_factory.mktemp("verdicts"), None, None, None)
     experiment = parse_experiment(TREE)

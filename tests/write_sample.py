@@ -9,16 +9,16 @@ import numpy as np
 from conftest import QUICK
 
 from configs.load import load_config
-from tasks import champion
+from tasks.adapters.settings import Settings
+from tasks.adapters.status import begin, write_status
 from tasks.blocks import streaming
-from tasks.champion import crown
 from tasks.data.prepared import prepared_or_made
-from tasks.reasons import write_plan
-from tasks.results import tidy, write_results
-from tasks.settings import Settings
-from tasks.status import begin, write_status
-from tasks.study import open_study
-from tasks.trials import record_key
+from tasks.planned.trials import record_key
+from tasks.study import champion
+from tasks.study.champion import crown
+from tasks.study.opening import open_study
+from tasks.study.reasons import write_plan
+from tasks.study.results import tidy, write_results
 
 
 def write_forever(home: Path) -> None:

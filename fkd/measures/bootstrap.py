@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fkd.arrays import Array
-from fkd.cautions import FairnessWarning
+from fkd.core.arrays import Array
+from fkd.core.cautions import FairnessWarning
 from fkd.measures.checks import as_numbers, require_length
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.pairwise import pairwise_fairness

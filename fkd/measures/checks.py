@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.arrays import Array
+from fkd.core.arrays import Array
 
 # Squares and products of two such numbers stay far from overflow.
 LARGEST = 1e100

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.arrays import Array, row_blocks
+from fkd.core.arrays import Array, row_blocks
 from fkd.measures.checks import as_column, as_numbers, as_sensitive, is_constant, per_column
 from fkd.measures.margins import Scale, by_range, by_rank, check_option, warn_of_outliers
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.arrays import Array, row_blocks
+from fkd.core.arrays import Array, row_blocks
 from fkd.measures.checks import (
     as_column,
     as_numbers,

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from fkd.arrays import Array
-from fkd.cautions import caution
+from fkd.core.arrays import Array
+from fkd.core.cautions import caution
 
 # How GDP sees s: by its range, by its rank, or as it is, which must then be scaled to [0, 1].
 Scale = Literal["range", "rank", "given"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.arrays import Array
+from fkd.core.arrays import Array
 from fkd.measures.checks import as_column, as_sensitive
 from fkd.measures.hgr import hgr
 

@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.arrays import Array, row_blocks
+from fkd.core.arrays import Array, row_blocks
 
 Ranks = NDArray[np.int64]
 

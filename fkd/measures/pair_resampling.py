@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fkd.arrays import Array, row_blocks
+from fkd.core.arrays import Array, row_blocks
 from fkd.measures.checks import as_column, is_constant, require_length
 from fkd.measures.subsamples import quarter
 

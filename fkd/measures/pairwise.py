@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.arrays import Array
+from fkd.core.arrays import Array
 from fkd.measures.checks import (
     as_column,
     as_sensitive,

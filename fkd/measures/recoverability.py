@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.metrics.pairwise import euclidean_distances
 from threadpoolctl import threadpool_limits
 
-from fkd.arrays import Array
+from fkd.core.arrays import Array
 from fkd.measures.checks import as_numbers, as_sensitive, is_constant, require_length
 
 MAX_ROWS = 4000

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.arrays import Array
+from fkd.core.arrays import Array
 
 # Larger parts give intervals that are too wide where a measure cannot fall any further (PF of a
 # fair prediction: 99.5 % at a half), smaller ones too narrow elsewhere: docs/measures.md.

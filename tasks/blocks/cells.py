@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.folds import Fold
+from tasks.planned.folds import Fold
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from fkd.arrays import Array
-from fkd.chunked import TILE_ROWS, Call, KernelRows, chunked_dual_path
-from fkd.kernels import Kernel
-from fkd.literal import DualPath
-from fkd.validation import positive, whole
-from tasks.blas import blas_threads
-from tasks.evaluate import make_training
-from tasks.rows import cached_table
-from tasks.trials import Inputs
+from fkd.core.arrays import Array
+from fkd.core.checks import positive, whole
+from fkd.core.kernels import Kernel
+from fkd.paper.kernel_tiles import TILE_ROWS, Call, KernelRows, chunked_dual_path
+from fkd.paper.printed import DualPath
+from tasks.adapters.blas import blas_threads
+from tasks.planned.rows import cached_table
+from tasks.planned.trials import Inputs
+from tasks.study.evaluate import make_training
 
 # Runs a function on jobs, tells ``keep(job, result)`` of each, returns the jobs that failed.
 Run = Callable[[Callable[[Any], Any], Sequence[Any], Callable[[Any, Any], None]], Sequence[Any]]
@@ -80,7 +80,7 @@ def literal_path(
     source
         Rows, kernel, landmarks.
     ridge, iterations
-        As in `fkd.path.removal_path`.
+        As in `fkd.core.removal_path.removal_path`.
     block_rows
         Rows per task.
     """

@@ -4,12 +4,12 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from fkd.encoding import Encoder
-from fkd.feature_maps import FeatureMap
-from fkd.feature_maps.stored import map_arrays, map_from_arrays
-from fkd.methods.declaration import Approximation, rbf_map
-from tasks.blas import blas_threads
-from tasks.files import (
+from fkd.catalog.encoder import Encoder
+from fkd.catalog.methods.declaration import Approximation, rbf_map
+from fkd.core.feature_maps import FeatureMap
+from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.files import (
     DamagedFileError,
     pack_arrays,
     read_sealed,
@@ -17,9 +17,9 @@ from tasks.files import (
     unpack_arrays,
     write_sealed,
 )
-from tasks.rows import cached_table
-from tasks.store import digest
-from tasks.trials import Inputs
+from tasks.adapters.store import digest
+from tasks.planned.rows import cached_table
+from tasks.planned.trials import Inputs
 
 # Raised by hand when the same rows would give another map or other moments.
 VERSION = 1

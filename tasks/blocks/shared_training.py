@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fkd.arrays import Array
-from fkd.encoding import Encoder
-from fkd.methods import Approximation, Training
-from fkd.methods.declaration import Reduced
-from fkd.table import Table
+from fkd.catalog.encoder import Encoder
+from fkd.catalog.methods import Approximation, Training
+from fkd.catalog.methods.declaration import Reduced
+from fkd.catalog.table import Table
+from fkd.core.arrays import Array
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.streaming import moments_of
-from tasks.folds import Fold
-from tasks.trials import Inputs, Job, Trial
+from tasks.planned.folds import Fold
+from tasks.planned.trials import Inputs, Job, Trial
 
 
 class SharedTraining(Training):

@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.arrays import row_blocks
-from fkd.feature_maps.feature_map import BLOCK_ROWS
-from fkd.moments import Moments
-from tasks.blas import blas_threads
+from fkd.core.arrays import row_blocks
+from fkd.core.feature_maps.feature_map import BLOCK_ROWS
+from fkd.core.moments import Moments
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.files import (
+    DamagedFileError,
+    pack_arrays,
+    read_sealed,
+    sha256,
+    unpack_arrays,
+    write_sealed,
+)
+from tasks.adapters.store import digest
 from tasks.blocks.cells import Cell, make_cells
 from tasks.blocks.shared_map import (
     VERSION,
@@ -24,17 +33,8 @@ from tasks.blocks.shared_map import (
     store_map,
 )
 from tasks.blocks.tree import TreeSum
-from tasks.files import (
-    DamagedFileError,
-    pack_arrays,
-    read_sealed,
-    sha256,
-    unpack_arrays,
-    write_sealed,
-)
-from tasks.rows import cached_table
-from tasks.store import digest
-from tasks.trials import Inputs
+from tasks.planned.rows import cached_table
+from tasks.planned.trials import Inputs
 
 # Rows per task: at 1000 landmarks a second of arithmetic for 8 MB of result.
 TASK_ROWS = 4 * BLOCK_ROWS

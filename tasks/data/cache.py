@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tasks.files import DamagedFileError, read_sealed, write_sealed
+from tasks.adapters.files import DamagedFileError, read_sealed, write_sealed
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.data import DataConfig
-from fkd.labels import code_labels
-from fkd.table import Array, IntArray, Table, column_range
+from fkd.catalog.labels import code_labels
+from fkd.catalog.table import Array, IntArray, Table, column_range
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from configs.errors import UserError
-from fkd.problems.crimes import GAPPY, PREDICTORS, PROBLEM
-from fkd.problems.declaration import Problem
-from fkd.table import Array
+from fkd.catalog.problems.crimes import GAPPY, PREDICTORS, PROBLEM
+from fkd.catalog.problems.declaration import Problem
+from fkd.catalog.table import Array
 from tasks.data.columns import Columns
 
 _PLACE = ("state", "county", "community", "communityname", "fold")

@@ -5,9 +5,9 @@ from importlib.resources import files
 
 import numpy as np
 
-from fkd.problems.crimes import PROBLEM
-from fkd.table import Array
-from tasks.files import sha256
+from fkd.catalog.problems.crimes import PROBLEM
+from fkd.catalog.table import Array
+from tasks.adapters.files import sha256
 
 CRIMES_SHA256 = "11fbb358474eef8cea910263b6723b4d9beeb9dadcc4d2485eb2f06e8a306757"
 NAME = "crimes.csv.gz"

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.errors import UserError
+from tasks.adapters.settings import Settings
 from tasks.data.cache import Cache, Record, file_sha256
 from tasks.data.disk import named_disk_errors
 from tasks.data.remote import RemoteFile
 from tasks.data.transfer import Patience, Progress, Transfer, TransferFault
 from tasks.data.zips import UnsafeZipError, check_content, check_zip
-from tasks.settings import Settings
 
 logger = logging.getLogger(__name__)
 

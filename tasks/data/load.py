@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.table import Table
+from fkd.catalog.table import Table
+from tasks.adapters.files import sha256
+from tasks.adapters.settings import Settings
 from tasks.data.columns import Columns, to_table
 from tasks.data.disk import named_disk_errors
 from tasks.data.prepared import Loaded, prepared_or_made
 from tasks.data.sources import Source, open_source
 from tasks.data.transfer import Progress
 from tasks.data.validation import column_report
-from tasks.files import sha256
-from tasks.settings import Settings
 
 
 def load_table(data: DataConfig, settings: Settings, progress: Progress | None = None) -> Loaded:

@@ -10,7 +10,7 @@ from pyarrow import csv, parquet
 from configs.data import DataConfig
 from configs.errors import UserError
 from configs.nearest import check_name
-from fkd.labels import labels_of
+from fkd.catalog.labels import labels_of
 from tasks.data.columns import Category, Columns
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fkd.table import Table
-from tasks.files import DamagedFileError, read_sealed, unpack_arrays, write_sealed
-from tasks.settings import Settings
+from fkd.catalog.table import Table
+from tasks.adapters.files import DamagedFileError, read_sealed, unpack_arrays, write_sealed
+from tasks.adapters.settings import Settings
 
 
 @dataclass(frozen=True)

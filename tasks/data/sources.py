@@ -8,6 +8,7 @@ from typing import Any
 
 from configs.census import expand_states
 from configs.data import DataConfig, TwinConfig
+from tasks.adapters.settings import Settings
 from tasks.data import embedded
 from tasks.data.cache import file_sha256
 from tasks.data.census import read_person_file
@@ -20,7 +21,6 @@ from tasks.data.transfer import Progress
 from tasks.data.twin import TWIN_VERSION, is_twin, write_twin
 from tasks.data.validation import check_limits
 from tasks.data.zips import check_zip
-from tasks.settings import Settings
 
 
 @dataclass(frozen=True)

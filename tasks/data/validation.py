@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from configs.errors import UserError
-from fkd.table import Array
+from fkd.catalog.table import Array
 from tasks.data.columns import Category, Columns
 
 

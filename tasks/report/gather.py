@@ -8,12 +8,8 @@ from importlib.metadata import version
 from configs.load import dump_config
 from configs.schema import SelectConfig
 from fkd import __version__
-from fkd.expansion import FourierExpansion, KernelExpansion
-from fkd.methods import method
-from tasks.champion import Champion, crown
-from tasks.choose import NoChampionError, worst
-from tasks.judgement import DRAWS, Scores
-from tasks.record import recorded
+from fkd.catalog.methods import method
+from fkd.core.predictors import FourierExpansion, KernelExpansion
 from tasks.report.data import (
     ChampionSummary,
     DataFile,
@@ -32,8 +28,12 @@ from tasks.report.data import (
     TargetColumn,
     TrialSummary,
 )
-from tasks.results import TrialResult, other_parameters
-from tasks.study import Study
+from tasks.study.champion import Champion, crown
+from tasks.study.judgement import DRAWS, Scores
+from tasks.study.opening import Study
+from tasks.study.recording import recorded
+from tasks.study.results import TrialResult, other_parameters
+from tasks.study.selection import NoChampionError, worst
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
 

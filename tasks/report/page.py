@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from tasks.files import write_atomic
+from tasks.adapters.files import write_atomic
 from tasks.report.choice import (
     deciding_sentence,
     limit_sentences,

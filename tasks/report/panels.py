@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fkd.pareto import non_dominated
+from fkd.measures.pareto import non_dominated
 from tasks.report.data import NoiseFloor
 
 

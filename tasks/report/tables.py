@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fkd.pareto import non_dominated
+from fkd.measures.pareto import non_dominated
 from tasks.report.data import ChampionSummary, HeldOutScores, Interval, ReportData, TrialSummary
 from tasks.report.trial_panels import is_known
 from tasks.report.words import (

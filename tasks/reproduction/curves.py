@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.experiment import CurvesConfig
-from fkd.methods import method
-from tasks.results import TrialResult
-from tasks.study import Study
-from tasks.trials import make_trials
+from fkd.catalog.methods import method
+from tasks.planned.trials import make_trials
+from tasks.study.opening import Study
+from tasks.study.results import TrialResult
 
 Array = NDArray[np.float64]
 

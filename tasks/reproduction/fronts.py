@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.pareto import non_dominated
+from fkd.measures.pareto import non_dominated
 
 Array = NDArray[np.float64]
 Scores = Mapping[str, Mapping[str, Array]]  # by curve, by score: one value per setting

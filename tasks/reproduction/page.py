@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from tasks.files import write_atomic
+from tasks.adapters.files import write_atomic
 from tasks.report.words import duration, shown
 from tasks.reproduction.bars import WIDTH, bars
 from tasks.reproduction.story import Story

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fkd import __version__
-from tasks.reachable import TrackingUnreachableError
-from tasks.record import record_files, record_trials
+from tasks.adapters.reachable import TrackingUnreachableError
+from tasks.adapters.settings import Settings
+from tasks.adapters.tracking import Tracking
 from tasks.reproduction.story import Story
 from tasks.reproduction.verdicts import WORDS
-from tasks.results import tidy, write_results
-from tasks.settings import Settings
-from tasks.study import Study
-from tasks.tracking import Tracking
+from tasks.study.opening import Study
+from tasks.study.recording import record_files, record_trials
+from tasks.study.results import tidy, write_results
 
 
 def record_studies(studies: Iterable[Study]) -> tuple[int, list[str]]:

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 from fkd import measures
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.subsamples import corrected_draws, quarter, repeated
-from tasks.blas import blas_threads
-from tasks.files import (
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.files import (
     DamagedFileError,
     pack_arrays,
     read_sealed,
     unpack_arrays,
     write_sealed,
 )
-from tasks.rows import cached_table
-from tasks.store import TrialStore, digest
-from tasks.trials import Inputs
+from tasks.adapters.store import TrialStore, digest
+from tasks.planned.rows import cached_table
+from tasks.planned.trials import Inputs
 
 Array = NDArray[np.float64]
 _VERSION = 3  # to be raised whenever a measure's numbers change

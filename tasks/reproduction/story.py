@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from configs.experiment import ExperimentConfig, read_experiment, statements
-from tasks.files import write_atomic
+from tasks.adapters.files import write_atomic
 from tasks.reproduction.curves import Curve
 from tasks.reproduction.figures import run_figure
 from tasks.reproduction.verdicts import OURS, Verdict
-from tasks.results import MEASURES, tidy
+from tasks.study.results import MEASURES, tidy
 
 AllCurves = Mapping[str, Mapping[str, Curve]]  # by run, by label
 _FILE = "story.json"

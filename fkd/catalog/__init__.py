@@ -1,0 +1,1 @@
+"""What a pipeline needs to name: methods, problems, tables, models as files."""

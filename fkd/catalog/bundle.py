@@ -1,0 +1,84 @@
+"""A fitted predictor with its encoder: all that is needed to predict from raw columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fkd.catalog.encoder import Encoder
+from fkd.core.predictors import PREDICTORS, Predictor
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Raw columns in, the target's own unit out.
+
+    Attributes
+    ----------
+    encoder
+        One-hot levels and scaler of the inputs, learnt on the predictor's training rows.
+    predictor
+        The model on encoded rows, in scaled units.
+    target_range
+        Scaled prediction 0, scaled prediction 1, in the target's own unit.
+    sensitive, sensitive_range
+        Sensitive columns that the predictor needs behind its inputs, with the ranges (l, 2) that
+        scale them; none for most methods.
+    """
+
+    encoder: Encoder
+    predictor: Predictor
+    target_range: tuple[float, float]
+    sensitive: tuple[str, ...] = ()
+    sensitive_range: Array = field(default_factory=lambda: np.empty((0, 2)))
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """The raw columns that a row to predict must have."""
+        return (*self.encoder.input_columns, *self.sensitive)
+
+    def predict(self, frame: pd.DataFrame) -> Array:
+        """Return low + (high - low) f(x) for every row of raw columns."""
+        if missing := [name for name in self.sensitive if name not in frame.columns]:
+            raise ValueError(f"frame must have the column {missing[0]}, which this model needs")
+        low, high = self.target_range
+        X = self.encoder.transform_frame(frame)
+        if self.sensitive:
+            least, most = self.sensitive_range.T
+            S = (frame[list(self.sensitive)].to_numpy(dtype=np.float64) - least) / (most - least)
+            X = np.hstack([X, S])
+        return low + (high - low) * self.predictor.predict(X)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the bundle as arrays of numbers or text, which npz keeps without pickle."""
+        kind = next(k for k, c in PREDICTORS.items() if type(self.predictor) is c)
+        return {
+            "kind": np.array(kind),
+            "target_range": np.array(self.target_range),
+            "sensitive": np.array(self.sensitive, dtype=np.str_),
+            "sensitive_range": self.sensitive_range,
+            **{f"encoder.{k}": v for k, v in self.encoder.arrays().items()},
+            **{f"predictor.{k}": v for k, v in self.predictor.arrays().items()},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the bundle whose `arrays` these are."""
+        low, high = arrays["target_range"].tolist()
+        return cls(
+            encoder=Encoder.from_arrays(_part(arrays, "encoder.")),
+            predictor=PREDICTORS[str(arrays["kind"])].from_arrays(_part(arrays, "predictor.")),
+            target_range=(low, high),
+            sensitive=tuple(str(name) for name in arrays["sensitive"]),
+            sensitive_range=arrays["sensitive_range"],
+        )
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of one part, without its prefix."""
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

@@ -1,0 +1,206 @@
+"""The numeric matrix X of a table, by what training rows teach of levels, scales."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fkd.catalog.labels import MISSING, labels_of, numbers_of
+from fkd.catalog.table import Array, IntArray, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Scale = Literal["minmax", "none", "zscore"]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """One-hot levels, offsets, spans of the input columns that vary in training.
+
+    Parameters
+    ----------
+    numeric_names, offset, span
+        x becomes (x - offset) / span, each (p,).
+    fill
+        What a missing number counts as, (p,); NaN where a value is required.
+    categorical_names, levels
+        The labels that got a column of their own, in order; `MISSING` is a label like any other.
+    """
+
+    numeric_names: tuple[str, ...]
+    offset: Array
+    span: Array
+    fill: Array
+    categorical_names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def fit(cls, table: Table, *, scale: Scale) -> Self:
+        """Return the encoder of these (training) rows.
+
+        Parameters
+        ----------
+        table
+            Rows from which levels and scales are learnt.
+        scale
+            "minmax" to [0, 1], "zscore" to mean 0 with deviation 1, "none" to leave numbers alone.
+        """
+        if scale not in ("minmax", "none", "zscore"):
+            raise ValueError(f"scale must be 'minmax', 'none' or 'zscore', got {scale!r}")
+        low, high = _limits(table)
+        # A column that is constant in training says nothing, and has no span to divide by.
+        vary = low < high
+        offset, span = _affine(table.numeric[:, vary], scale)
+        seen = {
+            name: _seen(codes, labels)
+            for name, codes, labels in zip(
+                table.categorical_names, table.codes.T, table.levels, strict=True
+            )
+        }
+        kept = {name: labels for name, labels in seen.items() if len(labels) > 1}
+        numeric = tuple(name for name, keep in zip(table.numeric_names, vary, strict=True) if keep)
+        if not numeric and not kept:
+            raise ValueError("a table must have an input that varies, got only constant columns")
+        # NaN marks columns in which a served row must bring a value.
+        fill = np.array([table.fills.get(name, np.nan) for name in numeric], dtype=np.float64)
+        return cls(numeric, offset, span, fill, tuple(kept), tuple(kept.values()))
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Raw columns that a caller must bring, numeric ones first."""
+        return self.numeric_names + self.categorical_names
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One name per column of X, a level as COLUMN=LABEL."""
+        return self.numeric_names + tuple(
+            f"{name}={label or 'missing'}"
+            for name, labels in zip(self.categorical_names, self.levels, strict=True)
+            for label in labels
+        )
+
+    def transform(self, table: Table) -> Array:
+        """Return X, (n, d); a level that was not seen in training is a row of zeros."""
+        numeric = table.numeric[:, _positions(self.numeric_names, table.numeric_names)]
+        places = _positions(self.categorical_names, table.categorical_names)
+        # Code -1 (missing) indexes the last entry of the lookup, hence the order of the labels.
+        lookups = [
+            _lookup(labels, (*table.levels[place], MISSING))
+            for place, labels in zip(places, self.levels, strict=True)
+        ]
+        columns = [
+            lookup[table.codes[:, place]] for place, lookup in zip(places, lookups, strict=True)
+        ]
+        return self._assemble(numeric, columns)
+
+    def transform_frame(self, frame: "pd.DataFrame") -> Array:
+        """Return X of raw values by column name, as they come to a served model.
+
+        Parameters
+        ----------
+        frame
+            At least `input_columns`; 1, 1.0, "1" are the same label, None or NaN is missing.
+        """
+        absent = [name for name in self.input_columns if name not in frame.columns]
+        if absent:
+            raise ValueError(
+                f"frame must have the columns {list(self.input_columns)}, missing are {absent}"
+            )
+        numeric = np.empty((len(frame), len(self.numeric_names)))
+        for place, (name, fill) in enumerate(zip(self.numeric_names, self.fill, strict=True)):
+            numeric[:, place] = numbers_of(frame[name], name=name, fill=float(fill))
+        columns = []
+        for name, labels in zip(self.categorical_names, self.levels, strict=True):
+            codes, found = labels_of(frame[name])
+            columns.append(_lookup(labels, (*found, MISSING))[codes])
+        return self._assemble(numeric, columns)
+
+    def _assemble(self, numeric: Array, columns: list[IntArray]) -> Array:
+        """Put scaled numbers beside one block of indicators per categorical column."""
+        X = np.zeros((len(numeric), len(self.feature_names)))
+        p = len(self.numeric_names)
+        X[:, :p] = (numeric - self.offset) / self.span
+        start = p
+        for positions, labels in zip(columns, self.levels, strict=True):
+            # Unseen labels have position -1: their rows stay zero in this block.
+            rows = np.flatnonzero(positions >= 0)
+            X[rows, start + positions[rows]] = 1.0
+            start += len(labels)
+        return X
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the encoder as arrays of numbers or text, which npz keeps without pickle."""
+        return {
+            "numeric_names": np.array(self.numeric_names, dtype=np.str_),
+            "offset": self.offset,
+            "span": self.span,
+            "fill": self.fill,
+            "categorical_names": np.array(self.categorical_names, dtype=np.str_),
+            "level_counts": np.array([len(labels) for labels in self.levels], dtype=np.int64),
+            "levels": np.array([label for row in self.levels for label in row], dtype=np.str_),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the encoder whose `arrays` these are."""
+        # Levels of all columns lie in one array: npz has no ragged ones without pickle.
+        ends = np.cumsum(arrays["level_counts"], axis=0)
+        pieces = np.split(arrays["levels"], ends[:-1]) if len(ends) else []
+        return cls(
+            tuple(arrays["numeric_names"].tolist()),
+            arrays["offset"],
+            arrays["span"],
+            arrays["fill"],
+            tuple(arrays["categorical_names"].tolist()),
+            tuple(tuple(piece.tolist()) for piece in pieces),
+        )
+
+
+def _limits(table: Table) -> tuple[Array, Array]:
+    """Least and greatest value of each numeric column, refusing ranges that overflow."""
+    low, high = table.numeric.min(axis=0), table.numeric.max(axis=0)
+    with np.errstate(over="ignore"):
+        wide = ~np.isfinite(high - low)
+    if wide.any():
+        name = table.numeric_names[int(np.flatnonzero(wide)[0])]
+        raise ValueError(
+            f"column {name} must have a finite range to be scaled, its range overflows"
+        )
+    return low, high
+
+
+def _affine(columns: Array, scale: Scale) -> tuple[Array, Array]:
+    """Offset and span of columns that are known to vary."""
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    if scale == "minmax":
+        return low, high - low
+    if scale == "none":
+        return np.zeros_like(low), np.ones_like(low)
+    # Deviations relative to the range: squares of 1e300 would overflow.
+    unit = (columns - low) / (high - low)
+    return low + unit.mean(axis=0) * (high - low), unit.std(axis=0) * (high - low)
+
+
+def _seen(codes: IntArray, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Labels that occur, in the table's order, a missing value last."""
+    present = np.unique(codes)
+    seen = tuple(labels[code] for code in present if code >= 0)
+    return (*seen, MISSING) if present[0] < 0 else seen
+
+
+def _lookup(known: tuple[str, ...], labels: tuple[str, ...]) -> IntArray:
+    """Position among the known labels of each label, -1 for an unseen one."""
+    # By label, not by code: another table may code the same labels otherwise.
+    position = {label: place for place, label in enumerate(known)}
+    return np.array([position.get(label, -1) for label in labels], dtype=np.int64)
+
+
+def _positions(wanted: tuple[str, ...], names: tuple[str, ...]) -> list[int]:
+    """Where the wanted columns stand in a table."""
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise ValueError(f"table must have the columns {list(wanted)}, missing are {absent}")
+    return [names.index(name) for name in wanted]

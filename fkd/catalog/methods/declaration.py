@@ -1,0 +1,226 @@
+"""What a method says of itself, so that a file is all it takes to add one."""
+
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from fkd.catalog.methods.cost import Cost, kernel_cost
+from fkd.catalog.methods.extras import Extra
+from fkd.core.arrays import Array
+from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.moments import Moments, training_moments
+from fkd.core.predictors import Predictor
+
+
+def number(
+    default: float,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """Return a dataclass field for a bounded number; configs turn the bounds into validation."""
+    bounds = {"gt": above, "ge": at_least, "le": at_most}
+    return field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
+
+
+def later(default: Any, **metadata: Any) -> Any:
+    """Return a field that a method got after its first numbers were stored.
+
+    Where it has its default it is left out of descriptions, so that trials from before it keep
+    their keys.
+    """
+    return field(default=default, metadata={**metadata, "later": True})
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """How the kernel is represented: exactly, or by a reduced set of features."""
+
+    kind: str = field(
+        default="exact", metadata={"choices": ("exact", "nystroem", "fourier", "auto")}
+    )
+    landmarks: int = number(1000, at_least=1)
+    landmark_method: str = field(
+        default="rpcholesky", metadata={"choices": ("rpcholesky", "uniform")}
+    )
+    # One map for all splits, from reserved rows that no split tests on; moments then add up.
+    shared: bool = False
+
+
+Reduced = tuple[FeatureMap, Moments]
+
+
+def rbf_map(X: Array, gamma: float, approximation: Approximation, seed: int) -> FeatureMap:
+    """Return the RBF feature map of rows X that an approximation asks for."""
+    return make_map(
+        X,
+        kernel="rbf",
+        gamma=gamma,
+        approximation=approximation.kind,
+        landmarks=min(approximation.landmarks, len(X)),
+        landmark_method=approximation.landmark_method,
+        random_state=seed,
+    )
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows of one training fold, with the factorisations that its methods share."""
+
+    X: Array  # (n, d)
+    y: Array  # (n,)
+    S: Array  # (n, l)
+    seed: int
+    reduce: Callable[[float, Approximation], Reduced] | None = field(
+        default=None, repr=False, compare=False
+    )  # where a shared map's moments come from
+    _maps: dict[Hashable, Reduced] = field(default_factory=dict, repr=False, compare=False)
+
+    def reduced(self, gamma: float, approximation: Approximation) -> Reduced:
+        """Return the RBF feature map of these rows with its moments, made once per setting."""
+        key = (gamma, approximation)
+        if key not in self._maps:
+            make = self._shared if approximation.shared else self._own
+            self._maps[key] = make(gamma, approximation)
+        return self._maps[key]
+
+    def _own(self, gamma: float, approximation: Approximation) -> Reduced:
+        """Return the map made from these rows with its moments."""
+        feature_map = rbf_map(self.X, gamma, approximation, self.seed)
+        return feature_map, training_moments(feature_map, self.X, self.S, self.y)
+
+    def _shared(self, gamma: float, approximation: Approximation) -> Reduced:
+        """Return the map of all splits with these rows' part of its moments."""
+        if self.reduce is None:
+            raise ValueError(
+                "approximation.shared must be False where no rows are reserved for a shared map, "
+                "got True; set folds.reserve"
+            )
+        return self.reduce(gamma, approximation)
+
+
+# On these problems a bare name means what was published; there alone it can be compared.
+PUBLISHED_PROBLEMS = ("crimes", "acs_income", "acs_travel_time")
+# As published, neither is done. Removal then spends its first direction on the mean of s, and a
+# predictor without a constant cannot reach the level of the target: anywhere else both are on.
+_FORM = ("center_sensitive", "fit_intercept")
+
+
+@dataclass(frozen=True)
+class Published:
+    """Fixed parameters and grid that the paper gives for one problem."""
+
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+def _nothing_shared(parameters: Any) -> Hashable:
+    """Return a key under which no two settings share work."""
+    key: Hashable = parameters
+    return key
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: its name, parameters, strength, version, its fit.
+
+    Attributes
+    ----------
+    parameters
+        Frozen dataclass; names, types, defaults and bounds are what a config may say.
+    fit
+        From a training fold and several settings that share work, one predictor per setting, in
+        order. A setting's predictor must not depend on the other settings.
+    version
+        Raised by hand whenever the numbers change: part of every trial's key.
+    strength
+        The parameter that trades accuracy for fairness; None for methods without one.
+    published
+        The paper's settings by problem; other problems take those of ``acs_income``.
+    shared
+        Settings with equal keys are computed by one task.
+    represent
+        From a training fold, a setting, encoded rows: the features that the fair model sees; None
+        where there is no such representation. What can still be guessed from it is reported.
+    unremoved
+        The same features before anything was removed, for methods without a strength: with one,
+        they are those of `represent` at strength 0.
+    needs_sensitive
+        Whether predicting needs the sensitive columns: such a method is marked in every figure.
+    extra
+        Optional packages without which `fit` refuses to start; None where the core is enough.
+    cost
+        What several settings cost on n rows of d inputs, for planning.
+    """
+
+    name: str
+    title: str
+    parameters: type
+    fit: Callable[[Training, Sequence[Any]], Iterator[Predictor]]
+    version: int = 1
+    strength: str | None = None
+    published: Mapping[str, Published] = field(default_factory=dict)
+    shared: Callable[[Any], Hashable] = _nothing_shared
+    represent: Callable[[Training, Any, Array], Array] | None = None
+    unremoved: Callable[[Training, Any, Array], Array] | None = None
+    needs_sensitive: bool = False
+    extra: Extra | None = None
+    cost: Callable[[Sequence[Any], int, int], Cost] = kernel_cost
+
+    def __post_init__(self) -> None:
+        """Refuse features of which nobody could say what was removed from them."""
+        if self.represent is not None and self.strength is None and self.unremoved is None:
+            raise ValueError(
+                f"unremoved of {self.name} must be given, as it has represent but no strength, "
+                "got None; return the features before removal"
+            )
+
+    def check_installed(self) -> None:
+        """Raise ModuleNotFoundError, naming the command that helps, where a package is missing."""
+        if self.extra is not None:
+            self.extra.check(self.name)
+
+    def settings(
+        self, problem: str, fixed: Mapping[str, Any], grid: Mapping[str, Sequence[Any]] | None
+    ) -> list[Any]:
+        """Return the settings of a grid over the paper's values, each overridden by `fixed`."""
+        paper = self.published.get(problem) or self.published.get("acs_income") or Published()
+        known = {f.name for f in fields(self.parameters)}
+        base = self.parameters(**{**paper.fixed, **self.form(problem), **fixed})
+        axes = dict(paper.grid if grid is None else grid)
+        # A parameter that the user fixes is no longer an axis of the paper's grid.
+        axes = {k: v for k, v in axes.items() if grid is not None or k not in fixed}
+        if unknown := set(axes) - known:
+            raise ValueError(f"grid of {self.name} must name parameters of it, got {unknown}")
+        combinations = itertools.product(*axes.values())
+        settings = [replace(base, **dict(zip(axes, c, strict=True))) for c in combinations]
+        return list(dict.fromkeys(settings))
+
+    def form(self, problem: str) -> dict[str, bool]:
+        """Return whether S is centred, whether a constant is fitted, where a bare name decides."""
+        published = problem in PUBLISHED_PROBLEMS
+        return {f.name: not published for f in fields(self.parameters) if f.name in _FORM}
+
+    def features_before(self, training: Training, parameters: Any, X: Array) -> Array:
+        """Return the features of rows X on the map of `represent`, with nothing removed."""
+        if self.unremoved is not None:
+            return self.unremoved(training, parameters, X)
+        assert self.represent is not None
+        assert self.strength is not None
+        nothing = type(getattr(parameters, self.strength))(0)
+        plain = replace(parameters, **{self.strength: nothing})
+        return self.represent(training, plain, X)
+
+    def strength_of(self, parameters: Any) -> float:
+        """Return the strength of a setting, 0 where the method has none."""
+        return float(getattr(parameters, self.strength)) if self.strength else 0.0
+
+    def describe(self, parameters: Any) -> dict[str, Any]:
+        """Return the parameters as a plain dictionary, nested ones included."""
+        plain = asdict(parameters)
+        for f in fields(parameters):
+            if f.metadata.get("later") and plain[f.name] == f.default:
+                del plain[f.name]
+        return plain

@@ -1,0 +1,28 @@
+"""Kernel ridge regression without any fairness, where KRR-FKD starts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fkd.catalog.methods.declaration import Approximation, Method, Training, number
+from fkd.catalog.methods.plain_ridge import plain_ridge
+from fkd.catalog.methods.removal import kernel_key
+from fkd.core.predictors import Predictor
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """RBF width, ridge of the predictor."""
+
+    gamma: float = number(0.05, above=0)
+    alpha: float = number(0.25, above=0)
+    fit_intercept: bool = False
+    approximation: Approximation = field(default_factory=Approximation)
+
+
+def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
+    """Yield the predictors; those on one kernel share its map."""
+    for p in settings:
+        yield plain_ridge(training, p)
+
+
+METHOD = Method(name="krr", title="KRR", parameters=Parameters, fit=_fit, shared=kernel_key)

@@ -1,0 +1,50 @@
+"""A neural network that pays for an upper bound of HGR (NN-HGR, Mary et al. 2019)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fkd.catalog.methods.declaration import Method, Published, Training
+from fkd.catalog.methods.extras import NEURAL
+from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
+from fkd.core.perceptron import Perceptron
+
+if TYPE_CHECKING:
+    from fkd.rivals.neural.training import Penalty
+
+_CENSUS = Published(grid={"penalty": (0.0, 0.00625, 0.0125, 0.05)})
+PUBLISHED = {
+    "crimes": Published(grid={"penalty": (0.0, 0.025, 0.1, 0.2, 0.5)}),
+    "acs_income": _CENSUS,
+    "acs_travel_time": _CENSUS,
+}
+
+
+@dataclass(frozen=True)
+class Parameters(NetworkParameters):
+    """Those of any network."""
+
+
+def fit_hgr(training: Training, settings: Sequence[NetworkParameters]) -> Iterator[Perceptron]:
+    """Return networks that pay for the chi-squared of their output with S, batch by batch."""
+    return fit_networks(training, settings, _penalty)
+
+
+def _penalty(_: NetworkParameters) -> "Penalty":
+    """Return chi-squared of the output."""
+    from fkd.rivals.neural.penalties import chi2
+
+    return lambda _, f, S: chi2(f, S)
+
+
+METHOD = Method(
+    name="nn_hgr",
+    title="NN-HGR",
+    parameters=Parameters,
+    fit=fit_hgr,
+    strength="penalty",
+    shared=stack_key,
+    published=PUBLISHED,
+    extra=NEURAL,
+    cost=network_cost,
+)

@@ -1,0 +1,29 @@
+"""NN-HGR with wider layers (NN-HGR-L)."""
+
+from dataclasses import dataclass
+
+from fkd.catalog.methods.declaration import Method, number
+from fkd.catalog.methods.extras import NEURAL
+from fkd.catalog.methods.networks import NetworkParameters, network_cost, stack_key
+from fkd.catalog.methods.nn_hgr import PUBLISHED, fit_hgr
+
+
+@dataclass(frozen=True)
+class Parameters(NetworkParameters):
+    """Those of any network, with larger widths."""
+
+    first_width: int = number(250, at_least=1)
+    second_width: int = number(230, at_least=1)
+
+
+METHOD = Method(
+    name="nn_hgr_l",
+    title="NN-HGR-L",
+    parameters=Parameters,
+    fit=fit_hgr,
+    strength="penalty",
+    shared=stack_key,
+    published=PUBLISHED,
+    extra=NEURAL,
+    cost=network_cost,
+)

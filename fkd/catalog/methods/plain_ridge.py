@@ -1,0 +1,36 @@
+"""Ridge regression without any removal, on whatever a training fold holds."""
+
+from typing import Protocol
+
+from fkd.catalog.methods.declaration import Training
+from fkd.catalog.methods.removal import OnKernel, nothing_removed
+from fkd.core.fair_ridge import ridge_expansions
+from fkd.core.feature_maps import FeatureMap
+from fkd.core.moments import Moments
+from fkd.core.predictors import MapExpansion
+
+
+class OnRidge(OnKernel, Protocol):
+    """Parameters that decide a kernel ridge regression."""
+
+    @property
+    def alpha(self) -> float:
+        """Ridge of the predictor."""
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether the predictor has a free constant."""
+
+
+def plain_ridge(training: Training, p: OnRidge) -> MapExpansion:
+    """Return kernel ridge regression of y on X, from the factorisation that settings share."""
+    return ridge_on(*training.reduced(p.gamma, p.approximation), p)
+
+
+def ridge_on(feature_map: FeatureMap, moments: Moments, p: OnRidge) -> MapExpansion:
+    """Return ridge regression on the features of a map, from its moments alone."""
+    path = nothing_removed(feature_map)
+    (fitted,) = ridge_expansions(
+        feature_map, moments, path, [(0, p.alpha)], fit_intercept=p.fit_intercept
+    )
+    return fitted

@@ -1,0 +1,43 @@
+"""Support vector regression without any fairness, where SVR-FKD starts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from fkd.catalog.methods import svr_fkd
+from fkd.catalog.methods.declaration import Approximation, Method, Published, Training, number
+from fkd.catalog.methods.removal import kernel_key, nothing_removed
+from fkd.core.predictors import Predictor
+from fkd.estimators.support_vector_regression import svr_expansions
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """RBF width, penalty, insensitive width."""
+
+    gamma: float = number(0.05, above=0)
+    C: float = number(0.75, above=0)
+    epsilon: float = number(0.01, at_least=0)
+    approximation: Approximation = field(default_factory=Approximation)
+
+
+def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
+    """Yield the predictors as soon as each is fitted; those on one kernel share its matrix."""
+    for _, members in groupby(settings, key=kernel_key):
+        group = list(members)
+        feature_map, _ = training.reduced(group[0].gamma, group[0].approximation)
+        wanted = [(0, p.C, p.epsilon) for p in group]
+        path = nothing_removed(feature_map)
+        yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
+
+
+METHOD = Method(
+    name="svr",
+    title="SVR",
+    parameters=Parameters,
+    fit=_fit,
+    shared=kernel_key,
+    published={
+        problem: Published(fixed=paper.fixed) for problem, paper in svr_fkd.METHOD.published.items()
+    },
+)

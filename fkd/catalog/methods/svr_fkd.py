@@ -1,0 +1,54 @@
+"""Support vector regression on the fair kernel (SVR-FKD)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from fkd.catalog.methods.declaration import Approximation, Method, Published, Training, number
+from fkd.catalog.methods.removal import fair_features, kernel_key, longest_path, path_key
+from fkd.core.predictors import Predictor
+from fkd.estimators.support_vector_regression import svr_expansions
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """RBF width, penalty, insensitive width, ridge of the removal, removal iterations."""
+
+    iterations: int = number(0, at_least=0)
+    gamma: float = number(0.05, above=0)
+    C: float = number(0.75, above=0)
+    epsilon: float = number(0.01, at_least=0)
+    ridge: float = number(0.05, above=0)
+    center_sensitive: bool = False
+    approximation: Approximation = field(default_factory=Approximation)
+
+
+def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
+    """Yield the predictors as soon as each is fitted, settings of one path from one map."""
+    for _, members in groupby(settings, key=path_key):
+        group = list(members)
+        feature_map, _ = training.reduced(group[0].gamma, group[0].approximation)
+        path = longest_path(training, group)
+        wanted = [(p.iterations, p.C, p.epsilon) for p in group]
+        yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
+
+
+METHOD = Method(
+    name="svr_fkd",
+    title="SVR-FKD",
+    parameters=Parameters,
+    fit=_fit,
+    strength="iterations",
+    shared=kernel_key,
+    represent=fair_features,
+    published={
+        "crimes": Published(grid={"iterations": (0, 5, 30, 45, 60, 80)}),
+        "acs_income": Published(
+            fixed={"epsilon": 0.005, "C": 0.5}, grid={"iterations": (0, 45, 60, 80, 100)}
+        ),
+        "acs_travel_time": Published(
+            fixed={"epsilon": 0.001, "C": 0.125, "gamma": 0.01},
+            grid={"iterations": (0, 45, 60, 100)},
+        ),
+    },
+)

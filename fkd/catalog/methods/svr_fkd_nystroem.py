@@ -1,0 +1,68 @@
+"""SVR-FKD whose removal uses the paper's Nystroem inverse (Algorithm 2)."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from fkd.catalog.methods import svr_fkd
+from fkd.catalog.methods.declaration import Approximation, Method, Training, later, number
+from fkd.core.feature_maps import FeatureMap
+from fkd.core.predictors import Predictor
+from fkd.core.removal_path import RemovalPath
+from fkd.estimators.support_vector_regression import svr_expansions
+from fkd.paper.printed import nystroem_path
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Those of SVR-FKD, with the share of the rows that stand for all in the inverse."""
+
+    iterations: int = number(0, at_least=0)
+    fraction: float = number(0.25, above=0, at_most=1)
+    gamma: float = number(0.05, above=0)
+    C: float = number(0.75, above=0)
+    epsilon: float = number(0.01, at_least=0)
+    ridge: float = number(0.05, above=0)
+    center_sensitive: bool = later(False)
+
+
+def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
+    """Yield the predictors as soon as each is fitted, settings of one fraction from one path."""
+    for _, members in groupby(settings, key=_shared):
+        group = list(members)
+        feature_map, _ = training.reduced(group[0].gamma, Approximation())
+        path = _path(training, feature_map, group)
+        wanted = [(p.iterations, p.C, p.epsilon) for p in group]
+        yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
+
+
+def _shared(p: Parameters) -> Hashable:
+    """Return the key of a path, which settings of any length share."""
+    return ("nystroem inverse", p.gamma, p.ridge, p.fraction, p.center_sensitive)
+
+
+def _path(training: Training, feature_map: FeatureMap, group: Sequence[Parameters]) -> RemovalPath:
+    """Return the removal path with the approximate inverse, landmarks drawn once."""
+    first, n = group[0], len(training.X)
+    rng = np.random.default_rng(training.seed)
+    landmarks = np.sort(rng.choice(n, size=max(1, round(first.fraction * n)), replace=False))
+    return nystroem_path(
+        np.concatenate(list(feature_map.training_blocks(training.X))),
+        training.S - training.S.mean(axis=0) if first.center_sensitive else training.S,
+        ridge=first.ridge,
+        iterations=max(p.iterations for p in group),
+        landmarks=landmarks,
+    )
+
+
+METHOD = Method(
+    name="svr_fkd_nystroem",
+    title="SVR-FKD, Nystroem inverse",
+    parameters=Parameters,
+    fit=_fit,
+    strength="iterations",
+    shared=_shared,
+    published=svr_fkd.METHOD.published,
+)

@@ -1,0 +1,217 @@
+"""Checks at the border, so that bad input meets a sentence instead of a NaN."""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from fkd.core.arrays import AnyArray, Array, IntArray
+from fkd.core.linalg import rank_cut
+
+# Squares of larger inputs, summed over a row, leave the range of float64.
+LARGEST_INPUT = 1e150
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+    return float(value)
+
+
+def finite(name: str, value: Any) -> float:
+    """Return a finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """Return an integer of at least `low`, at most `high`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        limits = f"at least {low}" if high is None else f"in [{low}, {high}]"
+        raise ValueError(f"{name} must be {limits}, got {number}")
+    return number
+
+
+def truth(name: str, value: Any) -> bool:
+    """Return True or False; a word for either would always count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """Return a finite number of at least zero."""
+    if finite(name, value) < 0:
+        raise ValueError(f"{name} must not be negative, got {value}")
+    return float(value)
+
+
+def steps(name: str, value: Any) -> int:
+    """Return a limit of steps: at least one, or -1 for none."""
+    if value == -1 and not isinstance(value, bool):
+        return -1
+    return whole(name, value, low=1)
+
+
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """Return one of the options."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}")
+    return value
+
+
+def column_names(data: Any, width: int) -> list[str]:
+    """Return how to speak of each column: its label in a data frame, else its number."""
+    labels = getattr(data, "columns", None)
+    if labels is None and getattr(data, "name", None) is not None:
+        labels = [data.name]
+    return (
+        [repr(label) for label in labels] if labels is not None else [str(j) for j in range(width)]
+    )
+
+
+def real_matrix(name: str, data: Any) -> Array:
+    """Return a finite float64 matrix with at least one row; a vector becomes one column."""
+    if np.ma.is_masked(data):
+        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
+    A = data if hasattr(data, "ndim") else np.asarray(data)
+    if A.ndim not in (1, 2):
+        raise ValueError(f"{name} must have one or two dimensions, got {A.ndim}")
+    values = np.asarray(A)
+    values = values[:, None] if values.ndim == 1 else values
+    if 0 in values.shape:
+        raise ValueError(f"{name} must have at least one row and one column, got {values.shape}")
+    names = column_names(data, values.shape[1])
+    A = np.ascontiguousarray(_as_float(name, values, names))
+    check_range(name, A, names)
+    return A
+
+
+def _as_float(name: str, values: AnyArray, names: Sequence[str]) -> Array:
+    """Return the values as float64, naming the first column that holds something else."""
+    if np.iscomplexobj(values):
+        raise ValueError(f"{name} must hold real numbers. Complex data not supported")
+    _refuse_dates(name, values, names)
+    if values.dtype.kind in "biuf":
+        return np.asarray(values, dtype=np.float64)
+    columns = [
+        _column_as_float(name, column, label) for column, label in zip(values.T, names, strict=True)
+    ]
+    return np.column_stack(columns)
+
+
+def _refuse_dates(name: str, values: AnyArray, names: Sequence[str]) -> None:
+    """Refuse dates or durations, whose missing values would become numbers."""
+    if values.dtype.kind in "mM":
+        raise ValueError(
+            f"{name} must hold numbers, got {values.dtype} in column {names[0]}; count days or "
+            "years from some date first"
+        )
+
+
+def _column_as_float(name: str, column: AnyArray, label: str) -> Array:
+    """Return one column as float64."""
+    _refuse_dates(f"{name} column {label}", column, [label])
+    try:
+        return column.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{name} column {label} must hold numbers, got one where: {error}; "
+            "encode categories as numbers first, a discrete sensitive attribute by fkd.one_hot"
+        ) from error
+
+
+def check_range(name: str, A: AnyArray, names: Sequence[str]) -> None:
+    """Refuse NaN, infinity or a magnitude whose square overflows, naming the column."""
+    top = np.abs(A).max(axis=0)
+    if not np.isfinite(top).all():
+        j = int(np.flatnonzero(~np.isfinite(top))[0])
+        kind = "NaN" if np.isnan(A[:, j]).any() else "inf"
+        raise ValueError(f"{name} must be finite, got {kind} in column {names[j]}")
+    if top.max() > LARGEST_INPUT:
+        j = int(top.argmax())
+        raise ValueError(
+            f"{name} must not exceed {LARGEST_INPUT:g} in magnitude, "
+            f"got {top[j]:g} in column {names[j]}; rescale it"
+        )
+
+
+def sensitive_matrix(sensitive_features: Any, n: int) -> Array:
+    """Return S (n, l): the sensitive columns as a matrix, each of which varies."""
+    if sensitive_features is None:
+        raise TypeError(
+            "fit needs sensitive_features, the attribute(s) to remove: pass "
+            "fit(..., sensitive_features=S); inside a pipeline also enable metadata routing with "
+            "set_fit_request(sensitive_features=True)"
+        )
+    S = real_matrix("sensitive_features", sensitive_features)
+    if len(S) != n:
+        raise ValueError(f"sensitive_features must have one row per sample ({n}), got {len(S)}")
+    spread, top = np.ptp(S, axis=0), np.abs(S).max(axis=0)
+    for j, label in enumerate(column_names(sensitive_features, S.shape[1])):
+        if spread[j] <= rank_cut(n, float(top[j])):
+            raise ValueError(
+                f"sensitive_features column {label} must vary, got a constant over the "
+                f"{n} sample{'s' if n > 1 else ''}; a constant carries nothing to remove"
+            )
+    return S
+
+
+def target_vector(y: Any, n: int) -> Array:
+    """Return y (n,) as finite float64."""
+    if y is None:
+        raise ValueError("this estimator requires y to be passed, but the target y is None")
+    values = column_or_1d(y, warn=True)
+    if len(values) != n:
+        raise ValueError(f"y must have one number per sample ({n}), got {len(values)}")
+    return real_matrix("y", values)[:, 0]
+
+
+def class_codes(y: Any, n: int) -> tuple[AnyArray, IntArray]:
+    """Return the classes in order, with the number of each row's class."""
+    if y is None:
+        raise ValueError("this estimator requires y to be passed, but the target y is None")
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    values = column_or_1d(y, warn=True)
+    if len(values) != n:
+        raise ValueError(f"y must have one class per sample ({n}), got {len(values)}")
+    classes, codes = np.unique(values, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must hold at least two classes to tell apart, got {len(classes)} class: "
+            f"{classes[0]!r}"
+        )
+    return classes, codes
+
+
+def check_numeric_columns(name: str, data: Any) -> None:
+    """Refuse a table with a column that is no number, naming the column."""
+    if hasattr(data, "iloc") and data.ndim == 2:
+        columns = [data.iloc[:, j].to_numpy() for j in range(data.shape[1])]
+    elif isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "OSUmM":
+        columns = list(data.T)
+    else:
+        columns = []
+    if np.ma.is_masked(data):
+        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
+    for column, label in zip(columns, column_names(data, len(columns)), strict=True):
+        if column.dtype.kind not in "biufc":
+            _column_as_float(name, column, label)
+
+
+def check_finite_result(name: str, values: AnyArray) -> None:
+    """Refuse to hand out NaN or infinity."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"{name} must be finite, got NaN or infinity from rows whose values leave the range of "
+            "float64 under this model; scale the inputs as those of the training rows"
+        )

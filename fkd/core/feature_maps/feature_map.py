@@ -1,0 +1,69 @@
+"""What every feature map offers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from fkd.core.arrays import Array, row_blocks
+from fkd.core.predictors import MapExpansion
+
+# Rows per block of features: large enough for BLAS, small enough for memory at any rank.
+BLOCK_ROWS = 4096
+
+
+class FeatureMap(ABC):
+    """Features G(x) whose inner products equal k(x, x') or come close to it."""
+
+    independent: ClassVar[bool] = True
+    """Whether the features of the training rows are linearly independent by construction."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """The number r of features."""
+
+    @abstractmethod
+    def transform(self, X: Array) -> Array:
+        """Return G(X), (k, r)."""
+
+    @abstractmethod
+    def expansion(self, beta: Array, intercept: float = 0.0) -> MapExpansion:
+        """Return the predictor f(x) = G(x)·beta + intercept in a form that can be shipped."""
+
+    def training_blocks(self, X: Array) -> Iterator[Array]:
+        """Yield the features of the training rows X, block by block in order."""
+        for rows in row_blocks(len(X), BLOCK_ROWS):
+            yield self.transform(X[rows])
+
+    def training_product(self, X: Array, B: Array) -> Array:
+        """Return G B over the training rows X."""
+        return np.concatenate([G @ B for G in self.training_blocks(X)])
+
+    def training_adjoint(self, X: Array, a: Array) -> Array:
+        """Return Gᵀ a over the training rows X."""
+        total, start = np.zeros(self.rank), 0
+        for G in self.training_blocks(X):
+            total += G.T @ a[start : start + len(G)]
+            start += len(G)
+        return total
+
+    def product(self, X: Array, B: Array) -> Array:
+        """Return G(X) B."""
+        return np.concatenate(
+            [self.transform(X[rows]) @ B for rows in row_blocks(len(X), BLOCK_ROWS)]
+        )
+
+    def training_gram(self, X: Array) -> Array:
+        """Return the kernel matrix of the training rows X that this map stands for."""
+        G = np.concatenate(list(self.training_blocks(X)))
+        return np.asarray(G @ G.T)
+
+    def cross(self, X: Array, training: Array) -> Array:
+        """Return the kernel block of X against training rows that this map stands for."""
+        return self.transform(X) @ self.transform(training).T
+
+    def beyond(self, X: Array, G: Array) -> Array:
+        """Return the part of k(x_i, x_i) that features G of rows X do not hold; mostly nothing."""
+        return np.zeros(len(X))

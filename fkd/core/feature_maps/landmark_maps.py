@@ -1,0 +1,125 @@
+"""Feature maps spanned by training rows."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from fkd.core.arrays import Array, IntArray, row_blocks
+from fkd.core.feature_maps.feature_map import BLOCK_ROWS, FeatureMap
+from fkd.core.kernels import Kernel
+from fkd.core.linalg import psd_factor
+from fkd.core.predictors import KernelExpansion
+
+
+class LandmarkMap(FeatureMap):
+    """G(x) = k(x, Z) L⁻ᵀ with centres Z and K_ZZ = L Lᵀ."""
+
+    kernel: Kernel
+    centers: Array  # Z, (r, d)
+
+    @property
+    @abstractmethod
+    def L(self) -> Array:
+        """The lower triangular factor of the centres' kernel matrix, (r, r)."""
+
+    @property
+    def rank(self) -> int:
+        """The number of centres, which are linearly independent in feature space."""
+        return len(self.centers)
+
+    def transform(self, X: Array) -> Array:
+        """Return G(X), (k, r)."""
+        K_ZX = self.kernel(X, self.centers).T
+        return np.asarray(solve_triangular(self.L, K_ZX, lower=True, check_finite=False).T)
+
+    def dual(self, B: Array) -> Array:
+        """Return L⁻ᵀ B, with which G(x) B = k(x, Z) L⁻ᵀ B."""
+        return np.asarray(solve_triangular(self.L, B, lower=True, trans="T", check_finite=False))
+
+    def product(self, X: Array, B: Array) -> Array:
+        """Return G(X) B without forming G(X)."""
+        coefficients = self.dual(B)
+        blocks = row_blocks(len(X), BLOCK_ROWS)
+        return np.concatenate(
+            [self.kernel(X[rows], self.centers) @ coefficients for rows in blocks]
+        )
+
+    def expansion(self, beta: Array, intercept: float = 0.0) -> KernelExpansion:
+        """Return f(x) = k(x, Z) L⁻ᵀ beta + intercept."""
+        k = self.kernel
+        return KernelExpansion(
+            k.name, k.gamma, k.degree, k.coef0, self.centers, self.dual(beta), intercept
+        )
+
+
+@dataclass(frozen=True)
+class NystroemMap(LandmarkMap):
+    """The map of q chosen rows; it sees of a new row what lies in their span."""
+
+    kernel: Kernel
+    centers: Array
+    factor: Array  # L, (r, r)
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Array, landmarks: IntArray) -> "NystroemMap":
+        """Return the map of these rows of X, linearly dependent ones left out."""
+        rows = kernel.rows(X)[landmarks]
+        G, pivots = psd_factor(np.asfortranarray(kernel(X[landmarks], rows)), overwrite=True)
+        if pivots is None:
+            return cls(kernel, rows, G)
+        return cls(kernel, rows[pivots], G[pivots])
+
+    @property
+    def L(self) -> Array:
+        """The lower triangular factor of the centres' kernel matrix, (r, r)."""
+        return self.factor
+
+
+@dataclass(frozen=True)
+class ExactMap(LandmarkMap):
+    """The map of all training rows: G Gᵀ = K to rounding.
+
+    A singular kernel matrix (duplicate rows, low rank) is factored with pivoting, and only its
+    linearly independent rows stay as centres.
+    """
+
+    kernel: Kernel
+    centers: Array
+    G: Array  # (n, r), features of the training rows
+    pivots: IntArray | None  # G[pivots] is lower triangular; None where G itself is
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Array) -> "ExactMap":
+        """Return the exact map of the rows of X."""
+        G, pivots = psd_factor(kernel.gram(X), overwrite=True)
+        rows = kernel.rows(X)
+        return cls(kernel, np.array(rows if pivots is None else rows[pivots]), G, pivots)
+
+    @property
+    def L(self) -> Array:
+        """The lower triangular factor of the centres' kernel matrix, (r, r)."""
+        return self.G if self.pivots is None else self.G[self.pivots]
+
+    def training_blocks(self, X: Array) -> Iterator[Array]:
+        """Yield the factor itself: it is the features of the training rows."""
+        if len(X) != len(self.G):
+            raise ValueError(
+                f"an exact map knows the {len(self.G)} rows it was made from, got {len(X)} rows"
+            )
+        yield self.G
+
+    def training_gram(self, X: Array) -> Array:
+        """Return the kernel matrix of the training rows."""
+        return self.kernel.gram(X)
+
+    def cross(self, X: Array, training: Array) -> Array:
+        """Return k(X, training), which also holds what lies outside the training rows' span."""
+        return np.asarray(self.kernel(X, self.kernel.rows(training)))
+
+    def beyond(self, X: Array, G: Array) -> Array:
+        """Return k(x_i, x_i) - |G(x_i)|², what lies outside the training rows' span."""
+        # A square, which rounding can leave slightly negative within the span.
+        return np.asarray(np.maximum(self.kernel.diag(X) - np.einsum("ij,ij->i", G, G), 0.0))

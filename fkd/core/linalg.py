@@ -1,0 +1,208 @@
+"""Dense linear algebra of symmetric positive semi-definite matrices."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from fkd.core.arrays import Array, IntArray, row_blocks
+
+EPS = float(np.finfo(np.float64).eps)
+EPS_SINGLE = float(np.finfo(np.float32).eps)
+# A direction of which less than this share is new carries rounding error only: the Krylov basis
+# loses at most a few hundred eps per step, so anything between 1e-13 and 1e-8 separates the two.
+DEFLATION = 1e-10
+# Kernel matrices from elsewhere are often symmetric to a few hundred eps only.
+SYMMETRY = 1e-10
+SYMMETRY_SINGLE = 1e-4
+# Share of values with all digits above which single precision is no coincidence.
+_LONG = 0.01
+# Subtracting K - F Fᵀ may cost this factor in accuracy, three of sixteen digits, before the fair
+# features are multiplied instead, which costs a product of n x r matrices.
+CANCELLATION = 1e3
+# Side of a tile when a matrix meets its transpose: two tiles fit the level-2 cache.
+_PANEL = 128
+# Columns per panel of a triangular solve.
+_SOLVE_ROWS = 256
+
+
+def rank_cut(n: int, largest: float, eps: float = EPS) -> float:
+    """Return n·eps·largest, below which a pivot or eigenvalue counts as zero."""
+    return n * eps * largest
+
+
+def resolution(A: Array) -> float:
+    """Return the unit of rounding in which the numbers of A were made, double or single.
+
+    A matrix that was computed in single precision is positive semi-definite to that precision only.
+    Its values fit into single precision and use all of its digits; whole numbers or short
+    fractions, which fit too, are exact.
+    """
+    with np.errstate(over="ignore"):
+        single = A.astype(np.float32)
+    if not (single == A).all():
+        return EPS
+    long = single.view(np.int32) & 0xFF != 0  # the last third of the digits is in use
+    return EPS_SINGLE if long.mean() > _LONG else EPS
+
+
+def project(G: Array, U: Array) -> Array:
+    """Return G - (G U) Uᵀ, the rows of G without their part in the span of orthonormal columns."""
+    return G - (G @ U) @ U.T
+
+
+def psd_factor(K: Array, *, overwrite: bool = False) -> tuple[Array, IntArray | None]:
+    """Return G (n, r) with G Gᵀ = K to rounding, and the pivots that make G[pivots] triangular.
+
+    Parameters
+    ----------
+    K
+        Symmetric positive semi-definite, (n, n).
+    overwrite
+        Let the factor take the memory of `K`, which must then be Fortran-ordered.
+
+    Returns
+    -------
+    G, pivots
+        Pivots are None where K has full rank: G itself is then lower triangular.
+    """
+    A = K if overwrite else np.array(K, order="F", dtype=np.float64)
+    diagonal = A.diagonal().copy()
+    cut = rank_cut(len(A), float(diagonal.max()))
+    if not cut > 0:
+        raise ValueError(
+            "the kernel matrix must have a positive diagonal entry, "
+            f"got a largest one of {diagonal.max():g}; these rows have no features to work with"
+        )
+    L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    if info == 0 and L.diagonal().min() ** 2 > cut:
+        return _cleared_above(L), None
+    # The plain factor only wrote the lower triangle: the upper one is still K.
+    np.fill_diagonal(A, diagonal)
+    rows = np.linspace(0, len(A) - 1, num=min(len(A), _PANEL), dtype=np.intp)
+    eps = resolution(np.concatenate([A[i, i:] for i in rows]))
+    return _pivoted_factor(A, rank_cut(len(A), float(diagonal.max()), eps))
+
+
+def _pivoted_factor(A: Array, cut: float) -> tuple[Array, IntArray]:
+    """Return the factor of the upper triangle of A with its pivots, stopped at `cut`."""
+    n = len(A)
+    probe = np.cos(np.arange(n, dtype=np.float64))
+    image = blas.dsymv(1.0, A, probe, lower=0)
+    R, order, rank, _ = lapack.dpstrf(A, tol=cut, lower=0, overwrite_a=1)
+    order = order - 1  # LAPACK counts from one
+    G = np.zeros((n, rank), order="F")
+    for j in range(rank):
+        G[order[j:], j] = R[j, j:]
+    # What pivoting leaves is below the cut per row unless K had a negative eigenvalue.
+    missed = np.abs(image - G @ (G.T @ probe)).max()
+    if missed > 10 * n * cut:
+        raise ValueError(
+            "the kernel matrix must be positive semi-definite, got one whose pivoted Cholesky "
+            f"factor misses it by {missed:.1e}; check the kernel function or the precomputed matrix"
+        )
+    return G, order[:rank]
+
+
+def _cleared_above(L: Array) -> Array:
+    """Return L with zeros written above its diagonal."""
+    for j in range(1, L.shape[1]):
+        L[:j, j] = 0.0
+    return L
+
+
+def is_lower_triangular(A: Array) -> bool:
+    """Return whether A is square with nothing above its diagonal."""
+    # From the last column backwards, so that a full matrix is recognised at once.
+    return A.shape[0] == A.shape[1] and not any(
+        A[:j, j].any() for j in range(A.shape[1] - 1, 0, -1)
+    )
+
+
+def gram(G: Array) -> Array:
+    """Return C = GᵀG, at a third of the cost where G is lower triangular."""
+    if not is_lower_triangular(G):
+        return np.asarray(G.T @ G)
+    C, _ = lapack.dlauum(G, lower=1)
+    return mirror_lower(C)
+
+
+def mirror_lower(A: Array) -> Array:
+    """Return A after its lower triangle was written over the upper one."""
+    for rows in row_blocks(len(A), _PANEL):
+        for columns in row_blocks(rows.start, _PANEL):
+            A[columns, rows] = A[rows, columns].T
+        corner = A[rows, rows]
+        corner[...] = np.tril(corner) + np.tril(corner, -1).T
+    return A
+
+
+def is_symmetric(A: Array) -> bool:
+    """Return whether A is square and equals its transpose to what float64 usually keeps of one."""
+    digits = SYMMETRY if resolution(A) == EPS else SYMMETRY_SINGLE
+    tolerance = digits * float(np.abs(A).max())
+    return A.shape[0] == A.shape[1] and all(
+        np.abs(A[rows] - A[:, rows].T).max() <= tolerance for rows in row_blocks(len(A), _PANEL)
+    )
+
+
+def cancels(diagonal: Array, F: Array) -> bool:
+    """Return whether K - F Fᵀ would lose too many digits, from the diagonal of K."""
+    left = float(diagonal.sum(axis=0)) - float(np.einsum("ij,ij->", F, F))
+    return float(diagonal.max(axis=0)) * len(diagonal) > CANCELLATION * left
+
+
+def downdate(K: Array, F: Array) -> Array:
+    """Return K - F Fᵀ, exactly symmetric."""
+    A = np.array(K, order="F")
+    if F.shape[1] > 0:
+        A = blas.dsyrk(-1.0, F, beta=1.0, c=A, lower=1, overwrite_c=1)
+    return mirror_lower(A)
+
+
+@dataclass(frozen=True)
+class ShiftedInverse:
+    """The operator D = (C + a·I)⁻¹ of a positive semi-definite C, applied by ``D @ v``."""
+
+    L: Array  # lower factor of C + a·I, (r, r); what stands above its diagonal is scratch
+    corners: tuple[Array, ...]  # inverses of the blocks on the diagonal of L
+
+    @classmethod
+    def of(
+        cls, C: Array, a: float, *, name: str = "ridge", overwrite: bool = False
+    ) -> "ShiftedInverse":
+        """Return (C + a·I)⁻¹.
+
+        Parameters
+        ----------
+        C, a
+            Positive semi-definite, exactly symmetric (r, r); the shift, above 0.
+        name
+            What the caller's user knows a by.
+        overwrite
+            Let the factor take the memory of `C`, which must then be Fortran-ordered.
+        """
+        largest = C.diagonal().max()
+        A = C if overwrite else np.array(C, order="F")
+        A[np.diag_indices_from(A)] += a
+        L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise ValueError(
+                f"{name} must be large enough to be felt beside the features (squares up to "
+                f"{largest:.3g}) in float64, got {a:g}; use a larger one"
+            )
+        blocks = row_blocks(len(L), _SOLVE_ROWS)
+        return cls(L, tuple(lapack.dtrtri(np.tril(L[b, b]), lower=1)[0] for b in blocks))
+
+    def __matmul__(self, B: Array) -> Array:
+        # Two substitutions, panel by panel: products of panels run at the speed of memory, twice
+        # that of LAPACK's own solve of one right-hand side.
+        X = np.array(B, dtype=np.float64)
+        panels = list(zip(row_blocks(len(X), _SOLVE_ROWS), self.corners, strict=True))
+        for rows, corner in panels:
+            X[rows] = corner @ X[rows]
+            X[rows.stop :] -= self.L[rows.stop :, rows] @ X[rows]
+        for rows, corner in reversed(panels):
+            X[rows] -= self.L[rows.stop :, rows].T @ X[rows.stop :]
+            X[rows] = corner.T @ X[rows]
+        return X

@@ -1,0 +1,204 @@
+"""Fitted predictors as plain arrays."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from fkd.core.arrays import AnyArray, Array, row_blocks
+from fkd.core.kernels import Kernel, KernelFunction
+from fkd.core.linalg import project
+from fkd.core.linear_correction import LinearCorrection
+from fkd.core.perceptron import Perceptron
+
+# Rows per block of a prediction: the kernel block stays small at any number of centres.
+BLOCK_ROWS = 4096
+
+
+class Predictor(Protocol):
+    """What can predict and be written as arrays."""
+
+    def predict(self, X: Any) -> Array:
+        """Return one prediction per row of X."""
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return plain numeric or text arrays that `from_arrays` reads."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the predictor that `arrays` was taken from."""
+
+
+@dataclass(frozen=True)
+class KernelExpansion:
+    """f(x) = k(x, Z)·coef + intercept."""
+
+    kernel: str | KernelFunction
+    gamma: float
+    degree: int
+    coef0: float
+    centers: Array  # Z, (q, d)
+    coef: Array  # (q,)
+    intercept: float = 0.0
+
+    def predict(self, X: Any) -> Array:
+        """Return f of each row of X."""
+        k = Kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        width = None if self.kernel == "precomputed" else self.centers.shape[1]
+        X = _rows(X, width)
+        blocks = [k(X[rows], self.centers) @ self.coef for rows in row_blocks(len(X), BLOCK_ROWS)]
+        return np.asarray(np.concatenate(blocks) + self.intercept)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the fields as arrays."""
+        if callable(self.kernel):
+            raise ValueError(
+                f"kernel must be one of the named ones to be exported, got {self.kernel!r}; "
+                "a function cannot be written as arrays"
+            )
+        return _as_arrays(self)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the expansion that `arrays` was taken from."""
+        return cls(
+            kernel=str(arrays["kernel"]),
+            gamma=float(arrays["gamma"]),
+            degree=int(arrays["degree"]),
+            coef0=float(arrays["coef0"]),
+            centers=arrays["centers"],
+            coef=arrays["coef"],
+            intercept=float(arrays["intercept"]),
+        )
+
+
+def fourier_features(X: AnyArray, frequencies: Array, phases: Array) -> Array:
+    """Return sqrt(2/q) cos(X Ω + φ); float32 rows are mapped in float32."""
+    A = X @ frequencies.astype(X.dtype, copy=False)
+    A += phases.astype(X.dtype, copy=False)
+    np.cos(A, out=A)
+    G = np.asarray(A, dtype=np.float64)
+    G *= np.sqrt(2.0 / len(phases))
+    return G
+
+
+@dataclass(frozen=True)
+class FourierExpansion:
+    """f(x) = sqrt(2/q) cos(x Ω + φ)·coef + intercept."""
+
+    frequencies: Array  # Ω, (d, q)
+    phases: Array  # φ, (q,)
+    coef: Array  # (q,)
+    intercept: float = 0.0
+
+    def predict(self, X: Any) -> Array:
+        """Return f of each row of X."""
+        X = _rows(X, len(self.frequencies))
+        blocks = [
+            fourier_features(X[rows], self.frequencies, self.phases) @ self.coef
+            for rows in row_blocks(len(X), BLOCK_ROWS)
+        ]
+        return np.concatenate(blocks) + self.intercept
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the fields as arrays."""
+        return _as_arrays(self)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the expansion that `arrays` was taken from."""
+        return cls(
+            arrays["frequencies"], arrays["phases"], arrays["coef"], float(arrays["intercept"])
+        )
+
+
+# What the feature maps make of weights.
+MapExpansion = KernelExpansion | FourierExpansion
+
+
+@dataclass(frozen=True)
+class ProjectedExpansion:
+    """f(x) = g(x - U Uᵀ x): a kernel expansion on inputs without the removed directions."""
+
+    inner: KernelExpansion
+    U: Array  # (d, w), orthonormal
+
+    def predict(self, X: Any) -> Array:
+        """Return f of each row of X."""
+        X = _rows(X, len(self.U))
+        return self.inner.predict(project(X, self.U))
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the fields of the inner expansion with the directions beside them."""
+        return {**self.inner.arrays(), "U": self.U}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the expansion that `arrays` was taken from."""
+        return cls(KernelExpansion.from_arrays(arrays), arrays["U"])
+
+
+@dataclass(frozen=True)
+class CorrectedExpansion:
+    """f(x) = g(correction(x)): an expansion on corrected inputs."""
+
+    inner: MapExpansion
+    correction: LinearCorrection
+
+    def predict(self, X: Any) -> Array:
+        """Return f of each row of X."""
+        return self.inner.predict(self.correction(_rows(X, len(self.correction.mean))))
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the fields of the inner expansion with those of the correction beside them."""
+        return {**self.inner.arrays(), **self.correction.arrays()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the expansion that `arrays` was taken from."""
+        kind = KernelExpansion if "kernel" in arrays else FourierExpansion
+        return cls(kind.from_arrays(arrays), LinearCorrection.from_arrays(arrays))
+
+
+@dataclass(frozen=True)
+class ConstantPrediction:
+    """f(x) = value."""
+
+    value: float
+
+    def predict(self, X: Any) -> Array:
+        """Return the value once per row of X."""
+        return np.full(len(X), self.value)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the value as an array."""
+        return _as_arrays(self)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the constant that `arrays` was taken from."""
+        return cls(float(arrays["value"]))
+
+
+PREDICTORS: dict[str, type[Predictor]] = {
+    "kernel": KernelExpansion,
+    "fourier": FourierExpansion,
+    "projected": ProjectedExpansion,
+    "corrected": CorrectedExpansion,
+    "perceptron": Perceptron,
+    "constant": ConstantPrediction,
+}
+
+
+def _rows(X: Any, width: int | None) -> Array:
+    """Return X as float64 rows of the expected width."""
+    A: Array = np.asarray(X, dtype=np.float64)
+    if A.ndim != 2 or (width is not None and A.shape[1] != width):
+        raise ValueError(f"X must be two-dimensional with {width} columns, got shape {A.shape}")
+    return A
+
+
+def _as_arrays(predictor: Any) -> dict[str, AnyArray]:
+    """Return the fields of a dataclass as arrays."""
+    return {name: np.asarray(value) for name, value in vars(predictor).items()}

@@ -1,0 +1,1 @@
+"""Fair machines as scikit-learn estimators."""

@@ -1,0 +1,208 @@
+"""Support vector regression on fair kernels."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.svm import SVR
+
+from fkd.core.arrays import Array
+from fkd.core.checks import not_negative, positive, steps, target_vector
+from fkd.core.fair_kernel import fair_features, fair_gram
+from fkd.core.feature_maps import ExactMap, FeatureMap
+from fkd.core.kernels import KernelFunction
+from fkd.core.moments import Moments
+from fkd.core.predictors import MapExpansion
+from fkd.core.removal_path import RemovalPath
+from fkd.estimators.regressor import FairRegressor, rescaled
+from fkd.estimators.removal_estimator import Removal
+
+# Beyond this many rows of a reduced map libsvm multiplies features itself: slower per row than
+# reading a kernel matrix, but without its memory.
+PRECOMPUTED_ROWS = 10_000
+LIBSVM_TOL = 1e-3  # libsvm's own default, named because published numbers depend on it
+# Well-scaled rows need some ten thousand; a million steps take a second on a hundred rows, a minute
+# on four thousand. Without a limit a target far beyond C runs for ever.
+LIBSVM_STEPS = 1_000_000
+
+
+def svr_expansions(
+    feature_map: FeatureMap,
+    X: Array,
+    y: Array,
+    path: RemovalPath,
+    settings: Sequence[tuple[int, float, float]],
+) -> Iterator[MapExpansion]:
+    """Yield one predictor per (m, C, epsilon) in `settings`, in order, as `svr_machines` does."""
+    return (found for found, _ in svr_machines(feature_map, X, y, path, settings))
+
+
+def svr_machines(
+    feature_map: FeatureMap,
+    X: Array,
+    y: Array,
+    path: RemovalPath,
+    settings: Sequence[tuple[int, float, float]],
+    *,
+    tol: float = LIBSVM_TOL,
+    max_iter: int = LIBSVM_STEPS,
+) -> Iterator[tuple[MapExpansion, int]]:
+    """Yield one predictor with its solver's steps per (m, C, epsilon) in `settings`, in order.
+
+    Parameters
+    ----------
+    feature_map, path
+        Of the training rows; the path must be at least as long as the largest m.
+    X, y
+        Training rows (n, d) with their target (n,).
+    settings
+        Removal length m, penalty C > 0, insensitive width epsilon >= 0. Neighbours of equal m
+        share one fair kernel matrix; no result depends on the other settings.
+    tol, max_iter
+        When libsvm stops: at this violation of its conditions, or after so many steps, with a
+        ConvergenceWarning; -1 is no limit.
+    """
+    precomputed = isinstance(feature_map, ExactMap) or len(X) <= PRECOMPUTED_ROWS
+    K = feature_map.training_gram(X) if precomputed else None
+    fitted_m, fair = -1, np.empty(0)
+    for m, C, epsilon in settings:
+        U = path.at(m)
+        if m != fitted_m:
+            # A symmetric matrix's transpose has the row order that libsvm reads without a copy.
+            fair = (
+                fair_features(feature_map, X, U) if K is None else fair_gram(feature_map, X, U, K).T
+            )
+            fitted_m = m
+        svr = SVR(
+            kernel="precomputed" if precomputed else "linear",
+            C=positive("C", C),
+            epsilon=not_negative("epsilon", epsilon),
+            cache_size=1000,
+            tol=positive("tol", tol),
+            max_iter=steps("max_iter", max_iter),
+        ).fit(fair, y)
+        a = np.zeros(len(X))
+        a[svr.support_] = svr.dual_coef_[0]
+        beta = feature_map.training_adjoint(X, a)
+        found = feature_map.expansion(beta - U @ (U.T @ beta), float(svr.intercept_[0]))
+        yield found, int(svr.n_iter_)
+
+
+class FairSVR(FairRegressor):
+    """Support vector regression that does not lean on the sensitive features.
+
+    Parameters
+    ----------
+    C
+        Penalty of errors beyond `epsilon`, above 0.
+    epsilon
+        Half width of the insensitive tube, in units of the target.
+    tol, max_iter
+        When the solver stops: at this violation of its conditions, or after so many steps, with a
+        ConvergenceWarning; -1 is no limit.
+    kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
+center_sensitive, held_out, random_state
+        As in `fkd.estimators.removal_estimator.RemovalEstimator`.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Steps of the solver.
+    effective_iterations_ : int
+        Iterations that found something to remove.
+    held_out_ : HeldOut or None
+        What rows that a trial fit left out say of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd import FairSVR
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> model = FairSVR(gamma=0.1).fit(X, X[:, 1], sensitive_features=X[:, 0])
+    >>> model.predict(X).shape
+    (50,)
+    """
+
+    def __init__(
+        self,
+        kernel: str | KernelFunction = "rbf",
+        *,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        tol: float = LIBSVM_TOL,
+        max_iter: int = LIBSVM_STEPS,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        ridge: float | None = None,
+        iterations: int = 10,
+        approximation: str = "exact",
+        landmarks: int | None = None,
+        landmark_method: str = "rpcholesky",
+        center_sensitive: bool = True,
+        held_out: float = 0.2,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            ridge=ridge,
+            iterations=iterations,
+            approximation=approximation,
+            landmarks=landmarks,
+            landmark_method=landmark_method,
+            center_sensitive=center_sensitive,
+            held_out=held_out,
+            random_state=random_state,
+        )
+        self.C = C
+        self.epsilon = epsilon
+        self.tol = tol
+        self.max_iter = max_iter
+
+    _absolute = True
+    _causes = "C and epsilon, which have the unit of the target, gamma"
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+        """Return self, fitted to these rows.
+
+        Parameters
+        ----------
+        X, y
+            Training rows (n, d) with their target (n,).
+        sensitive_features
+            One or several columns (n,) or (n, l) to remove. Required.
+        """
+        X = self._inputs(X, reset=True)
+        y = target_vector(y, len(X))
+        # Before any sum: an offset of the target then costs no digits.
+        level = float(y.mean(axis=0))
+        removal, moments = self._fit_removal(X, y - level, sensitive_features, self.iterations)
+        del moments  # as large as the kernel matrix, which libsvm needs the room for
+        ((found, self.n_iter_),) = self._machines(removal, [self.iterations])
+        self._tell_collapse(found, removal)
+        self.expansion_ = rescaled(found, 1.0, level)
+        return self
+
+    def _expansions(
+        self, removal: Removal, moments: Moments, lengths: Sequence[int]
+    ) -> list[MapExpansion]:
+        """Return the machines after so many iterations each."""
+        return [found for found, _ in self._machines(removal, lengths)]
+
+    def _machines(
+        self, removal: Removal, lengths: Sequence[int]
+    ) -> Iterator[tuple[MapExpansion, int]]:
+        """Yield the machines after so many iterations each, with their solver's steps."""
+        return svr_machines(
+            removal.feature_map,
+            removal.X,
+            removal.y,
+            removal.path,
+            [(m, self.C, self.epsilon) for m in lengths],
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )

@@ -1,0 +1,154 @@
+"""Choosing among points of which each coordinate is the better the smaller it is."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fkd.core.arrays import Array
+
+
+def non_dominated(points: ArrayLike) -> NDArray[np.bool_]:
+    """Return the mask of points that no other point beats.
+
+    A point beats another if it is no worse in any coordinate while better in one; equal points do
+    not beat each other.
+
+    Parameters
+    ----------
+    points
+        One row per point, all coordinates minimised (p, d).
+
+    Returns
+    -------
+    Array of bool
+        Mask (p,).
+    """
+    rows = _as_points(points)
+    mask = np.ones(len(rows), dtype=bool)
+    for i, row in enumerate(rows):
+        no_worse, better = (row >= rows).all(axis=1), (row > rows).any(axis=1)
+        mask[i] = not (no_worse & better).any(axis=0)
+    return mask
+
+
+def knee(points: ArrayLike) -> int:
+    """Return the index of the front's point farthest below the line between the front's ends.
+
+    Both coordinates are scaled to the range of the front first, so units do not matter.
+
+    Parameters
+    ----------
+    points
+        One row per point, both coordinates minimised (p, 2).
+
+    Returns
+    -------
+    int
+        A row number; an end of the front if none of its points lies below the line.
+    """
+    rows = _as_pairs(points)
+    front = np.flatnonzero(non_dominated(rows))
+    low, high = rows[front].min(axis=0), rows[front].max(axis=0)
+    spread = np.where(high > low, high - low, 1.0)
+    # The ends now lie at (0, 1) with (1, 0), so the sum tells the distance from their line.
+    return int(front[np.argmin(((rows[front] - low) / spread).sum(axis=1))])
+
+
+def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
+    """Return the exact area that is beaten by some point while it beats the reference.
+
+    Parameters
+    ----------
+    points
+        One row per point, both coordinates minimised (p, 2).
+    reference
+        The worst acceptable corner (2,); points beyond it add nothing.
+
+    Returns
+    -------
+    float
+        An area >= 0, in the product of both units.
+    """
+    rows = _as_pairs(points)
+    corner = np.asarray(reference, dtype=np.float64)
+    if corner.shape != (2,) or not np.isfinite(corner).all():
+        raise ValueError(f"reference must be two finite numbers, got {reference!r}")
+    inside = rows[(corner > rows).all(axis=1)]
+    inside = inside[np.lexsort((inside[:, 1], inside[:, 0]))]
+    # From left to right each point adds a box down from the least height reached so far.
+    ceiling = np.minimum.accumulate(np.concatenate([corner[1:], inside[:, 1]]))
+    heights = ceiling[:-1] - ceiling[1:]
+    return float((corner[0] - inside[:, 0]) @ heights)
+
+
+def select(
+    points: Mapping[str, ArrayLike], *, minimise: str, subject_to: Mapping[str, float]
+) -> int:
+    """Return the index of the point with the least `minimise` among those within all limits.
+
+    Parameters
+    ----------
+    points
+        One column per quantity (a dict of sequences, or a data frame), all of the same length.
+    minimise
+        Name of the column to minimise. Of equal points the first one with the smallest limited
+        quantities is taken.
+    subject_to
+        Largest allowed value per column; may be empty.
+
+    Returns
+    -------
+    int
+        A position in the columns.
+    """
+    values = _as_points(np.column_stack([_column(points, k) for k in (minimise, *subject_to)]))
+    limits = np.array(list(subject_to.values()), dtype=np.float64)
+    if np.isnan(limits).any():
+        raise ValueError(f"subject_to must hold numbers, got {dict(subject_to)}")
+    allowed = np.flatnonzero((values[:, 1:] <= limits).all(axis=1))
+    if len(allowed) == 0:
+        raise ValueError(_unreachable(values, minimise, subject_to))
+    # lexsort orders by its last key first, hence the reversal.
+    return int(allowed[np.lexsort(values[allowed].T[::-1])[0]])
+
+
+def _unreachable(values: Array, minimise: str, subject_to: Mapping[str, float]) -> str:
+    """Say which limits are out of reach, with the least value there is."""
+    reachable = []
+    for j, (name, limit) in enumerate(subject_to.items(), start=1):
+        i = int(np.lexsort((values[:, 0], values[:, j]))[0])
+        if values[i, j] > limit:
+            reachable.append(
+                f"the least {name} reachable is {values[i, j]:.6g} "
+                f"(with {minimise} {values[i, 0]:.6g})"
+            )
+    rule = ", ".join(f"{name} <= {limit:g}" for name, limit in subject_to.items())
+    cause = "; ".join(reachable) or "each limit can be met alone, but not all of them at once"
+    return f"subject_to must leave a choice, got {rule} for {len(values)} points; {cause}"
+
+
+def _column(points: Mapping[str, ArrayLike], name: str) -> Array:
+    """Return one named quantity."""
+    if name not in points:
+        raise ValueError(f"points must have a column {name!r}, got {', '.join(map(str, points))}")
+    return np.asarray(points[name], dtype=np.float64)
+
+
+def _as_pairs(points: ArrayLike) -> Array:
+    """Return points of exactly two coordinates."""
+    rows = _as_points(points)
+    if rows.shape[1] != 2:
+        raise ValueError(f"points must have two coordinates here, got {rows.shape[1]}")
+    return rows
+
+
+def _as_points(points: ArrayLike) -> Array:
+    """Return a finite matrix of at least one point."""
+    rows = np.asarray(points, dtype=np.float64)
+    if rows.ndim != 2 or rows.size == 0:
+        raise ValueError(f"points must be a table of at least one row, got shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        i = int(np.argwhere(~np.isfinite(rows))[0, 0])
+        raise ValueError(f"points must be finite, got {rows[i]} in row {i}; drop failed trials")
+    return rows

@@ -1,0 +1,1 @@
+"""The paper as printed, with arithmetic to check it by."""

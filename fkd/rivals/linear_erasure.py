@@ -1,0 +1,44 @@
+"""Closed-form linear erasure of sensitive columns from features."""
+
+import numpy as np
+
+from fkd.core.arrays import Array
+from fkd.core.linear_correction import LinearCorrection
+
+# A direction of the standardised columns that features predict with a smaller correlation than
+# this is rounding error, such as the second of two equal columns.
+LEAST_CORRELATION = 1e-9
+
+
+def leace(G: Array, S: Array) -> LinearCorrection:
+    """Return the smallest affine change of G after which no linear model can predict S from it.
+
+    LEACE of Belrose et al. (2023), as the package concept-erasure computes it, with its shrinkage
+    of the covariance. Its cap on the trace is off, because a capped change erases in part.
+
+    Parameters
+    ----------
+    G
+        Features of the training rows, (n, r).
+    S
+        Sensitive columns, (n, l), each of which varies.
+    """
+    import torch
+    from concept_erasure import LeaceFitter
+
+    from fkd.rivals.neural.processor import one_thread
+
+    # The package cuts correlations at an absolute size, hence the common unit.
+    standard = (S - S.mean(axis=0)) / S.std(axis=0)
+    with one_thread():
+        eraser = LeaceFitter.fit(
+            torch.tensor(G),
+            torch.tensor(standard),
+            svd_tol=LEAST_CORRELATION,
+            constrain_cov_trace=False,
+        ).eraser
+    return LinearCorrection(
+        mean=eraser.bias.numpy(),
+        R=np.ascontiguousarray(eraser.proj_right.mT.numpy()),
+        L=eraser.proj_left.numpy(),
+    )

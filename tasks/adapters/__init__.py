@@ -1,0 +1,1 @@
+"""The world outside: disk, cluster, servers, tracking."""

@@ -1,0 +1,188 @@
+"""Jobs on a cluster until each is done or has failed: tries, time limits, lost workers."""
+
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from configs.errors import UserError
+from tasks.adapters.cluster import (
+    PASSING,
+    WorkerDiedError,
+    connected,
+    end_worker,
+    submit,
+    threads_at_work,
+)
+
+_POLL_SECONDS = 1.0
+_LOOK_SECONDS = 5.0
+_RESULT_SECONDS = 60.0
+WORKERLESS_SECONDS = 300.0  # a run without any worker for so long ends
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A job that gave no result, with its cause."""
+
+    job: Any
+    cause: str
+
+
+def _nothing(job: Any) -> None:
+    """Hear of a finished job without doing anything."""
+
+
+def run_jobs(
+    client: Any,
+    function: Callable[[Any], Any],
+    jobs: Sequence[Any],
+    *,
+    retries: int,
+    time_limit: float,
+    done: Callable[[Any], None] = _nothing,
+    keep: Callable[[Any, Any], None] | None = None,
+) -> list[Failed]:
+    """Return the jobs that failed; `done` hears of each finished one, `keep` of its result too.
+
+    A job whose worker died, or that met a passing fault of files or network, is submitted again at
+    most `retries` times; one that raises otherwise is not, because it would raise again. A job that
+    runs longer than `time_limit` seconds is given up and its worker restarted.
+    """
+    board = _Board(client, function, jobs, retries)
+    for index in range(len(jobs)):
+        board.submit(index)
+    while board.pending:
+        for index, future in board.finished():
+            board.settle(index, future, done, keep)
+        board.give_up_overdue(time_limit)
+        board.look_after_workers()
+    return board.failed
+
+
+@dataclass
+class _Board:
+    """Who computes which job, since when, how often it was tried."""
+
+    client: Any
+    function: Callable[[Any], Any]
+    jobs: Sequence[Any]
+    retries: int
+    failed: list[Failed] = field(default_factory=list)
+    pending: dict[int, Any] = field(default_factory=dict)  # job: its future
+    tries: dict[int, int] = field(default_factory=dict)
+    started: dict[int, tuple[str, float]] = field(default_factory=dict)  # job: worker, since
+    held: int = 0  # threads that given up jobs will never return
+    looked: float = field(default_factory=time.monotonic)
+    manned: float = field(default_factory=time.monotonic)  # when a worker was last seen
+    topic: str = field(default_factory=lambda: f"fkd-{uuid4().hex}")
+    inbox: "queue.SimpleQueue[tuple[int, Any]]" = field(default_factory=queue.SimpleQueue)
+
+    def __post_init__(self) -> None:
+        self.client.subscribe_topic(self.topic, self._hear)
+
+    def _hear(self, event: tuple[float, Any]) -> None:
+        """Note that a worker has begun a job."""
+        said = event[1]
+        self.started[said["index"]] = (said["worker"], time.monotonic())
+
+    def submit(self, index: int) -> None:
+        """Send one job; earlier ones go first, so that all fronts fill in evenly."""
+        future = submit(self.client, self.function, self.jobs[index], topic=self.topic, index=index)
+        self.pending[index] = future
+        future.add_done_callback(lambda f: self.inbox.put((index, f)))
+
+    def finished(self) -> Iterator[tuple[int, Any]]:
+        """Yield what has come in, waiting a moment for the first."""
+        try:
+            yield self.inbox.get(timeout=_POLL_SECONDS)
+            while True:
+                yield self.inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def settle(
+        self,
+        index: int,
+        future: Any,
+        done: Callable[[Any], None],
+        keep: Callable[[Any, Any], None] | None,
+    ) -> None:
+        """Count a finished job, try a lost one again, keep a failed one's cause."""
+        if index not in self.pending or self.pending[index] is not future:
+            return  # it was given up meanwhile
+        del self.pending[index]
+        self.started.pop(index, None)
+        error, result = _outcome(future, wanted=keep is not None)
+        if error is None:
+            if keep is not None:
+                keep(self.jobs[index], result)
+            done(self.jobs[index])
+        elif isinstance(error, PASSING) and self.tries.get(index, 0) < self.retries:
+            self.tries[index] = self.tries.get(index, 0) + 1
+            self.submit(index)
+        else:
+            self._fail(index, _cause(error))
+
+    def _fail(self, index: int, cause: str) -> None:
+        self.failed.append(Failed(self.jobs[index], cause))
+
+    def give_up_overdue(self, time_limit: float) -> None:
+        """Fail the jobs that run too long, restart their workers."""
+        now = time.monotonic()
+        for index, (worker, since) in list(self.started.items()):
+            if now - since <= time_limit or index not in self.pending:
+                continue
+            self.pending.pop(index).cancel(force=True)
+            self.started.pop(index, None)
+            limit = f"cluster.time_limit ({time_limit:g} s)"
+            self._fail(index, f"TimeoutError: it ran longer than {limit}")
+            self.held += not end_worker(self.client, worker)
+
+    def look_after_workers(self) -> None:
+        """Stop waiting where nobody is left to compute anything."""
+        if not connected(self.client):
+            raise UserError(
+                "the Dask scheduler is gone; start it again, then run the same command: what was "
+                "computed is kept."
+            )
+        now = time.monotonic()
+        if now - self.looked < _LOOK_SECONDS:
+            return
+        self.looked, threads = now, threads_at_work(self.client)
+        if threads:
+            self.manned = now
+        if now - self.manned > WORKERLESS_SECONDS:
+            raise UserError(
+                f"no Dask worker has been there for {WORKERLESS_SECONDS:g} s; start one (by "
+                "`dask worker` at cluster.address), then run the same command: what was computed "
+                "is kept."
+            )
+        if 0 < threads <= self.held:
+            for index in list(self.pending):
+                self.pending.pop(index).cancel(force=True)
+                self._fail(index, "TimeoutError: jobs over their time limit hold every thread")
+
+
+def _outcome(future: Any, *, wanted: bool) -> tuple[BaseException | None, Any]:
+    """Return the error of a future that has ended, else its result if that is wanted."""
+    try:
+        if future.status == "error":
+            return future.exception(), None
+        if future.status != "finished":
+            return ConnectionError(f"the job was {future.status} on the cluster"), None
+        # Taken at once: what lies on a worker is lost with it.
+        return None, future.result(timeout=_RESULT_SECONDS) if wanted else None
+    except PASSING as error:
+        return error, None
+
+
+def _cause(error: BaseException) -> str:
+    """Return why a job gave no result, as one line."""
+    if isinstance(error, WorkerDiedError):
+        return (
+            "KilledWorker: its worker died each time it was tried (killed, stopped, out of memory)"
+        )
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,120 @@
+"""Finished trials on disk, by the digest of everything that decides their numbers."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.adapters.environment import kernels
+from tasks.adapters.files import (
+    DamagedFileError,
+    pack_arrays,
+    read_sealed,
+    unpack_arrays,
+    write_sealed,
+)
+
+Array = NDArray[np.float64]
+_SMALL = 32_768  # bytes of a record that may be held in memory
+
+
+def digest(value: Any) -> str:
+    """Return the sha256 of a plain value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one setting of a method reached on one split."""
+
+    key: str
+    method: str
+    version: int
+    parameters: dict[str, Any]
+    strength: float
+    split: str
+    measures: dict[str, dict[str, float]]  # by measured column: mae, mse, hgr, gdp, gdp_plugin, pf
+    seconds: float
+    y_pred: Array = field(repr=False)  # scaled predictions of the split's test rows, in order
+    # What it was computed with, for the record: no part of the key, empty in older records.
+    environment: dict[str, Any] = field(default_factory=dict)
+
+
+class TrialStore:
+    """A folder of sealed records; reading one never unpickles."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kernels: set[str] = set()  # those that the records read so far name
+
+    def path(self, key: str) -> Path:
+        """Return where the record of that key lies."""
+        return self.folder / key[:2] / f"{key}.npz"
+
+    def __contains__(self, key: str) -> bool:
+        return self.path(key).is_file()
+
+    def write_failure(self, key: str, cause: str) -> None:
+        """Keep why a trial gave no numbers."""
+        write_sealed(self._failure(key), cause.encode())
+
+    def read_failure(self, key: str) -> str | None:
+        """Return why a trial gave no numbers, None where it did not fail."""
+        try:
+            return read_sealed(self._failure(key)).decode()
+        except (FileNotFoundError, DamagedFileError):
+            return None
+
+    def forget_failure(self, key: str) -> bool:
+        """Let a trial be tried again; return whether it had failed."""
+        try:
+            self._failure(key).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _failure(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.failed"
+
+    def write(self, record: Record) -> None:
+        """Keep the record, whole or not at all."""
+        plain = asdict(record)
+        y_pred = plain.pop("y_pred")
+        text = np.frombuffer(json.dumps(plain, allow_nan=False).encode(), dtype=np.uint8)
+        write_sealed(self.path(record.key), pack_arrays({"record": text, "y_pred": y_pred}))
+
+    def read(self, key: str) -> Record | None:
+        """Return the record, or None where it is absent; a damaged one is removed as absent."""
+        path = self.path(key)
+        try:
+            found = path.stat()
+            small = found.st_size <= _SMALL
+            record = _kept(path, found.st_mtime_ns, found.st_ino) if small else _load(path)
+        except FileNotFoundError:
+            return None
+        except DamagedFileError:
+            path.unlink(missing_ok=True)
+            return None
+        self.kernels.add(kernels(record.environment))
+        return record
+
+
+def _load(path: Path) -> Record:
+    """Return the record of a sealed file."""
+    arrays = unpack_arrays(read_sealed(path))
+    plain = json.loads(arrays["record"].tobytes())
+    y_pred = arrays["y_pred"].astype(np.float64)
+    y_pred.flags.writeable = False  # several readers may hold it
+    return Record(**plain, y_pred=y_pred)
+
+
+@lru_cache(maxsize=5000)
+def _kept(path: Path, written: int, inode: int) -> Record:
+    """Return a small record, opened once: the stages of a run read thousands again and again."""
+    return _load(path)

@@ -1,0 +1,1 @@
+"""What is to be computed: trials on splits of a table's rows."""

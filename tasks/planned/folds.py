@@ -1,0 +1,124 @@
+"""Rows cut into training parts, each with its test part."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold, KFold
+
+from configs.data import FoldsConfig
+from configs.errors import UserError
+from configs.nearest import check_name
+from fkd.catalog.table import Table
+
+# Sets the draw of reserved rows apart from other draws of the same seed.
+_RESERVED = 1
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Positions of training rows with those of the test rows."""
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+    @cached_property
+    def digest(self) -> str:
+        """Which rows train, which test, as 64 hexadecimal digits."""
+        text = hashlib.sha256()
+        for rows in (self.train, self.test):
+            text.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
+        return text.hexdigest()
+
+
+def make_folds(table: Table, folds: FoldsConfig, seed: int) -> list[Fold]:
+    """Return the folds of a table, the same for every method.
+
+    Parameters
+    ----------
+    table
+        The rows to cut.
+    folds
+        "shuffled" is scikit-learn's KFold with shuffle, "grouped" its GroupKFold with shuffle, so
+        that others can rebuild them; "forward" trains on one time, tests on the next.
+    seed
+        The run's seed.
+    """
+    if folds.kind == "forward":
+        return _forward(_column(table, folds.by or "year"), folds)
+    if folds.kind == "grouped":
+        return _grouped(_column(table, str(folds.by)), folds, seed)
+    _check_count(folds.k, table.n, "rows")
+    splitter = KFold(folds.k, shuffle=True, random_state=seed)
+    return [Fold(train, test) for train, test in splitter.split(table.target)]
+
+
+def reserved_rows(table: Table, folds: FoldsConfig, seed: int) -> NDArray[np.int64]:
+    """Return the sorted positions of the rows that no fold tests on, whole groups of them."""
+    wanted = round(folds.reserve * table.n)
+    rng = np.random.default_rng([seed, _RESERVED])
+    if not wanted or folds.kind != "grouped":
+        return np.sort(rng.choice(table.n, size=wanted, replace=False))
+    _, group, sizes = np.unique(
+        _column(table, str(folds.by)), return_inverse=True, return_counts=True
+    )
+    order = rng.permutation(len(sizes))
+    # The first groups that together have at least as many rows as wanted.
+    chosen = order[: int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1]
+    return np.flatnonzero(np.isin(group, chosen))
+
+
+def never_tested(fold: Fold, reserved: NDArray[np.int64]) -> Fold:
+    """Return the fold with the reserved rows on its training side."""
+    if not len(reserved):
+        return fold
+    test = np.setdiff1d(fold.test, reserved)
+    if not len(test):
+        raise UserError(
+            "folds.reserve must leave rows to test on in every fold, but one has none left; "
+            "lower it by --set folds.reserve=..."
+        )
+    return Fold(np.union1d(fold.train, reserved), test)
+
+
+def _grouped(groups: NDArray[np.generic], folds: FoldsConfig, seed: int) -> list[Fold]:
+    """Keep each group on one side of every fold."""
+    _check_count(folds.k, len(np.unique(groups)), f"different values of {folds.by}")
+    splitter = GroupKFold(folds.k, shuffle=True, random_state=seed)
+    return [Fold(train, test) for train, test in splitter.split(groups, groups=groups)]
+
+
+def _forward(times: NDArray[np.generic], folds: FoldsConfig) -> list[Fold]:
+    """Train on each time, test on the next one; the latest k pairs."""
+    moments = np.unique(times)
+    if len(moments) < 2:
+        raise UserError(
+            f"folds of kind forward need at least two values of {folds.by or 'year'}, got "
+            f"{moments.tolist()}; name several years, such as --set data.year=[2017,2018]."
+        )
+    pairs = list(pairwise(moments))[-folds.k :]
+    return [
+        Fold(np.flatnonzero(times == before), np.flatnonzero(times == after))
+        for before, after in pairs
+    ]
+
+
+def _column(table: Table, name: str) -> NDArray[np.generic]:
+    """Return the column by which rows are grouped or ordered."""
+    try:
+        check_name(name, table.extra, key="folds.by")
+    except ValueError as error:
+        raise UserError(f"{error}.") from None
+    column: NDArray[np.generic] = table.extra[name]
+    return column
+
+
+def _check_count(k: int, available: int, what: str) -> None:
+    if available < k:
+        raise UserError(
+            f"folds.k must be at most the number of {what} ({available}), got {k}; "
+            "lower it by --set folds.k=..."
+        )

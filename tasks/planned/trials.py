@@ -1,0 +1,125 @@
+"""Which trials a configuration means, under which keys, in which groups."""
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from configs.methods import build
+from fkd.catalog.encoder import Scale
+from fkd.catalog.methods import method
+from fkd.catalog.table import Table
+from tasks.adapters.settings import Settings
+from tasks.adapters.store import TrialStore, digest
+from tasks.planned.folds import Fold
+from tasks.planned.splits import Splits
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the trials of one configuration have in common."""
+
+    settings: Settings  # where a worker finds the prepared table, where it keeps records
+    table_digest: str
+    sensitive: tuple[str, ...]
+    measure_on: tuple[str, ...]
+    scale: Scale
+    scale_on: str
+    splits: Splits
+    seed: int
+    blas_threads: int
+
+    def identity(self) -> dict[str, Any]:
+        """Return what enters every trial's key, split apart."""
+        return {
+            "data": self.table_digest,
+            "sensitive": self.sensitive,
+            "measure_on": self.measure_on,
+            "scale": [self.scale, self.scale_on],
+            "seed": self.seed,
+            "blas_threads": self.blas_threads,
+        }
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One method with one value for each parameter."""
+
+    method: str
+    parameters_json: str  # canonical, so that equal trials are equal values
+    key: str
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain values."""
+        plain: dict[str, Any] = json.loads(self.parameters_json)
+        return plain
+
+    def setting(self) -> Any:
+        """Return the parameters as the method declares them."""
+        return build(method(self.method).parameters, self.parameters)
+
+    @property
+    def strength(self) -> float:
+        """The value of the method's strength parameter, 0 where it has none."""
+        return method(self.method).strength_of(self.setting())
+
+
+@dataclass(frozen=True)
+class Job:
+    """Trials on one split that share a factorisation, computed by one task."""
+
+    inputs: Inputs
+    split: str
+    trials: tuple[Trial, ...]
+    record_keys: tuple[str, ...]  # one per trial
+
+
+def make_trials(name: str, settings: Iterable[Any], inputs: Inputs) -> list[Trial]:
+    """Return one trial of a method per setting."""
+    return [_trial(name, method(name).describe(setting), inputs) for setting in settings]
+
+
+def _trial(name: str, parameters: dict[str, Any], inputs: Inputs) -> Trial:
+    """Return the trial of one setting under its key."""
+    identity = {**_method_identity(name, parameters), **inputs.identity()}
+    folds = inputs.splits.folds.model_dump(mode="json")
+    key = digest({**identity, "folds": folds, "fold_seed": inputs.splits.seed})
+    return Trial(name, json.dumps(parameters, sort_keys=True), key)
+
+
+def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
+    """Return the key of a trial on one split: data, method, version, parameters, rows, seed."""
+    identity = {**_method_identity(trial.method, trial.parameters), **inputs.identity()}
+    return digest({**identity, "rows": fold.digest})
+
+
+def plan(
+    trials: Iterable[Trial],
+    inputs: Inputs,
+    table: Table,
+    store: TrialStore,
+    *,
+    again: bool = False,
+) -> list[Job]:
+    """Return the jobs that are not stored, grouped by what they share.
+
+    What is known to fail is left out, unless it shall be tried `again`.
+    """
+    jobs: list[Job] = []
+    for label, fold in inputs.splits.all(table).items():
+        groups: dict[Hashable, list[tuple[Trial, str]]] = {}
+        for trial in trials:
+            key = record_key(trial, fold, inputs)
+            if (again or store.read_failure(key) is None) and store.read(key) is None:
+                shared = method(trial.method).shared(trial.setting())
+                groups.setdefault(shared, []).append((trial, key))
+        for members in groups.values():
+            chosen, keys = zip(*members, strict=True)
+            jobs.append(Job(inputs, label, chosen, keys))
+    return jobs
+
+
+def _method_identity(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what enters a key for the method's part."""
+    return {"method": name, "version": method(name).version, "parameters": dict(parameters)}

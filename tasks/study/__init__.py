@@ -1,0 +1,1 @@
+"""One configuration from its trials to its champion."""

@@ -1,0 +1,154 @@
+"""The chosen model, refitted, judged on rows that took no part in choosing it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from configs.schema import SelectConfig
+from fkd import __version__
+from fkd.catalog.bundle import Bundle
+from fkd.catalog.encoder import Encoder
+from fkd.catalog.methods import method
+from fkd.core.predictors import Predictor
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.files import (
+    DamagedFileError,
+    pack_arrays,
+    read_sealed,
+    unpack_arrays,
+    write_sealed,
+)
+from tasks.adapters.store import digest
+from tasks.planned.trials import Trial, record_key
+from tasks.study.evaluate import fit_trials, predict_rows, training_for
+from tasks.study.judgement import VERSION, Judgement, judge, recover
+from tasks.study.opening import Study
+from tasks.study.results import TrialResult
+from tasks.study.selection import NoChampionError, choose
+
+_EXAMPLE_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The chosen trial with its model and what is known of it."""
+
+    key: str
+    trial: Trial
+    title: str
+    bundle: Bundle
+    judgement: Judgement
+    example: pd.DataFrame  # a few raw rows, as the served model takes them
+    policy: SelectConfig
+
+
+def crown(study: Study) -> Champion:
+    """Return the champion of a study, made once and then read from disk.
+
+    It is chosen by scores on inner folds of the held-out fold's training rows, refitted on these
+    rows, judged on the held-out rows.
+    """
+    policy = study.config.select
+    if policy is None:
+        raise NoChampionError("No champion was to be chosen: select is null.")
+    chosen = choose(_candidates(study), policy)
+    key = _key(study, chosen)
+    path = study.settings.store / "champions" / f"{key}.npz"
+    stored = _read(path)
+    if stored is None:
+        stored = _make(study, chosen.trial)
+        _write(path, *stored)
+    bundle, judgement = stored
+    example = _example(study, bundle)
+    return Champion(key, chosen.trial, chosen.title, bundle, judgement, example, policy)
+
+
+def _candidates(study: Study) -> list[TrialResult]:
+    """Return the results on inner folds of the trials that failed on no fold at all."""
+    whole = {result.trial.key for result in study.results()}
+    return [result for result in study.results(inner=True) if result.trial.key in whole]
+
+
+def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
+    """Return the refitted model with its judgement."""
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    test = table.take(fold.test)
+    with blas_threads(inputs.blas_threads):
+        training, encoder = training_for([trial], table, fold, inputs)
+        (predictor,) = fit_trials(training, trial.method, [trial])
+        bundle = _bundle(study, trial, encoder, predictor)
+        (y_pred,) = predict_rows(trial.method, [predictor], encoder, test, inputs)
+        _check_same(study, trial, y_pred)
+        judgement = judge(study, trial, test, y_pred)
+        recovered = recover(trial, training, encoder.transform(test), test.S(inputs.measure_on))
+    return bundle, judgement.with_recovered(inputs.measure_on, recovered)
+
+
+def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) -> Bundle:
+    """Return all that predicting from raw columns needs."""
+    table = study.loaded.table
+    if not method(trial.method).needs_sensitive:
+        return Bundle(encoder, predictor, table.target_range)
+    names = study.inputs.sensitive
+    ranges = table.sensitive_range[[table.sensitive_names.index(name) for name in names]]
+    return Bundle(encoder, predictor, table.target_range, names, ranges)
+
+
+def _check_same(study: Study, trial: Trial, y_pred: Any) -> None:
+    """Refuse a refitted model that is not the one whose scores are stored."""
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    record = study.store.read(record_key(trial, fold, inputs))
+    if record is not None and not np.allclose(record.y_pred, y_pred, rtol=1e-6, atol=1e-9):
+        raise RuntimeError(
+            f"the refitted {trial.method} must predict what its trial predicted, got a difference "
+            f"of {np.abs(record.y_pred - y_pred).max():.2e}; its version was not raised"
+        )
+
+
+def _key(study: Study, chosen: TrialResult) -> str:
+    """Return a digest of the choice, the rows, the code."""
+    return digest(
+        {
+            "trial": chosen.trial.key,
+            "method": method(chosen.trial.method).version,
+            "inner": study.config.inner_folds,
+            "judged": VERSION,
+            "code": __version__,
+        }
+    )
+
+
+def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
+    """Return a few training rows as the served model takes them: raw columns by name."""
+    table = study.loaded.table
+    fold = study.inputs.splits.outer(table)[study.inputs.splits.held_out(table)]
+    rows = table.take(fold.train[:_EXAMPLE_ROWS])
+    columns: dict[str, Any] = dict(zip(rows.numeric_names, rows.numeric.T, strict=True))
+    for i, name in enumerate(rows.categorical_names):
+        labels = (*rows.levels[i], "")  # code -1, missing, is the last one
+        columns[name] = [labels[code] for code in rows.codes[:, i]]
+    columns |= dict(zip(rows.sensitive_names, rows.sensitive.T, strict=True))
+    return pd.DataFrame(columns)[list(bundle.input_columns)]
+
+
+def _write(path: Path, bundle: Bundle, judgement: Judgement) -> None:
+    """Keep model and judgement in one sealed file."""
+    text = np.array(json.dumps(asdict(judgement), allow_nan=False))
+    write_sealed(path, pack_arrays({"judgement": text, **bundle.arrays()}))
+
+
+def _read(path: Path) -> tuple[Bundle, Judgement] | None:
+    """Return model and judgement, None where the file is absent or damaged."""
+    try:
+        arrays: Mapping[str, Any] = unpack_arrays(read_sealed(path))
+    except (FileNotFoundError, DamagedFileError):
+        return None
+    judgement = Judgement.from_plain(json.loads(str(arrays["judgement"])))
+    return Bundle.from_arrays(arrays), judgement

@@ -1,0 +1,161 @@
+"""One job on a worker: fit the trials of a split, measure them, keep each record."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import mean_absolute_error, mean_squared_error
+
+from fkd import measures
+from fkd.catalog.encoder import Encoder
+from fkd.catalog.methods import Training, method
+from fkd.catalog.predictions import predict_all
+from fkd.catalog.table import Table
+from fkd.core.arrays import row_blocks
+from fkd.core.predictors import BLOCK_ROWS, Predictor
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.environment import environment
+from tasks.adapters.store import Record, TrialStore
+from tasks.blocks.shared_training import shared_map_of, shared_training
+from tasks.planned.folds import Fold
+from tasks.planned.rows import cached_table
+from tasks.planned.trials import Inputs, Job, Trial
+
+Array = NDArray[np.float64]
+T = TypeVar("T")
+# Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
+_ROWS = 4 * BLOCK_ROWS
+# Models fitted within this time predict together: they share kernel blocks.
+_BATCH_SECONDS = 5.0
+
+
+def run_job(job: Job) -> int:
+    """Return how many trials were computed; each record is on disk seconds after its fit."""
+    store, inputs = TrialStore(job.inputs.settings.store), job.inputs
+    missing = [(t, k) for t, k in zip(job.trials, job.record_keys, strict=True) if k not in store]
+    if not missing:
+        return 0
+    table = cached_table(inputs.settings, inputs.table_digest)
+    fold = inputs.splits.all(table)[job.split]
+    with blas_threads(inputs.blas_threads):
+        training, encoder = training_for(job.trials, table, fold, inputs)
+        test = table.take(fold.test)
+        for name, members in groupby(missing, key=lambda pair: pair[0].method):
+            trials, keys = zip(*members, strict=True)
+            fitted = zip(trials, keys, _timed(fit_trials(training, name, trials)), strict=True)
+            for batch in _batches(fitted):
+                predictors = [predictor for _, _, (predictor, _) in batch]
+                found = predict_rows(name, predictors, encoder, test, inputs)
+                used = environment(name)
+                for (trial, key, (_, seconds)), y_pred in zip(batch, found, strict=True):
+                    measured = measure(y_pred, test, inputs.measure_on)
+                    record = _record(trial, key, job.split, measured, seconds, y_pred)
+                    store.write(replace(record, environment=used))
+    return len(missing)
+
+
+def training_for(
+    trials: Sequence[Trial], table: Table, fold: Fold, inputs: Inputs
+) -> tuple[Training, Encoder]:
+    """Return the training rows of a fold as these trials want them, with their encoder."""
+    shared = any(shared_map_of(trial, inputs) for trial in trials)
+    return (shared_training if shared else make_training)(table, fold, inputs)
+
+
+def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
+    """Return the training rows as arrays, with the encoder that belongs to them."""
+    train = table.take(fold.train)
+    encoder = Encoder.fit(table if inputs.scale_on == "all" else train, scale=inputs.scale)
+    training = Training(
+        X=encoder.transform(train), y=train.y, S=train.S(inputs.sensitive), seed=inputs.seed
+    )
+    return training, encoder
+
+
+def model_inputs(name: str, encoder: Encoder, rows: Table, inputs: Inputs) -> Array:
+    """Return encoded rows; behind them the sensitive columns where the method asks for them."""
+    X = encoder.transform(rows)
+    return np.hstack([X, rows.S(inputs.sensitive)]) if method(name).needs_sensitive else X
+
+
+def predict_rows(
+    name: str, predictors: Sequence[Predictor], encoder: Encoder, rows: Table, inputs: Inputs
+) -> list[Array]:
+    """Return the predictions of several models of a method, encoding a block of rows at a time."""
+    parts = [
+        predict_all(predictors, model_inputs(name, encoder, rows.take(block), inputs))
+        for block in row_blocks(rows.n, _ROWS)
+    ]
+    return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
+
+
+def fit_trials(training: Training, name: str, trials: Sequence[Trial]) -> Iterator[Predictor]:
+    """Yield one predictor per trial of one method, in order."""
+    return method(name).fit(training, [trial.setting() for trial in trials])
+
+
+def measure(y_pred: Array, test: Table, columns: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return accuracy with every fairness measure, by measured column."""
+    if not np.isfinite(y_pred).all():
+        raise ValueError("predictions must be finite, got NaN or infinity")
+    y = test.y
+    mae = float(mean_absolute_error(y, y_pred))
+    found = {}
+    for column in columns:
+        s = test.S([column])[:, 0]
+        found[column] = {
+            "mae": mae,
+            "mse": float(mean_squared_error(y, y_pred)),
+            "hgr": float(measures.hgr(y_pred, s, margins="standard")),
+            "gdp": float(measures.gdp(y_pred, s, margins="given")),
+            "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin", margins="given")),
+            "pf": float(measures.pairwise_fairness(y, y_pred, s)),
+        }
+    return found
+
+
+def _batches(fitted: Iterable[T]) -> Iterator[list[T]]:
+    """Yield what was fitted in groups; a group ends when its oldest has waited long enough."""
+    batch: list[T] = []
+    since = time.monotonic()
+    for one in fitted:
+        batch.append(one)
+        if time.monotonic() - since > _BATCH_SECONDS:
+            yield batch
+            batch, since = [], time.monotonic()
+    if batch:
+        yield batch
+
+
+def _timed(fitted: Iterator[Predictor]) -> Iterator[tuple[Predictor, float]]:
+    """Yield each predictor with the seconds it took; the first carries what they share."""
+    start = time.perf_counter()
+    for predictor in fitted:
+        yield predictor, time.perf_counter() - start
+        start = time.perf_counter()
+
+
+def _record(
+    trial: Trial,
+    key: str,
+    split: str,
+    found: dict[str, dict[str, float]],
+    seconds: float,
+    y_pred: Array,
+) -> Record:
+    """Return the record of one trial on one split."""
+    return Record(
+        key=key,
+        method=trial.method,
+        version=method(trial.method).version,
+        parameters=trial.parameters,
+        strength=trial.strength,
+        split=split,
+        measures=found,
+        seconds=seconds,
+        y_pred=np.asarray(y_pred, dtype=np.float64),
+    )

@@ -1,0 +1,22 @@
+"""The limits that a champion must keep on the held-out rows."""
+
+from collections.abc import Mapping
+
+from configs.errors import UserError
+from tasks.study.judgement import Judgement
+
+
+class GateError(UserError):
+    """The champion breaks a limit: its run has failed though everything was computed."""
+
+    exit_code = 3
+
+
+def broken_limits(judgement: Judgement, gate: Mapping[str, float]) -> list[str]:
+    """Return one sentence per limit that the held-out rows break."""
+    return [
+        f"{measure} on {column} is {found[measure][0]:.4f}, above the limit {limit:g}"
+        for column, found in judgement.held_out.measures.items()
+        for measure, limit in gate.items()
+        if found[measure][0] > limit
+    ]

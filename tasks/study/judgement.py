@@ -1,0 +1,161 @@
+"""Numbers on held-out rows: scores with intervals, the noise floor, what can still be guessed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import mean_absolute_error
+
+from fkd import measures
+from fkd.catalog.methods import Training, method
+from fkd.catalog.table import Table
+from fkd.measures import bootstrap_interval, noise_floor, pairwise_interval, recoverability
+from tasks.adapters.store import Record
+from tasks.planned.trials import Trial, record_key
+from tasks.study.opening import Study
+
+Array = NDArray[np.float64]
+# Three figures of an interval's ends are stable at this many draws on a few hundred rows.
+DRAWS = 300
+VERSION = 2  # to be raised whenever a judgement's numbers change; part of a champion's key
+# As published: s is in the unit of its whole data set.
+_HGR = partial(measures.hgr, margins="standard")
+_GDP = partial(measures.gdp, margins="given")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A model's numbers on some rows: each is (value, low, high)."""
+
+    mae: tuple[float, float, float]
+    measures: Mapping[str, Mapping[str, tuple[float, float, float]]]  # by column, then measure
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Held-out R² of one sensitive column by one probe, of features before and after removal."""
+
+    column: str
+    probe: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the held-out rows say of a model."""
+
+    held_out: Scores
+    reference: Scores | None  # the same method with nothing removed, on the same rows
+    noise: Mapping[str, tuple[float, float]]  # HGR of independent columns: mean, 95 % quantile
+    rows_choosing: int
+    rows_held_out: int
+    recovered: tuple[Recovered, ...] = ()
+
+    def with_recovered(
+        self, columns: Sequence[str], found: Sequence[measures.Recovery]
+    ) -> "Judgement":
+        """Return the judgement with what probes could still guess."""
+        rows = tuple(
+            Recovered(column, probe.model, float(before), float(after))
+            for probe in found
+            for column, before, after in zip(
+                columns,
+                np.atleast_1d(np.asarray(probe.before)),
+                np.atleast_1d(np.asarray(probe.after)),
+                strict=True,
+            )
+        )
+        return replace(self, recovered=rows)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the judgement that `asdict` made plain."""
+        reference = plain["reference"]
+        return cls(
+            **{
+                **plain,
+                "held_out": Scores(**plain["held_out"]),
+                "reference": reference and Scores(**reference),
+                "recovered": tuple(Recovered(**row) for row in plain["recovered"]),
+            }
+        )
+
+
+def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
+    """Return a model's scores on the held-out rows, beside those without removal."""
+    table = study.loaded.table
+    columns = study.inputs.measure_on
+    rng = np.random.default_rng(study.config.seed)
+    plain = _without_removal(study, trial)
+    noise = {}
+    for column in columns:
+        floor = noise_floor(
+            y_pred if plain is None else plain.y_pred, test.S([column])[:, 0], rng=rng, measure=_HGR
+        )
+        noise[column] = (float(floor.mean), float(floor.upper))
+    return Judgement(
+        held_out=_scores(test, y_pred, columns, rng),
+        reference=None if plain is None else _scores(test, plain.y_pred, columns, rng),
+        noise=noise,
+        rows_choosing=table.n - test.n,
+        rows_held_out=test.n,
+    )
+
+
+def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[measures.Recovery]:
+    """Return how well other models guess S from the fair features, against with nothing removed.
+
+    Both are features of the same map: what a change of the map alone hides was not removed.
+    """
+    declared, setting = method(trial.method), trial.setting()
+    if declared.represent is None:
+        return ()
+    features = declared.represent(training, setting, X)
+    before = declared.features_before(training, setting, X)
+    return recoverability(features, S, before=before, random_state=training.seed)
+
+
+def _without_removal(study: Study, trial: Trial) -> Record | None:
+    """Return the held-out record of the same setting at strength 0, None where it was no trial."""
+    strength = method(trial.method).strength
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    for other in study.trials:
+        if other.method != trial.method or other.strength != 0:
+            continue
+        if _others(other, strength) == _others(trial, strength):
+            return study.store.read(record_key(other, fold, inputs))
+    return None
+
+
+def _others(trial: Trial, strength: str | None) -> dict[str, Any]:
+    """Return the parameters apart from the strength."""
+    return {name: value for name, value in trial.parameters.items() if name != strength}
+
+
+def _scores(test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator) -> Scores:
+    """Return each number with its interval."""
+    y = test.y
+
+    def interval(measure: Any, *rows: Array, most: float = np.inf) -> tuple[float, float, float]:
+        bounds = (0.0, most)
+        return _ends(bootstrap_interval(measure, *rows, rng=rng, replicates=DRAWS, bounds=bounds))
+
+    by_column = {}
+    for column in columns:
+        s = test.S([column])[:, 0]
+        by_column[column] = {
+            "hgr": interval(_HGR, y_pred, s, most=1.0),
+            "gdp": interval(_GDP, y_pred, s),
+            "pf": _ends(pairwise_interval(y, y_pred, s, rng=rng, replicates=DRAWS)),
+        }
+    return Scores(interval(mean_absolute_error, y, y_pred), by_column)
+
+
+def _ends(found: measures.Interval) -> tuple[float, float, float]:
+    """Return an interval as three numbers."""
+    return float(found.estimate), float(found.low), float(found.high)

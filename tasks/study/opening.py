@@ -1,0 +1,101 @@
+"""A configuration bound to its rows, its trials, its store."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.schema import RunConfig
+from fkd.catalog.table import Table
+from tasks.adapters.settings import Settings
+from tasks.adapters.store import TrialStore
+from tasks.data.load import load_table
+from tasks.data.prepared import Loaded
+from tasks.planned.splits import Splits
+from tasks.planned.trials import Inputs, Job, Trial, make_trials, plan, record_key
+from tasks.study.results import TrialResult, collect
+from tasks.study.search import winner
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that the steps of one run look at."""
+
+    config: RunConfig
+    settings: Settings
+    loaded: Loaded
+    inputs: Inputs
+    trials: tuple[Trial, ...]
+    store: TrialStore
+
+    @property
+    def folder(self) -> Path:
+        """Where the experiment's files are written."""
+        return self.settings.experiments / self.config.name
+
+    def missing(self, *, again: bool = False) -> list[Job]:
+        """Return the jobs whose results are not stored yet, those that failed only if `again`."""
+        return plan(self.trials, self.inputs, self.loaded.table, self.store, again=again)
+
+    def size(self) -> int:
+        """Return the number of fits: every trial on every split."""
+        return len(self.trials) * len(self.inputs.splits.all(self.loaded.table))
+
+    def failures(self) -> dict[str, str]:
+        """Return why fits failed, by what they were."""
+        folds = self.inputs.splits.all(self.loaded.table)
+        return {
+            f"{trial.method} {trial.parameters_json} on fold {label}": cause
+            for trial in self.trials
+            for label, fold in folds.items()
+            if (cause := self.store.read_failure(record_key(trial, fold, self.inputs)))
+        }
+
+    def forget_failures(self) -> set[str]:
+        """Let every failed fit be tried again; return their keys."""
+        folds = self.inputs.splits.all(self.loaded.table).values()
+        keys = (record_key(trial, fold, self.inputs) for trial in self.trials for fold in folds)
+        return {key for key in keys if self.store.forget_failure(key)}
+
+    def results(self, *, inner: bool = False) -> list[TrialResult]:
+        """Return the trials that are stored on every outer (or inner) fold."""
+        return collect(self.trials, self.inputs, self.loaded.table, self.store, inner=inner)
+
+
+def open_study(config: RunConfig, settings: Settings) -> Study:
+    """Return the study of a configuration; its table is prepared on first use."""
+    loaded = load_table(config.data, settings)
+    inputs = Inputs(
+        settings=settings,
+        table_digest=loaded.digest,
+        sensitive=config.data.sensitive,
+        measure_on=config.data.measure_on,
+        scale=config.data.input_scale,
+        scale_on=config.data.scale_on,
+        splits=Splits(config.folds, config.seed, config.inner_folds),
+        seed=config.seed,
+        blas_threads=config.cluster.blas_threads,
+    )
+    store = TrialStore(settings.store)
+    return Study(
+        config, settings, loaded, inputs, _trials(config, inputs, loaded.table, store), store
+    )
+
+
+def _trials(
+    config: RunConfig, inputs: Inputs, table: Table, store: TrialStore
+) -> tuple[Trial, ...]:
+    """Return the distinct trials in the configuration's order.
+
+    An entry with a search has its searched trials first, its grid once all of these are known.
+    """
+    found: list[Trial] = []
+    for entry in config.methods:
+        best = None
+        if entry.search is not None:
+            searched = make_trials(entry.name, entry.searched(config.data.problem), inputs)
+            found += searched
+            best = winner(searched, inputs, table, store, by=entry.search_by)
+            if best is None:
+                continue
+        settings = entry.settings(config.data.problem, best and best.setting())
+        found += make_trials(entry.name, settings, inputs)
+    return tuple({trial.key: trial for trial in found}.values())

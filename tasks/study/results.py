@@ -1,0 +1,114 @@
+"""Stored records of a configuration as tables: one row per fold, one summary per trial."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fkd.catalog.methods import method
+from fkd.catalog.table import Table
+from tasks.adapters.files import write_atomic
+from tasks.adapters.store import Record, TrialStore
+from tasks.planned.trials import Inputs, Trial, record_key
+
+MEASURES = ("mae", "hgr", "gdp", "pf")
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial with its records, in the order of the folds."""
+
+    trial: Trial
+    records: tuple[Record, ...]
+
+    def values(self, measure: str, column: str) -> list[float]:
+        """Return one measure on one column, fold by fold."""
+        return [record.measures[column][measure] for record in self.records]
+
+    def mean(self, measure: str, column: str) -> float:
+        """Return the mean over folds."""
+        return float(np.mean(self.values(measure, column)))
+
+    def std(self, measure: str, column: str) -> float:
+        """Return the standard deviation over folds, dividing by their number."""
+        return float(np.std(self.values(measure, column)))
+
+    @property
+    def title(self) -> str:
+        """The method with its strength, for people."""
+        declared = method(self.trial.method)
+        if declared.strength is None:
+            return declared.title
+        return f"{declared.title} {declared.strength}={self.trial.strength:g}"
+
+
+def collect(
+    trials: Iterable[Trial], inputs: Inputs, table: Table, store: TrialStore, *, inner: bool = False
+) -> list[TrialResult]:
+    """Return the trials that are stored on every outer (or inner) fold."""
+    folds = inputs.splits.inner(table) if inner else inputs.splits.outer(table)
+    found = []
+    for trial in trials:
+        records = [store.read(record_key(trial, fold, inputs)) for fold in folds.values()]
+        whole = tuple(record for record in records if record is not None)
+        if len(whole) == len(folds):
+            found.append(TrialResult(trial, whole))
+    return found
+
+
+def tidy(results: Sequence[TrialResult], problem: str, removed: Sequence[str]) -> pd.DataFrame:
+    """Return one row per trial, fold and measured column."""
+    rows = [
+        {
+            "problem": problem,
+            "method": result.trial.method,
+            "strength": result.trial.strength,
+            **other_parameters(result.trial),
+            "sensitive": column,
+            "removed": " ".join(removed),
+            "fold": fold,
+            **{measure: found[measure] for measure in MEASURES},
+            "seconds": record.seconds,
+        }
+        for result in results
+        for fold, record in enumerate(result.records)
+        for column, found in record.measures.items()
+    ]
+    return _last(pd.DataFrame(rows), ["sensitive", "removed", "fold", *MEASURES, "seconds"])
+
+
+def write_results(frame: pd.DataFrame, folder: Path) -> Path:
+    """Return the path of results.csv, rewritten as a whole."""
+    path = folder / "results.csv"
+    write_atomic(path, frame.to_csv(index=False).encode())
+    return path
+
+
+def other_parameters(trial: Trial) -> dict[str, Any]:
+    """Return the parameters apart from the strength, nested ones under dotted names."""
+    strength = method(trial.method).strength
+    return {k: v for k, v in _flat(trial.parameters).items() if k != strength}
+
+
+def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested parameters under dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def flat_parameters(trial: Trial) -> dict[str, str]:
+    """Return all parameters of a trial as text, nested ones under dotted names."""
+    return {name: str(value) for name, value in _flat(trial.parameters).items()}
+
+
+def _last(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Return the frame with these columns moved to its end."""
+    return frame[[c for c in frame.columns if c not in columns] + columns] if len(frame) else frame
