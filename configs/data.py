@@ -9,9 +9,9 @@ from configs.census import Horizon, check_release, expand_states
 from configs.model import Frozen
 from configs.nearest import check_name
 from fkd.catalog.encoder import Scale
-from fkd.catalog.problems.declaration import Problem
 from fkd.catalog.problems.own_table import NAME as TABLE
 from fkd.catalog.problems.own_table import own_problem
+from fkd.catalog.problems.problem_declaration import Problem
 from fkd.catalog.problems.registry import PROBLEMS
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from configs.experiment import PLAIN
 from fkd.catalog.methods import method
-from fkd.catalog.methods.declaration import Method, Published
+from fkd.catalog.methods.method_declaration import Method, Published
 
 Tree = dict[str, Any]
 

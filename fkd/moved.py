@@ -26,7 +26,7 @@ MOVED = {
     "labels": "catalog.labels",
     "landmarks": "core.feature_maps.landmarks",
     "linalg": "core.linalg",
-    "literal": "paper.printed",
+    "literal": "paper",
     "methods": "catalog.methods",
     "moments": "core.moments",
     "neural": "rivals.neural",
@@ -41,7 +41,7 @@ MOVED = {
     "svc": "estimators.support_vector_classification",
     "svr": "estimators.support_vector_regression",
     "table": "catalog.table",
-    "validation": "core.checks",
+    "validation": "core.border",
 }
 
 

@@ -127,7 +127,7 @@ def reproduce(
     reproduce_paper(names or ("all",), without, overrides, is_quick=quick)
 
 
-app.command("flows.data:app", name="data", help="Fetch, list, verify or remove data.")
+app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 
 @app.command

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tasks.adapters.jobs import Failed
-from tasks.adapters.status import State, Status, begin, write_status
+from tasks.adapters.run_status import State, Status, begin, write_status
 from tasks.planned.trials import Job
 from tasks.study.costs import refuse_too_large
 from tasks.study.opening import Study, open_study

@@ -13,7 +13,7 @@ from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import read_settings
 from tasks.report.gather import report_data
 from tasks.report.page import render
-from tasks.study.champion import crown
+from tasks.study.champion import select_champion
 from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_files, record_trials
 from tasks.study.results import tidy, write_results
@@ -22,7 +22,7 @@ from tasks.study.selection import NoChampionError
 
 @flow(name="experiment", persist_result=False)
 def experiment(config: RunConfig) -> Outcome:
-    """Load, fit, record, choose and report one configuration; return what was made."""
+    """Load, fit, record, select and report one configuration; return what was made."""
     start = time.monotonic()
     load(config)
     fit([config])
@@ -40,7 +40,7 @@ def sweep(configs: list[RunConfig]) -> list[Outcome]:
 
 
 def conclude(config: RunConfig, start: float) -> Outcome:
-    """Record, choose, report and publish what the store holds of a configuration."""
+    """Record, select, report and publish what the store holds of a configuration."""
     notices = record(config)
     notices += select(config)
     page = report(config, start)
@@ -84,11 +84,11 @@ def record(config: RunConfig) -> tuple[str, ...]:
 
 @stage
 def select(config: RunConfig) -> tuple[str, ...]:
-    """Choose the champion on inner folds and refit it; return why there is none, if so."""
+    """Select the champion on inner folds and refit it; return why there is none, if so."""
     if config.select is None:
         return ()
     try:
-        champion = crown(open_study(config, read_settings()))
+        champion = select_champion(open_study(config, read_settings()))
     except NoChampionError as error:
         return (str(error),)
     watcher().say(f"champion: {champion.title}")

@@ -74,7 +74,7 @@ def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
         return
     watcher().say(f"shared feature maps, one pass over the rows for each: {len(maps)}")
 
-    def run(function: Any, blocks: Sequence[Any], keep: Any) -> None:
-        run_counted(client, function, blocks, cluster, noun="blocks", keep=keep)
+    def run(function: Any, blocks: Sequence[Any], keep: Any) -> list[Failed]:
+        return run_counted(client, function, blocks, cluster, noun="blocks", keep=keep)
 
     stream_moments(run, maps)

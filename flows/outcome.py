@@ -8,7 +8,7 @@ from rich.table import Table
 
 from configs.errors import UserError
 from fkd.catalog.methods import method
-from tasks.study.champion import crown
+from tasks.study.champion import select_champion
 from tasks.study.gate import GateError, broken_limits
 from tasks.study.opening import Study
 from tasks.study.results import TrialResult
@@ -33,12 +33,12 @@ class Outcome:
         """Return the outcome of a study whose stages have all run."""
         champion, broken = None, []
         try:
-            crowned = crown(study)
+            selected = select_champion(study)
         except NoChampionError:
             pass
         else:
-            champion = crowned.trial.key
-            broken = broken_limits(crowned.judgement, study.config.gate)
+            champion = selected.trial.key
+            broken = broken_limits(selected.judgement, study.config.gate)
         paths = {"report": page, "results": str(study.folder / "results.csv")}
         if champion is not None:
             paths["model"] = f"models:/{study.config.model}@champion"

@@ -11,7 +11,7 @@ from rich.table import Table
 from configs.load import load_configs
 from configs.schema import RunConfig
 from tasks.adapters.settings import read_settings
-from tasks.study.costs import estimate
+from tasks.study.costs import planned_cost
 from tasks.study.opening import open_study
 from tasks.study.reasons import read_plan, reasons
 
@@ -43,7 +43,7 @@ def _row(config: RunConfig) -> tuple[list[str], Counter[str]]:
     jobs = study.missing(again=True)
     failed = {k for job in jobs for k in job.record_keys if study.store.read_failure(k)}
     todo = sum(len(job.trials) for job in jobs)
-    cost = estimate(jobs, study.loaded.table)
+    cost = planned_cost(jobs, study.loaded.table)
     workers = config.cluster.workers or os.cpu_count() or 1
     counts = [len(study.trials), study.size(), study.size() - todo, todo, len(jobs)]
     costs = [

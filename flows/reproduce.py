@@ -14,14 +14,14 @@ from configs.nearest import check_name
 from configs.overrides import apply_overrides
 from configs.schema import ClusterConfig
 from configs.variants import is_network, quick, without
-from fkd.catalog.methods.declaration import Method
+from fkd.catalog.methods.method_declaration import Method
 from flows.progress import watcher
 from tasks.adapters.servers.prefect_server import prefect_server
 from tasks.adapters.settings import ensure_writable, read_settings
 from tasks.reproduction.verdicts import WORDS
 
 if TYPE_CHECKING:
-    from flows.reproduction import Reproduced
+    from flows.reproduction_flow import Reproduced
 
 _GROUPS = ("neural",)
 
@@ -48,7 +48,7 @@ def reproduce_paper(
     watcher().say(f"{len(trees)} experiments of the paper (state in {settings.home})")
     with prefect_server(settings):
         # Prefect reads its settings when it is first imported: only now are they in force.
-        from flows.reproduction import reproduce
+        from flows.reproduction_flow import reproduce
 
         found = reproduce(trees, cluster)
     _show(found, time.monotonic() - start)

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tasks.adapters.run_status import Status, all_statuses
 from tasks.adapters.settings import read_settings
-from tasks.adapters.status import Status, all_statuses
 
 _COLOURS = {"running": "cyan", "finished": "green", "failed": "red", "stopped": "yellow"}
 _CAUSES = 5

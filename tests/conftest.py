@@ -11,7 +11,7 @@ import pytest
 
 from configs.load import load_config
 from tasks.adapters.settings import Settings
-from tasks.study.champion import crown
+from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
 
@@ -68,7 +68,7 @@ def computed_home(tmp_path_factory):
     study = open_study(load_config("default", QUICK), Settings(home, None, None, None))
     for job in study.missing():
         run_job(job)
-    crown(study)
+    select_champion(study)
     return home
 
 

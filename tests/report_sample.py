@@ -4,17 +4,17 @@ import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tasks.report.data import (
+from tasks.report.contents import (
     ChampionSummary,
     DataFile,
     DataProvenance,
-    Estimate,
     Failure,
     HeldOutScores,
-    Interval,
-    NoiseFloor,
     Recoverability,
     ReportData,
+    ReportedInterval,
+    ReportedNoiseFloor,
+    ReportedNumber,
     RunProvenance,
     SelectionPolicy,
     SensitiveColumn,
@@ -73,14 +73,14 @@ Socio-economic, law-enforcement and crime data of **1,994** communities in the U
 """
 
 
-def estimate(mean: float, share: float = 0.05) -> Estimate:
+def estimate(mean: float, share: float = 0.05) -> ReportedNumber:
     """A mean whose spread is a share of it."""
-    return Estimate(mean, share * mean)
+    return ReportedNumber(mean, share * mean)
 
 
-def interval(value: float) -> Interval:
+def interval(value: float) -> ReportedInterval:
     """A value with a tenth of doubt to each side."""
-    return Interval(value, 0.9 * value, 1.1 * value)
+    return ReportedInterval(value, 0.9 * value, 1.1 * value)
 
 
 def make_trials(
@@ -110,7 +110,7 @@ def make_trials(
         "dummy",
         "dummy",
         "Mean dummy",
-        Estimate(0.1785, 0.004),
+        ReportedNumber(0.1785, 0.004),
         nothing,
         5,
         seconds=0.01,
@@ -119,7 +119,7 @@ def make_trials(
     return (*trials, dummy)
 
 
-def _scores(hgr: float, gdp: float, pf: float, factor: float) -> dict[str, Estimate]:
+def _scores(hgr: float, gdp: float, pf: float, factor: float) -> dict[str, ReportedNumber]:
     """The three measures on one column."""
     return {
         "hgr": estimate(hgr * factor, 0.06),
@@ -162,7 +162,9 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
         problem="Communities and Crime",
         target=TargetColumn("ViolentCrimesPerPop", "violent crimes per population"),
         columns=tuple(
-            SensitiveColumn(c, titles.get(c, ""), noise_floor=NoiseFloor(0.103, 0.152, 399, 200))
+            SensitiveColumn(
+                c, titles.get(c, ""), noise_floor=ReportedNoiseFloor(0.103, 0.152, 399, 200)
+            )
             for c in columns
         ),
         trials=make_trials(columns),
@@ -196,7 +198,7 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
         ),
         champion=make_champion(columns),
         recoverability=tuple(
-            Recoverability(c, probe, Estimate(before, 0.01), Estimate(after, 0.02))
+            Recoverability(c, probe, ReportedNumber(before, 0.01), ReportedNumber(after, 0.02))
             for c in columns
             for probe, before, after in (
                 ("ridge regression", 0.861, 0.012),
@@ -242,7 +244,7 @@ def poison_report(text: str) -> ReportData:
             tracking={text: text},
         ),
         champion=replace(make_champion((text,)), interval_method=text, model_uri=text),
-        recoverability=(Recoverability(text, text, Estimate(0.9), Estimate(0.1)),),
+        recoverability=(Recoverability(text, text, ReportedNumber(0.9), ReportedNumber(0.1)),),
     )
 
 

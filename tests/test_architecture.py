@@ -26,6 +26,93 @@ def _files(room):
     return sorted((ROOT / room).rglob("*.py"))
 
 
+# The rooms inside two packages: each may import those that stand before it in its list.
+INSIDE = {
+    "fkd": {
+        "core": (),
+        "measures": ("core",),
+        "estimators": ("core",),
+        "paper": ("core",),
+        "rivals": ("core", "measures"),
+        "catalog": ("core", "measures", "estimators", "paper", "rivals"),
+    },
+    "tasks": {
+        "adapters": (),
+        "data": ("adapters",),
+        "planned": ("adapters", "data"),
+        "blocks": ("adapters", "data", "planned"),
+        "study": ("adapters", "data", "planned", "blocks"),
+        "report": ("adapters", "data", "planned", "blocks", "study"),
+        "reproduction": ("adapters", "data", "planned", "blocks", "study", "report"),
+    },
+}
+
+
+@pytest.mark.parametrize("package", INSIDE)
+def test_rooms_inside_a_package_know_each_other_one_way(package):
+    rooms, wrong = INSIDE[package], []
+    for path in _files(package):
+        parts = path.relative_to(ROOT / package).parts
+        if len(parts) == 1:
+            continue  # the public names, the signposts to where modules were
+        assert parts[0] in rooms, f"{path.relative_to(ROOT)} stands in no room of the list"
+        for name in _imports(path):
+            whose, _, inside = name.partition(".")
+            room = inside.partition(".")[0]
+            if whose == package and room not in (parts[0], *rooms[parts[0]]):
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", ["fkd", "tasks"])
+def test_nothing_stands_outside_the_rooms(package):
+    loose = {path.name for path in (ROOT / package).glob("*.py")}
+    assert loose == ({"__init__.py", "moved.py"} if package == "fkd" else {"__init__.py"})
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_module_is_called_like_another_or_like_its_folder(room):
+    names = [path.stem for path in _files(room) if path.stem != "__init__"]
+    folders = {path.parent.name for path in _files(room)} - {room}
+    assert not {name for name in names if names.count(name) > 1}
+    assert not folders & set(names)
+
+
+def _definitions():
+    """Yield the public classes of all rooms by name; each method's parameters are its own."""
+    for room in ROOMS:
+        for path in _files(room):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and node.name != "Parameters":
+                    yield node.name, path.relative_to(ROOT).as_posix()
+
+
+def test_no_two_classes_share_a_name():
+    found = {}
+    for name, path in _definitions():
+        found.setdefault(name, []).append(path)
+    assert not {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "home"),
+    [
+        (r"@ U\b\) @ U\.T", "fkd/core/linalg.py"),  # the projection of rows
+        (r"^(Int|Any)?Array = ", "fkd/core/arrays.py"),
+        (r"^_?BLOCK_ROWS = ", "fkd/core/arrays.py"),
+        (r"S / ridge - ", "fkd/paper/nystroem_removal.py"),  # Algorithm 2
+    ],
+)
+def test_what_is_one_thing_is_written_once(pattern, home):
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for room in ROOMS
+        for path in _files(room)
+        if re.search(pattern, path.read_text(), re.MULTILINE)
+    }
+    assert found == {home}
+
+
 def _importers(package):
     found = [
         path.relative_to(ROOT).as_posix()

@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from tasks.data.cache import Cache, Record, file_sha256
+from tasks.data.cache import Cache, CachedFile, file_sha256
 
 
 @pytest.fixture
@@ -14,7 +14,9 @@ def put(cache, name, content):
     partial = cache.partial_path(name)
     partial.parent.mkdir(parents=True, exist_ok=True)
     partial.write_bytes(content)
-    record = Record(name, hashlib.sha256(content).hexdigest(), len(content), "host", pinned=False)
+    record = CachedFile(
+        name, hashlib.sha256(content).hexdigest(), len(content), "host", pinned=False
+    )
     cache.admit(partial, record)
     return record
 

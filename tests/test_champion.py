@@ -3,9 +3,9 @@ import shutil
 import numpy as np
 import pytest
 
-from tasks.study.champion import crown
+from tasks.study.champion import select_champion
 from tasks.study.opening import open_study
-from tasks.study.selection import NoChampionError, choose
+from tasks.study.selection import NoChampionError, select_trial
 
 
 def _with_select(study, settings, **select):
@@ -17,7 +17,7 @@ def test_the_least_error_under_a_limit_is_chosen_on_inner_folds(quick_study):
     inner = quick_study.results(inner=True)
     allowed = [r for r in inner if r.mean("gdp", "racepctblack") <= 0.04]
     best = min(allowed, key=lambda r: r.mean("mae", "racepctblack"))
-    assert choose(inner, quick_study.config.select).trial == best.trial
+    assert select_trial(inner, quick_study.config.select).trial == best.trial
     assert len(allowed) < len(inner)  # the limit bites
 
 
@@ -25,16 +25,16 @@ def test_a_limit_nobody_meets_is_said_with_the_least_that_can_be_reached(quick_s
     without_dummy = quick_study.results(inner=True)[1:]
     policy = _with_select(quick_study, settings, subject_to={"gdp": 1e-6}).config.select
     with pytest.raises(NoChampionError, match=r"subject_to.*gdp"):
-        choose(without_dummy, policy)
+        select_trial(without_dummy, policy)
 
 
 def test_the_knee_is_one_of_the_trials(quick_study, settings):
     study = _with_select(quick_study, settings, knee_of="gdp")
-    assert choose(study.results(inner=True), study.config.select).trial in study.trials
+    assert select_trial(study.results(inner=True), study.config.select).trial in study.trials
 
 
 def test_the_champion_predicts_in_the_targets_unit_from_raw_columns(quick_study):
-    champion = crown(quick_study)
+    champion = select_champion(quick_study)
     fold = quick_study.inputs.splits.outer(quick_study.loaded.table)["0"]
     rows = quick_study.loaded.table.take(fold.train[:5])
     X = champion.bundle.encoder.transform(rows)
@@ -44,7 +44,7 @@ def test_the_champion_predicts_in_the_targets_unit_from_raw_columns(quick_study)
 
 
 def test_reported_numbers_come_from_the_held_out_rows(quick_study):
-    champion = crown(quick_study)
+    champion = select_champion(quick_study)
     result = next(r for r in quick_study.results() if r.trial == champion.trial)
     held_out = result.records[0].measures["racepctblack"]
     assert champion.judgement.held_out.mae[0] == pytest.approx(held_out["mae"])
@@ -55,12 +55,12 @@ def test_reported_numbers_come_from_the_held_out_rows(quick_study):
 
 
 def test_a_damaged_champion_is_made_again(quick_study, settings):
-    first = crown(quick_study)
+    first = select_champion(quick_study)
     path = settings.store / "champions" / f"{first.key}.npz"
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     path.write_bytes(content)
-    again = crown(quick_study)
+    again = select_champion(quick_study)
     assert np.array_equal(again.bundle.predict(again.example), first.bundle.predict(first.example))
 
 
@@ -72,7 +72,7 @@ def test_a_changed_method_whose_version_was_not_raised_is_noticed(quick_study, s
             object.__setattr__(record, "y_pred", record.y_pred + 0.01)
             quick_study.store.write(record)
     with pytest.raises(RuntimeError, match="version was not raised"):
-        crown(quick_study)
+        select_champion(quick_study)
 
 
 def test_without_a_policy_there_is_no_champion_and_no_inner_fold(quick_study, settings):
@@ -81,7 +81,7 @@ def test_without_a_policy_there_is_no_champion_and_no_inner_fold(quick_study, se
     assert study.inputs.splits.inner(study.loaded.table) == {}
     assert study.missing() == []  # the outer folds are those of the run with a champion
     with pytest.raises(NoChampionError, match="select is null"):
-        crown(study)
+        select_champion(study)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from sweep_sample import sweep_config
 
 from flows.desk import Desk
 from tasks.adapters.jobs import Failed
-from tasks.adapters.status import read_status
+from tasks.adapters.run_status import read_status
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
 

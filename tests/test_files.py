@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from tasks.adapters.files import (
     DamagedFileError,
     pack_arrays,
+    read_arrays,
     read_sealed,
     unpack_arrays,
+    write_arrays,
     write_atomic,
     write_sealed,
 )
@@ -79,6 +81,16 @@ def test_arrays_survive_packing(rng):
     back = unpack_arrays(pack_arrays(arrays))
     assert back["a"].tolist() == arrays["a"].tolist()
     assert str(back["name"]) == "text"
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_an_absent_or_damaged_file_of_arrays_is_as_good_as_none(tmp_path, compress):
+    path = tmp_path / "arrays.npz"
+    assert read_arrays(path) is None
+    write_arrays(path, {"a": np.arange(3.0)}, compress=compress)
+    assert read_arrays(path)["a"].tolist() == [0.0, 1.0, 2.0]
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_arrays(path) is None
 
 
 def test_objects_are_never_packed():

@@ -8,7 +8,7 @@ from configs.errors import UserError
 from configs.schema import HookConfig, HooksConfig
 from flows.ending import end_runs
 from flows.outcome import Outcome
-from tasks.study.champion import crown
+from tasks.study.champion import select_champion
 from tasks.study.gate import GateError, broken_limits
 
 
@@ -25,7 +25,7 @@ def gated(quick_study):
 
 
 def test_a_limit_is_broken_only_above_it(quick_study):
-    judgement = crown(quick_study).judgement
+    judgement = select_champion(quick_study).judgement
     ((column, measures),) = judgement.held_out.measures.items()
     found = measures["gdp"][0]
     assert broken_limits(judgement, {"gdp": found}) == []

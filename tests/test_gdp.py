@@ -233,5 +233,19 @@ def test_a_constant_attribute_has_nothing_to_depend_on(rng, estimator, margins):
 
 def test_unknown_margins_are_refused(rng):
     s = rng.uniform(size=50)
-    with pytest.raises(ValueError, match="margins must be one of 'range', 'rank', 'given', got"):
+    with pytest.raises(ValueError, match="margins must be one of range, rank, given, got"):
         gdp(s, s, margins="standard")
+
+
+@pytest.mark.parametrize("n", [50, 80, 1000])
+@pytest.mark.parametrize("shape", ["uniform", "beta", "normal", "exponential"])
+def test_ordinary_attributes_give_no_warning(rng, n, shape):
+    draw = {"beta": lambda: rng.beta(3, 1, size=n), "exponential": lambda: rng.exponential(size=n)}
+    s = draw.get(shape, lambda: getattr(rng, shape)(size=n))()
+    assert gdp(rng.normal(size=n) + s, s) > 0
+
+
+def test_one_row_at_three_times_the_range_is_told(rng):
+    s = np.append(rng.uniform(size=1000), 3.0)
+    with pytest.warns(FairnessWarning, match="outliers widen the window"):
+        gdp(s, s)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
 from configs.schema import ClusterConfig
-from fkd.paper.printed import nystroem_dual_path
+from fkd.paper.kernel_tiles import nystroem_dual_path
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import Failed, run_jobs
 from tasks.blocks.kernel_blocks import KernelSource, kernel_rows, literal_path

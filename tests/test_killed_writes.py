@@ -14,7 +14,7 @@ import pytest
 from soak_figures import keep
 
 from tasks.adapters.files import read_sealed
-from tasks.adapters.status import read_status
+from tasks.adapters.run_status import read_status
 from tasks.blocks import streaming
 from tasks.data.prepared import read_prepared
 from tasks.study import champion

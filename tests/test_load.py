@@ -62,7 +62,7 @@ def test_measured_columns_are_kept_beside_the_removed_ones(settings):
 
 def test_a_second_call_reads_what_the_first_one_prepared(settings, monkeypatch):
     first = load_table(DataConfig(), settings)
-    monkeypatch.setattr(prepared, "write_sealed", lambda *_: pytest.fail("prepared twice"))
+    monkeypatch.setattr(prepared, "write_arrays", lambda *_, **__: pytest.fail("prepared twice"))
     again = load_table(DataConfig(), settings)
     assert again.digest == first.digest
     assert again.provenance == first.provenance

@@ -1,6 +1,6 @@
 import pytest
 
-from tasks.report.data import NoiseFloor
+from tasks.report.contents import ReportedNoiseFloor
 from tasks.report.panels import Panel, Point, Series, with_front, x_range, y_range
 
 
@@ -19,7 +19,7 @@ def test_the_front_is_taken_over_all_series():
 
 
 def test_ranges_hold_every_error_bar_the_floor_and_zero():
-    one = panel(Point(0.3, 0.5, x_std=0.1, y_std=0.2), floor=NoiseFloor(0.4, 0.6, 100, 50))
+    one = panel(Point(0.3, 0.5, x_std=0.1, y_std=0.2), floor=ReportedNoiseFloor(0.4, 0.6, 100, 50))
     left, right = x_range(one)
     low, high = y_range([one])
     assert left < 0.0

@@ -36,7 +36,7 @@ def test_a_prediction_is_the_formula(rng):
 
 
 def test_blocks_leave_no_seam(rng, monkeypatch):
-    monkeypatch.setattr("fkd.core.perceptron._BLOCK_ROWS", 4)
+    monkeypatch.setattr("fkd.core.perceptron.BLOCK_ROWS", 4)
     f = make_perceptron(rng)
     X = rng.normal(size=(11, 3))
     assert_allclose(f.predict(X), f.hidden(X) @ f.weights[-1][:, 0] + f.biases[-1], rtol=1e-12)

@@ -2,7 +2,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from fkd.catalog.predictions import predict_all
-from fkd.core.predictors import BLOCK_ROWS, ConstantPrediction, KernelExpansion
+from fkd.core.arrays import BLOCK_ROWS
+from fkd.core.predictors import ConstantPrediction, KernelExpansion
 
 
 @pytest.fixture

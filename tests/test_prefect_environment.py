@@ -4,8 +4,8 @@ import pytest
 
 from tasks.adapters.servers.prefect_environment import (
     client_environment,
-    environment,
     quiet_children,
+    set_variables,
 )
 
 CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
@@ -53,6 +53,6 @@ def test_profiles_of_the_user_stay_visible(settings, tmp_path, monkeypatch):
 
 def test_an_overwritten_variable_comes_back(monkeypatch):
     monkeypatch.setenv("FKD_EXAMPLE", "before")
-    with environment({"FKD_EXAMPLE": "within"}):
+    with set_variables({"FKD_EXAMPLE": "within"}):
         assert os.environ["FKD_EXAMPLE"] == "within"
     assert os.environ["FKD_EXAMPLE"] == "before"

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from configs.load import dump_config, load_config, parse_config
 from fkd.catalog.methods import Training, method, methods
-from fkd.catalog.methods.declaration import PUBLISHED_PROBLEMS
+from fkd.catalog.methods.method_declaration import PUBLISHED_PROBLEMS
 
 # Digests of what enters the keys of the published trials, from before there was another form.
 DIGESTS = {

@@ -10,10 +10,10 @@ from tasks.report.choice import (
     policy_sentence,
     recoverability_sentence,
 )
-from tasks.report.data import (
-    Estimate,
-    Interval,
+from tasks.report.contents import (
     Recoverability,
+    ReportedInterval,
+    ReportedNumber,
     SelectionPolicy,
     SensitiveColumn,
     TargetColumn,
@@ -51,10 +51,10 @@ def test_the_rows_and_numbers_that_decided_are_told(deciding, words):
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (Interval(0.015, 0.012, 0.018), "keeps the limit of 0.02."),
-        (Interval(0.019, 0.017, 0.021), "keeps the limit of 0.02, though the interval"),
-        (Interval(0.022, 0.019, 0.025), "exceeds the limit of 0.02, though the interval"),
-        (Interval(0.030, 0.027, 0.033), "exceeds the limit of 0.02."),
+        (ReportedInterval(0.015, 0.012, 0.018), "keeps the limit of 0.02."),
+        (ReportedInterval(0.019, 0.017, 0.021), "keeps the limit of 0.02, though the interval"),
+        (ReportedInterval(0.022, 0.019, 0.025), "exceeds the limit of 0.02, though the interval"),
+        (ReportedInterval(0.030, 0.027, 0.033), "exceeds the limit of 0.02."),
     ],
 )
 def test_a_limit_is_checked_on_held_out_rows(found, words):
@@ -73,9 +73,9 @@ def test_without_champion_nothing_is_said_of_limits_or_persons():
 def test_the_best_probe_speaks_for_all(after, share):
     column = SensitiveColumn("age")
     rows = (
-        Recoverability("age", "ridge", Estimate(0.5), Estimate(-0.5)),
-        Recoverability("age", "boosting", Estimate(0.92), Estimate(after)),
-        Recoverability("income", "ridge", Estimate(0.99), Estimate(0.99)),
+        Recoverability("age", "ridge", ReportedNumber(0.5), ReportedNumber(-0.5)),
+        Recoverability("age", "boosting", ReportedNumber(0.92), ReportedNumber(after)),
+        Recoverability("income", "ridge", ReportedNumber(0.99), ReportedNumber(0.99)),
     )
     sentence = recoverability_sentence(rows, column)
     assert "(boosting) explains 92 % of the variation of age" in sentence

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from report_sample import BLACK, WHITE, make_champion, make_report
 
-from tasks.report.data import Estimate, TargetColumn
+from tasks.report.contents import ReportedNumber, TargetColumn
 from tasks.report.tables import champion_grid, on_front, trial_grid
 
 
@@ -38,7 +38,7 @@ def test_headings_name_the_column_where_there_are_several():
 
 def test_a_further_measure_gets_a_column_and_no_front():
     report = make_report()
-    scores = {BLACK: {**report.trials[0].scores[BLACK], "gdp_plugin": Estimate(0.11, 0.01)}}
+    scores = {BLACK: {**report.trials[0].scores[BLACK], "gdp_plugin": ReportedNumber(0.11, 0.01)}}
     trials = (replace(report.trials[0], scores=scores), *report.trials[1:])
     grid = trial_grid(replace(report, trials=trials))
     assert column_of(grid, "GDP (plug-in)")[:2] == ["0.1100 ± 0.0100", "–"]

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from report_sample import BLACK, WHITE, held_out, make_champion, make_report, make_trials
 
-from tasks.report.data import NoiseFloor
+from tasks.report.contents import ReportedNoiseFloor
 from tasks.report.text import compare, reference_trial, result_sentences, task_sentence
 
 
@@ -73,19 +73,21 @@ def test_a_measure_that_rose_is_not_said_to_have_fallen():
 )
 def test_what_is_left_is_compared_with_the_noise_floor(upper, verdict):
     report = make_report()
-    column = replace(report.columns[0], noise_floor=NoiseFloor(0.1, upper, 399, 200))
+    column = replace(report.columns[0], noise_floor=ReportedNoiseFloor(0.1, upper, 399, 200))
     assert verdict in told(replace(report, columns=(column,)))
 
 
 def test_the_floor_on_held_out_rows_goes_before_that_of_a_fold():
-    champion = replace(make_champion((BLACK,)), noise_floor={BLACK: NoiseFloor(0.3, 0.4, 90, 200)})
+    champion = replace(
+        make_champion((BLACK,)), noise_floor={BLACK: ReportedNoiseFloor(0.3, 0.4, 90, 200)}
+    )
     text = told(make_report(champion=champion))
     assert "an HGR of about 0.30, so the HGR that is left cannot be told from none" in text
 
 
 def test_columns_above_and_below_the_floor_are_told_apart():
     champion = replace(
-        make_champion((BLACK, WHITE)), noise_floor={WHITE: NoiseFloor(0.3, 0.4, 90, 200)}
+        make_champion((BLACK, WHITE)), noise_floor={WHITE: ReportedNoiseFloor(0.3, 0.4, 90, 200)}
     )
     text = told(make_report((BLACK, WHITE), champion=champion))
     assert "what is left on the share of Black residents is real" in text

@@ -1,6 +1,6 @@
 from report_sample import BLACK, WHITE, make_report
 
-from tasks.report.data import TargetColumn
+from tasks.report.contents import TargetColumn
 from tasks.report.tiles import tiles_of
 
 

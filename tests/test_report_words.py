@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tasks.report.data import Estimate, Interval, TargetColumn
+from tasks.report.contents import ReportedInterval, ReportedNumber, TargetColumn
 from tasks.report.words import (
     change,
     count,
@@ -37,9 +37,9 @@ def test_numbers_are_shown_with_a_fixed_number_of_decimals(value, decimals, text
 @pytest.mark.parametrize(
     ("estimate", "text"),
     [
-        (Estimate(0.5, 0.01), "0.500 ± 0.010"),
-        (Estimate(0.5), "0.500"),
-        (Estimate(0.5, math.nan), "0.500"),
+        (ReportedNumber(0.5, 0.01), "0.500 ± 0.010"),
+        (ReportedNumber(0.5), "0.500"),
+        (ReportedNumber(0.5, math.nan), "0.500"),
     ],
 )
 def test_an_estimate_without_spread_shows_its_mean_only(estimate, text):
@@ -47,7 +47,7 @@ def test_an_estimate_without_spread_shows_its_mean_only(estimate, text):
 
 
 def test_an_interval_breaks_only_before_its_bracket():
-    text = with_interval(Interval(0.2, 0.1, 0.3), 1)
+    text = with_interval(ReportedInterval(0.2, 0.1, 0.3), 1)
     assert text.split(" ") == ["0.2", "(0.1\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}0.3)"]
 
 
@@ -65,8 +65,8 @@ def test_errors_are_told_in_the_unit_of_the_target(target, text):
 
 def test_mean_and_spread_share_their_decimals():
     target = TargetColumn("y", "minutes to work", "minutes", 199.0)
-    assert estimate_in_unit(Estimate(0.08, 0.001), target) == "15.9 ± 0.2"
-    assert estimate_in_unit(Estimate(0.08), target) == "15.9"
+    assert estimate_in_unit(ReportedNumber(0.08, 0.001), target) == "15.9 ± 0.2"
+    assert estimate_in_unit(ReportedNumber(0.08), target) == "15.9"
 
 
 @pytest.mark.parametrize(

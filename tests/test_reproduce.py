@@ -6,16 +6,16 @@ import pytest
 from server_process import left_after
 from sweep_process import fkd, warm_home
 
-import flows.reproduction
-import tasks.reproduction.record
+import flows.reproduction_flow
+import tasks.reproduction.experiment_recording
 from configs.errors import UserError
 from configs.experiment import read_experiment
 from configs.schema import ClusterConfig
 from configs.variants import quick, without
 from flows.reproduce import reproduce_paper
-from flows.reproduction import load
+from flows.reproduction_flow import load
 from tasks.adapters.reachable import TrackingUnreachableError
-from tasks.reproduction.record import record_studies
+from tasks.reproduction.experiment_recording import record_studies
 from tasks.reproduction.story import Story
 from tasks.study.opening import open_study
 
@@ -53,7 +53,7 @@ def _no_census(monkeypatch):
             raise UserError("psam.zip could not be fetched; `fkd data fetch`")
         return open_study(config, settings)
 
-    monkeypatch.setattr(flows.reproduction, "open_study", opened)
+    monkeypatch.setattr(flows.reproduction_flow, "open_study", opened)
 
 
 def test_what_can_run_does_where_files_are_missing(settings, monkeypatch):
@@ -89,9 +89,9 @@ def test_what_stops_one_experiment_does_not_stop_the_next(settings, monkeypatch)
             **dict.fromkeys(Story.__annotations__, ""),
         ), ["E3: 2 fits failed"]
 
-    monkeypatch.setattr(flows.reproduction, "_one", one)
-    monkeypatch.setattr(flows.reproduction, "write_page", lambda stories, folder: folder)
-    found = flows.reproduction.reproduce.fn([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
+    monkeypatch.setattr(flows.reproduction_flow, "_one", one)
+    monkeypatch.setattr(flows.reproduction_flow, "write_page", lambda stories, folder: folder)
+    found = flows.reproduction_flow.reproduce.fn([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
     assert len(found.stories) == 1
     assert found.problems == ("E2: it needs more memory than there is", "E3: 2 fits failed")
 
@@ -103,7 +103,7 @@ def test_every_study_is_tried_though_mlflow_is_down(quick_study, monkeypatch):
         tried.append(study)
         raise TrackingUnreachableError("http://x", "refused")
 
-    monkeypatch.setattr(tasks.reproduction.record, "record_trials", down)
+    monkeypatch.setattr(tasks.reproduction.experiment_recording, "record_trials", down)
     added, problems = record_studies([quick_study, quick_study])
     assert (added, len(tried), len(problems)) == (0, 2, 2)
     assert (quick_study.folder / "results.csv").exists()

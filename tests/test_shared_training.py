@@ -6,12 +6,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
 from fkd.catalog.methods import Training
-from fkd.catalog.methods.declaration import Approximation
+from fkd.catalog.methods.method_declaration import Approximation
 from fkd.core.moments import training_moments
 from tasks.adapters.blas import blas_threads
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_map_of, shared_maps, shared_training
-from tasks.study.evaluate import fit_trials, make_training, run_job, training_for
+from tasks.planned.training import make_training
+from tasks.study.evaluate import fit_trials, run_job, training_for
 from tasks.study.opening import open_study
 
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from tasks.adapters.files import pack_arrays, write_sealed
-from tasks.adapters.store import Record, TrialStore, digest
+from tasks.adapters.store import TrialRecord, TrialStore, digest
 
 
 @pytest.fixture
 def record(rng):
-    return Record(
+    return TrialRecord(
         key="ab" + "0" * 62,
         method="krr_fkd",
         version=1,

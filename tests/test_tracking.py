@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 
 from tasks.adapters.settings import Settings
 from tasks.adapters.tracking import Tracking, TrackingUnreachableError, load_champion, tracking_uri
-from tasks.study.champion import crown
+from tasks.study.champion import select_champion
 from tasks.study.recording import record_champion, record_files, record_trials, recorded
 
 
@@ -88,7 +88,7 @@ def test_a_run_that_was_interrupted_is_completed_not_doubled(study):
 def test_the_registered_champion_predicts_as_the_one_in_process(study):
     record_trials(study)
     assert record_champion(study) == "models:/quick@champion"
-    champion = crown(study)
+    champion = select_champion(study)
     loaded = load_champion(study.settings, "quick")
     assert np.array_equal(
         loaded.predict(champion.example), champion.bundle.predict(champion.example)
@@ -135,7 +135,7 @@ def test_a_server_that_does_not_answer_is_named_at_once(study):
 def test_the_served_model_answers_as_the_one_in_process(study, free_port):
     record_trials(study)
     record_champion(study)
-    champion = crown(study)
+    champion = select_champion(study)
     server = subprocess.Popen(
         [
             *(sys.executable, "-m", "mlflow", "models", "serve", "-m", "models:/quick@champion"),

@@ -10,10 +10,10 @@ from configs.experiment import parse_experiment, read_experiment, statements
 from configs.schema import ClusterConfig
 from fkd import measures
 from tasks.reproduction.curves import curves_of, distances, pooled
-from tasks.reproduction.page import summary, write_page
+from tasks.reproduction.reproduction_page import summary, write_page
 from tasks.reproduction.resample import Resampling, _score, resample
 from tasks.reproduction.story import read_stories, story_of, write_story
-from tasks.reproduction.verdicts import judge
+from tasks.reproduction.verdicts import verdicts_on
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
 
@@ -99,8 +99,8 @@ def judged(tmp_path_factory):
             resample(job)
 
     absent = {"elsewhere": "there is no file; fetch it"}
-    told = judge(experiment, curves, absent, compute, DRAWS)
-    judge(experiment, curves, absent, compute, DRAWS)
+    told = verdicts_on(experiment, curves, absent, compute, DRAWS)
+    verdicts_on(experiment, curves, absent, compute, DRAWS)
     return experiment, curves, told, asked, settings
 
 
@@ -166,7 +166,7 @@ def test_half_a_curve_is_no_evidence_for_a_whole_one(judged):
     experiment, curves, _, _, _ = judged
     ours = curves["crimes"]["ours"]
     half = {**curves["crimes"], "ours": replace(ours, results=ours.results[:1], missing=2)}
-    verdicts = judge(experiment, {"crimes": half}, {}, lambda jobs: None, DRAWS)
+    verdicts = verdicts_on(experiment, {"crimes": half}, {}, lambda jobs: None, DRAWS)
     told = {v.says: v for v in verdicts}
     for says in ("it gets fairer", "to the bit", "Crimes: it learns"):
         assert (told[says].verdict, told[says].reason) == ("not run", "2 settings of ours failed")
@@ -176,14 +176,14 @@ def test_a_front_without_its_end_is_not_judged(judged):
     experiment, curves, _, _, _ = judged
     assert _of(judged, "it trades as well").verdict == "holds"
     plain = {label: curve for label, curve in curves["crimes"].items() if label != "Dummy"}
-    verdicts = judge(experiment, {"crimes": plain}, {}, lambda jobs: None, DRAWS)
+    verdicts = verdicts_on(experiment, {"crimes": plain}, {}, lambda jobs: None, DRAWS)
     (found,) = [v for v in verdicts if v.says == "it trades as well"]
     assert (found.verdict, found.reason) == ("not run", "Dummy gave no result")
 
 
 def test_scores_that_could_not_be_computed_are_named(judged):
     experiment, curves, _, _, _ = judged
-    verdicts = judge(experiment, curves, {}, lambda jobs: None, DRAWS + 1)
+    verdicts = verdicts_on(experiment, curves, {}, lambda jobs: None, DRAWS + 1)
     (found,) = [v for v in verdicts if v.says == "it gets fairer"]
     assert found.verdict == "not run"
     assert "resampled rows could not be computed" in found.reason
@@ -285,6 +285,6 @@ def test_a_trend_is_judged_by_its_own_draws_and_never_beyond_one(judged, monkeyp
     monkeypatch.setattr("tasks.reproduction.verdicts.resampled_scores", lambda *_: scores)
     alone = tuple(claim for claim in experiment.claims if claim.says == "it gets fairer")
     experiment = experiment.model_copy(update={"claims": alone})
-    (trend,) = judge(experiment, curves, {}, lambda jobs: None, DRAWS)
+    (trend,) = verdicts_on(experiment, curves, {}, lambda jobs: None, DRAWS)
     assert (trend.verdict, trend.value, trend.low) == ("holds", -1, -1)
     assert trend.high == pytest.approx(-1 / 3)

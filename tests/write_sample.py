@@ -9,13 +9,13 @@ import numpy as np
 from conftest import QUICK
 
 from configs.load import load_config
+from tasks.adapters.run_status import begin, write_status
 from tasks.adapters.settings import Settings
-from tasks.adapters.status import begin, write_status
 from tasks.blocks import streaming
 from tasks.data.prepared import prepared_or_made
 from tasks.planned.trials import record_key
 from tasks.study import champion
-from tasks.study.champion import crown
+from tasks.study.champion import select_champion
 from tasks.study.opening import open_study
 from tasks.study.reasons import write_plan
 from tasks.study.results import tidy, write_results
@@ -46,7 +46,7 @@ def _record(study):
 
 
 def _champion(study):
-    found = crown(study)
+    found = select_champion(study)
     folder = study.settings.store / "champions"
     return lambda i: champion._write(folder / f"{i % 5}.npz", found.bundle, found.judgement)
 

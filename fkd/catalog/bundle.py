@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fkd.catalog.encoder import Encoder
+from fkd.core.arrays import AnyArray, Array
 from fkd.core.predictors import PREDICTORS, Predictor
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Bundle:
             X = np.hstack([X, S])
         return low + (high - low) * self.predictor.predict(X)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """Return the bundle as arrays of numbers or text, which npz keeps without pickle."""
         kind = next(k for k, c in PREDICTORS.items() if type(self.predictor) is c)
         return {
@@ -67,7 +65,7 @@ class Bundle:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """Return the bundle whose `arrays` these are."""
         low, high = arrays["target_range"].tolist()
         return cls(
@@ -79,6 +77,6 @@ class Bundle:
         )
 
 
-def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def _part(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:
     """Return the arrays of one part, without its prefix."""
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fkd.catalog.labels import MISSING, labels_of, numbers_of
-from fkd.catalog.table import Array, IntArray, Table
+from fkd.catalog.table import Table
+from fkd.core.arrays import Array, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fkd.catalog.table import Array, IntArray
+from fkd.core.arrays import Array, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd

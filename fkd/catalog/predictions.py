@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fkd.core.arrays import Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.kernels import Kernel
-from fkd.core.predictors import BLOCK_ROWS, KernelExpansion, Predictor
+from fkd.core.predictors import KernelExpansion, Predictor
 
 
 def predict_all(predictors: Sequence[Predictor], X: Array) -> list[Array]:

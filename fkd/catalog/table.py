@@ -3,13 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-IntArray = NDArray[np.integer[Any]]
+from fkd.core.arrays import AnyArray, Array, IntArray
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Table:
     sensitive: Array
     target_range: tuple[float, float]
     sensitive_range: Array
-    extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    extra: Mapping[str, AnyArray] = field(default_factory=dict)
     fills: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -112,7 +111,7 @@ class Table:
             extra={name: column[index] for name, column in self.extra.items()},
         )
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """Return the table as arrays of numbers or text, which npz keeps without pickle."""
         # Names of any length and alphabet: JSON in one text array, where numpy would pad each.
         names = {
@@ -135,7 +134,7 @@ class Table:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """Return the table whose `arrays` these are."""
         names = json.loads(str(arrays["names"]))
         low, high = arrays["target_range"].tolist()

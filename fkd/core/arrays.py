@@ -1,4 +1,4 @@
-"""Names for the array types that the maths is written in."""
+"""Types of the arrays that the maths is written in, the blocks that they are worked in."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +9,11 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 IntArray = NDArray[np.integer[Any]]
 AnyArray = NDArray[Any]
+
+# Rows of one block where rows stream by: large enough for BLAS, small enough for any memory.
+BLOCK_ROWS = 4096
+# Rows of one step within a matrix: two tiles of so many rows and columns fit the level-2 cache.
+PANEL_ROWS = 128
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:

@@ -7,10 +7,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from fkd.core.arrays import Array
-from fkd.core.checks import positive
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import ShiftedInverse
 from fkd.core.moments import Moments
+from fkd.core.parameters import positive
 from fkd.core.predictors import MapExpansion
 from fkd.core.removal_path import RemovalPath
 

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from fkd.core.arrays import AnyArray, Array, row_blocks
+from fkd.core.arrays import PANEL_ROWS, AnyArray, Array, row_blocks
 from fkd.core.linalg import mirror_lower
 
 KernelFunction = Callable[[AnyArray, AnyArray], AnyArray]
 KERNELS = ("rbf", "laplacian", "polynomial", "linear", "precomputed")
-# Rows per panel of the element-wise steps: a panel then stays in cache between them.
-_PANEL = 128
 # Error of an exponent beyond which distances are taken row by row: no larger than that which makes
 # a kernel matrix indefinite; in single precision, whose kernels are so anyway, what would be seen.
 _LARGEST_ERROR = {"float64": 1e-11, "float32": 1e-2}
@@ -108,7 +106,7 @@ def _rbf(X: AnyArray, Z: AnyArray, gamma: float) -> AnyArray:
         D = cdist(X, Z, metric="sqeuclidean").astype(X.dtype, copy=False)
         return _exp_scaled(D, gamma)
     K = X @ Z.T
-    for rows in row_blocks(len(X), _PANEL):
+    for rows in row_blocks(len(X), PANEL_ROWS):
         panel = K[rows]
         panel *= -2.0
         # One sum per pair, so that the block of equal rows is exactly symmetric.
@@ -129,7 +127,7 @@ def _exp_scaled(D: AnyArray, gamma: float) -> AnyArray:
     """Return exp(-gamma D), written over D."""
     # A huge gamma overflows to -inf, of which exp is the right limit, zero.
     with np.errstate(over="ignore"):
-        for rows in row_blocks(len(D), _PANEL):
+        for rows in row_blocks(len(D), PANEL_ROWS):
             panel = D[rows]
             panel *= -gamma
             np.exp(panel, out=panel)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from fkd.core.arrays import Array, IntArray, row_blocks
+from fkd.core.arrays import PANEL_ROWS, Array, IntArray, row_blocks
 
 EPS = float(np.finfo(np.float64).eps)
 EPS_SINGLE = float(np.finfo(np.float32).eps)
@@ -20,8 +20,6 @@ _LONG = 0.01
 # Subtracting K - F Fᵀ may cost this factor in accuracy, three of sixteen digits, before the fair
 # features are multiplied instead, which costs a product of n x r matrices.
 CANCELLATION = 1e3
-# Side of a tile when a matrix meets its transpose: two tiles fit the level-2 cache.
-_PANEL = 128
 # Columns per panel of a triangular solve.
 _SOLVE_ROWS = 256
 
@@ -79,7 +77,7 @@ def psd_factor(K: Array, *, overwrite: bool = False) -> tuple[Array, IntArray | 
         return _cleared_above(L), None
     # The plain factor only wrote the lower triangle: the upper one is still K.
     np.fill_diagonal(A, diagonal)
-    rows = np.linspace(0, len(A) - 1, num=min(len(A), _PANEL), dtype=np.intp)
+    rows = np.linspace(0, len(A) - 1, num=min(len(A), PANEL_ROWS), dtype=np.intp)
     eps = resolution(np.concatenate([A[i, i:] for i in rows]))
     return _pivoted_factor(A, rank_cut(len(A), float(diagonal.max()), eps))
 
@@ -129,8 +127,8 @@ def gram(G: Array) -> Array:
 
 def mirror_lower(A: Array) -> Array:
     """Return A after its lower triangle was written over the upper one."""
-    for rows in row_blocks(len(A), _PANEL):
-        for columns in row_blocks(rows.start, _PANEL):
+    for rows in row_blocks(len(A), PANEL_ROWS):
+        for columns in row_blocks(rows.start, PANEL_ROWS):
             A[columns, rows] = A[rows, columns].T
         corner = A[rows, rows]
         corner[...] = np.tril(corner) + np.tril(corner, -1).T
@@ -142,7 +140,7 @@ def is_symmetric(A: Array) -> bool:
     digits = SYMMETRY if resolution(A) == EPS else SYMMETRY_SINGLE
     tolerance = digits * float(np.abs(A).max())
     return A.shape[0] == A.shape[1] and all(
-        np.abs(A[rows] - A[:, rows].T).max() <= tolerance for rows in row_blocks(len(A), _PANEL)
+        np.abs(A[rows] - A[:, rows].T).max() <= tolerance for rows in row_blocks(len(A), PANEL_ROWS)
     )
 
 

@@ -6,12 +6,9 @@ from operator import add
 
 import numpy as np
 
-from fkd.core.arrays import Array, row_blocks
+from fkd.core.arrays import PANEL_ROWS, Array, row_blocks
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import gram
-
-# Rows per step where moments are centred, so that no second matrix of their size is held.
-_PANEL = 128
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Moments:
             return self.C, self.c
         C = np.array(self.C, order="F")  # as LAPACK takes it: it is for one use
         mean = self.g / self.n
-        for rows in row_blocks(len(C), _PANEL):
+        for rows in row_blocks(len(C), PANEL_ROWS):
             C[rows] -= np.outer(self.g[rows], mean)
         return C, self.c - self.g * (self.y / self.n)
 

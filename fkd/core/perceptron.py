@@ -6,12 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from fkd.core.arrays import AnyArray, Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, row_blocks
 
 # Klambauer et al. (2017): with these two numbers SELU keeps mean 0, variance 1 through a layer.
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
-_BLOCK_ROWS = 4096
 
 
 def selu(A: Array) -> Array:
@@ -32,8 +31,7 @@ class Perceptron:
         """Return f of each row of X."""
         A: Array = np.asarray(X, dtype=np.float64)
         blocks = [
-            self.hidden(A[rows]) @ self.weights[-1][:, 0]
-            for rows in row_blocks(len(A), _BLOCK_ROWS)
+            self.hidden(A[rows]) @ self.weights[-1][:, 0] for rows in row_blocks(len(A), BLOCK_ROWS)
         ]
         f: Array = np.concatenate(blocks) + self.biases[-1][0]
         return f

@@ -6,14 +6,11 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from fkd.core.arrays import AnyArray, Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, row_blocks
 from fkd.core.kernels import Kernel, KernelFunction
 from fkd.core.linalg import project
 from fkd.core.linear_correction import LinearCorrection
 from fkd.core.perceptron import Perceptron
-
-# Rows per block of a prediction: the kernel block stays small at any number of centres.
-BLOCK_ROWS = 4096
 
 
 class Predictor(Protocol):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.checks import positive, whole
 from fkd.core.linalg import DEFLATION, ShiftedInverse, rank_cut
 from fkd.core.moments import Moments
+from fkd.core.parameters import positive, whole
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,11 @@ class RemovalPath:
     U: Array  # (r, w), Fortran-ordered
     ends: tuple[int, ...]  # columns removed after 0, 1, 2, ... iterations
     exhausted: bool = False  # whether further iterations would find nothing; else it was cut here
+
+    @classmethod
+    def nothing(cls, r: int) -> "RemovalPath":
+        """Return the path of length 0 in r features, on which a fair machine is the plain one."""
+        return cls(np.empty((r, 0), order="F"), (0,))
 
     @property
     def effective(self) -> int:

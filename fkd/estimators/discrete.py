@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.checks import column_names
+from fkd.core.border import column_names
 
 
 def one_hot(labels: Any) -> Array:

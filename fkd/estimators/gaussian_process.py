@@ -5,14 +5,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from fkd.core.arrays import Array, row_blocks
-from fkd.core.checks import check_finite_result, positive, target_vector, truth
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.border import check_finite_result, target_vector
 from fkd.core.fair_kernel import fair_features
 from fkd.core.fair_ridge import FairInverse, ridge_expansions
 from fkd.core.kernels import KernelFunction
 from fkd.core.linalg import gram, project
 from fkd.core.moments import Moments
-from fkd.core.predictors import BLOCK_ROWS, MapExpansion
+from fkd.core.parameters import positive, truth
+from fkd.core.predictors import MapExpansion
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal

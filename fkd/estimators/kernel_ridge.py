@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from fkd.core.checks import target_vector, truth
+from fkd.core.border import target_vector
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
+from fkd.core.parameters import truth
 from fkd.core.predictors import MapExpansion, Predictor
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
-from fkd.core.checks import check_finite_result
+from fkd.core.border import check_finite_result
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion, Predictor
 from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse

@@ -9,17 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import Array
+from fkd.core.border import check_numeric_columns, check_range, column_names, sensitive_matrix
 from fkd.core.cautions import caution
-from fkd.core.checks import (
-    check_numeric_columns,
-    check_range,
-    column_names,
-    sensitive_matrix,
-    truth,
-)
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
+from fkd.core.parameters import truth
 from fkd.core.removal_path import RemovalPath, removal_path
 from fkd.estimators.held_out import HeldOut, split_rows
 

@@ -8,10 +8,11 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import AnyArray, Array
-from fkd.core.checks import check_finite_result, class_codes, positive, steps
+from fkd.core.border import check_finite_result, class_codes
 from fkd.core.fair_kernel import FairKernel
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
+from fkd.core.parameters import positive, steps
 from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL

@@ -7,11 +7,13 @@ import numpy as np
 from sklearn.svm import SVR
 
 from fkd.core.arrays import Array
-from fkd.core.checks import not_negative, positive, steps, target_vector
+from fkd.core.border import target_vector
 from fkd.core.fair_kernel import fair_features, fair_gram
 from fkd.core.feature_maps import ExactMap, FeatureMap
 from fkd.core.kernels import KernelFunction
+from fkd.core.linalg import project
 from fkd.core.moments import Moments
+from fkd.core.parameters import not_negative, positive, steps
 from fkd.core.predictors import MapExpansion
 from fkd.core.removal_path import RemovalPath
 from fkd.estimators.regressor import FairRegressor, rescaled
@@ -84,7 +86,8 @@ def svr_machines(
         a = np.zeros(len(X))
         a[svr.support_] = svr.dual_coef_[0]
         beta = feature_map.training_adjoint(X, a)
-        found = feature_map.expansion(beta - U @ (U.T @ beta), float(svr.intercept_[0]))
+        beta = project(beta[None, :], U)[0]
+        found = feature_map.expansion(beta, float(svr.intercept_[0]))
         yield found, int(svr.n_iter_)
 
 

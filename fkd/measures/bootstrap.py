@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array
+from fkd.core.border import as_numbers, require_length
 from fkd.core.cautions import FairnessWarning
-from fkd.measures.checks import as_numbers, require_length
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.subsamples import FEWEST_ROWS, corrected_draws, ends, quarter, repeated

@@ -1,13 +1,15 @@
 """Generalised demographic parity of Jiang et al. (2022), equation 2, by kernel regression."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array, row_blocks
-from fkd.measures.checks import as_column, as_numbers, as_sensitive, is_constant, per_column
-from fkd.measures.margins import Scale, by_range, by_rank, check_option, warn_of_outliers
+from fkd.core.border import as_column, as_numbers, as_sensitive
+from fkd.core.parameters import choice
+from fkd.measures.columns import is_constant, per_column
+from fkd.measures.margins import GdpMargins, by_range, by_rank, warn_of_outliers
 
 # Below this, distances in units of the bandwidth could overflow when squared.
 SMALLEST_BANDWIDTH = 1e-50
@@ -19,7 +21,7 @@ def gdp(
     sensitive_features: ArrayLike,
     *,
     estimator: Literal["grid", "plugin"] = "grid",
-    margins: Scale | None = None,
+    margins: GdpMargins | None = None,
     bandwidth: float | None = None,
     grid: ArrayLike | None = None,
 ) -> float | Array:
@@ -61,7 +63,7 @@ def gdp(
         for s in S.T if margins == "range" else ():
             width = np.ptp(s) if estimator == "grid" else s.std(axis=0)
             warn_of_outliers(s, _rate(len(s)) * float(width))
-    check_option("margins", margins, Scale)
+    choice("margins", margins, get_args(GdpMargins))
     if estimator not in ("grid", "plugin"):
         raise ValueError(f"estimator must be 'grid' or 'plugin', got {estimator!r}")
     if bandwidth is not None and not SMALLEST_BANDWIDTH <= bandwidth < np.inf:

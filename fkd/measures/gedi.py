@@ -4,8 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.checks import whole
-from fkd.measures.checks import as_column, as_sensitive, is_constant, per_column
+from fkd.core.border import as_column, as_sensitive
+from fkd.core.parameters import whole
+from fkd.measures.columns import is_constant, per_column
 
 
 def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -> float | Array:

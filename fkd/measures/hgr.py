@@ -1,23 +1,17 @@
 """Maximal correlation by kernel density, the estimator of Mary et al. (2019), section 4."""
 
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.core.arrays import Array, row_blocks
-from fkd.measures.checks import (
-    as_column,
-    as_numbers,
-    as_sensitive,
-    in_unit,
-    is_constant,
-    per_column,
-    require_length,
-)
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
+from fkd.core.parameters import choice
+from fkd.measures.columns import in_unit, is_constant, per_column
 from fkd.measures.margins import (
-    Margins,
-    check_option,
+    HgrMargins,
     normal_scores,
     warn_of_outliers,
     warn_of_rare_groups,
@@ -26,11 +20,11 @@ from fkd.measures.margins import (
 GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
 LARGEST_GRID = 50
 DAMPING = 1e-10  # keeps empty cells of the density away from 0/0
-BLOCK_ROWS = 1 << 14
+_ROWS = 4 * BLOCK_ROWS  # of one step: a few hundred kilobytes for each side of the density
 
 
 def hgr(
-    y_pred: ArrayLike, sensitive_features: ArrayLike, *, margins: Margins | None = None
+    y_pred: ArrayLike, sensitive_features: ArrayLike, *, margins: HgrMargins | None = None
 ) -> float | Array:
     """Return sup corr(a(y_pred), b(s)) over all functions a, b, for each sensitive column.
 
@@ -63,7 +57,7 @@ def hgr(
 
 
 def chi2(
-    y_pred: ArrayLike, sensitive_features: ArrayLike, *, margins: Margins | None = None
+    y_pred: ArrayLike, sensitive_features: ArrayLike, *, margins: HgrMargins | None = None
 ) -> float | Array:
     """Return the chi-squared divergence of the joint density from independence, per column.
 
@@ -96,7 +90,7 @@ def _per_pair(
 ) -> float | Array:
     """Return a measure of f with each column, both in the unit that the margins ask for."""
     if margins is not None:
-        check_option("margins", margins, Margins)
+        choice("margins", margins, get_args(HgrMargins))
 
     def of_column(s: Array) -> float:
         if is_constant(f) or is_constant(s):
@@ -133,7 +127,7 @@ def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) 
     centers = np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
     P = np.zeros((len(centers), len(centers)))
     # Blocks of rows keep the memory at O(g · block) for any n.
-    for rows in row_blocks(n, BLOCK_ROWS):
+    for rows in row_blocks(n, _ROWS):
         P += _bumps(centers, a[rows], h) @ _bumps(centers, b[rows], h).T
     # The constant of the one-dimensional kernel: it only matters relative to the damping.
     P /= n * np.sqrt(2 * np.pi) * h

@@ -1,6 +1,6 @@
 """The unit in which a measure sees a column."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -10,23 +10,18 @@ from fkd.core.arrays import Array
 from fkd.core.cautions import caution
 
 # How GDP sees s: by its range, by its rank, or as it is, which must then be scaled to [0, 1].
-Scale = Literal["range", "rank", "given"]
+GdpMargins = Literal["range", "rank", "given"]
 # How HGR sees either side: by its standard deviation, as published, or by its rank.
-Margins = Literal["standard", "rank"]
+HgrMargins = Literal["standard", "rank"]
 
 # Between these quantiles lie most rows: so many standard deviations of a Gaussian column.
 _MOST, _GAUSSIAN = (0.1, 0.9), 2.56
 # A window of which they fill less than this share sees them as one.
 _NARROW = 0.4
+# Of few rows any window is wide: outliers are what most rows fill less than this of the range for.
+_SLIVER = 0.12
 # So many rows beyond the grid may be a group of people.
 _RARE, _FEWEST = 0.005, 5
-
-
-def check_option(name: str, value: str, options: object) -> None:
-    """Refuse a word that is none of the options."""
-    known = get_args(options)
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
 
 
 def by_range(s: Array) -> Array:
@@ -58,7 +53,8 @@ def warn_of_outliers(values: Array, window: float) -> None:
     low, high = np.quantile(values, _MOST)
     # Of a Gaussian column this is the standard deviation. Most rows may also be equal, which hides
     # nothing: the others are then told apart from them.
-    if 0 < (high - low) / _GAUSSIAN < _NARROW * window:
+    width = float(high - low) / _GAUSSIAN
+    if 0 < width < min(_NARROW * window, _SLIVER * float(np.ptp(values))):
         caution(
             f"eight of ten rows lie between {low:g} and {high:g}, but outliers widen the window of "
             f"this measure to {window:g}: dependence among most rows is hidden; choose "

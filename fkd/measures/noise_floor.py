@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.measures.checks import as_column, as_sensitive
+from fkd.core.border import as_column, as_sensitive
 from fkd.measures.hgr import hgr
 
 

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array, row_blocks
-from fkd.measures.checks import as_column, is_constant, require_length
+from fkd.core.border import as_column, require_length
+from fkd.measures.columns import is_constant
 from fkd.measures.subsamples import quarter
 
 # Entries of a tile of pairs; its four masks stay in a processor's outer cache.

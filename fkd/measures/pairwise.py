@@ -6,13 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.measures.checks import (
-    as_column,
-    as_sensitive,
-    is_constant,
-    per_column,
-    require_length,
-)
+from fkd.core.border import as_column, as_sensitive, require_length
+from fkd.measures.columns import is_constant, per_column
 from fkd.measures.pair_counts import Ranks, dense_ranks, dominating_pairs
 
 

@@ -10,7 +10,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from threadpoolctl import threadpool_limits
 
 from fkd.core.arrays import Array
-from fkd.measures.checks import as_numbers, as_sensitive, is_constant, require_length
+from fkd.core.border import as_numbers, as_sensitive, require_length
+from fkd.measures.columns import is_constant
 
 MAX_ROWS = 4000
 FEWEST_ROWS = 20

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import Array, IntArray, row_blocks
-from fkd.core.checks import positive, whole
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import DEFLATION
-from fkd.paper.printed import DualPath, nystroem_weights
+from fkd.core.parameters import whole
+from fkd.paper.nystroem_removal import DualPath, take_out_all
 
 # Rows of a kernel block: 2048 x 2048 numbers are 34 MB, large enough for BLAS.
 TILE_ROWS = 2048
@@ -26,15 +26,19 @@ class KernelRows:
     X: Array  # (n, d)
     landmarks: IntArray  # (q,)
 
+    def block(self, rows: slice | IntArray, columns: slice | IntArray) -> Array:
+        """Return these rows and columns of K; of a matrix that is at hand, without a copy."""
+        if self.kernel.name == "precomputed":
+            return self.X[rows][:, columns]
+        return np.asarray(self.kernel(self.X[rows], self.X[columns]))
+
     def landmark_block(self, rows: slice, F: Array, F_q: Array) -> Array:
         """Return rows of the landmarks' columns of K - F Fᵀ."""
-        K_nq = self.kernel(self.X[rows], self.X[self.landmarks])
-        return np.asarray(K_nq - F @ F_q.T)
+        return np.asarray(self.block(rows, self.landmarks) - F @ F_q.T)
 
     def landmark_gram(self, F_q: Array) -> Array:
         """Return K_qq - F_q F_qᵀ."""
-        X_q = self.X[self.landmarks]
-        return np.asarray(self.kernel(X_q, X_q) - F_q @ F_q.T)
+        return np.asarray(self.block(self.landmarks, self.landmarks) - F_q @ F_q.T)
 
 
 # A piece of a pass over the kernel matrix; whoever holds the rows calls it.
@@ -65,10 +69,10 @@ def product_part(data: KernelRows, *, rows: slice, B: Array) -> Array:
     part = np.zeros(B.shape)
     for start in range(rows.start, rows.stop, TILE_ROWS):
         above = slice(start, min(start + TILE_ROWS, rows.stop))
-        part[above] += data.kernel(data.X[above], data.X[above]) @ B[above]
+        part[above] += data.block(above, above) @ B[above]
         for left in range(above.stop, len(B), TILE_ROWS):
             columns = slice(left, min(left + TILE_ROWS, len(B)))
-            K = data.kernel(data.X[above], data.X[columns])
+            K = data.block(above, columns)
             part[above] += K @ B[columns]
             part[columns] += K.T @ B[above]
     return part
@@ -88,10 +92,11 @@ def chunked_dual_path(
     execute: Execute | None = None,
     block_rows: int = TILE_ROWS,
 ) -> DualPath:
-    """Return the path of `fkd.paper.printed.nystroem_dual_path` in O(n q) memory, K in blocks.
+    """Return the path of `nystroem_path` as combinations of rows, in O(n q) memory, K in blocks.
 
     K is only read, updates stay factored: K_i c = K c - F (Fᵀ c). An iteration reads the landmarks'
-    columns twice and K once, for all sensitive columns together.
+    columns twice and K once, for all sensitive columns together. It forgoes what the feature space
+    does for accuracy where K is singular.
 
     Parameters
     ----------
@@ -106,35 +111,53 @@ def chunked_dual_path(
     block_rows
         Rows per piece. Results for other sizes differ by rounding.
     """
-    positive("ridge", ridge)
-    execute = execute or in_process(data)
     n, l = S.shape
     blocks = list(row_blocks(n, whole("block_rows", block_rows, low=1)))
-    A = np.empty((n, min(n, whole("iterations", iterations, low=0) * l)), order="F")
-    F = np.empty_like(A, order="F")
-    w = 0
-    for _ in range(iterations):
-        B = _inverse_product(data, execute, blocks, S, F[:, :w], ridge)
-        parts = execute([partial(product_part, rows=rows, B=B) for rows in blocks])
-        before, w = w, _extend(A, F, w, B, reduce(add, parts))
-        if w == before:
-            break
-    return DualPath(A[:, :w], F[:, :w])
+    room = np.empty((n, min(n, whole("iterations", iterations, low=0) * l)), order="F")
+    left = TileRemainder(data, execute or in_process(data), blocks, room)
+    take_out_all(left, S, ridge=ridge, iterations=iterations)
+    return DualPath(left.A[:, : left.w], left.F[:, : left.w])
 
 
-def _inverse_product(
-    data: KernelRows, execute: Execute, blocks: list[slice], S: Array, F: Array, ridge: float
-) -> Array:
-    """Return Algorithm 2's approximate (K_i + ridge·I)⁻¹ S, where K_i = K - F Fᵀ."""
-    F_q = F[data.landmarks]
-    sums = execute(
-        [partial(landmark_sums, rows=r, S=S[r], F=F[r], F_q=F_q) for r in blocks],
-    )
-    C_q = reduce(add, (part[0] for part in sums))
-    b_q = reduce(add, (part[1] for part in sums))
-    z = nystroem_weights(data.landmark_gram(F_q), C_q, b_q, ridge=ridge)
-    product = execute([partial(landmark_product, rows=r, z=z, F=F[r], F_q=F_q) for r in blocks])
-    return S / ridge - np.concatenate(product) / ridge**2
+def nystroem_dual_path(
+    K: Array, S: Array, *, ridge: float, iterations: int, landmarks: IntArray
+) -> DualPath:
+    """Return the path of `chunked_dual_path` on a kernel matrix that is at hand, only read."""
+    data = KernelRows(Kernel("precomputed"), K, landmarks)
+    return chunked_dual_path(data, S, ridge=ridge, iterations=iterations)
+
+
+class TileRemainder:
+    """What is left of K, with directions A as combinations of rows, F = K A."""
+
+    def __init__(
+        self, data: KernelRows, execute: Execute, blocks: list[slice], room: Array
+    ) -> None:
+        self.data, self.execute, self.blocks = data, execute, blocks
+        self.A, self.F, self.w = room, np.empty_like(room, order="F"), 0
+
+    def landmark_system(self, S: Array) -> tuple[Array, Array, Array]:
+        """Return K_qq, K_qn K_nq, K_qn S of what is left."""
+        F = self.F[:, : self.w]
+        F_q = F[self.data.landmarks]
+        parts = self.execute(
+            [partial(landmark_sums, rows=r, S=S[r], F=F[r], F_q=F_q) for r in self.blocks]
+        )
+        C_q, b_q = (reduce(add, (part[i] for part in parts)) for i in (0, 1))
+        return self.data.landmark_gram(F_q), C_q, b_q
+
+    def landmark_product(self, z: Array) -> Array:
+        """Return K_nq z of what is left."""
+        F = self.F[:, : self.w]
+        F_q = F[self.data.landmarks]
+        calls = [partial(landmark_product, rows=r, z=z, F=F[r], F_q=F_q) for r in self.blocks]
+        return np.concatenate(self.execute(calls))
+
+    def take_out(self, B: Array) -> int:
+        """Return how many columns of B were new; their images K B joined F = K A."""
+        parts = self.execute([partial(product_part, rows=rows, B=B) for rows in self.blocks])
+        before, self.w = self.w, _extend(self.A, self.F, self.w, B, reduce(add, parts))
+        return self.w - before
 
 
 def _extend(A: Array, F: Array, w: int, B: Array, images: Array) -> int:

@@ -11,10 +11,10 @@ import numpy as np
 from scipy.linalg import lu_factor, lu_solve, solve
 
 from fkd.core.arrays import Array
-from fkd.core.checks import positive
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import ShiftedInverse, rank_cut
+from fkd.core.parameters import positive
 
 
 def sensitive_factor(S: Array, gamma: float) -> Array:

@@ -5,6 +5,7 @@ import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -65,6 +66,21 @@ def pack_arrays(arrays: Mapping[str, NDArray[np.generic]], *, compress: bool = T
     save = np.savez_compressed if compress else np.savez
     save(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
+
+
+def write_arrays(
+    path: Path, arrays: Mapping[str, NDArray[np.generic]], *, compress: bool = True
+) -> None:
+    """Keep the arrays in one sealed file, whole or not at all."""
+    write_sealed(path, pack_arrays(arrays, compress=compress))
+
+
+def read_arrays(path: Path) -> dict[str, Any] | None:
+    """Return the arrays of a sealed file, None where it is absent or damaged."""
+    try:
+        return unpack_arrays(read_sealed(path))
+    except (FileNotFoundError, DamagedFileError):
+        return None
 
 
 def unpack_arrays(data: bytes) -> dict[str, NDArray[np.generic]]:

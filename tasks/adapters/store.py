@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fkd.core.arrays import Array
 from tasks.adapters.environment import kernels
 from tasks.adapters.files import (
     DamagedFileError,
-    pack_arrays,
     read_sealed,
     unpack_arrays,
+    write_arrays,
     write_sealed,
 )
 
-Array = NDArray[np.float64]
 _SMALL = 32_768  # bytes of a record that may be held in memory
 
 
@@ -30,7 +29,7 @@ def digest(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Record:
+class TrialRecord:
     """What one setting of a method reached on one split."""
 
     key: str
@@ -82,14 +81,14 @@ class TrialStore:
     def _failure(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.failed"
 
-    def write(self, record: Record) -> None:
+    def write(self, record: TrialRecord) -> None:
         """Keep the record, whole or not at all."""
         plain = asdict(record)
         y_pred = plain.pop("y_pred")
         text = np.frombuffer(json.dumps(plain, allow_nan=False).encode(), dtype=np.uint8)
-        write_sealed(self.path(record.key), pack_arrays({"record": text, "y_pred": y_pred}))
+        write_arrays(self.path(record.key), {"record": text, "y_pred": y_pred})
 
-    def read(self, key: str) -> Record | None:
+    def read(self, key: str) -> TrialRecord | None:
         """Return the record, or None where it is absent; a damaged one is removed as absent."""
         path = self.path(key)
         try:
@@ -105,16 +104,16 @@ class TrialStore:
         return record
 
 
-def _load(path: Path) -> Record:
+def _load(path: Path) -> TrialRecord:
     """Return the record of a sealed file."""
     arrays = unpack_arrays(read_sealed(path))
     plain = json.loads(arrays["record"].tobytes())
     y_pred = arrays["y_pred"].astype(np.float64)
     y_pred.flags.writeable = False  # several readers may hold it
-    return Record(**plain, y_pred=y_pred)
+    return TrialRecord(**plain, y_pred=y_pred)
 
 
 @lru_cache(maxsize=5000)
-def _kept(path: Path, written: int, inode: int) -> Record:
+def _kept(path: Path, written: int, inode: int) -> TrialRecord:
     """Return a small record, opened once: the stages of a run read thousands again and again."""
     return _load(path)

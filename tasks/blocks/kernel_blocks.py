@@ -1,6 +1,6 @@
 """The printed Nystroem-inverse algorithm with its kernel matrix in blocks on the cluster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.checks import positive, whole
 from fkd.core.kernels import Kernel
+from fkd.core.parameters import positive, whole
 from fkd.paper.kernel_tiles import TILE_ROWS, Call, KernelRows, chunked_dual_path
-from fkd.paper.printed import DualPath
+from fkd.paper.nystroem_removal import DualPath
 from tasks.adapters.blas import blas_threads
+from tasks.blocks.runner import RunBlocks
 from tasks.planned.rows import cached_table
+from tasks.planned.training import make_training
 from tasks.planned.trials import Inputs
-from tasks.study.evaluate import make_training
-
-# Runs a function on jobs, tells ``keep(job, result)`` of each, returns the jobs that failed.
-Run = Callable[[Callable[[Any], Any], Sequence[Any], Callable[[Any, Any], None]], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def compute_piece(piece: Piece) -> Any:
 
 
 def literal_path(
-    run: Run,
+    run: RunBlocks,
     source: KernelSource,
     *,
     ridge: float,

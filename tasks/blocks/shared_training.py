@@ -5,7 +5,7 @@ from typing import Any
 
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Approximation, Training
-from fkd.catalog.methods.declaration import Reduced
+from fkd.catalog.methods.method_declaration import Reduced
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map

@@ -1,29 +1,21 @@
 """Moments of all rows under a shared map, made block by block on the cluster."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache, reduce
 from operator import add
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.core.arrays import row_blocks
-from fkd.core.feature_maps.feature_map import BLOCK_ROWS
+from fkd.core.arrays import BLOCK_ROWS, row_blocks
 from fkd.core.moments import Moments
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import (
-    DamagedFileError,
-    pack_arrays,
-    read_sealed,
-    sha256,
-    unpack_arrays,
-    write_sealed,
-)
+from tasks.adapters.files import read_arrays, sha256, write_arrays
 from tasks.adapters.store import digest
 from tasks.blocks.cells import Cell, make_cells
+from tasks.blocks.runner import RunBlocks
 from tasks.blocks.shared_map import (
     VERSION,
     SharedMap,
@@ -38,8 +30,6 @@ from tasks.planned.trials import Inputs
 
 # Rows per task: at 1000 landmarks a second of arithmetic for 8 MB of result.
 TASK_ROWS = 4 * BLOCK_ROWS
-
-Run = Callable[..., Any]  # runs a function on many jobs, tells of each result
 
 
 @dataclass(frozen=True)
@@ -59,7 +49,7 @@ def study_cells(inputs: Inputs) -> list[Cell]:
     return make_cells(inputs.splits.all(table), table.n)
 
 
-def stream_moments(run: Run, maps: Iterable[SharedMap]) -> None:
+def stream_moments(run: RunBlocks, maps: Iterable[SharedMap]) -> None:
     """Put the moments of every cell on disk, computed by one task per block of rows.
 
     What fails here is not lost: a fit that misses moments makes them itself, or fails by name.
@@ -157,14 +147,13 @@ def _path(stored: StoredMap, index: int) -> Path:
 def _write(path: Path, moments: Moments) -> None:
     """Keep moments, whole or not at all."""
     arrays = {name: np.asarray(value) for name, value in asdict(moments).items()}
-    write_sealed(path, pack_arrays(arrays, compress=False))
+    write_arrays(path, arrays, compress=False)
 
 
 def _read(path: Path) -> Moments | None:
     """Return stored moments, None where they are absent or damaged."""
-    try:
-        arrays: dict[str, Any] = unpack_arrays(read_sealed(path))
-    except (FileNotFoundError, DamagedFileError):
+    arrays = read_arrays(path)
+    if arrays is None:
         return None
     values = {f.name: arrays[f.name] for f in fields(Moments)}
     numbers = {"n": int(values["n"]), "y": float(values["y"]), "yy": float(values["yy"])}

@@ -14,7 +14,7 @@ from tasks.adapters.files import DamagedFileError, read_sealed, write_sealed
 
 
 @dataclass(frozen=True)
-class Record:
+class CachedFile:
     """What is known of a cached file since its first use."""
 
     name: str
@@ -49,20 +49,20 @@ class Cache:
     def _record_path(self, name: str) -> Path:
         return self.folder / "names" / f"{name}.json"
 
-    def find(self, name: str) -> Record | None:
+    def find(self, name: str) -> CachedFile | None:
         """Return the record of a name; a damaged one counts as none."""
         try:
-            return Record(**json.loads(read_sealed(self._record_path(name))))
+            return CachedFile(**json.loads(read_sealed(self._record_path(name))))
         except (FileNotFoundError, DamagedFileError):
             return None
 
-    def is_intact(self, record: Record) -> bool:
+    def is_intact(self, record: CachedFile) -> bool:
         """Tell whether the content is there, unchanged to the last byte."""
         # Hashed at every use: half a second per gigabyte buys certainty against silent damage.
         path = self.object_path(record.sha256)
         return path.is_file() and file_sha256(path) == record.sha256
 
-    def admit(self, partial: Path, record: Record) -> Path:
+    def admit(self, partial: Path, record: CachedFile) -> Path:
         """Move a verified download to its place; a reader sees all of it or nothing."""
         target = self.object_path(record.sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ class Cache:
         write_sealed(self._record_path(record.name), json.dumps(asdict(record)).encode())
         return target
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[CachedFile]:
         """Yield the records in the order of their names."""
         root = self.folder / "names"
         for path in sorted(root.rglob("*.json")):

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from configs.data import DataConfig
 from fkd.catalog.labels import code_labels
-from fkd.catalog.table import Array, IntArray, Table, column_range
+from fkd.catalog.table import Table, column_range
+from fkd.core.arrays import AnyArray, Array, IntArray
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
 
 
 def _varying(
-    names: Sequence[str], values: Mapping[str, NDArray[Any]], drop: Sequence[str]
+    names: Sequence[str], values: Mapping[str, AnyArray], drop: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return which columns vary, which are constant, of those that are not dropped."""
     kept = [name for name in names if name not in drop]
@@ -113,7 +112,7 @@ def _varying(
     return [name for name in kept if name not in constant], constant
 
 
-def extra_column(columns: Columns, name: str) -> NDArray[Any]:
+def extra_column(columns: Columns, name: str) -> AnyArray:
     """Return a column that is no input: whole numbers as integers, labels as text."""
     if name in columns.numbers:
         values = columns.numbers[name]
@@ -148,6 +147,6 @@ def _filled(columns: Columns, name: str, fills: Mapping[str, float]) -> Array:
     return np.where(np.isnan(values), fills[name], values) if name in fills else values
 
 
-def _beside(parts: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
+def _beside(parts: Sequence[AnyArray], n: int) -> AnyArray:
     """Return columns as a matrix, (n, 0) if there are none."""
     return np.column_stack(parts) if parts else np.empty((n, 0))

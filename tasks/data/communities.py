@@ -7,8 +7,8 @@ import numpy as np
 
 from configs.errors import UserError
 from fkd.catalog.problems.crimes import GAPPY, PREDICTORS, PROBLEM
-from fkd.catalog.problems.declaration import Problem
-from fkd.catalog.table import Array
+from fkd.catalog.problems.problem_declaration import Problem
+from fkd.core.arrays import Array
 from tasks.data.columns import Columns
 
 _PLACE = ("state", "county", "community", "communityname", "fold")

@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 
 from fkd.catalog.problems.crimes import PROBLEM
-from fkd.catalog.table import Array
+from fkd.core.arrays import Array
 from tasks.adapters.files import sha256
 
 CRIMES_SHA256 = "11fbb358474eef8cea910263b6723b4d9beeb9dadcc4d2485eb2f06e8a306757"

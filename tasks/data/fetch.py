@@ -11,7 +11,7 @@ from pathlib import Path
 
 from configs.errors import UserError
 from tasks.adapters.settings import Settings
-from tasks.data.cache import Cache, Record, file_sha256
+from tasks.data.cache import Cache, CachedFile, file_sha256
 from tasks.data.disk import named_disk_errors
 from tasks.data.remote import RemoteFile
 from tasks.data.transfer import Patience, Progress, Transfer, TransferFault
@@ -25,7 +25,7 @@ class Fetched:
     """A verified file on this disk."""
 
     path: Path
-    record: Record
+    record: CachedFile
 
 
 def fetch_all(
@@ -133,7 +133,7 @@ class _Search:
     file: RemoteFile
     cache: Cache
     transfer: Transfer
-    known: Record | None
+    known: CachedFile | None
 
     def run(self, addresses: list[str]) -> Fetched:
         """Return the file from the first address that has it, or say what each one answered."""
@@ -180,7 +180,7 @@ class _Search:
             # Wrong bytes must not be continued from.
             self.transfer.discard()
             raise
-        record = Record(
+        record = CachedFile(
             name=self.file.name,
             sha256=sha256,
             size=self.transfer.partial.stat().st_size,

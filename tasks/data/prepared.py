@@ -1,6 +1,5 @@
 """Prepared tables on disk, by digest."""
 
-import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fkd.catalog.table import Table
-from tasks.adapters.files import DamagedFileError, read_sealed, unpack_arrays, write_sealed
+from tasks.adapters.files import DamagedFileError, read_arrays, read_sealed, write_arrays
 from tasks.adapters.settings import Settings
 
 
@@ -44,9 +43,8 @@ def is_whole(path: Path) -> bool:
 
 def read_prepared(settings: Settings, digest: str) -> Loaded | None:
     """Return the stored table, or None if there is none that is whole."""
-    try:
-        arrays = unpack_arrays(read_sealed(prepared_path(settings, digest)))
-    except (FileNotFoundError, DamagedFileError):
+    arrays = read_arrays(prepared_path(settings, digest))
+    if arrays is None:
         return None
     provenance = json.loads(str(arrays.pop("provenance")))
     return Loaded(Table.from_arrays(arrays), digest, provenance)
@@ -63,8 +61,7 @@ def prepared_or_made(
     table, provenance = make()
     told = json.dumps(provenance)
     # Not compressed: every worker reads it, and packing would take longer than preparing.
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, provenance=np.array(told), **table.arrays())
-    write_sealed(prepared_path(settings, digest), buffer.getvalue())
+    arrays = {"provenance": np.array(told), **table.arrays()}
+    write_arrays(prepared_path(settings, digest), arrays, compress=False)
     # Through JSON, so that the first call returns what every later one will.
     return Loaded(table, digest, json.loads(told))

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from configs.census import FIPS
-from tasks.data.twin_persons import Floats, draw_persons
+from fkd.core.arrays import Array
+from tasks.data.twin_persons import draw_persons
 
 TWIN_VERSION = 1
 _LABEL = "SYNTHETIC.txt"
@@ -67,7 +68,7 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 
 def _chunk(
-    persons: dict[str, Floats], fips: str, year: int, start: int, rng: np.random.Generator
+    persons: dict[str, Array], fips: str, year: int, start: int, rng: np.random.Generator
 ) -> pa.Table:
     """Return persons in the order and spelling of the real file's columns."""
     n = len(persons["AGEP"])
@@ -95,7 +96,7 @@ def _chunk(
     return pa.table(columns)
 
 
-def _spelled(values: Floats, width: int) -> pa.Array:
+def _spelled(values: Array, width: int) -> pa.Array:
     """Return whole numbers, as text padded by zeros where the census pads them; empty for NaN."""
     whole = pa.array(np.nan_to_num(values, nan=0.0).astype(np.int64), mask=np.isnan(values))
     return pc.utf8_lpad(pc.cast(whole, pa.string()), width, "0") if width else whole

@@ -1,9 +1,8 @@
 """Made-up persons with roughly the marginals of a census file."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from fkd.core.arrays import Array
 
 # Shares of Montana's 2018 file, rounded; what matters is the shape, not the digits.
 _DECADES = [0.11, 0.12, 0.12, 0.12, 0.11, 0.13, 0.15, 0.09, 0.05]
@@ -15,7 +14,7 @@ _RELATIONS = [0.46, 0.25, 0.0, 0.01, 0.02, 0.01, 0.01, 0.03, 0.01, 0.01, 0.02, 0
 _JOBS = 440
 
 
-def draw_persons(n: int, rng: np.random.Generator, *, state: int) -> dict[str, Floats]:
+def draw_persons(n: int, rng: np.random.Generator, *, state: int) -> dict[str, Array]:
     """Return columns of n persons by their census names, NaN where a question does not apply.
 
     Income, hours, travel, marriage depend on age; age shows through all of them, so that removing
@@ -55,8 +54,8 @@ def draw_persons(n: int, rng: np.random.Generator, *, state: int) -> dict[str, F
 
 
 def _working_life(
-    persons: dict[str, Floats], learning: Floats, rng: np.random.Generator
-) -> dict[str, Floats]:
+    persons: dict[str, Array], learning: Array, rng: np.random.Generator
+) -> dict[str, Array]:
     """Return job, hours, income, way to work."""
     age, n = persons["AGEP"], len(learning)
     # Most work and most pay in the middle of life: the dependence that fairness has to remove.
@@ -83,19 +82,19 @@ def _working_life(
     }
 
 
-def _between(values: Floats) -> Floats:
+def _between(values: Array) -> Array:
     """Return values folded into [0, 1)."""
-    folded: Floats = np.clip(values, 0.0, np.nextafter(1.0, 0.0))
+    folded: Array = np.clip(values, 0.0, np.nextafter(1.0, 0.0))
     return folded
 
 
-def _schooling(learning: Floats) -> Floats:
+def _schooling(learning: Array) -> Array:
     """Return degrees 13 to 24 by thresholds, mostly high school, some college, bachelor."""
     edges = [-1.9, -1.6, -1.4, -0.4, -0.25, 0.0, 0.45, 0.7, 1.35, 1.9, 2.3]
     return (13 + np.digitize(learning, edges)).astype(np.float64)
 
 
-def _marriage(age: Floats, rng: np.random.Generator) -> Floats:
+def _marriage(age: Array, rng: np.random.Generator) -> Array:
     """Return 5 never, 1 married, 3 divorced, 2 widowed, by age."""
     chance = rng.random(len(age))
     single = np.where(age < 18, 1.0, np.exp(-(age - 18) / 12))
@@ -105,12 +104,12 @@ def _marriage(age: Floats, rng: np.random.Generator) -> Floats:
     return np.where(chance > 1 - widowed, np.where(age < 18, 5.0, 2.0), status)
 
 
-def _relation(n: int, rng: np.random.Generator) -> Floats:
+def _relation(n: int, rng: np.random.Generator) -> Array:
     shares = np.array(_RELATIONS)
     return rng.choice(len(shares), n, p=shares / shares.sum()).astype(float)
 
 
-def _birthplace(n: int, rng: np.random.Generator) -> Floats:
+def _birthplace(n: int, rng: np.random.Generator) -> Array:
     """Return another state, or in one of ten cases a country."""
     return np.where(rng.random(n) < 0.9, rng.integers(1, 57, n), rng.integers(100, 555, n)).astype(
         float

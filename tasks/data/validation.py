@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from configs.errors import UserError
-from fkd.catalog.table import Array
+from fkd.core.arrays import Array
 from tasks.data.columns import Category, Columns
 
 

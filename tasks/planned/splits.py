@@ -1,4 +1,4 @@
-"""Training rows against test rows: outer folds, inner ones that choose."""
+"""Training rows against test rows: outer folds, inner ones that select."""
 
 import weakref
 from collections.abc import Callable, Iterable
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from configs.data import FoldsConfig
 from fkd.catalog.table import Table
+from fkd.core.arrays import Array
 from tasks.planned.folds import Fold, make_folds, never_tested, reserved_rows
 
 
@@ -34,8 +35,12 @@ class Splits:
         return reserved_rows(table, self.folds, self.seed)
 
     def held_out(self, table: Table) -> str:
-        """Return the label of the fold whose test rows never help to choose: the newest in time."""
+        """Return the label of the fold whose test rows never help to select: the newest in time."""
         return str(len(self.outer(table)) - 1) if self.folds.kind == "forward" else "0"
+
+    def held_out_fold(self, table: Table) -> Fold:
+        """Return the fold of that label."""
+        return self.outer(table)[self.held_out(table)]
 
     def inner(self, table: Table) -> dict[str, Fold]:
         """Return folds of the held-out fold's training rows alone, labelled 0.0, 0.1, ..."""
@@ -45,7 +50,7 @@ class Splits:
         if not self.inner_folds:
             return {}
         label = self.held_out(table)
-        rows = self.outer(table)[label].train
+        rows = self.held_out_fold(table).train
         # Rows of one year cannot be tested forward among themselves.
         config = FoldsConfig(k=self.inner_folds)
         if self.folds.kind == "grouped":
@@ -57,7 +62,7 @@ class Splits:
             for i, part in enumerate(parts)
         }
 
-    def pool(self, table: Table, y_pred: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    def pool(self, table: Table, y_pred: Iterable[Array]) -> Array:
         """Return one prediction per row from those of every outer fold; NaN: never tested."""
         found = np.full(table.n, np.nan)
         for fold, part in zip(self.outer(table).values(), y_pred, strict=True):

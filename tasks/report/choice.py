@@ -1,10 +1,10 @@
 """Sentences on the chosen model: why it was chosen, what it means to a person."""
 
-from tasks.report.data import (
+from tasks.report.contents import (
     ChampionSummary,
-    Interval,
     Recoverability,
     ReportData,
+    ReportedInterval,
     SensitiveColumn,
     TrialSummary,
 )
@@ -65,7 +65,9 @@ def limit_sentences(report: ReportData) -> tuple[str, ...]:
     )
 
 
-def _limit_sentence(name: str, limit: float, found: Interval, column: SensitiveColumn) -> str:
+def _limit_sentence(
+    name: str, limit: float, found: ReportedInterval, column: SensitiveColumn
+) -> str:
     """Whether one limit is kept, with the doubt that the interval leaves."""
     verdict = "keeps" if found.value <= limit else "exceeds"
     doubt = ", though the interval reaches across it" if found.low <= limit < found.high else ""

@@ -22,11 +22,14 @@ _DASHES = (0, (4, 3))
 
 def still(panels: Sequence[Panel], *, title: str = "", columns: int = 3) -> bytes:
     """Return the panels side by side as the bytes of a PNG file; see `draw`."""
+    return png_bytes(draw(panels, title=title, columns=columns))
+
+
+def png_bytes(figure: Figure) -> bytes:
+    """Return a figure as the bytes of a PNG file, the same for the same figure."""
     buffer = io.BytesIO()
-    # Without the software's name the bytes depend on the panels only.
-    draw(panels, title=title, columns=columns).savefig(
-        buffer, format="png", metadata={"Software": None}
-    )
+    # Without the software's name the bytes depend on what is drawn only.
+    figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
 
 

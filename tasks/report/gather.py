@@ -10,17 +10,17 @@ from configs.schema import SelectConfig
 from fkd import __version__
 from fkd.catalog.methods import method
 from fkd.core.predictors import FourierExpansion, KernelExpansion
-from tasks.report.data import (
+from tasks.report.contents import (
     ChampionSummary,
     DataFile,
     DataProvenance,
-    Estimate,
     Failure,
     HeldOutScores,
-    Interval,
-    NoiseFloor,
     Recoverability,
     ReportData,
+    ReportedInterval,
+    ReportedNoiseFloor,
+    ReportedNumber,
     RunProvenance,
     Scalar,
     SelectionPolicy,
@@ -28,8 +28,8 @@ from tasks.report.data import (
     TargetColumn,
     TrialSummary,
 )
-from tasks.study.champion import Champion, crown
-from tasks.study.judgement import DRAWS, Scores
+from tasks.study.champion import Champion, select_champion
+from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.opening import Study
 from tasks.study.recording import recorded
 from tasks.study.results import TrialResult, other_parameters
@@ -41,7 +41,7 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "dis
 def report_data(study: Study, seconds: float) -> ReportData:
     """Return everything the report of a study shows."""
     try:
-        champion, why = crown(study), ""
+        champion, why = select_champion(study), ""
     except NoChampionError as error:
         champion, why = None, str(error)
     problem = study.config.data.declaration
@@ -83,11 +83,11 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
     )
 
 
-def _floors(champion: Champion) -> dict[str, NoiseFloor]:
+def _floors(champion: Champion) -> dict[str, ReportedNoiseFloor]:
     """Return the HGR noise floor on the held-out rows, by column."""
     rows = champion.judgement.rows_held_out
     return {
-        column: NoiseFloor(mean=mean, upper=upper, rows=rows, draws=200)
+        column: ReportedNoiseFloor(mean=mean, upper=upper, rows=rows, draws=200)
         for column, (mean, upper) in champion.judgement.noise.items()
     }
 
@@ -101,10 +101,10 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         key=result.trial.key,
         method=declared.name,
         label=declared.title,
-        mae=Estimate(result.mean("mae", first), result.std("mae", first)),
+        mae=ReportedNumber(result.mean("mae", first), result.std("mae", first)),
         scores={
             column: {
-                m: Estimate(result.mean(m, column), result.std(m, column))
+                m: ReportedNumber(result.mean(m, column), result.std(m, column))
                 for m in ("hgr", "gdp", "pf")
             }
             for column in study.inputs.measure_on
@@ -168,19 +168,19 @@ def _policy(select: SelectConfig) -> SelectionPolicy:
     return SelectionPolicy("least", select.minimise, select.subject_to)
 
 
-def _scores(scores: Scores) -> HeldOutScores:
+def _scores(scores: ScoreIntervals) -> HeldOutScores:
     """Return scores with intervals."""
     measures = {
-        column: {name: Interval(*numbers) for name, numbers in found.items()}
+        column: {name: ReportedInterval(*numbers) for name, numbers in found.items()}
         for column, found in scores.measures.items()
     }
-    return HeldOutScores(Interval(*scores.mae), measures)
+    return HeldOutScores(ReportedInterval(*scores.mae), measures)
 
 
 def _recovered(champion: Champion | None) -> tuple[Recoverability, ...]:
     """Return what probes could guess before and after."""
     return tuple(
-        Recoverability(row.column, row.probe, Estimate(row.before), Estimate(row.after))
+        Recoverability(row.column, row.probe, ReportedNumber(row.before), ReportedNumber(row.after))
         for row in (champion.judgement.recovered if champion else ())
     )
 

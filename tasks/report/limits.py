@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tasks.report.data import ReportData
+from tasks.report.contents import ReportData
 from tasks.report.text import removed_words
 from tasks.report.words import count
 

@@ -6,11 +6,9 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
@@ -23,10 +21,11 @@ from tasks.report.choice import (
     policy_sentence,
     recoverability_sentence,
 )
-from tasks.report.data import ReportData, SensitiveColumn
+from tasks.report.contents import ReportData, SensitiveColumn
 from tasks.report.figures import still
 from tasks.report.interactive_figures import interactive
 from tasks.report.limits import limits_of
+from tasks.report.page_pieces import image_address, page_template, resource
 from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
 from tasks.report.panels import Panel, Series, y_range
 from tasks.report.tables import champion_grid, trial_grid
@@ -61,7 +60,7 @@ class ColumnFigures:
     @property
     def image(self) -> str:
         """The PNG as an address that needs no file."""
-        return "data:image/png;base64," + base64.b64encode(self.png).decode()
+        return image_address(self.png)
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -101,16 +100,15 @@ def _file_name(report: ReportData, i: int) -> str:
 def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
     """Return the page; every value from data is escaped by the template."""
     figures = tuple(figures)
-    scripts = {"plotly": _clean(get_plotlyjs()), "page": _clean(_resource("report.js"))}
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(_resource("report.html.j2"))
-    return template.render(
+    scripts = {
+        "plotly": _clean(get_plotlyjs()),
+        "page": _clean(resource("tasks.report", "report.js")),
+    }
+    return page_template("tasks.report", "report.html.j2").render(
         report=report,
         figures=figures,
         policy=_content_policy(scripts.values()),
-        css=Markup(_resource("report.css")),
+        css=Markup(resource("tasks.report", "report.css")),
         scripts={name: Markup(text) for name, text in scripts.items()},
         panels=_json({i: p for figure in figures for i, p in _interactive(figure)}),
         words=_words(report),
@@ -157,11 +155,6 @@ def _json(value: object) -> Markup:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(value, allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _resource(name: str) -> str:
-    """Return a file of the templates folder, wherever the package is installed."""
-    return (files("tasks.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _clean(script: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fkd.measures.pareto import non_dominated
-from tasks.report.data import NoiseFloor
+from tasks.report.contents import ReportedNoiseFloor
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Panel:
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    floor: NoiseFloor | None = None
+    floor: ReportedNoiseFloor | None = None
     meaning: str = ""  # what the x axis measures, in a sentence
 
     @property

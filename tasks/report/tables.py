@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fkd.measures.pareto import non_dominated
-from tasks.report.data import ChampionSummary, HeldOutScores, Interval, ReportData, TrialSummary
+from tasks.report.contents import (
+    ChampionSummary,
+    HeldOutScores,
+    ReportData,
+    ReportedInterval,
+    TrialSummary,
+)
 from tasks.report.trial_panels import is_known
 from tasks.report.words import (
     ABSENT,
@@ -23,7 +29,7 @@ from tasks.report.words import (
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What is shown, with the value that sorts it (the text itself where there is none)."""
 
     text: str
@@ -31,10 +37,10 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One line of a table."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     chosen: bool = False
     note: str = ""
 
@@ -44,7 +50,7 @@ class Grid:
     """A table: headings, rows."""
 
     headings: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
 
 def trial_grid(report: ReportData) -> Grid:
@@ -65,7 +71,7 @@ def trial_grid(report: ReportData) -> Grid:
     )
     chosen = report.champion.trial if report.champion else None
     rows = tuple(
-        Row(_trial_cells(report, trial, pairs, fronts), trial.key == chosen)
+        TableRow(_trial_cells(report, trial, pairs, fronts), trial.key == chosen)
         for trial in report.trials
     )
     return Grid(headings, rows)
@@ -113,24 +119,26 @@ def _trial_cells(
     trial: TrialSummary,
     pairs: Sequence[tuple[str, str]],
     fronts: dict[str, list[str]],
-) -> tuple[Cell, ...]:
+) -> tuple[TableCell, ...]:
     """Return the cells of one trial, in the order of the headings."""
     mae = trial.mae
-    own = (Cell(estimate_in_unit(mae, report.target), mae.mean),)
+    own = (TableCell(estimate_in_unit(mae, report.target), mae.mean),)
     scores = [(trial.scores[column].get(measure), measure) for column, measure in pairs]
     return (
-        Cell(f"{trial.label} †" if trial.needs_sensitive else trial.label),
-        Cell(strength_words(trial) or ABSENT, trial.strength),
-        Cell(with_std(mae, MAE_DECIMALS), mae.mean),
+        TableCell(f"{trial.label} †" if trial.needs_sensitive else trial.label),
+        TableCell(strength_words(trial) or ABSENT, trial.strength),
+        TableCell(with_std(mae, MAE_DECIMALS), mae.mean),
         *(own if has_own_unit(report.target) else ()),
         *(
-            Cell(with_std(score, MEASURES[measure].decimals), score.mean) if score else Cell(ABSENT)
+            TableCell(with_std(score, MEASURES[measure].decimals), score.mean)
+            if score
+            else TableCell(ABSENT)
             for score, measure in scores
         ),
-        Cell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
-        Cell(str(trial.folds), trial.folds),
-        Cell(duration(trial.seconds), trial.seconds),
-        Cell(params_words(trial) or ABSENT),
+        TableCell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
+        TableCell(str(trial.folds), trial.folds),
+        TableCell(duration(trial.seconds), trial.seconds),
+        TableCell(params_words(trial) or ABSENT),
     )
 
 
@@ -153,19 +161,26 @@ def champion_grid(report: ReportData, champion: ChampionSummary) -> Grid:
     return Grid(tuple(headings), tuple(rows))
 
 
-def _held_out_row(label: str, decimals: int, found: Interval, before: Interval | None) -> Row:
+def _held_out_row(
+    label: str, decimals: int, found: ReportedInterval, before: ReportedInterval | None
+) -> TableRow:
     """One number with its interval, then the same with nothing removed."""
-    cells = [Cell(label), Cell(with_interval(found, decimals))]
+    cells = [TableCell(label), TableCell(with_interval(found, decimals))]
     if before:
-        cells += [Cell(with_interval(before, decimals)), Cell(change(before.value, found.value))]
-    return Row(tuple(cells))
+        cells += [
+            TableCell(with_interval(before, decimals)),
+            TableCell(change(before.value, found.value)),
+        ]
+    return TableRow(tuple(cells))
 
 
-def _own_unit_row(report: ReportData, found: HeldOutScores, before: HeldOutScores | None) -> Row:
+def _own_unit_row(
+    report: ReportData, found: HeldOutScores, before: HeldOutScores | None
+) -> TableRow:
     """Return the error in the target's own unit."""
     scale = report.target.scale
     scaled = [
-        Interval(s.mae.value * scale, s.mae.low * scale, s.mae.high * scale)
+        ReportedInterval(s.mae.value * scale, s.mae.low * scale, s.mae.high * scale)
         for s in (found, before)
         if s
     ]

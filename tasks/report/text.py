@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.report.data import (
+from tasks.report.contents import (
     HeldOutScores,
-    Interval,
-    NoiseFloor,
     ReportData,
+    ReportedInterval,
+    ReportedNoiseFloor,
     SensitiveColumn,
     TrialSummary,
 )
@@ -125,7 +125,7 @@ def _moves(column: SensitiveColumn, comparison: Comparison) -> str:
     return f"its dependence on {column.words} {verb}: {joined(moves)}"
 
 
-def noise_floor_of(report: ReportData, column: SensitiveColumn) -> NoiseFloor | None:
+def noise_floor_of(report: ReportData, column: SensitiveColumn) -> ReportedNoiseFloor | None:
     """Return the floor at the length of the held-out rows, else that of a test fold."""
     held_out = report.champion.noise_floor if report.champion else {}
     return held_out.get(column.name, column.noise_floor)
@@ -164,6 +164,6 @@ def _fold_means(trial: TrialSummary) -> HeldOutScores:
     )
 
 
-def _point(value: float) -> Interval:
+def _point(value: float) -> ReportedInterval:
     """Return an interval of no width."""
-    return Interval(value, value, value)
+    return ReportedInterval(value, value, value)

@@ -3,7 +3,7 @@
 import itertools
 from dataclasses import dataclass
 
-from tasks.report.data import ReportData, SensitiveColumn
+from tasks.report.contents import ReportData, SensitiveColumn
 from tasks.report.text import Comparison, compare
 from tasks.report.words import MAE_DECIMALS, MEASURES, change, has_own_unit, in_unit, shown
 

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from tasks.report.data import Estimate, ReportData, SensitiveColumn, TrialSummary
+from tasks.report.contents import ReportData, ReportedNumber, SensitiveColumn, TrialSummary
 from tasks.report.panels import Panel, Point, Series, with_front
 from tasks.report.words import (
     MAE_DECIMALS,
@@ -91,7 +91,7 @@ def _point(report: ReportData, trial: TrialSummary, column: str, measure: str) -
 
 
 def _hover(
-    report: ReportData, trial: TrialSummary, measure: str, score: Estimate, chosen: bool
+    report: ReportData, trial: TrialSummary, measure: str, score: ReportedNumber, chosen: bool
 ) -> tuple[str, ...]:
     """Return what a pointer over the trial shows, line by line."""
     info, target = MEASURES[measure], report.target
@@ -108,6 +108,6 @@ def _hover(
     return tuple(line for line in lines if line)
 
 
-def _std(estimate: Estimate) -> float:
+def _std(estimate: ReportedNumber) -> float:
     """Return the length of an error bar."""
     return estimate.std if estimate.std is not None and math.isfinite(estimate.std) else 0.0

@@ -5,13 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tasks.report.data import Estimate, Interval, Scalar, TargetColumn, TrialSummary
+from tasks.report.contents import (
+    ReportedInterval,
+    ReportedNumber,
+    Scalar,
+    TargetColumn,
+    TrialSummary,
+)
 
 ABSENT = "–"
 
 
 @dataclass(frozen=True)
-class Measure:
+class MeasureWords:
     """How a measure is called, what it says, how many decimals it deserves."""
 
     label: str
@@ -22,35 +28,35 @@ class Measure:
 
 
 MEASURES = {
-    "hgr": Measure(
+    "hgr": MeasureWords(
         "HGR",
         "maximal correlation",
         "The strongest correlation that any reshaping of prediction and attribute can reach: "
         "0 means independent, 1 means that one determines the other.",
         3,
     ),
-    "gdp": Measure(
+    "gdp": MeasureWords(
         "GDP",
         "generalised demographic parity",
         "How far the average prediction at one value of the attribute lies from the overall "
         "average, averaged over the attribute; on the scale of the target.",
         4,
     ),
-    "pf": Measure(
+    "pf": MeasureWords(
         "PF",
         "pairwise fairness",
         "Of two cases with different true values, how much the chance to be ranked correctly "
         "depends on which of the two has more of the attribute: 0 means not at all.",
         3,
     ),
-    "gdp_plugin": Measure(
+    "gdp_plugin": MeasureWords(
         "GDP (plug-in)",
         "demographic parity at the sample points",
         "GDP with a bandwidth that follows the spread of the attribute, as a check on GDP.",
         4,
         drawn=False,
     ),
-    "gedi": Measure(
+    "gedi": MeasureWords(
         "GeDI",
         "generalised disparate impact",
         "The slope of the straight line that predicts the prediction from the attribute.",
@@ -70,14 +76,14 @@ def shown(value: float, decimals: int) -> str:
     return text.lstrip("-") if float(text.replace(",", "")) == 0.0 else text.replace("-", "−")
 
 
-def with_std(estimate: Estimate, decimals: int) -> str:
+def with_std(estimate: ReportedNumber, decimals: int) -> str:
     """Return mean ± standard deviation."""
     if estimate.std is None or not math.isfinite(estimate.std):
         return shown(estimate.mean, decimals)
     return f"{shown(estimate.mean, decimals)} ± {shown(estimate.std, decimals)}"
 
 
-def with_interval(interval: Interval, decimals: int) -> str:
+def with_interval(interval: ReportedInterval, decimals: int) -> str:
     """Return the value followed by its interval."""
     low, high = shown(interval.low, decimals), shown(interval.high, decimals)
     # The interval itself never breaks, so a narrow cell wraps between value and interval.
@@ -114,11 +120,11 @@ def in_unit(value: float, target: TargetColumn) -> str:
     return f"{own_number(value, target)} {unit_words(target)}"
 
 
-def estimate_in_unit(estimate: Estimate, target: TargetColumn) -> str:
+def estimate_in_unit(estimate: ReportedNumber, target: TargetColumn) -> str:
     """Return a scaled estimate as mean ± standard deviation in the target's own unit."""
     scale = target.scale
     std = None if estimate.std is None else estimate.std * scale
-    own = Estimate(estimate.mean * scale, std)
+    own = ReportedNumber(estimate.mean * scale, std)
     return with_std(own, unit_decimals(own.mean))
 
 

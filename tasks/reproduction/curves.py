@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from configs.experiment import CurvesConfig
 from fkd.catalog.methods import method
+from fkd.core.arrays import Array
 from tasks.planned.trials import make_trials
 from tasks.study.opening import Study
 from tasks.study.results import TrialResult
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,9 @@ class Curve:
     def at(self, strength: float) -> int | None:
         """Return the setting of a strength, None where there is none."""
         return self.strengths.index(strength) if strength in self.strengths else None
+
+
+Curves = Mapping[str, Curve]  # by label
 
 
 def curves_of(studies: Mapping[str, Study], config: CurvesConfig) -> dict[str, Curve]:

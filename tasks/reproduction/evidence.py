@@ -1,16 +1,13 @@
 """Scores that claims are judged by: on pooled rows, drawn around these, on each fold."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from configs.claims import Claim
-from tasks.reproduction.curves import Curve
-from tasks.reproduction.fronts import Array, Scores
+from fkd.core.arrays import Array
+from tasks.reproduction.curves import Curves
+from tasks.reproduction.fronts import CurveScores
 from tasks.reproduction.resample import Resampling
 from tasks.reproduction.rules import NotJudgedError, scores_needed
-
-Curves = Mapping[str, Curve]
 
 
 def resamplings(claim: Claim, curves: Curves, draws: int) -> dict[str, dict[str, list[Resampling]]]:
@@ -34,7 +31,7 @@ def resamplings(claim: Claim, curves: Curves, draws: int) -> dict[str, dict[str,
     }
 
 
-def resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[Scores]:
+def resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[CurveScores]:
     """Return the scores on the rows as they are, then every draw around these."""
     table = {
         label: {
@@ -56,7 +53,7 @@ def _values(job: Resampling) -> Array:
     return values
 
 
-def fold_scores(claim: Claim, curves: Curves) -> list[Scores]:
+def fold_scores(claim: Claim, curves: Curves) -> list[CurveScores]:
     """Return the scores of every fold alone."""
     folds = len(curves[claim.curve].results[0].records)
     return [

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fkd.core.arrays import Array
 from fkd.measures.pareto import non_dominated
 
-Array = NDArray[np.float64]
-Scores = Mapping[str, Mapping[str, Array]]  # by curve, by score: one value per setting
+CurveScores = Mapping[str, Mapping[str, Array]]  # by curve, by score: one value per setting
 DUMMY = "Dummy"
 _LEVELS = 40
 
@@ -26,7 +25,7 @@ def front_error(measure: Array, error: Array, dummy: float | None, levels: Array
     return np.asarray(np.interp(levels, measure[keep][order], error[keep][order]))
 
 
-def gap(scores: Scores, first: str, second: str, measure: str, levels: Array) -> float:
+def gap(scores: CurveScores, first: str, second: str, measure: str, levels: Array) -> float:
     """Return the mean difference of two fronts' errors over the levels."""
     dummy = float(scores[DUMMY]["mae"][0]) if DUMMY in scores else None
     one, other = (
@@ -36,7 +35,7 @@ def gap(scores: Scores, first: str, second: str, measure: str, levels: Array) ->
     return float(np.mean(one - other))
 
 
-def levels_of(scores: Scores, first: str, second: str, measure: str, part: str) -> Array:
+def levels_of(scores: CurveScores, first: str, second: str, measure: str, part: str) -> Array:
     """Return values of a measure over the range that two curves have, all or one half of them.
 
     A level is a limit: below its own points a curve's front goes straight to the constant

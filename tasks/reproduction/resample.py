@@ -4,24 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fkd import measures
+from fkd.core.arrays import Array
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.subsamples import corrected_draws, quarter, repeated
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import (
-    DamagedFileError,
-    pack_arrays,
-    read_sealed,
-    unpack_arrays,
-    write_sealed,
-)
+from tasks.adapters.files import read_arrays, write_arrays
 from tasks.adapters.store import TrialStore, digest
 from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs
 
-Array = NDArray[np.float64]
 _VERSION = 3  # to be raised whenever a measure's numbers change
 _SEED = 20260706  # of the quarters: one for all trials, whatever the run's seed
 
@@ -44,10 +37,8 @@ class Resampling:
 
     def read(self) -> Array | None:
         """Return the score on the rows as they are, then each corrected draw, (1 + draws,)."""
-        try:
-            return np.asarray(unpack_arrays(read_sealed(self.path))["values"], dtype=np.float64)
-        except (FileNotFoundError, DamagedFileError):
-            return None
+        arrays = read_arrays(self.path)
+        return None if arrays is None else np.asarray(arrays["values"], dtype=np.float64)
 
 
 def resample(job: Resampling) -> None:
@@ -74,7 +65,7 @@ def resample(job: Resampling) -> None:
         )
     # No score is ever negative; a front of such ones would go beyond the constant prediction.
     others = np.maximum(corrected_draws(first, found, len(y)), 0.0)
-    write_sealed(job.path, pack_arrays({"values": np.array([first, *others])}))
+    write_arrays(job.path, {"values": np.array([first, *others])})
 
 
 def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:

@@ -21,10 +21,10 @@ from configs.claims import (
     Optimal,
     Trend,
 )
-from tasks.reproduction.curves import Curve
-from tasks.reproduction.fronts import DUMMY, Array, Scores, gap, levels_of
+from fkd.core.arrays import Array
+from tasks.reproduction.curves import Curve, Curves
+from tasks.reproduction.fronts import DUMMY, CurveScores, gap, levels_of
 
-Curves = Mapping[str, Curve]
 _RATIO = "least MAE relative to the other's"
 
 
@@ -36,7 +36,7 @@ class NotJudgedError(Exception):
 class Rule:
     """A number from the scores on some rows; the claim is true where low < number < high."""
 
-    statistic: Callable[[Scores], float]
+    statistic: Callable[[CurveScores], float]
     unit: str  # what the number is
     low: float
     high: float
@@ -61,20 +61,22 @@ def scores_needed(claim: Claim) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def rule_of(claim: Claim, curves: Curves, scores: Scores) -> Rule:
+def rule_of(claim: Claim, curves: Curves, scores: CurveScores) -> Rule:
     """Return how a claim is decided; `scores` fix what is compared: levels, ranges."""
     return _RULES[type(claim)](claim, curves, scores)
 
 
-def _better(claim: Better, curves: Curves, scores: Scores) -> Rule:
+def _better(claim: Better, curves: Curves, scores: CurveScores) -> Rule:
     return Rule(*_gap_of(claim, scores), -math.inf, 0.0)
 
 
-def _not_better(claim: NotBetter, curves: Curves, scores: Scores) -> Rule:
+def _not_better(claim: NotBetter, curves: Curves, scores: CurveScores) -> Rule:
     return Rule(*_gap_of(claim, scores), -claim.margin, math.inf)
 
 
-def _gap_of(claim: Better | NotBetter, scores: Scores) -> tuple[Callable[[Scores], float], str]:
+def _gap_of(
+    claim: Better | NotBetter, scores: CurveScores
+) -> tuple[Callable[[CurveScores], float], str]:
     """Return the difference of two fronts, what it is."""
     pair = claim.curve, claim.than
     levels = levels_of(scores, *pair, claim.measure, claim.part)
@@ -82,14 +84,14 @@ def _gap_of(claim: Better | NotBetter, scores: Scores) -> tuple[Callable[[Scores
     return lambda row: gap(row, *pair, claim.measure, levels), unit
 
 
-def _more_pronounced(claim: MorePronounced, curves: Curves, scores: Scores) -> Rule:
+def _more_pronounced(claim: MorePronounced, curves: Curves, scores: CurveScores) -> Rule:
     pair = claim.curve, claim.than
     levels = {
         measure: levels_of(scores, *pair, measure, claim.part)
         for measure in (claim.measure, claim.beside)
     }
 
-    def statistic(row: Scores) -> float:
+    def statistic(row: CurveScores) -> float:
         one, other = (gap(row, *pair, measure, at) for measure, at in levels.items())
         # Without a lead there is none to be greater.
         return max(one, one - other)
@@ -99,11 +101,11 @@ def _more_pronounced(claim: MorePronounced, curves: Curves, scores: Scores) -> R
     return Rule(statistic, unit, -math.inf, 0.0)
 
 
-def _equal(claim: Equal, curves: Curves, scores: Scores) -> Rule:
+def _equal(claim: Equal, curves: Curves, scores: CurveScores) -> Rule:
     return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -claim.margin, claim.margin)
 
 
-def _less_error(claim: LessError, curves: Curves, scores: Scores) -> Rule:
+def _less_error(claim: LessError, curves: Curves, scores: CurveScores) -> Rule:
     if claim.at is None:
         return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -math.inf, 0.0)
     place = _setting(curves[claim.curve], claim.at)
@@ -111,10 +113,12 @@ def _less_error(claim: LessError, curves: Curves, scores: Scores) -> Rule:
     return Rule(_least_ratio(claim.curve, claim.than, place), unit, -math.inf, 0.0)
 
 
-def _least_ratio(first: str, second: str, place: int | None = None) -> Callable[[Scores], float]:
+def _least_ratio(
+    first: str, second: str, place: int | None = None
+) -> Callable[[CurveScores], float]:
     """Return the ratio of two curves' least errors, or of one setting's to it, less one."""
 
-    def statistic(row: Scores) -> float:
+    def statistic(row: CurveScores) -> float:
         errors = row[first]["mae"]
         error = errors.min() if place is None else errors[place]
         return float(error / row[second]["mae"].min() - 1)
@@ -122,7 +126,7 @@ def _least_ratio(first: str, second: str, place: int | None = None) -> Callable[
     return statistic
 
 
-def _near(claim: Near, curves: Curves, scores: Scores) -> Rule:
+def _near(claim: Near, curves: Curves, scores: CurveScores) -> Rule:
     ours, theirs = curves[claim.curve], curves[claim.to]
     pairs = [(i, j) for i, s in enumerate(ours.strengths) if (j := theirs.at(s)) is not None]
     if not pairs:
@@ -131,7 +135,7 @@ def _near(claim: Near, curves: Curves, scores: Scores) -> Rule:
     names = ("mae", claim.measure)
     spans = {name: float(np.ptp(scores[claim.to][name])) or 1.0 for name in names}
 
-    def statistic(row: Scores) -> float:
+    def statistic(row: CurveScores) -> float:
         apart = [
             np.abs(row[claim.curve][name][left] - row[claim.to][name][right]) / spans[name]
             for name in names
@@ -142,8 +146,8 @@ def _near(claim: Near, curves: Curves, scores: Scores) -> Rule:
     return Rule(statistic, unit, -math.inf, claim.margin, least=0.0)
 
 
-def _trend(claim: Trend, curves: Curves, scores: Scores) -> Rule:
-    def statistic(row: Scores) -> float:
+def _trend(claim: Trend, curves: Curves, scores: CurveScores) -> Rule:
+    def statistic(row: CurveScores) -> float:
         values = row[claim.curve][claim.of]
         # Constant values have no order, hence no trend.
         return float(np.nan_to_num(kendalltau(np.arange(len(values)), values).statistic))
@@ -153,7 +157,7 @@ def _trend(claim: Trend, curves: Curves, scores: Scores) -> Rule:
     return Rule(statistic, unit, *region, bounded=True)
 
 
-def _change(claim: Change, curves: Curves, scores: Scores) -> Rule:
+def _change(claim: Change, curves: Curves, scores: CurveScores) -> Rule:
     start = _setting(curves[claim.curve], claim.start)
     stop = _setting(curves[claim.curve], claim.stop)
     regions = {
@@ -165,7 +169,7 @@ def _change(claim: Change, curves: Curves, scores: Scores) -> Rule:
     # Not of the value at the start: where it is nearly zero, a ratio says nothing.
     greatest = float(scores[claim.curve][claim.of].max()) or 1.0
 
-    def statistic(row: Scores) -> float:
+    def statistic(row: CurveScores) -> float:
         values = row[claim.curve][claim.of]
         return float(values[stop] - values[start]) / greatest
 
@@ -176,13 +180,13 @@ def _change(claim: Change, curves: Curves, scores: Scores) -> Rule:
     return Rule(statistic, unit, *regions[claim.direction])
 
 
-def _faster(claim: Faster, curves: Curves, scores: Scores) -> Rule:
+def _faster(claim: Faster, curves: Curves, scores: CurveScores) -> Rule:
     ends = {
         label: (_setting(curves[label], 0.0), _setting(curves[label], claim.at))
         for label in (claim.curve, claim.than)
     }
 
-    def fall(row: Scores, label: str) -> float:
+    def fall(row: CurveScores, label: str) -> float:
         start, stop = ends[label]
         return float(row[label][claim.measure][start] - row[label][claim.measure][stop])
 
@@ -194,13 +198,13 @@ def _faster(claim: Faster, curves: Curves, scores: Scores) -> Rule:
     )
 
 
-def _optimal(claim: Optimal, curves: Curves, scores: Scores) -> Rule:
+def _optimal(claim: Optimal, curves: Curves, scores: CurveScores) -> Rule:
     curve = curves[claim.curve]
     chosen = curve.index(claim.at)
     if chosen is None or len(curve.strengths) < 2:
         raise NotJudgedError("the published setting, or every other one, was not computed")
 
-    def statistic(row: Scores) -> float:
+    def statistic(row: CurveScores) -> float:
         values: Array = row[claim.curve][claim.by]
         return float(values[chosen] / np.delete(values, chosen).min() - 1)
 
@@ -219,7 +223,7 @@ def _setting(curve: Curve, strength: float) -> int:
     return found
 
 
-_RULES: Mapping[type, Callable[[Any, Curves, Scores], Rule]] = {
+_RULES: Mapping[type, Callable[[Any, Curves, CurveScores], Rule]] = {
     Better: _better,
     NotBetter: _not_better,
     MorePronounced: _more_pronounced,

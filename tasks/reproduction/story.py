@@ -11,12 +11,12 @@ import pandas as pd
 
 from configs.experiment import ExperimentConfig, read_experiment, statements
 from tasks.adapters.files import write_atomic
-from tasks.reproduction.curves import Curve
-from tasks.reproduction.figures import run_figure
+from tasks.reproduction.curve_figures import run_figure
+from tasks.reproduction.curves import Curve, Curves
 from tasks.reproduction.verdicts import OURS, Verdict
 from tasks.study.results import MEASURES, tidy
 
-AllCurves = Mapping[str, Mapping[str, Curve]]  # by run, by label
+AllCurves = Mapping[str, Curves]  # by run
 _FILE = "story.json"
 
 
@@ -129,7 +129,7 @@ def read_stories(folder: Path, names: Sequence[str]) -> list[Story]:
     return found
 
 
-def table_of(run: str, curves: Mapping[str, Curve]) -> list[dict[str, Any]]:
+def table_of(run: str, curves: Curves) -> list[dict[str, Any]]:
     """Return mean and deviation over folds of every setting, on every measured column."""
     rows = []
     for curve in curves.values():

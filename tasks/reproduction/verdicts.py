@@ -10,8 +10,8 @@ import numpy as np
 from configs.claims import Agree, Claim
 from configs.experiment import ExperimentConfig
 from fkd.measures.subsamples import ends
-from tasks.reproduction.curves import distances
-from tasks.reproduction.evidence import Curves, fold_scores, resampled_scores, resamplings
+from tasks.reproduction.curves import Curves, distances
+from tasks.reproduction.evidence import fold_scores, resampled_scores, resamplings
 from tasks.reproduction.fronts import DUMMY
 from tasks.reproduction.resample import Resampling
 from tasks.reproduction.rules import NotJudgedError, Rule, rule_of, scores_needed
@@ -45,7 +45,7 @@ class Verdict:
     true_below: float | None = None
 
 
-def judge(
+def verdicts_on(
     experiment: ExperimentConfig,
     curves: Mapping[str, Curves],
     absent: Mapping[str, str],

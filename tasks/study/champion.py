@@ -1,7 +1,6 @@
-"""The chosen model, refitted, judged on rows that took no part in choosing it."""
+"""The selected model, refitted, judged on rows that took no part in selecting it."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,27 +15,21 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import method
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import (
-    DamagedFileError,
-    pack_arrays,
-    read_sealed,
-    unpack_arrays,
-    write_sealed,
-)
+from tasks.adapters.files import read_arrays, write_arrays
 from tasks.adapters.store import digest
 from tasks.planned.trials import Trial, record_key
 from tasks.study.evaluate import fit_trials, predict_rows, training_for
 from tasks.study.judgement import VERSION, Judgement, judge, recover
 from tasks.study.opening import Study
 from tasks.study.results import TrialResult
-from tasks.study.selection import NoChampionError, choose
+from tasks.study.selection import NoChampionError, select_trial
 
 _EXAMPLE_ROWS = 5
 
 
 @dataclass(frozen=True)
 class Champion:
-    """The chosen trial with its model and what is known of it."""
+    """The selected trial with its model and what is known of it."""
 
     key: str
     trial: Trial
@@ -47,25 +40,25 @@ class Champion:
     policy: SelectConfig
 
 
-def crown(study: Study) -> Champion:
+def select_champion(study: Study) -> Champion:
     """Return the champion of a study, made once and then read from disk.
 
-    It is chosen by scores on inner folds of the held-out fold's training rows, refitted on these
+    It is selected by scores on inner folds of the held-out fold's training rows, refitted on these
     rows, judged on the held-out rows.
     """
     policy = study.config.select
     if policy is None:
         raise NoChampionError("No champion was to be chosen: select is null.")
-    chosen = choose(_candidates(study), policy)
-    key = _key(study, chosen)
+    selected = select_trial(_candidates(study), policy)
+    key = _key(study, selected)
     path = study.settings.store / "champions" / f"{key}.npz"
     stored = _read(path)
     if stored is None:
-        stored = _make(study, chosen.trial)
+        stored = _make(study, selected.trial)
         _write(path, *stored)
     bundle, judgement = stored
     example = _example(study, bundle)
-    return Champion(key, chosen.trial, chosen.title, bundle, judgement, example, policy)
+    return Champion(key, selected.trial, selected.title, bundle, judgement, example, policy)
 
 
 def _candidates(study: Study) -> list[TrialResult]:
@@ -77,7 +70,7 @@ def _candidates(study: Study) -> list[TrialResult]:
 def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
     """Return the refitted model with its judgement."""
     table, inputs = study.loaded.table, study.inputs
-    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    fold = inputs.splits.held_out_fold(table)
     test = table.take(fold.test)
     with blas_threads(inputs.blas_threads):
         training, encoder = training_for([trial], table, fold, inputs)
@@ -103,7 +96,7 @@ def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) 
 def _check_same(study: Study, trial: Trial, y_pred: Any) -> None:
     """Refuse a refitted model that is not the one whose scores are stored."""
     table, inputs = study.loaded.table, study.inputs
-    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    fold = inputs.splits.held_out_fold(table)
     record = study.store.read(record_key(trial, fold, inputs))
     if record is not None and not np.allclose(record.y_pred, y_pred, rtol=1e-6, atol=1e-9):
         raise RuntimeError(
@@ -112,12 +105,12 @@ def _check_same(study: Study, trial: Trial, y_pred: Any) -> None:
         )
 
 
-def _key(study: Study, chosen: TrialResult) -> str:
-    """Return a digest of the choice, the rows, the code."""
+def _key(study: Study, selected: TrialResult) -> str:
+    """Return a digest of the selection, the rows, the code."""
     return digest(
         {
-            "trial": chosen.trial.key,
-            "method": method(chosen.trial.method).version,
+            "trial": selected.trial.key,
+            "method": method(selected.trial.method).version,
             "inner": study.config.inner_folds,
             "judged": VERSION,
             "code": __version__,
@@ -128,7 +121,7 @@ def _key(study: Study, chosen: TrialResult) -> str:
 def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
     """Return a few training rows as the served model takes them: raw columns by name."""
     table = study.loaded.table
-    fold = study.inputs.splits.outer(table)[study.inputs.splits.held_out(table)]
+    fold = study.inputs.splits.held_out_fold(table)
     rows = table.take(fold.train[:_EXAMPLE_ROWS])
     columns: dict[str, Any] = dict(zip(rows.numeric_names, rows.numeric.T, strict=True))
     for i, name in enumerate(rows.categorical_names):
@@ -141,14 +134,13 @@ def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
 def _write(path: Path, bundle: Bundle, judgement: Judgement) -> None:
     """Keep model and judgement in one sealed file."""
     text = np.array(json.dumps(asdict(judgement), allow_nan=False))
-    write_sealed(path, pack_arrays({"judgement": text, **bundle.arrays()}))
+    write_arrays(path, {"judgement": text, **bundle.arrays()})
 
 
 def _read(path: Path) -> tuple[Bundle, Judgement] | None:
     """Return model and judgement, None where the file is absent or damaged."""
-    try:
-        arrays: Mapping[str, Any] = unpack_arrays(read_sealed(path))
-    except (FileNotFoundError, DamagedFileError):
+    arrays = read_arrays(path)
+    if arrays is None:
         return None
     judgement = Judgement.from_plain(json.loads(str(arrays["judgement"])))
     return Bundle.from_arrays(arrays), judgement

@@ -17,7 +17,7 @@ _PROBE = 600  # a product of this size takes milliseconds, long enough to time
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PlannedCost:
     """The cost of all jobs with the largest single one's memory."""
 
     flops: float
@@ -25,11 +25,13 @@ class Estimate:
     seconds: float  # on one worker
 
 
-def estimate(jobs: Sequence[Job], table: Table) -> Estimate:
+def planned_cost(jobs: Sequence[Job], table: Table) -> PlannedCost:
     """Return what the jobs will cost at the speed that this machine multiplies matrices."""
     costs = [job_cost(job, table) for job in jobs]
     flops = sum(cost.flops for cost in costs) + _passes(jobs, table)
-    return Estimate(flops, max((c.bytes for c in costs), default=0.0), flops / _flops_per_second())
+    return PlannedCost(
+        flops, max((c.bytes for c in costs), default=0.0), flops / _flops_per_second()
+    )
 
 
 def job_cost(job: Job, table: Table) -> Cost:

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import mean_absolute_error, mean_squared_error
 
 from fkd import measures
@@ -15,17 +14,17 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Training, method
 from fkd.catalog.predictions import predict_all
 from fkd.catalog.table import Table
-from fkd.core.arrays import row_blocks
-from fkd.core.predictors import BLOCK_ROWS, Predictor
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
-from tasks.adapters.store import Record, TrialStore
+from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.blocks.shared_training import shared_map_of, shared_training
 from tasks.planned.folds import Fold
 from tasks.planned.rows import cached_table
+from tasks.planned.training import make_training, model_inputs
 from tasks.planned.trials import Inputs, Job, Trial
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 # Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
 _ROWS = 4 * BLOCK_ROWS
@@ -64,22 +63,6 @@ def training_for(
     """Return the training rows of a fold as these trials want them, with their encoder."""
     shared = any(shared_map_of(trial, inputs) for trial in trials)
     return (shared_training if shared else make_training)(table, fold, inputs)
-
-
-def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
-    """Return the training rows as arrays, with the encoder that belongs to them."""
-    train = table.take(fold.train)
-    encoder = Encoder.fit(table if inputs.scale_on == "all" else train, scale=inputs.scale)
-    training = Training(
-        X=encoder.transform(train), y=train.y, S=train.S(inputs.sensitive), seed=inputs.seed
-    )
-    return training, encoder
-
-
-def model_inputs(name: str, encoder: Encoder, rows: Table, inputs: Inputs) -> Array:
-    """Return encoded rows; behind them the sensitive columns where the method asks for them."""
-    X = encoder.transform(rows)
-    return np.hstack([X, rows.S(inputs.sensitive)]) if method(name).needs_sensitive else X
 
 
 def predict_rows(
@@ -146,9 +129,9 @@ def _record(
     found: dict[str, dict[str, float]],
     seconds: float,
     y_pred: Array,
-) -> Record:
+) -> TrialRecord:
     """Return the record of one trial on one split."""
-    return Record(
+    return TrialRecord(
         key=key,
         method=trial.method,
         version=method(trial.method).version,

@@ -6,18 +6,17 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import mean_absolute_error
 
 from fkd import measures
 from fkd.catalog.methods import Training, method
 from fkd.catalog.table import Table
+from fkd.core.arrays import Array
 from fkd.measures import bootstrap_interval, noise_floor, pairwise_interval, recoverability
-from tasks.adapters.store import Record
+from tasks.adapters.store import TrialRecord
 from tasks.planned.trials import Trial, record_key
 from tasks.study.opening import Study
 
-Array = NDArray[np.float64]
 # Three figures of an interval's ends are stable at this many draws on a few hundred rows.
 DRAWS = 300
 VERSION = 2  # to be raised whenever a judgement's numbers change; part of a champion's key
@@ -27,7 +26,7 @@ _GDP = partial(measures.gdp, margins="given")
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreIntervals:
     """A model's numbers on some rows: each is (value, low, high)."""
 
     mae: tuple[float, float, float]
@@ -48,8 +47,8 @@ class Recovered:
 class Judgement:
     """What the held-out rows say of a model."""
 
-    held_out: Scores
-    reference: Scores | None  # the same method with nothing removed, on the same rows
+    held_out: ScoreIntervals
+    reference: ScoreIntervals | None  # the same method with nothing removed, on the same rows
     noise: Mapping[str, tuple[float, float]]  # HGR of independent columns: mean, 95 % quantile
     rows_choosing: int
     rows_held_out: int
@@ -78,8 +77,8 @@ class Judgement:
         return cls(
             **{
                 **plain,
-                "held_out": Scores(**plain["held_out"]),
-                "reference": reference and Scores(**reference),
+                "held_out": ScoreIntervals(**plain["held_out"]),
+                "reference": reference and ScoreIntervals(**reference),
                 "recovered": tuple(Recovered(**row) for row in plain["recovered"]),
             }
         )
@@ -119,11 +118,11 @@ def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[me
     return recoverability(features, S, before=before, random_state=training.seed)
 
 
-def _without_removal(study: Study, trial: Trial) -> Record | None:
+def _without_removal(study: Study, trial: Trial) -> TrialRecord | None:
     """Return the held-out record of the same setting at strength 0, None where it was no trial."""
     strength = method(trial.method).strength
     table, inputs = study.loaded.table, study.inputs
-    fold = inputs.splits.outer(table)[inputs.splits.held_out(table)]
+    fold = inputs.splits.held_out_fold(table)
     for other in study.trials:
         if other.method != trial.method or other.strength != 0:
             continue
@@ -137,7 +136,9 @@ def _others(trial: Trial, strength: str | None) -> dict[str, Any]:
     return {name: value for name, value in trial.parameters.items() if name != strength}
 
 
-def _scores(test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator) -> Scores:
+def _scores(
+    test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator
+) -> ScoreIntervals:
     """Return each number with its interval."""
     y = test.y
 
@@ -153,7 +154,7 @@ def _scores(test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.G
             "gdp": interval(_GDP, y_pred, s),
             "pf": _ends(pairwise_interval(y, y_pred, s, rng=rng, replicates=DRAWS)),
         }
-    return Scores(interval(mean_absolute_error, y, y_pred), by_column)
+    return ScoreIntervals(interval(mean_absolute_error, y, y_pred), by_column)
 
 
 def _ends(found: measures.Interval) -> tuple[float, float, float]:

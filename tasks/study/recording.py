@@ -9,7 +9,7 @@ from configs.load import dump_config
 from fkd import __version__
 from tasks.adapters.files import write_atomic
 from tasks.adapters.tracking import Tracking, TrialRun, tracking_uri
-from tasks.study.champion import Champion, crown
+from tasks.study.champion import Champion, select_champion
 from tasks.study.opening import Study
 from tasks.study.results import MEASURES, TrialResult, flat_parameters
 from tasks.study.selection import NoChampionError
@@ -50,7 +50,7 @@ def recorded(study: Study) -> Recorded | None:
 def record_champion(study: Study) -> str | None:
     """Return the address of the registered champion; the same one is registered once."""
     try:
-        champion = crown(study)
+        champion = select_champion(study)
     except NoChampionError:
         return None
     place = recorded(study)

@@ -11,7 +11,7 @@ import pandas as pd
 from fkd.catalog.methods import method
 from fkd.catalog.table import Table
 from tasks.adapters.files import write_atomic
-from tasks.adapters.store import Record, TrialStore
+from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.planned.trials import Inputs, Trial, record_key
 
 MEASURES = ("mae", "hgr", "gdp", "pf")
@@ -22,7 +22,7 @@ class TrialResult:
     """A trial with its records, in the order of the folds."""
 
     trial: Trial
-    records: tuple[Record, ...]
+    records: tuple[TrialRecord, ...]
 
     def values(self, measure: str, column: str) -> list[float]:
         """Return one measure on one column, fold by fold."""

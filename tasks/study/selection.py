@@ -1,4 +1,4 @@
-"""The champion's choice, on inner folds alone."""
+"""The trial that becomes the champion, selected on inner folds alone."""
 
 from collections.abc import Sequence
 
@@ -14,8 +14,8 @@ class NoChampionError(UserError):
     """No trial satisfies the limits."""
 
 
-def choose(results: Sequence[TrialResult], policy: SelectConfig) -> TrialResult:
-    """Return the trial that the policy picks from results on inner folds.
+def select_trial(results: Sequence[TrialResult], policy: SelectConfig) -> TrialResult:
+    """Return the trial that the policy selects from results on inner folds.
 
     With several measured columns a limit must hold on the worst of them.
     """

@@ -5,7 +5,7 @@ import pkgutil
 from functools import cache
 
 from fkd.catalog.methods.cost import Cost
-from fkd.catalog.methods.declaration import Approximation, Method, Published, Training
+from fkd.catalog.methods.method_declaration import Approximation, Method, Published, Training
 
 __all__ = ["Approximation", "Cost", "Method", "Published", "Training", "method", "methods"]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fkd.core.feature_maps.feature_map import BLOCK_ROWS
+from fkd.core.arrays import BLOCK_ROWS
 from fkd.estimators.support_vector_regression import PRECOMPUTED_ROWS
 
 # libsvm's work per pair of rows in units of one multiplication of a matrix product: 1.3 s at

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fkd.catalog.methods.declaration import Method, Training
+from fkd.catalog.methods.method_declaration import Method, Training
 from fkd.core.predictors import ConstantPrediction
 
 

@@ -3,8 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.declaration import Approximation, Method, Published, Training, number
-from fkd.catalog.methods.removal import by_path, fair_features, kernel_key, longest_path
+from fkd.catalog.methods.kernel_settings import by_path, features_left, kernel_key, longest_path
+from fkd.catalog.methods.method_declaration import (
+    Approximation,
+    Method,
+    Published,
+    Training,
+    number,
+)
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.predictors import Predictor
 
@@ -43,7 +49,7 @@ METHOD = Method(
     fit=_fit,
     strength="iterations",
     shared=kernel_key,
-    represent=fair_features,
+    represent=features_left,
     published={
         "crimes": Published(grid={"iterations": (0, 5, 10, 18)}),
         "acs_income": Published(grid={"iterations": (0, 15, 20, 30)}),

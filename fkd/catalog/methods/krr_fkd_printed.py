@@ -8,7 +8,7 @@ from scipy.linalg import solve
 
 from fkd.catalog.methods import krr_fkd
 from fkd.catalog.methods.cost import Cost
-from fkd.catalog.methods.declaration import Method, Training, number
+from fkd.catalog.methods.method_declaration import Method, Training, number
 from fkd.core.kernels import Kernel
 from fkd.core.predictors import KernelExpansion
 from fkd.paper.printed import recursion

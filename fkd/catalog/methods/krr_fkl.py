@@ -3,7 +3,8 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.declaration import (
+from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.method_declaration import (
     Approximation,
     Method,
     Published,
@@ -11,7 +12,6 @@ from fkd.catalog.methods.declaration import (
     later,
     number,
 )
-from fkd.catalog.methods.removal import kernel_key
 from fkd.core.predictors import Predictor
 from fkd.rivals.fair_kernel_learning import feature_products, penalised_weights, sensitive_factor
 

@@ -4,8 +4,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods.corrected_ridge import corrected_ridges
-from fkd.catalog.methods.declaration import Approximation, Method, Training, number
 from fkd.catalog.methods.extras import LEACE
+from fkd.catalog.methods.method_declaration import Approximation, Method, Training, number
 from fkd.core.arrays import Array
 from fkd.core.predictors import CorrectedExpansion
 from fkd.rivals.linear_erasure import leace

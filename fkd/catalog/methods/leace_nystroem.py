@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fkd.catalog.methods.declaration import Approximation, Method, Training, number
 from fkd.catalog.methods.extras import LEACE
-from fkd.catalog.methods.removal import kernel_key, nothing_removed
+from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.method_declaration import Approximation, Method, Training, number
 from fkd.core.arrays import Array
 from fkd.core.fair_ridge import ridge_coefficients
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linear_correction import LinearCorrection
 from fkd.core.moments import Moments
 from fkd.core.predictors import Predictor
+from fkd.core.removal_path import RemovalPath
 from fkd.rivals.linear_erasure import leace
 
 
@@ -57,7 +58,7 @@ def _ridge(
     """Return the regression on erased features, written on the plain ones."""
     beta = ridge_coefficients(
         moments,
-        nothing_removed(feature_map),
+        RemovalPath.nothing(feature_map.rank),
         alpha=p.alpha,
         widths=[0],
         fit_intercept=p.fit_intercept,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fkd.catalog.methods.cost import Cost
-from fkd.catalog.methods.declaration import Method, Published, Training, number
 from fkd.catalog.methods.extras import NEURAL
+from fkd.catalog.methods.method_declaration import Method, Published, Training, number
 from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
 from fkd.core.arrays import Array
 from fkd.core.perceptron import Perceptron

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fkd.catalog.methods.declaration import Method, Published, Training
 from fkd.catalog.methods.extras import NEURAL
+from fkd.catalog.methods.method_declaration import Method, Published, Training
 from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
 from fkd.core.perceptron import Perceptron
 

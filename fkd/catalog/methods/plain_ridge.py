@@ -2,12 +2,13 @@
 
 from typing import Protocol
 
-from fkd.catalog.methods.declaration import Training
-from fkd.catalog.methods.removal import OnKernel, nothing_removed
+from fkd.catalog.methods.kernel_settings import OnKernel
+from fkd.catalog.methods.method_declaration import Training
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion
+from fkd.core.removal_path import RemovalPath
 
 
 class OnRidge(OnKernel, Protocol):
@@ -29,7 +30,7 @@ def plain_ridge(training: Training, p: OnRidge) -> MapExpansion:
 
 def ridge_on(feature_map: FeatureMap, moments: Moments, p: OnRidge) -> MapExpansion:
     """Return ridge regression on the features of a map, from its moments alone."""
-    path = nothing_removed(feature_map)
+    path = RemovalPath.nothing(feature_map.rank)
     (fitted,) = ridge_expansions(
         feature_map, moments, path, [(0, p.alpha)], fit_intercept=p.fit_intercept
     )

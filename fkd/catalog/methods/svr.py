@@ -5,9 +5,16 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.declaration import Approximation, Method, Published, Training, number
-from fkd.catalog.methods.removal import kernel_key, nothing_removed
+from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.method_declaration import (
+    Approximation,
+    Method,
+    Published,
+    Training,
+    number,
+)
 from fkd.core.predictors import Predictor
+from fkd.core.removal_path import RemovalPath
 from fkd.estimators.support_vector_regression import svr_expansions
 
 
@@ -27,7 +34,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
         group = list(members)
         feature_map, _ = training.reduced(group[0].gamma, group[0].approximation)
         wanted = [(0, p.C, p.epsilon) for p in group]
-        path = nothing_removed(feature_map)
+        path = RemovalPath.nothing(feature_map.rank)
         yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
 
 

@@ -4,8 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from fkd.catalog.methods.declaration import Approximation, Method, Published, Training, number
-from fkd.catalog.methods.removal import fair_features, kernel_key, longest_path, path_key
+from fkd.catalog.methods.kernel_settings import features_left, kernel_key, longest_path, path_key
+from fkd.catalog.methods.method_declaration import (
+    Approximation,
+    Method,
+    Published,
+    Training,
+    number,
+)
 from fkd.core.predictors import Predictor
 from fkd.estimators.support_vector_regression import svr_expansions
 
@@ -40,7 +46,7 @@ METHOD = Method(
     fit=_fit,
     strength="iterations",
     shared=kernel_key,
-    represent=fair_features,
+    represent=features_left,
     published={
         "crimes": Published(grid={"iterations": (0, 5, 30, 45, 60, 80)}),
         "acs_income": Published(

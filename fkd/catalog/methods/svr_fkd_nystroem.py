@@ -7,12 +7,12 @@ from itertools import groupby
 import numpy as np
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.declaration import Approximation, Method, Training, later, number
+from fkd.catalog.methods.method_declaration import Approximation, Method, Training, later, number
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.predictors import Predictor
 from fkd.core.removal_path import RemovalPath
 from fkd.estimators.support_vector_regression import svr_expansions
-from fkd.paper.printed import nystroem_path
+from fkd.paper.nystroem_removal import nystroem_path
 
 
 @dataclass(frozen=True)

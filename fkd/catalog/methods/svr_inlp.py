@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from sklearn.svm import SVR
 
-from fkd.catalog.methods.declaration import Method, Published, Training, number
+from fkd.catalog.methods.method_declaration import Method, Published, Training, number
 from fkd.core.arrays import Array
 from fkd.core.feature_maps import IdentityMap
 from fkd.core.kernels import Kernel

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fkd.catalog.problems.census_columns import EXTRA, LIMITS, LIMITS_OF_USE, RENAMED, SOURCE, SPLIT
-from fkd.catalog.problems.declaration import Problem, RowFilter
+from fkd.catalog.problems.problem_declaration import Problem, RowFilter
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 """Violent crime in American communities; sensitive is the share of Black residents."""
 
-from fkd.catalog.problems.declaration import Problem
+from fkd.catalog.problems.problem_declaration import Problem
 
 # The predictors without a missing value, in the order of UCI's file. Left out are five columns that
 # name or number the place, 22 police columns (1675 of 1994 values missing), OtherPerCap (one).

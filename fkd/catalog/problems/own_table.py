@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fkd.catalog.encoder import Scale
-from fkd.catalog.problems.declaration import Problem
+from fkd.catalog.problems.problem_declaration import Problem
 
 NAME = "table"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from fkd.catalog import problems
-from fkd.catalog.problems.declaration import Problem
+from fkd.catalog.problems.problem_declaration import Problem
 
 
 def _collect() -> dict[str, Problem]:

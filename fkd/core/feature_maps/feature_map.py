@@ -6,11 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fkd.core.arrays import Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.predictors import MapExpansion
-
-# Rows per block of features: large enough for BLAS, small enough for memory at any rank.
-BLOCK_ROWS = 4096
 
 
 class FeatureMap(ABC):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from fkd.core.arrays import Array, IntArray, row_blocks
-from fkd.core.feature_maps.feature_map import BLOCK_ROWS, FeatureMap
+from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, row_blocks
+from fkd.core.feature_maps.feature_map import FeatureMap
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import psd_factor
 from fkd.core.predictors import KernelExpansion

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.checks import choice, finite, positive, real_matrix, whole
+from fkd.core.border import real_matrix
 from fkd.core.feature_maps.feature_map import FeatureMap
 from fkd.core.feature_maps.fourier import FourierMap
 from fkd.core.feature_maps.identity import IdentityMap
@@ -11,6 +11,7 @@ from fkd.core.feature_maps.landmark_maps import ExactMap, NystroemMap
 from fkd.core.feature_maps.landmarks import LANDMARK_METHODS, choose_landmarks
 from fkd.core.kernels import KERNELS, Kernel, KernelFunction
 from fkd.core.linalg import is_symmetric
+from fkd.core.parameters import choice, finite, positive, whole
 
 APPROXIMATIONS = ("exact", "nystroem", "fourier", "identity", "auto")
 # Up to here the exact map takes well under a minute on two cores.

@@ -18,7 +18,7 @@ def client_environment(settings: Settings) -> Iterator[None]:
     In force before Prefect is first imported, which creates its home folder at that moment.
     """
     settings.prefect.mkdir(parents=True, exist_ok=True)
-    with environment(_client_defaults(settings)):
+    with set_variables(_client_defaults(settings)):
         yield
 
 
@@ -40,12 +40,12 @@ def _client_defaults(settings: Settings) -> dict[str, str]:
 def quiet_children() -> Iterator[None]:
     """Keep the tracebacks of runs in processes of their own to the server, too."""
     ours = os.environ.get(_CONSOLE) == _CONSOLE_LEVEL
-    with environment({_CONSOLE: "CRITICAL"} if ours else {}):
+    with set_variables({_CONSOLE: "CRITICAL"} if ours else {}):
         yield
 
 
 @contextmanager
-def environment(values: Mapping[str, str]) -> Iterator[None]:
+def set_variables(values: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables, for our child processes too; put the old ones back."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)

@@ -12,8 +12,8 @@ import httpx
 from configs.errors import UserError
 from tasks.adapters.servers.prefect_environment import (
     client_environment,
-    environment,
     no_tracking,
+    set_variables,
     unless_set,
     user_wants_logs,
 )
@@ -103,7 +103,7 @@ def _connected(url: str) -> Iterator[None]:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with (
-        environment({"PREFECT_API_URL": url}),
+        set_variables({"PREFECT_API_URL": url}),
         temporary_settings({PREFECT_API_URL: url}),
         _quiet_run_logs(),
     ):
@@ -131,7 +131,7 @@ def _connect_own(lease: Lease, stack: ExitStack) -> str:
     host = root.removeprefix("http://").rpartition(":")[0]
     # A proxy for the outside world cannot reach this machine's loopback.
     beyond_proxy = ",".join(filter(None, [os.environ.get("NO_PROXY"), host]))
-    stack.enter_context(environment({"NO_PROXY": beyond_proxy, "no_proxy": beyond_proxy}))
+    stack.enter_context(set_variables({"NO_PROXY": beyond_proxy, "no_proxy": beyond_proxy}))
     stack.enter_context(_connected(f"{root}/api"))
     stack.callback(_flush)
     return f"{root}/api"

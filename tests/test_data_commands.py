@@ -1,7 +1,7 @@
 import pytest
 
 from configs.errors import UserError
-from flows.data import app
+from flows.data_commands import app
 from tasks.adapters.settings import read_settings
 from tasks.data.cache import Cache
 from tasks.data.twin import write_twin

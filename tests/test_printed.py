@@ -6,15 +6,12 @@ from numpy.testing import assert_allclose
 
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
-from fkd.core.linalg import downdate
+from fkd.core.linalg import downdate, psd_factor
 from fkd.core.moments import training_moments
 from fkd.core.removal_path import removal_path
-from fkd.paper.printed import (
-    algorithm_1,
-    nystroem_dual_path,
-    nystroem_inverse_product,
-    nystroem_path,
-)
+from fkd.paper.kernel_tiles import nystroem_dual_path
+from fkd.paper.nystroem_removal import FeatureRemainder, inverse_product, nystroem_path
+from fkd.paper.printed import algorithm_1
 
 
 def sample(rng, n=60, l=2):
@@ -55,14 +52,16 @@ def test_two_rows_by_hand():
 
 def test_all_rows_as_landmarks_invert_exactly(rng):
     _, S, K = sample(rng)
-    b = nystroem_inverse_product(K, np.arange(60), S, ridge=0.1)
+    G, _ = psd_factor(K)
+    b = inverse_product(FeatureRemainder(G, np.arange(60), np.empty((60, 0))), S, ridge=0.1)
     assert_allclose(b, np.linalg.solve(K + 0.1 * np.eye(60), S), rtol=1e-8, atol=1e-8)
 
 
 def test_landmarks_without_full_rank_invert_exactly_too(rng):
     X, S, _ = sample(rng)
     K = X @ X.T  # rank 3: no factor of 60 pivots
-    b = nystroem_inverse_product(K, np.arange(60), S, ridge=0.1)
+    G, _ = psd_factor(K)
+    b = inverse_product(FeatureRemainder(G, np.arange(60), np.empty((60, 0))), S, ridge=0.1)
     assert_allclose(b, np.linalg.solve(K + 0.1 * np.eye(60), S), rtol=1e-8, atol=1e-8)
 
 

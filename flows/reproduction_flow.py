@@ -23,11 +23,11 @@ from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import Settings, read_settings
 from tasks.data.load import describe_rows
 from tasks.reproduction.curves import curves_of
-from tasks.reproduction.page import write_page
-from tasks.reproduction.record import record_story, record_studies
+from tasks.reproduction.experiment_recording import record_story, record_studies
+from tasks.reproduction.reproduction_page import write_page
 from tasks.reproduction.resample import Resampling, resample
 from tasks.reproduction.story import Story, read_stories, story_of, write_story
-from tasks.reproduction.verdicts import DRAWS, WORDS, judge
+from tasks.reproduction.verdicts import DRAWS, WORDS, verdicts_on
 from tasks.study.opening import Study, open_study
 
 _QUICK_DRAWS = 40
@@ -161,7 +161,7 @@ def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, l
                 f"{failed[0].cause}"
             )
 
-    verdicts = judge(experiment, curves, opened.absent, compute, draws)
+    verdicts = verdicts_on(experiment, curves, opened.absent, compute, draws)
     told = {
         experiment.runs[run].title: describe_rows(next(iter(found.values())).loaded.provenance)
         for run, found in opened.studies.items()

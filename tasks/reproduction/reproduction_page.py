@@ -1,14 +1,12 @@
 """The reproduction as one HTML page, with a short text beside it."""
 
-import base64
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tasks.adapters.files import write_atomic
+from tasks.report.page_pieces import image_address, page_template, resource
 from tasks.report.words import duration, shown
 from tasks.reproduction.bars import WIDTH, bars
 from tasks.reproduction.story import Story
@@ -17,12 +15,9 @@ from tasks.reproduction.verdicts import WORDS, Verdict
 
 def write_page(stories: Sequence[Story], folder: Path) -> Path:
     """Write report.html with every experiment in it, summary.md beside it; return the page."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(_resource("tasks.reproduction", "reproduction.html.j2"))
+    template = page_template("tasks.reproduction", "reproduction.html.j2")
     images = {
-        (story.name, run): _image(folder / story.name / file)
+        (story.name, run): image_address((folder / story.name / file).read_bytes())
         for story in stories
         for run, file in story.figures.items()
     }
@@ -32,8 +27,8 @@ def write_page(stories: Sequence[Story], folder: Path) -> Path:
         images=images,
         words=WORDS,
         css=Markup(
-            _resource("tasks.report", "report.css")
-            + _resource("tasks.reproduction", "reproduction.css")
+            resource("tasks.report", "report.css")
+            + resource("tasks.reproduction", "reproduction.css")
         ),
         paper={word: sum(story.count(word, ours=False) for story in stories) for word in WORDS},
         ours={word: sum(story.count(word, ours=True) for story in stories) for word in WORDS},
@@ -93,13 +88,3 @@ def _summary_row(verdict: Verdict) -> str:
     folds = "" if verdict.folds is None else f"{verdict.folds_true} of {verdict.folds}"
     cells = (verdict.says, verdict.verdict, number(verdict.value), interval(verdict), folds)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _image(path: Path) -> str:
-    """Return a PNG file as an address that needs no file."""
-    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
-
-
-def _resource(package: str, name: str) -> str:
-    """Return a file of a templates folder, wherever the package is installed."""
-    return (files(package) / "templates" / name).read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.catalog.problems.registry import PROBLEMS
 from tasks.adapters.settings import read_settings
-from tasks.data.cache import Cache, Record
+from tasks.data.cache import Cache, CachedFile
 from tasks.data.disk import named_disk_errors
 from tasks.data.prepared import is_whole, prepared_files
 
@@ -147,7 +147,7 @@ def _cache() -> Cache:
     return Cache(read_settings().downloads)
 
 
-def _listing(records: list[Record], title: str) -> Table:
+def _listing(records: list[CachedFile], title: str) -> Table:
     """Return cached files as a table for people."""
     table = Table("file", "MB", "sha256", "checksum known", title=title, box=None)
     for record in records:

@@ -3,8 +3,8 @@ from sweep_sample import sweep_config
 
 from configs.errors import UserError
 from flows.desk import Desk
-from tasks.adapters.status import read_status
-from tasks.study.costs import estimate, job_cost, refuse_too_large
+from tasks.adapters.run_status import read_status
+from tasks.study.costs import job_cost, planned_cost, refuse_too_large
 from tasks.study.opening import open_study
 
 
@@ -18,16 +18,16 @@ def study(settings):
 def test_an_estimate_is_the_sum_of_arithmetic_and_the_largest_memory(study):
     jobs, table = study.missing(), study.loaded.table
     costs = [job_cost(job, table) for job in jobs]
-    found = estimate(jobs, table)
+    found = planned_cost(jobs, table)
     assert found.flops == pytest.approx(sum(cost.flops for cost in costs))
     assert found.bytes == max(cost.bytes for cost in costs) > 8 * 900**2
     assert found.seconds > 0
-    assert estimate([], table).flops == 0
+    assert planned_cost([], table).flops == 0
 
 
 def test_a_task_too_large_for_a_worker_is_refused_with_figure_and_cure(study):
     jobs, table = study.missing(), study.loaded.table
-    needed = estimate(jobs, table).bytes
+    needed = planned_cost(jobs, table).bytes
     refuse_too_large(jobs, table, int(needed) + 1)
     refuse_too_large(jobs, table, None)
     with pytest.raises(UserError, match=r"krr_fkd on fold \S+ would need about [\d.]+ ") as caught:

@@ -10,7 +10,7 @@ Scalar = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ReportedNumber:
     """A mean over folds with its standard deviation (None where one number is all there is)."""
 
     mean: float
@@ -18,7 +18,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Interval:
+class ReportedInterval:
     """A number with its confidence interval."""
 
     value: float
@@ -37,7 +37,7 @@ class TargetColumn:
 
 
 @dataclass(frozen=True)
-class NoiseFloor:
+class ReportedNoiseFloor:
     """What the HGR estimate reads on independent columns of the same length."""
 
     mean: float
@@ -54,7 +54,7 @@ class SensitiveColumn:
     title: str = ""
     removed: bool = True
     is_input: bool = False  # given to the models as well
-    noise_floor: NoiseFloor | None = None
+    noise_floor: ReportedNoiseFloor | None = None
 
     @property
     def words(self) -> str:
@@ -69,8 +69,8 @@ class TrialSummary:
     key: str
     method: str
     label: str
-    mae: Estimate
-    scores: Mapping[str, Mapping[str, Estimate]]  # by measured column, then measure
+    mae: ReportedNumber
+    scores: Mapping[str, Mapping[str, ReportedNumber]]  # by measured column, then measure
     folds: int
     strength_name: str | None = None
     strength: float = 0.0
@@ -94,8 +94,8 @@ class SelectionPolicy:
 class HeldOutScores:
     """A model's numbers on rows that took no part in choosing it."""
 
-    mae: Interval
-    scores: Mapping[str, Mapping[str, Interval]]  # by measured column, then measure
+    mae: ReportedInterval
+    scores: Mapping[str, Mapping[str, ReportedInterval]]  # by measured column, then measure
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ class ChampionSummary:
     rows_held_out: int
     reference: HeldOutScores | None = None  # the same model with nothing removed, same rows
     deciding: Mapping[str, float] = field(default_factory=dict)  # by measure, on inner folds
-    noise_floor: Mapping[str, NoiseFloor] = field(default_factory=dict)  # held-out rows, by column
+    # On held-out rows, by column.
+    noise_floor: Mapping[str, ReportedNoiseFloor] = field(default_factory=dict)
     confidence: float = 0.95
     interval_method: str = "from random quarters of the held-out rows"
     approximation: str = "exact"
@@ -123,8 +124,8 @@ class Recoverability:
 
     column: str
     probe: str
-    before: Estimate
-    after: Estimate
+    before: ReportedNumber
+    after: ReportedNumber
 
 
 @dataclass(frozen=True)

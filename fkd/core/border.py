@@ -1,10 +1,10 @@
-"""Checks at the border, so that bad input meets a sentence instead of a NaN."""
+"""The border, where what callers pass becomes checked float64 arrays instead of a NaN."""
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -13,59 +13,8 @@ from fkd.core.linalg import rank_cut
 
 # Squares of larger inputs, summed over a row, leave the range of float64.
 LARGEST_INPUT = 1e150
-
-
-def positive(name: str, value: Any) -> float:
-    """Return a finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
-    return float(value)
-
-
-def finite(name: str, value: Any) -> float:
-    """Return a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
-
-
-def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
-    """Return an integer of at least `low`, at most `high`."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    number = int(value)
-    if number < low or (high is not None and number > high):
-        limits = f"at least {low}" if high is None else f"in [{low}, {high}]"
-        raise ValueError(f"{name} must be {limits}, got {number}")
-    return number
-
-
-def truth(name: str, value: Any) -> bool:
-    """Return True or False; a word for either would always count as true."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
-
-
-def not_negative(name: str, value: Any) -> float:
-    """Return a finite number of at least zero."""
-    if finite(name, value) < 0:
-        raise ValueError(f"{name} must not be negative, got {value}")
-    return float(value)
-
-
-def steps(name: str, value: Any) -> int:
-    """Return a limit of steps: at least one, or -1 for none."""
-    if value == -1 and not isinstance(value, bool):
-        return -1
-    return whole(name, value, low=1)
-
-
-def choice(name: str, value: Any, options: Sequence[str]) -> str:
-    """Return one of the options."""
-    if not isinstance(value, str) or value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}")
-    return value
+# Squares and products of two such numbers stay far from overflow: what is measured.
+LARGEST_MEASURED = 1e100
 
 
 def column_names(data: Any, width: int) -> list[str]:
@@ -215,3 +164,57 @@ def check_finite_result(name: str, values: AnyArray) -> None:
             f"{name} must be finite, got NaN or infinity from rows whose values leave the range of "
             "float64 under this model; scale the inputs as those of the training rows"
         )
+
+
+def as_numbers(values: ArrayLike, name: str) -> Array:
+    """Return `values` as a finite float64 array of any shape, without copying where possible."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
+    try:
+        raw = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must be a rectangular array, got rows of unequal length"
+        ) from error
+    if raw.dtype.kind not in "buif":
+        raise ValueError(f"{name} must hold real numbers, got dtype {raw.dtype}; encode it first")
+    numbers = raw.astype(np.float64, copy=False)
+    # Written so that NaN fails it too.
+    good = np.abs(numbers) <= LARGEST_MEASURED
+    if not good.all():
+        where = tuple(int(i) for i in np.argwhere(~good)[0])
+        raise ValueError(
+            f"{name} must be finite with magnitude at most {LARGEST_MEASURED:g}, "
+            f"got {numbers[where]} at index {where}"
+        )
+    return numbers
+
+
+def as_column(values: ArrayLike, name: str) -> Array:
+    """Return `values` as a finite float64 vector of at least two rows."""
+    column = as_numbers(values, name)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"{name} must be one column, got shape {column.shape}")
+    if len(column) < 2:
+        raise ValueError(f"{name} must have at least two rows, got {len(column)}")
+    return column
+
+
+def as_sensitive(values: ArrayLike, n: int) -> Array:
+    """Return the sensitive columns as a finite float64 matrix of `n` rows."""
+    name = "sensitive_features"
+    S = as_numbers(values, name)
+    if S.ndim == 1:
+        S = S[:, None]
+    if S.ndim != 2 or S.shape[1] == 0:
+        raise ValueError(f"{name} must be one column or a table of columns, got shape {S.shape}")
+    require_length(S, n, name)
+    return S
+
+
+def require_length(values: Array, n: int, name: str) -> None:
+    """Raise unless `values` has `n` rows."""
+    if len(values) != n:
+        raise ValueError(f"{name} must have one row per prediction ({n}), got {len(values)}")

@@ -1,13 +1,10 @@
-"""What the methods that remove by Fair Kernel Decomposition have in common."""
+"""What settings of one kernel, of one removal path on it, share."""
 
 from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
 
-import numpy as np
-
-from fkd.catalog.methods.declaration import Approximation, Training
+from fkd.catalog.methods.method_declaration import Approximation, Training
 from fkd.core.arrays import Array
-from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import project
 from fkd.core.removal_path import RemovalPath, removal_path
 
@@ -24,7 +21,7 @@ class OnKernel(Protocol):
         """How the kernel is represented."""
 
 
-class Removal(OnKernel, Protocol):
+class OnPath(OnKernel, Protocol):
     """Parameters that decide a removal path."""
 
     @property
@@ -40,10 +37,10 @@ class Removal(OnKernel, Protocol):
         """Whether the sensitive columns are centred first."""
 
 
-P = TypeVar("P", bound=Removal)
+P = TypeVar("P", bound=OnPath)
 
 
-def path_key(parameters: Removal) -> Hashable:
+def path_key(parameters: OnPath) -> Hashable:
     """Return the key of a removal path: settings with the same one differ in length alone."""
     return (*kernel_key(parameters), parameters.ridge, parameters.center_sensitive)
 
@@ -56,7 +53,7 @@ def by_path(settings: Sequence[P]) -> list[list[P]]:
     return list(groups.values())
 
 
-def longest_path(training: Training, group: Sequence[Removal]) -> RemovalPath:
+def longest_path(training: Training, group: Sequence[OnPath]) -> RemovalPath:
     """Return one path that serves every setting of a group."""
     first = group[0]
     feature_map, moments = training.reduced(first.gamma, first.approximation)
@@ -69,17 +66,12 @@ def longest_path(training: Training, group: Sequence[Removal]) -> RemovalPath:
     )
 
 
-def nothing_removed(feature_map: FeatureMap) -> RemovalPath:
-    """Return the path of length 0, on which a fair machine is the plain one."""
-    return RemovalPath(np.empty((feature_map.rank, 0), order="F"), (0,))
-
-
 def kernel_key(parameters: OnKernel) -> tuple[Hashable, ...]:
     """Return the key of the factorisation: settings on the same kernel share it."""
     return ("rbf", parameters.gamma, parameters.approximation)
 
 
-def fair_features(training: Training, parameters: Removal, X: Array) -> Array:
+def features_left(training: Training, parameters: OnPath, X: Array) -> Array:
     """Return G(X) - (G(X) U) Uᵀ, the features that are left of rows X."""
     feature_map, _ = training.reduced(parameters.gamma, parameters.approximation)
     U = longest_path(training, [parameters]).at(parameters.iterations)

@@ -1,21 +1,18 @@
 """Figures of an experiment, in the paper's arrangement."""
 
-import io
 import itertools
-from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from configs.experiment import CurvesConfig, FigureConfig
-from tasks.report.figures import DPI, still
+from tasks.report.figures import DPI, png_bytes, still
 from tasks.report.palette import style_of
 from tasks.report.panels import Panel, Point, Series, with_front
 from tasks.report.words import MEASURES
-from tasks.reproduction.curves import Curve, distances
+from tasks.reproduction.curves import Curve, Curves, distances
 
-Curves = Mapping[str, Curve]
 _DUMMIES = ("dummy", "median_dummy")
 
 
@@ -84,7 +81,7 @@ def _errors(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes:
         ax.legend(
             loc="upper center", bbox_to_anchor=(0.5, -0.16), fontsize=6, frameon=False, ncols=3
         )
-    return _png(drawn)
+    return png_bytes(drawn)
 
 
 def _differences(run: CurvesConfig, curves: Curves) -> bytes:
@@ -98,7 +95,7 @@ def _differences(run: CurvesConfig, curves: Curves) -> bytes:
         _line(ax, f"{curve.label} against {first.label}", points, slot)
     ax.set(xlabel="iterations m", ylabel="greatest difference of predictions", yscale="log")
     ax.legend(fontsize=8, frameon=False)
-    return _png(drawn)
+    return png_bytes(drawn)
 
 
 def _axes(count: int, title: str) -> tuple[Figure, list[Axes]]:
@@ -118,10 +115,3 @@ def _line(ax: Axes, label: str, points: list[tuple[float, float]], slot: int) ->
     style = style_of(Series(label, (), slot))
     x, y = zip(*points, strict=True)
     ax.plot(x, y, color=style.colour, marker=style.shape.marker, markersize=4, label=label)
-
-
-def _png(drawn: Figure) -> bytes:
-    """Return the figure's bytes, the same for the same figure."""
-    buffer = io.BytesIO()
-    drawn.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()

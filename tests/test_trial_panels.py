@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from report_sample import BLACK, WHITE, make_report, make_trials
 
-from tasks.report.data import Estimate, TargetColumn
+from tasks.report.contents import ReportedNumber, TargetColumn
 from tasks.report.trial_panels import panels_of
 
 
@@ -26,7 +26,7 @@ def test_every_trial_is_a_point_with_its_spread():
 
 def test_methods_keep_their_slot_when_another_has_no_number():
     report = make_report()
-    unknown = {BLACK: {"gdp": Estimate(0.05), "hgr": Estimate(math.nan)}}
+    unknown = {BLACK: {"gdp": ReportedNumber(0.05), "hgr": ReportedNumber(math.nan)}}
     trials = [
         replace(trial, scores=unknown) if trial.method == "svr_fkd" else trial
         for trial in report.trials

@@ -1,0 +1,26 @@
+"""Rows of a split as arrays: what a model is trained on, what it predicts from."""
+
+import numpy as np
+
+from fkd.catalog.encoder import Encoder
+from fkd.catalog.methods import Training, method
+from fkd.catalog.table import Table
+from fkd.core.arrays import Array
+from tasks.planned.folds import Fold
+from tasks.planned.trials import Inputs
+
+
+def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
+    """Return the training rows as arrays, with the encoder that belongs to them."""
+    train = table.take(fold.train)
+    encoder = Encoder.fit(table if inputs.scale_on == "all" else train, scale=inputs.scale)
+    training = Training(
+        X=encoder.transform(train), y=train.y, S=train.S(inputs.sensitive), seed=inputs.seed
+    )
+    return training, encoder
+
+
+def model_inputs(name: str, encoder: Encoder, rows: Table, inputs: Inputs) -> Array:
+    """Return encoded rows; behind them the sensitive columns where the method asks for them."""
+    X = encoder.transform(rows)
+    return np.hstack([X, rows.S(inputs.sensitive)]) if method(name).needs_sensitive else X
