@@ -1,4 +1,4 @@
-"""Import paths of version 0.1, which lead to where their modules live now."""
+"""Import paths of version 0.1, which lead to where the modules live now."""
 
 import importlib
 import importlib.abc
@@ -27,7 +27,10 @@ MOVED = {
     "landmarks": "core.feature_maps.landmarks",
     "linalg": "core.linalg",
     "literal": "paper",
+    "measures.checks": "measures.columns",
     "methods": "catalog.methods",
+    "methods.declaration": "catalog.methods.method_declaration",
+    "methods.removal": "catalog.methods.kernel_settings",
     "moments": "core.moments",
     "neural": "rivals.neural",
     "pareto": "measures.pareto",
@@ -35,6 +38,7 @@ MOVED = {
     "perceptron": "core.perceptron",
     "predictions": "catalog.predictions",
     "problems": "catalog.problems",
+    "problems.declaration": "catalog.problems.problem_declaration",
     "reference": "paper.reference",
     "removal": "estimators.removal_estimator",
     "ridge": "core.fair_ridge",
@@ -75,10 +79,12 @@ class _Signpost(importlib.abc.Loader):
 def _new_name(fullname: str) -> str:
     """Return the new name of ``fkd.OLD`` or of a module inside it, empty for all others."""
     package, _, rest = fullname.partition(".")
-    old, _, inside = rest.partition(".")
-    if package != "fkd" or old not in MOVED:
+    if package != "fkd":
         return ""
-    return ".".join(filter(None, (package, MOVED[old], inside)))
+    if rest in MOVED:
+        return f"fkd.{MOVED[rest]}"
+    old, _, inside = rest.partition(".")
+    return f"fkd.{MOVED[old]}.{inside}" if old in MOVED else ""
 
 
 def put_up() -> None:

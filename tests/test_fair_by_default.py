@@ -1,14 +1,13 @@
 """What a new user meets: estimators with default flags, on rows as they come."""
 
-import warnings
-
 import mpmath
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from estimator_sample import MACHINES, REGRESSORS, people, target
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.svm import SVC, SVR
 
@@ -19,10 +18,9 @@ from fkd import (
     FairnessWarning,
     FairSVC,
     FairSVR,
+    one_hot,
 )
 
-REGRESSORS = [FairKernelRidge, FairSVR, FairGaussianProcess]
-MACHINES = [*REGRESSORS, FairSVC]
 # One attribute in five units: a share, an age, a year of birth, with two offsets that cost digits.
 UNITS = {
     "share": (1.0, 0.0),
@@ -31,18 +29,6 @@ UNITS = {
     "tiny": (1e-6, 0.0),
     "far": (1.0, 1e6),
 }
-
-
-def people(rng, n=900, d=5):
-    """Inputs of which one leans on a share s in [0, 1], a target that leans on it, s itself."""
-    s = rng.uniform(size=n)
-    X = rng.uniform(size=(n, d))
-    X[:, 0] = 0.7 * s + 0.3 * X[:, 0]
-    return X, 2 * X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=n), s
-
-
-def target(machine, y):
-    return y > np.median(y) if machine is FairSVC else y
 
 
 def score(model, X):
@@ -73,12 +59,12 @@ def test_unit_and_offset_of_the_attribute_change_nothing(rng, machine, unit):
     X, y, s = people(rng, n=300)
     y = target(machine, y)
     scale, offset = UNITS[unit]
+    tight = {"tol": 1e-9} if machine in (FairSVR, FairSVC) else {}
     one, other = (
-        score(machine(gamma=0.5).fit(X, y, sensitive_features=S), X)
+        score(machine(gamma=0.5, **tight).fit(X, y, sensitive_features=S), X)
         for S in (s, offset + scale * s)
     )
-    # An offset of a million leaves ten digits of s; libsvm stops at a thousandth of its own unit.
-    assert_allclose(other, one, atol=2e-3 if machine in (FairSVR, FairSVC) else 1e-7)
+    assert_allclose(other, one, atol=1e-6)  # an offset of a million leaves ten digits of s
 
 
 def test_the_transformer_sees_neither_unit_nor_offset(rng):
@@ -200,8 +186,8 @@ def test_inputs_as_features_are_refused_for_a_curved_kernel(rng):
     )
 
 
-@pytest.mark.parametrize(("machine", "plain"), [(FairSVR, SVR), (FairSVC, SVC)])
-def test_a_solver_that_cannot_finish_says_so(rng, machine, plain):
+@pytest.mark.parametrize("machine", [FairSVR, FairSVC])
+def test_a_solver_that_cannot_finish_says_so(rng, machine):
     X = rng.normal(size=(120, 3))
     y = 1000 * (X[:, 0] + rng.normal(size=120))
     y = y > 0 if machine is FairSVC else y
@@ -352,115 +338,45 @@ def test_frames_come_out_where_they_are_asked_for(rng, machine):
             assert len(model.predict(frame)) == 120
 
 
-class TestCautions:
-    """Warnings of a fit that is not what its user may believe; none where it is."""
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_a_kernel_function_returns_is_not_written_into(rng, machine):
+    X, y, s = people(rng, n=120)
+    kept = {}
 
-    @pytest.mark.parametrize("machine", [*MACHINES, FairKernelDecomposition])
-    def test_a_fair_fit_says_nothing(self, rng, machine):
-        X, y, s = people(rng)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            model = machine().fit(X, target(machine, y), sensitive_features=s)
-        assert model.held_out_.rows == 180
-        assert model.held_out_.dependence_before > 0.7
-        assert model.held_out_.dependence_after < 0.3
+    def remembering(A, B):
+        key = (A.tobytes(), B.tobytes())
+        if key not in kept:
+            kept[key] = np.exp(-0.5 * ((A[:, None] - B) ** 2).sum(axis=2))
+        return kept[key]
 
-    @pytest.mark.parametrize("machine", [*MACHINES, FairKernelDecomposition])
-    def test_an_attribute_that_nothing_leans_on_needs_no_removal(self, rng, machine):
-        X, y, _ = people(rng)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            machine().fit(X, target(machine, y), sensitive_features=rng.uniform(size=900))
+    y = target(machine, y)
+    by_name = machine(gamma=0.5, iterations=4).fit(X, y, sensitive_features=s)
+    by_function = machine(remembering, iterations=4).fit(X, y, sensitive_features=s)
+    for _ in range(2):
+        assert_allclose(score(by_function, X), score(by_name, X), atol=5e-3)
+    fair = FairKernelDecomposition(remembering, iterations=4).fit(X, sensitive_features=s)
+    assert_array_equal(fair.transform(X), fair.transform(X))
 
-    @pytest.mark.parametrize("machine", [*MACHINES, FairKernelDecomposition])
-    def test_dependence_that_stays_is_told(self, rng, machine):
-        X, y, s = people(rng)
-        weak = {"ridge": 1e-3, "iterations": 1}  # one direction, which is mostly noise
-        with pytest.warns(FairnessWarning, match="dependence on the sensitive features did not"):
-            machine(**weak).fit(X, target(machine, y), sensitive_features=s)
 
-    def test_a_model_worse_than_a_constant_is_told(self, rng):
-        X, y, s = people(rng)
-        with pytest.warns(FairnessWarning, match="worse than a constant on 180 held-out rows"):
-            FairKernelRidge(fit_intercept=False, alpha=100.0).fit(X, 50 + y, sensitive_features=s)
+@pytest.mark.parametrize("machine", [FairSVC, FairKernelDecomposition])
+def test_a_fit_that_failed_leaves_the_estimator_unfitted(rng, machine):
+    X, y, s = people(rng, n=60)
+    model = machine(gamma=-1.0)
+    with pytest.raises(ValueError, match="gamma must be"):
+        model.fit(X, y > 2, sensitive_features=s)
+    with pytest.raises(NotFittedError):
+        score(model, X) if machine is FairSVC else model.transform(X)
 
-    @pytest.mark.parametrize("n", [12, 60, 900])
-    @pytest.mark.parametrize("machine", [FairKernelRidge, FairSVR, FairSVC])
-    def test_a_collapse_to_a_constant_is_told(self, rng, machine, n):
-        X, y, s = people(rng, n=n)
-        weak = {"alpha": 1e9} if machine is FairKernelRidge else {"C": 1e-9}
-        y = y > np.sort(y)[-3] if machine is FairSVC else y
-        with pytest.warns(FairnessWarning, match="collapsed to nearly a constant: .* check"):
-            machine(**weak).fit(X, y, sensitive_features=s)
 
-    @pytest.mark.filterwarnings("ignore:the model has collapsed:fkd.FairnessWarning")
-    def test_a_path_that_ends_early_is_told(self, rng):
-        X, y, s = people(rng, n=60)
-        sentence = "ended after 5 of 9 iterations: nothing is left of the features"
-        with pytest.warns(FairnessWarning, match=sentence):
-            FairKernelRidge("linear", iterations=9).fit(X, y, sensitive_features=s)
-
-    def test_a_column_of_which_more_is_left_than_there_was_is_told(self, rng):
-        a, b = rng.uniform(size=(2, 1000))
-        X = np.column_stack(
-            [a + 0.05 * rng.normal(size=1000), 2 * np.abs(b - 0.5), rng.normal(size=1000)]
-        )
-        y = 4 * a + 3 * X[:, 1] + 0.3 * X[:, 2]
-        # The removal finds the first column; the second depends on its input by its distance.
-        with pytest.warns(FairnessWarning, match="dependence on the sensitive features (rose|did)"):
-            FairKernelRidge().fit(X, y, sensitive_features=np.column_stack([a, b]))
-
-    @pytest.mark.parametrize("share", [0.1, 0.2, 0.3, 0.5])
-    @pytest.mark.parametrize("flip", [False, True])
-    def test_a_group_is_seen_whichever_code_it_has(self, rng, share, flip):
-        s = (rng.uniform(size=400) < share).astype(float)
-        X = np.column_stack([s + 0.3 * rng.normal(size=400), rng.normal(size=(400, 2))])
-        y = 3 * s + X[:, 1]
-        with pytest.warns(FairnessWarning, match="did not fall on 80 held-out rows"):
-            FairKernelRidge(ridge=1e-6).fit(X, y, sensitive_features=1 - s if flip else s)
-
-    def test_a_removal_that_makes_dependence_is_told(self, rng):
-        t, s = rng.normal(size=(2, 1500))
-        X = np.column_stack([s + t, t, rng.normal(size=(1500, 2))])
-        with pytest.warns(FairnessWarning, match="dependence on the sensitive features rose"):
-            FairKernelRidge("linear", iterations=1).fit(X, t, sensitive_features=s)
-
-    def test_advice_is_not_what_was_done_already(self, rng):
-        X, y, s = people(rng)
-        with pytest.warns(FairnessWarning, match="a larger ridge$"):
-            FairKernelRidge(ridge=1e-3, iterations=1).fit(X, y, sensitive_features=s)
-
-    def test_the_warning_points_at_the_user(self, rng):
-        X, y, s = people(rng, n=60)
-        with pytest.warns(FairnessWarning) as found:
-            FairKernelRidge(alpha=1e9).fit(X, y, sensitive_features=s)
-        assert found[0].filename == __file__
-
-    @pytest.mark.parametrize("change", [{"held_out": 0}, {}])
-    def test_the_trial_changes_no_bit_of_the_fit(self, rng, change):
-        X, y, s = people(rng, n=300)
-        seeded = {"approximation": "nystroem", "landmarks": 290}
-        models = [
-            FairKernelRidge(**seeded, random_state=np.random.RandomState(3), held_out=share)
-            for share in (0.0, 0.3)
-        ]
-        one, other = (m.fit(X, y, sensitive_features=s).predict(X) for m in models)
-        assert_array_equal(one, other)
-        assert models[0].held_out_ is None
-
-    def test_few_rows_are_not_judged(self, rng):
-        X, y, s = people(rng, n=99)
-        assert FairKernelRidge().fit(X, y, sensitive_features=s).held_out_ is None
-
-    def test_a_precomputed_kernel_is_cut_both_ways(self, rng):
-        X, y, s = people(rng, n=300)
-        K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
-        by_matrix = FairKernelRidge("precomputed").fit(K, y, sensitive_features=s).held_out_
-        by_rows = FairKernelRidge(gamma=0.2).fit(X, y, sensitive_features=s).held_out_
-        assert by_matrix.dependence_after == pytest.approx(by_rows.dependence_after, abs=1e-6)
-
-    @pytest.mark.parametrize("share", [-0.1, 1.0, np.nan])
-    def test_a_share_that_is_none_is_refused(self, rng, share):
-        X, y, s = people(rng, n=300)
-        with pytest.raises(ValueError, match="held_out must"):
-            FairKernelRidge(held_out=share).fit(X, y, sensitive_features=s)
+def test_dates_among_objects_and_masked_targets_are_refused(rng):
+    X, y, s = people(rng, n=60)
+    dates = np.array([np.datetime64("2000-01-01")] * 59 + [np.datetime64("NaT")], dtype=object)
+    with pytest.raises(ValueError, match="must hold numbers, got dates"):
+        FairKernelRidge().fit(X, y, sensitive_features=dates)
+    masked = np.ma.masked_less(y, np.median(y))
+    with pytest.raises(ValueError, match="y must not be masked"):
+        FairKernelRidge().fit(X, masked, sensitive_features=s)
+    with pytest.raises(ValueError, match="labels must not be masked"):
+        one_hot(np.ma.masked_less(np.arange(60) % 3, 1))
+    with pytest.raises(ValueError, match="must not be missing"):
+        one_hot(pd.Series(["a", pd.NA, "b"], dtype="string"))

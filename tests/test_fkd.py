@@ -22,6 +22,63 @@ def test_examples_in_docstrings_run(module):
     assert found.failed == 0
 
 
+# Every module of version 0.1 that stood elsewhere.
+BEFORE = [
+    "arrays",
+    "bundle",
+    "chunked",
+    "correction",
+    "decomposition",
+    "discrete",
+    "encoding",
+    "erasure",
+    "expansion",
+    "fair_kernel_learning",
+    "feature_maps",
+    "feature_maps.feature_map",
+    "feature_maps.fourier",
+    "feature_maps.identity",
+    "feature_maps.landmark_maps",
+    "feature_maps.make",
+    "feature_maps.stored",
+    "gaussian_process",
+    "kernel_ridge",
+    "kernels",
+    "labels",
+    "landmarks",
+    "linalg",
+    "literal",
+    "measures.checks",
+    "methods",
+    "methods.cost",
+    "methods.declaration",
+    "methods.extras",
+    "methods.krr_fkd",
+    "methods.networks",
+    "methods.removal",
+    "moments",
+    "pareto",
+    "path",
+    "perceptron",
+    "predictions",
+    "problems",
+    "problems.declaration",
+    "problems.registry",
+    "reference",
+    "removal",
+    "ridge",
+    "svc",
+    "svr",
+    "table",
+    "validation",
+]
+
+
+@pytest.mark.parametrize("old", BEFORE)
+def test_no_module_of_before_was_forgotten(old):
+    assert importlib.import_module(f"fkd.{old}").__doc__
+
+
 @pytest.mark.parametrize(("old", "new"), MOVED.items())
 def test_an_import_path_of_before_leads_to_the_same_module(old, new):
     if old == "neural":

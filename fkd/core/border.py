@@ -29,8 +29,7 @@ def column_names(data: Any, width: int) -> list[str]:
 
 def real_matrix(name: str, data: Any) -> Array:
     """Return a finite float64 matrix with at least one row; a vector becomes one column."""
-    if np.ma.is_masked(data):
-        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
+    refuse_masked(name, data)
     A = data if hasattr(data, "ndim") else np.asarray(data)
     if A.ndim not in (1, 2):
         raise ValueError(f"{name} must have one or two dimensions, got {A.ndim}")
@@ -57,12 +56,21 @@ def _as_float(name: str, values: AnyArray, names: Sequence[str]) -> Array:
     return np.column_stack(columns)
 
 
+def refuse_masked(name: str, data: Any) -> None:
+    """Refuse masked values, which would lose their mask on the way."""
+    if np.ma.is_masked(data):
+        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
+
+
 def _refuse_dates(name: str, values: AnyArray, names: Sequence[str]) -> None:
     """Refuse dates or durations, whose missing values would become numbers."""
-    if values.dtype.kind in "mM":
+    dated = values.dtype.kind == "O" and any(
+        isinstance(value, np.datetime64 | np.timedelta64) for value in values.flat
+    )
+    if dated or values.dtype.kind in "mM":
         raise ValueError(
-            f"{name} must hold numbers, got {values.dtype} in column {names[0]}; count days or "
-            "years from some date first"
+            f"{name} must hold numbers, got dates or durations in column {names[0]}; count days "
+            "or years from some date first"
         )
 
 
@@ -118,6 +126,7 @@ def target_vector(y: Any, n: int) -> Array:
     """Return y (n,) as finite float64."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
+    refuse_masked("y", y)
     values = column_or_1d(y, warn=True)
     if len(values) != n:
         raise ValueError(f"y must have one number per sample ({n}), got {len(values)}")
@@ -128,6 +137,7 @@ def class_codes(y: Any, n: int) -> tuple[AnyArray, IntArray]:
     """Return the classes in order, with the number of each row's class."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
+    refuse_masked("y", y)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     values = column_or_1d(y, warn=True)
@@ -150,8 +160,7 @@ def check_numeric_columns(name: str, data: Any) -> None:
         columns = list(data.T)
     else:
         columns = []
-    if np.ma.is_masked(data):
-        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
+    refuse_masked(name, data)
     for column, label in zip(columns, column_names(data, len(columns)), strict=True):
         if column.dtype.kind not in "biufc":
             _column_as_float(name, column, label)
@@ -168,8 +177,7 @@ def check_finite_result(name: str, values: AnyArray) -> None:
 
 def as_numbers(values: ArrayLike, name: str) -> Array:
     """Return `values` as a finite float64 array of any shape, without copying where possible."""
-    if np.ma.is_masked(values):
-        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
+    refuse_masked(name, values)
     try:
         raw = np.asarray(values)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from typing import Any
 
 
 class FairnessWarning(UserWarning):
@@ -9,8 +10,13 @@ class FairnessWarning(UserWarning):
 
 
 def caution(text: str) -> None:
-    """Warn the first caller outside this package."""
+    """Warn the first caller outside this package and scikit-learn, which wraps some methods."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fkd."):
+    while frame.f_back is not None and _is_inside(frame.f_globals):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, FairnessWarning, stacklevel=level)
+
+
+def _is_inside(module: dict[str, Any]) -> bool:
+    """Return whether a module's code is not the user's."""
+    return str(module.get("__name__", "")).startswith(("fkd.", "sklearn."))

@@ -51,7 +51,8 @@ class Kernel:
     def _products(self, X: AnyArray, Z: AnyArray) -> AnyArray:
         """Return a block of one of the kernels whose values can overflow."""
         if callable(self.name):
-            return np.asarray(self.name(X, Z), dtype=X.dtype)
+            # A copy: the function may keep what it returned, and blocks are written over.
+            return np.array(self.name(X, Z), dtype=X.dtype)
         K = X @ Z.T
         if self.name == "polynomial":
             K *= self.gamma

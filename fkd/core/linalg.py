@@ -174,7 +174,7 @@ class ShiftedInverse:
         Parameters
         ----------
         C, a
-            Positive semi-definite, exactly symmetric (r, r); the shift, above 0.
+            Positive semi-definite (r, r), of which the lower triangle is read; the shift, above 0.
         name
             What the caller's user knows a by.
         overwrite

@@ -94,22 +94,22 @@ class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def transform(self, X: Any) -> Array:
         """Return the fair kernel of X against the training rows, (k, n)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "fair_")
         return self.fair_.block(self._inputs(X, reset=False))
 
     def features(self, X: Any) -> Array:
         """Return fair features G(X) - G(X) U Uᵀ, (k, r), of which the fair kernel is made."""
-        check_is_fitted(self)
+        check_is_fitted(self, "fair_")
         return self.fair_.features(self._inputs(X, reset=False))
 
     def diag(self, X: Any) -> Array:
         """Return the fair k(x, x) of each row, without the block that it is the diagonal of."""
-        check_is_fitted(self)
+        check_is_fitted(self, "fair_")
         return self.fair_.diag(self._inputs(X, reset=False))
 
     def at(self, m: int) -> Self:
         """Return a fitted copy that removes m iterations only; large arrays are shared."""
-        check_is_fitted(self)
+        check_is_fitted(self, "fair_")
         shorter = copy(self)
         shorter.path_ = self.path_.head(m)
         shorter.iterations = m

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.border import column_names
+from fkd.core.border import column_names, refuse_masked
 
 
 def one_hot(labels: Any) -> Array:
@@ -24,6 +24,7 @@ def one_hot(labels: Any) -> Array:
     >>> one_hot(["b", "a", "b"]).tolist()
     [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
     """
+    refuse_masked("labels", labels)
     values = np.asarray(labels)
     values = values[:, None] if values.ndim == 1 else values
     names = column_names(labels, values.shape[1])
@@ -31,9 +32,14 @@ def one_hot(labels: Any) -> Array:
     return np.concatenate(blocks, axis=1)
 
 
+def _is_missing(value: Any) -> bool:
+    """Return whether a label is None, NaN or pandas' NA, of which no comparison is true."""
+    return value is None or str(value) == "<NA>" or bool(value != value)
+
+
 def _levels(column: Any, name: str) -> Array:
     """Return the indicator columns of one attribute."""
-    if any(value is None or value != value for value in column):
+    if any(map(_is_missing, column)):
         raise ValueError(
             f"labels of column {name} must not be missing; give missing values a level of their own"
         )

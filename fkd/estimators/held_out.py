@@ -1,5 +1,6 @@
 """What rows that took no part in a fit say of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ _COLLAPSED = 0.01
 _HARDLY, _HALF = 0.9, 0.5
 # Chance at which independent rows would be taken for dependent ones.
 _CHANCE = 0.01
-# Errors that differ by less, relative to the constant's, do so by rounding.
+# Errors that differ by less, of a target with deviation one, do so by rounding.
 _ROUNDING = 1e-6
 _ROWS_PER_GROUP, _MOST_GROUPS = 20, 10
 
@@ -30,7 +31,7 @@ class HeldOut:
 
     Dependence is the square root of the share of the predictions' variance that groups of equally
     many rows along s explain, less what chance would explain; of several sensitive columns it is
-    that on which most is left.
+    that of which most is to be told.
     """
 
     rows: int
@@ -43,7 +44,8 @@ class HeldOut:
 
     def tell(self, iterations: int, *, centred: bool) -> None:
         """Warn where the model is not what its user may believe."""
-        if iterations and self.chance < _CHANCE and (found := self._left()):
+        found = _left_over(self.dependence_before, self.dependence_after)
+        if iterations and self.chance < _CHANCE and found:
             cure = "" if centred else ", or center_sensitive=True"
             caution(
                 f"{found} on {self.rows} held-out rows: {self.dependence_before:.2f} before, "
@@ -51,23 +53,31 @@ class HeldOut:
                 f"a larger ridge{cure}"
             )
         gap = self.error - self.dummy_error
-        if gap > max(2 * self.noise, _ROUNDING * self.dummy_error):
+        if gap > max(2 * self.noise, _ROUNDING * max(self.dummy_error, 1.0)):
             caution(
                 f"the model is worse than a constant on {self.rows} held-out rows: its mean loss "
                 f"is {self.error:.3g}, the constant's {self.dummy_error:.3g} (of a target with "
                 "deviation one); check fit_intercept, gamma and the scale of the inputs"
             )
 
-    def _left(self) -> str:
-        """Return what is to be said of the dependence that is left, nothing where it is little."""
-        before, after = self.dependence_before, self.dependence_after
-        if _HARDLY * after > before:
-            return "dependence on the sensitive features rose"
-        if after > _HARDLY * before:
-            return "dependence on the sensitive features did not fall"
-        return "dependence on the sensitive features fell by less than half" * (
-            after > _HALF * before
-        )
+
+def _left_over(before: float, after: float) -> str:
+    """Return what is to be said of the dependence that is left, nothing where it is little."""
+    if _HARDLY * after > before:
+        return "dependence on the sensitive features rose"
+    if after > _HARDLY * before:
+        return "dependence on the sensitive features did not fall"
+    if after > _HALF * before:
+        return "dependence on the sensitive features fell by less than half"
+    return ""
+
+
+def _worst(known: Sequence[float], left: Sequence[float], chances: Sequence[float]) -> int:
+    """Return which of several dependences to tell of: the largest that is to be told, else any."""
+    told = [
+        c < _CHANCE and bool(_left_over(b, a)) for b, a, c in zip(known, left, chances, strict=True)
+    ]
+    return max(range(len(left)), key=lambda k: (told[k], left[k], known[k]))
 
 
 def tell_collapse(spread: float, causes: str) -> None:
@@ -121,15 +131,16 @@ def judge_scores(before: Array, after: Array, S: Array, losses: tuple[Array, Arr
     """
     pairs = [(i, j) for i in range(after.shape[1]) for j in range(S.shape[1])]
     known = [dependence(before[:, i], S[:, j])[0] for i, j in pairs]
-    left = [dependence(after[:, i], S[:, j]) for i, j in pairs]
-    # Where most is left; where nothing is left, where most was.
-    worst = max(range(len(pairs)), key=lambda k: (left[k][0], known[k]))
+    left, chances = zip(*(dependence(after[:, i], S[:, j]) for i, j in pairs), strict=True)
+    # One of many pairs looks dependent by chance more often.
+    chances = tuple(min(1.0, len(pairs) * chance) for chance in chances)
+    worst = _worst(known, left, chances)
     model, dummy = losses
     return HeldOut(
         rows=len(S),
         dependence_before=known[worst],
-        dependence_after=left[worst][0],
-        chance=left[worst][1],
+        dependence_after=left[worst],
+        chance=chances[worst],
         error=float(model.mean(axis=0)),
         dummy_error=float(dummy.mean(axis=0)),
         noise=float((model - dummy).std(axis=0) / np.sqrt(len(S))),
@@ -143,9 +154,10 @@ def judge_recovery(before: Array, after: Array, S: Array) -> HeldOut:
         np.sqrt(np.maximum(1 - ((S - guess) ** 2).sum(axis=0) / total, 0.0))
         for guess in (before, after)
     )
-    j = max(range(S.shape[1]), key=lambda k: (left[k], known[k]))
-    chance = dependence(after[:, j], S[:, j])[1]
-    return HeldOut(len(S), float(known[j]), float(left[j]), chance)
+    l = S.shape[1]
+    chances = [min(1.0, l * dependence(after[:, j], S[:, j])[1]) for j in range(l)]
+    j = _worst(known.tolist(), left.tolist(), chances)
+    return HeldOut(len(S), float(known[j]), float(left[j]), chances[j])
 
 
 def dependence(f: Array, s: Array) -> tuple[float, float]:

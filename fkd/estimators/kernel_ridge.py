@@ -7,7 +7,7 @@ from fkd.core.border import target_vector
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import truth
+from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion, Predictor
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
@@ -105,7 +105,8 @@ center_sensitive, held_out, random_state
     ) -> dict[tuple[int, float], Predictor]:
         """Return a predictor per (m, alpha), all from one factorisation of the kernel.
 
-        Each equals what `fit` gives for that pair alone, bit for bit.
+        Each equals what `fit` gives for that pair alone, bit for bit. Nothing is tried on held-out
+        rows: choose among them by rows of your own.
 
         Parameters
         ----------
@@ -115,11 +116,22 @@ center_sensitive, held_out, random_state
             The values to combine; those of the constructor are not used.
         """
         settings = [(m, alpha) for m in iterations for alpha in alphas]
-        found = self._fit_all(X, y, sensitive_features, settings)
+        if not settings:
+            raise ValueError(
+                "iterations and alphas must hold at least one value each, got "
+                f"{list(iterations)} with {list(alphas)}"
+            )
+        found = self._fit_all(X, y, sensitive_features, settings, trial=False)
         return dict(zip(settings, found, strict=True))
 
     def _fit_all(
-        self, X: Any, y: Any, sensitive_features: Any, settings: Sequence[tuple[int, float]]
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        settings: Sequence[tuple[int, float]],
+        *,
+        trial: bool = True,
     ) -> list[MapExpansion]:
         """Return a predictor per (m, alpha) of the checked rows."""
         X = self._inputs(X, reset=True)
@@ -127,9 +139,9 @@ center_sensitive, held_out, random_state
         # Before any sum: an offset of the target then costs no digits.
         level = float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
         longest = max(m for m, _ in settings)
-        removal, moments = self._fit_removal(X, y - level, sensitive_features, longest)
+        removal, moments = self._fit_removal(X, y - level, sensitive_features, longest, trial=trial)
         found = self._ridges(removal, moments, settings)
-        if len(found) == 1:  # of a whole path a constant may well be the end
+        if trial:  # of a whole path a constant may well be the end
             self._tell_collapse(found[0], removal)
         return [rescaled(f, 1.0, level) for f in found]
 
@@ -137,7 +149,8 @@ center_sensitive, held_out, random_state
         self, removal: Removal, moments: Moments, lengths: Sequence[int]
     ) -> list[MapExpansion]:
         """Return the regressions after so many iterations each."""
-        return self._ridges(removal, moments, [(m, self.alpha) for m in lengths])
+        alpha = removal.share * positive("alpha", self.alpha)
+        return self._ridges(removal, moments, [(m, alpha) for m in lengths])
 
     def _ridges(
         self, removal: Removal, moments: Moments, settings: Sequence[tuple[int, float]]

@@ -12,15 +12,16 @@ from fkd.core.arrays import Array
 from fkd.core.border import check_numeric_columns, check_range, column_names, sensitive_matrix
 from fkd.core.cautions import caution
 from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.feature_maps.make import EXACT_ROWS
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
-from fkd.core.parameters import truth
+from fkd.core.parameters import positive, truth
 from fkd.core.removal_path import RemovalPath, removal_path
 from fkd.estimators.held_out import HeldOut, split_rows
 
 # Of all squared features that is a ridge under which ten iterations bring the dependence of ridge
 # regression down on rows of any number, dimension, unit; docs/decisions/0009 has the trial.
-_SHARE = 1e-3
+_RIDGE = 1e-3
 _OF_MAP = (
     "kernel",
     "gamma",
@@ -42,6 +43,8 @@ class Removal:
     S: Array  # (n, l)
     feature_map: FeatureMap
     path: RemovalPath
+    # Of the rows that they stand for: what counts per row is scaled by it in a trial.
+    share: float = 1.0
 
 
 class RemovalEstimator(BaseEstimator, ABC):
@@ -59,7 +62,8 @@ class RemovalEstimator(BaseEstimator, ABC):
     ridge
         Ridge of the regressions that find what to remove, above 0. A larger one removes
         more per iteration. None takes a thousandth of the sum of all squared features, so that
-        neither the number of rows nor the unit of the inputs changes how much is removed.
+        neither the number of rows nor the unit of the inputs changes how much is removed. (The
+        offset of the inputs counts under linear and polynomial kernels: standardise them.)
     iterations
         How often to remove; 0 leaves the kernel as it is.
     approximation
@@ -77,8 +81,9 @@ class RemovalEstimator(BaseEstimator, ABC):
     held_out
         Share of the training rows that a trial fit leaves out, to warn where dependence on the
         sensitive features did not fall on them, where the model is worse than a constant or has
-        become one. Of at most 2000 rows; none below 100 rows, or where it is 0. What was found
-        is kept as `held_out_`; the fit itself uses all rows.
+        become one. Of at most 2000 rows; none below 100 rows, where it is 0, or where no
+        sensitive column varies in both parts. What was found is kept as `held_out_`; the fit
+        itself uses all rows.
     random_state
         Seed of landmarks or Fourier features.
     """
@@ -128,7 +133,13 @@ class RemovalEstimator(BaseEstimator, ABC):
         return np.asarray(A)
 
     def _fit_removal(
-        self, X: Array, y: Array, sensitive_features: Any, iterations: int
+        self,
+        X: Array,
+        y: Array,
+        sensitive_features: Any,
+        iterations: int,
+        *,
+        trial: bool = True,
     ) -> tuple[Removal, Moments]:
         """Return the removal of the training rows with its moments, after a trial without some.
 
@@ -139,32 +150,41 @@ class RemovalEstimator(BaseEstimator, ABC):
         if truth("center_sensitive", self.center_sensitive):
             # Before any sum: an offset of the columns then costs no digits.
             S = S - S.mean(axis=0)
-        self.held_out_ = self._trial(X, y, S, iterations)
+        self.held_out_ = self._trial(X, y, S, iterations) if trial else None
         if self.held_out_ is not None:
             self.held_out_.tell(iterations, centred=bool(self.center_sensitive))
         removal, moments = self._remove(X, y, S, iterations)
         self.effective_iterations_ = removal.path.effective
         if self.effective_iterations_ < iterations:
             r, w = removal.path.U.shape
-            left = (
-                "nothing is left of the features"
-                if w == r
-                else ("what is left of the features holds nothing more of the sensitive features")
-            )
+            left = "holds nothing more of the sensitive features" if w < r else "is nothing"
             caution(
                 f"the removal ended after {self.effective_iterations_} of {iterations} iterations: "
-                f"{left}"
+                f"what is left of the features {left}"
             )
         return removal, moments
 
     def _remove(
-        self, X: Array, y: Array, S: Array, iterations: int, **changes: Any
+        self,
+        X: Array,
+        y: Array,
+        S: Array,
+        iterations: int,
+        *,
+        share: float = 1.0,
+        **changes: Any,
     ) -> tuple[Removal, Moments]:
-        """Return the removal of these rows with its moments; `changes` are of the map."""
+        """Return the removal of these rows, a share of all, with its moments.
+
+        `changes` are other settings of the map.
+        """
         own = {name: getattr(self, name) for name in _OF_MAP}
         feature_map = make_map(X, **(own | changes))
         moments = training_moments(feature_map, X, S, y)
-        ridge = _SHARE * float(moments.C.trace()) if self.ridge is None else self.ridge
+        # Features that are all zero leave nothing to find under any ridge.
+        ridge = _RIDGE * float(moments.C.trace()) or 1.0
+        if self.ridge is not None:
+            ridge = share * positive("ridge", self.ridge)
         path = removal_path(
             moments,
             ridge=ridge,
@@ -172,26 +192,41 @@ class RemovalEstimator(BaseEstimator, ABC):
             center_sensitive=bool(self.center_sensitive),
             independent=feature_map.independent,
         )
-        return Removal(X, y, S, feature_map, path), moments
+        return Removal(X, y, S, feature_map, path, share), moments
 
     def _trial(self, X: Array, y: Array, S: Array, iterations: int) -> HeldOut | None:
         """Return what held-out rows say of a fit to the others, None where they can say nothing."""
         parts = split_rows(len(X), self.held_out)
-        if parts is None or not all(np.ptp(S[rows], axis=0).all() for rows in parts):
+        if parts is None:
             return None
         train, test = parts
-        if not self._can_learn(y[train]):
+        # A rare level may be missing from either part.
+        S = S[:, (np.ptp(S[train], axis=0) > 0) & (np.ptp(S[test], axis=0) > 0)]
+        if S.shape[1] == 0 or not self._can_learn(y[train]):
             return None
         columns = train if self.kernel == "precomputed" else slice(None)
-        # A seed of its own: a generator that the user passed in must not be drawn from twice.
-        changes: dict[str, Any] = {"random_state": 0}
-        if self.landmarks is not None:
-            changes["landmarks"] = min(self.landmarks, len(train))
         try:
-            fitted = self._remove(X[train][:, columns], y[train], S[train], iterations, **changes)
+            fitted = self._remove(
+                X[train][:, columns],
+                y[train],
+                S[train],
+                iterations,
+                share=len(train) / len(X),
+                **self._trial_map(len(X), len(train)),
+            )
         except ValueError:
             return None  # the fit to all rows says it in its own numbers
         return self._judge(*fitted, X[test][:, columns], y[test], S[test], iterations)
+
+    def _trial_map(self, n: int, rows: int) -> dict[str, Any]:
+        """Return the settings in which the map of a trial on some of n rows differs."""
+        # A seed of its own: a generator that the user passed in must not be drawn from twice.
+        changes: dict[str, Any] = {"random_state": 0}
+        if self.approximation == "auto":
+            changes["approximation"] = "exact" if n <= EXACT_ROWS else "nystroem"
+        if self.landmarks is not None and self.approximation in ("nystroem", "auto"):
+            changes["landmarks"] = min(self.landmarks, rows)
+        return changes
 
     def _can_learn(self, y: Array) -> bool:
         """Return whether these targets are enough for a fit."""

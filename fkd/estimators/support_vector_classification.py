@@ -120,7 +120,7 @@ center_sensitive, held_out, random_state
         fair = FairKernel.of(removal.feature_map, removal.X, removal.path.at(iterations))
         svc = SVC(
             kernel="precomputed",
-            C=positive("C", self.C),
+            C=positive("C", self.C) / removal.share,
             tol=positive("tol", self.tol),
             max_iter=steps("max_iter", self.max_iter),
         )
@@ -153,11 +153,11 @@ center_sensitive, held_out, random_state
 
     def predict(self, X: Any) -> AnyArray:
         """Return the class of each row."""
-        check_is_fitted(self)
+        check_is_fitted(self, "svc_")
         return np.asarray(self.classes_[self._on_block(X, "predict").astype(np.intp)])
 
     def _on_block(self, X: Any, method: str) -> AnyArray:
         """Return what the machine says of the fair kernel of X against the training rows."""
-        check_is_fitted(self)
+        check_is_fitted(self, "svc_")
         block = self.fair_.block(self._inputs(X, reset=False))
         return np.asarray(getattr(self.svc_, method)(block))

@@ -205,7 +205,7 @@ center_sensitive, held_out, random_state
             removal.X,
             removal.y,
             removal.path,
-            [(m, self.C, self.epsilon) for m in lengths],
+            [(m, positive("C", self.C) / removal.share, self.epsilon) for m in lengths],
             tol=self.tol,
             max_iter=self.max_iter,
         )

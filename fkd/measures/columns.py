@@ -11,7 +11,7 @@ CONSTANT_SPREAD = 1e-12
 
 
 def in_unit(values: Array) -> Array:
-    """Return a vector divided by the power of two that brings its largest magnitude to one.
+    """Return a vector divided by the power of two that brings its largest magnitude below one.
 
     No digit changes, and squares of the smallest numbers no longer vanish.
     """

@@ -1,5 +1,6 @@
 """What a measure says of two variables that have nothing to do with each other."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive
+from fkd.core.cautions import FairnessWarning
 from fkd.measures.hgr import hgr
 
 
@@ -61,7 +63,10 @@ def noise_floor(
         raise ValueError(f"permutations must be at least 1, got {permutations}")
     if not 0 < quantile < 1:
         raise ValueError(f"quantile must lie between 0 and 1, got {quantile}")
-    values = np.array([measure(f, S[rng.permutation(len(f))]) for _ in range(permutations)])
+    measure(f, S)  # what there is to say of the rows is said once
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        values = np.array([measure(f, S[rng.permutation(len(f))]) for _ in range(permutations)])
     mean, upper = values.mean(axis=0), np.quantile(values, quantile, axis=0)
     if values.ndim == 1:
         mean, upper = float(mean), float(upper)

@@ -1,0 +1,20 @@
+"""Rows and estimators that several tests of the estimators share."""
+
+import numpy as np
+
+from fkd import FairGaussianProcess, FairKernelRidge, FairSVC, FairSVR
+
+REGRESSORS = [FairKernelRidge, FairSVR, FairGaussianProcess]
+MACHINES = [*REGRESSORS, FairSVC]
+
+
+def people(rng, n=900, d=5):
+    """Inputs of which one leans on a share s in [0, 1], a target that leans on it, s itself."""
+    s = rng.uniform(size=n)
+    X = rng.uniform(size=(n, d))
+    X[:, 0] = 0.7 * s + 0.3 * X[:, 0]
+    return X, 2 * X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=n), s
+
+
+def target(machine, y):
+    return y > np.median(y) if machine is FairSVC else y
