@@ -127,6 +127,24 @@ def reproduce(
     reproduce_paper(names or ("all",), without, overrides, is_quick=quick)
 
 
+@app.command
+def promote(model: str, /, *, version: int, why: str) -> None:
+    """Let a registered version be the champion, by a person's word.
+
+    Parameters
+    ----------
+    model
+        The registered model's name, such as crimes.
+    version
+        Its version, such as that of @candidate.
+    why
+        The reason, kept with the version.
+    """
+    from flows.promotion import promote_model
+
+    promote_model(model, version, why)
+
+
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

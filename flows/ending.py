@@ -9,6 +9,21 @@ from flows.outcome import Outcome
 from tasks.adapters.hooks import tell
 
 
+class BadEndError(UserError):
+    """Everything was computed, but something of it went wrong: the flow run counts as failed."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        problems = (outcome.problem() for outcome in outcomes)
+        super().__init__(" ".join(str(problem) for problem in problems if problem is not None))
+        self.outcomes = list(outcomes)
+
+
+def check_end(outcomes: Sequence[Outcome]) -> None:
+    """Raise where an outcome has a problem, so that Prefect shows a run as we do."""
+    if any(outcome.problem() is not None for outcome in outcomes):
+        raise BadEndError(outcomes)
+
+
 @contextmanager
 def failure_told(configs: Sequence[RunConfig]) -> Iterator[None]:
     """Tell the failure hooks of all runs where nothing comes of them."""

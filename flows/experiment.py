@@ -1,10 +1,12 @@
 """The experiment as a Prefect flow: load, fit, record, select, report."""
 
 import time
+from collections.abc import Sequence
 
 from prefect import flow
 
 from configs.schema import RunConfig
+from flows.ending import check_end
 from flows.fitting import fit_all
 from flows.outcome import Outcome
 from flows.progress import watcher
@@ -23,19 +25,25 @@ from tasks.study.selection import NoChampionError
 @flow(name="experiment", persist_result=False)
 def experiment(config: RunConfig) -> Outcome:
     """Load, fit, record, select and report one configuration; return what was made."""
-    start = time.monotonic()
-    load(config)
-    fit([config])
-    return conclude(config, start)
+    (outcome,) = run_all([config])
+    check_end([outcome])
+    return outcome
 
 
 @flow(name="sweep", persist_result=False)
 def sweep(configs: list[RunConfig]) -> list[Outcome]:
     """Fit several configurations on one cluster, then conclude each; return what was made."""
+    outcomes = run_all(configs)
+    check_end(outcomes)
+    return outcomes
+
+
+def run_all(configs: Sequence[RunConfig]) -> list[Outcome]:
+    """Take configurations through all stages; return what was made, good or bad."""
     start = time.monotonic()
     for config in configs:
         load(config)
-    fit(configs)
+    fit(list(configs))
     return [conclude(config, start) for config in configs]
 
 

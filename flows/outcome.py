@@ -8,6 +8,7 @@ from rich.table import Table
 
 from configs.errors import UserError
 from fkd.catalog.methods import method
+from tasks.adapters.registry import CANDIDATE, CHAMPION
 from tasks.study.champion import select_champion
 from tasks.study.gate import GateError, broken_limits
 from tasks.study.opening import Study
@@ -41,7 +42,7 @@ class Outcome:
             broken = broken_limits(selected.judgement, study.config.gate)
         paths = {"report": page, "results": str(study.folder / "results.csv")}
         if champion is not None:
-            paths["model"] = f"models:/{study.config.model}@champion"
+            paths["model"] = f"models:/{study.config.model}@{CANDIDATE if broken else CHAMPION}"
         return cls(
             study.config.name,
             study.inputs.measure_on,
@@ -107,7 +108,10 @@ class Outcome:
                 "command tries them again."
             )
         if self.broken:
-            text = f"The champion breaks the gate: {'; '.join(self.broken)}."
+            text = (
+                f"The champion breaks the gate: {'; '.join(self.broken)}. It is registered as "
+                f"{self.paths['model']}; what was @{CHAMPION} before stays so."
+            )
             return GateError(" ".join([text, *problems]))
         return UserError(" ".join(problems)) if problems else None
 

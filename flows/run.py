@@ -8,7 +8,7 @@ from rich.console import Console
 from configs.errors import UserError
 from configs.load import load_config, load_configs
 from configs.schema import RunConfig
-from flows.ending import end_runs, failure_told
+from flows.ending import BadEndError, end_runs, failure_told
 from flows.outcome import Outcome
 from flows.progress import watcher
 from tasks.adapters.servers.prefect_server import prefect_server
@@ -40,7 +40,10 @@ def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Outcome]:
         # Prefect reads its settings when it is first imported: only now are they in force.
         from flows.experiment import experiment, sweep
 
-        return [experiment(configs[0])] if len(configs) == 1 else sweep(list(configs))
+        try:
+            return [experiment(configs[0])] if len(configs) == 1 else sweep(list(configs))
+        except BadEndError as error:
+            return error.outcomes
 
 
 def rewrite_report(source: str, overrides: Sequence[str]) -> None:

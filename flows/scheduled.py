@@ -7,7 +7,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from configs.load import load_configs
 from flows.ending import end_runs, failure_told
-from flows.experiment import experiment, sweep
+from flows.experiment import run_all
 from flows.progress import watcher
 from tasks.adapters.servers.lifeline import end_with_parent
 
@@ -29,8 +29,8 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
     end_with_parent()
     configs = load_configs(source, overrides)
     with failure_told(configs):
-        # The bodies alone: their stages are then stages of this run, not of a second one.
-        outcomes = [experiment.fn(configs[0])] if len(configs) == 1 else sweep.fn(list(configs))
+        # Not as flows of their own: the stages are then stages of this run, not of a second one.
+        outcomes = run_all(configs)
     reports = ", ".join(outcome.paths["report"] for outcome in outcomes)
     watcher().say(f"report: {reports}")
     end_runs(configs, outcomes)

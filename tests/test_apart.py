@@ -1,9 +1,9 @@
 import pytest
 from numpy.testing import assert_allclose
-from stack_sample import SHAPES, stack
 
 torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
+from stack_sample import SHAPES, stack  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from fkd.rivals.neural.apart import apart, at_registers, exponential, multiply, product  # noqa: E402

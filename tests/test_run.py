@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pandas as pd
 import psutil
@@ -134,3 +136,25 @@ def test_ctrl_c_ends_all_and_the_same_command_continues(tmp_path):
     code, out, _ = _fkd(home, "run", "default", "--set", "name=stopped", "--dry-run")
     assert code == 0
     assert "99" in out
+
+
+def test_a_run_whose_gate_refuses_fails_everywhere_and_promotes_nothing(first):
+    home, _, _, _ = first
+    uri = f"sqlite:///{home}/mlflow/mlflow.db"
+    client = MlflowClient(uri, uri)
+    before = client.get_model_version_by_alias("quick", "champion").version
+    words = ("--set", "gate={gdp: 0.000001}", "--set", "select={inner_folds: 2}")
+    code, out, err = _fkd(home, "run", "default", *WORDS, *words)
+    assert code == 3, err
+    assert "Traceback" not in out + err
+    assert "The champion breaks the gate: gdp on racepctblack" in err + out
+    assert "models:/quick@candidate" in out
+    assert client.get_model_version_by_alias("quick", "champion").version == before
+    refused = client.get_model_version_by_alias("quick", "candidate")
+    assert refused.version != before
+    assert refused.tags["fkd.verdict"].startswith("refused: gdp on racepctblack")
+    with closing(sqlite3.connect(home / "prefect" / "prefect.db")) as database:
+        states = database.execute("select state_type from flow_run order by created").fetchall()
+    assert states[0] == ("COMPLETED",)
+    assert states[-1] == ("FAILED",)
+    assert not _left_running(home)

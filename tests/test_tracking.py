@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
+from tasks.adapters.registry import load_champion
 from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import Tracking, TrackingUnreachableError, load_champion, tracking_uri
+from tasks.adapters.tracking import Tracking, TrackingUnreachableError, tracking_uri
 from tasks.study.champion import select_champion
 from tasks.study.recording import record_champion, record_files, record_trials, recorded
 

@@ -1,24 +1,17 @@
 """MLflow runs of an experiment, filled from stored results so that a repeat adds nothing."""
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import mlflow
-import pandas as pd
 from filelock import FileLock
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
-from mlflow.models import infer_signature
 from mlflow.tracking import MlflowClient
 
 from configs.errors import UserError
-from fkd.catalog.bundle import Bundle
-from tasks.adapters.files import pack_arrays
 from tasks.adapters.reachable import TrackingUnreachableError, check_answers
 from tasks.adapters.settings import Settings, quiet_ecosystem
 
@@ -53,13 +46,13 @@ class Tracking:
         # Processes that open one fresh database at once would race in its migration; two that
         # look for a run at once would both miss it, then both create it.
         self._lock = FileLock(settings.mlflow / "write.lock")
-        self.client, self.experiment_id = self._safely(lambda: self._open(experiment, settings))
+        self.client, self.experiment_id = self.safely(lambda: self._open(experiment, settings))
 
     def _open(self, experiment: str, settings: Settings) -> tuple[MlflowClient, str]:
         client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
         return client, _experiment(client, experiment, settings)
 
-    def _safely(self, work: Callable[[], T]) -> T:
+    def safely(self, work: Callable[[], T]) -> T:
         """Return what the work returns; one writer at a time, tried again while MLflow answers."""
         with self._lock:
             for _ in range(_TRIES):
@@ -74,7 +67,7 @@ class Tracking:
 
     def parent_run(self, identity: str, name: str, tags: Mapping[str, str]) -> str:
         """Return the experiment's parent run, found by its identity or created."""
-        return self._safely(lambda: self._parent_run(identity, name, tags))
+        return self.safely(lambda: self._parent_run(identity, name, tags))
 
     def _parent_run(self, identity: str, name: str, tags: Mapping[str, str]) -> str:
         found = self.client.search_runs(
@@ -86,7 +79,7 @@ class Tracking:
     def log_trials(self, parent: str, trials: Iterable[TrialRun]) -> int:
         """Return how many trials were new; a trial that has its run is left alone."""
         wanted, added = list(trials), set[str]()
-        self._safely(lambda: self._log_trials(parent, wanted, added))
+        self.safely(lambda: self._log_trials(parent, wanted, added))
         return len(added)
 
     def _log_trials(self, parent: str, trials: Sequence[TrialRun], added: set[str]) -> None:
@@ -108,72 +101,6 @@ class Tracking:
             self.client.set_terminated(run.info.run_id, "FINISHED")
             added.add(trial.key)
 
-    def register(
-        self,
-        run: str,
-        model: str,
-        *,
-        key: str,
-        bundle: Bundle,
-        example: pd.DataFrame,
-        requirements: Sequence[str],
-        tags: Mapping[str, str],
-    ) -> str:
-        """Return the champion's address; the one that is registered already stays as it is."""
-
-        def work() -> None:
-            version = self._version(model, key)
-            if version is None:
-                logged = self._log_model(run, bundle, example, requirements)
-                version = self._create_version(model, logged, run, {**tags, "fkd.champion": key})
-            if self._champion(model) != version:
-                self.client.set_registered_model_alias(model, "champion", version)
-
-        self._safely(work)
-        return f"models:/{model}@champion"
-
-    def _log_model(
-        self, run: str, bundle: Bundle, example: pd.DataFrame, requirements: Sequence[str]
-    ) -> Any:
-        mlflow.set_tracking_uri(self.uri)
-        mlflow.set_registry_uri(self.uri)
-        with tempfile.TemporaryDirectory() as folder, mlflow.start_run(run_id=run):
-            arrays = Path(folder) / "bundle.npz"
-            arrays.write_bytes(pack_arrays(bundle.arrays()))
-            return mlflow.pyfunc.log_model(
-                name="champion",
-                python_model=str(files("tasks") / "adapters" / "served_model.py"),
-                artifacts={"bundle": str(arrays)},
-                # The library travels with the model: whoever serves it need not have fkd.
-                code_paths=[str(files("fkd"))],
-                signature=infer_signature(example, bundle.predict(example)),
-                input_example=example,
-                # Without a list MLflow would guess one by importing everything for 15 s.
-                pip_requirements=list(requirements),
-            )
-
-    def _create_version(self, model: str, logged: Any, run: str, tags: Mapping[str, str]) -> str:
-        if not self.client.search_registered_models(f"name = '{model}'"):
-            self.client.create_registered_model(model)
-        # Not by `registered_model_name`, which prints to the user's terminal.
-        created = self.client.create_model_version(
-            model, logged.model_uri, run, tags=dict(tags), model_id=logged.model_id
-        )
-        return str(created.version)
-
-    def _version(self, model: str, key: str) -> str | None:
-        """Return the version under which a champion is registered, None where it is not."""
-        found = self.client.search_model_versions(
-            f"name = '{model}' and tags.`fkd.champion` = '{key}'", max_results=1
-        )
-        return str(found[0].version) if found else None
-
-    def _champion(self, model: str) -> str | None:
-        """Return which version the alias points at, None where there is none."""
-        found = self.client.search_registered_models(f"name = '{model}'")
-        version = found[0].aliases.get("champion") if found else None
-        return None if version is None else str(version)
-
     def finish(self, run: str, tags: Mapping[str, str], folder: Path) -> None:
         """Put the experiment's files and tags on its parent run, then close it."""
 
@@ -182,7 +109,7 @@ class Tracking:
             self.client.log_artifacts(run, str(folder))
             self.client.set_terminated(run, "FINISHED")
 
-        self._safely(work)
+        self.safely(work)
 
     def _create(self, name: str, tags: Mapping[str, str]) -> Run:
         return self.client.create_run(self.experiment_id, tags={**tags, "mlflow.runName": name})
@@ -202,13 +129,6 @@ class Tracking:
 def tracking_uri(settings: Settings) -> str:
     """Return the user's tracking address, or the database under FKD_HOME."""
     return settings.mlflow_tracking_uri or f"sqlite:///{settings.mlflow / 'mlflow.db'}"
-
-
-def load_champion(settings: Settings, model: str) -> Any:
-    """Return the registered champion as a pyfunc model."""
-    mlflow.set_tracking_uri(tracking_uri(settings))
-    mlflow.set_registry_uri(tracking_uri(settings))
-    return mlflow.pyfunc.load_model(f"models:/{model}@champion")
 
 
 def _experiment(client: MlflowClient, name: str, settings: Settings) -> str:

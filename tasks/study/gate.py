@@ -7,9 +7,17 @@ from tasks.study.judgement import Judgement
 
 
 class GateError(UserError):
-    """The champion breaks a limit: its run has failed though everything was computed."""
+    """The selected model breaks a limit: its run has failed though everything was computed."""
 
     exit_code = 3
+
+
+def verdict(judgement: Judgement, gate: Mapping[str, float]) -> str:
+    """Return what the gate says of a model, as it is kept with it."""
+    if not gate:
+        return "no gate"
+    broken = broken_limits(judgement, gate)
+    return f"refused: {'; '.join(broken)}" if broken else "passed"
 
 
 def broken_limits(judgement: Judgement, gate: Mapping[str, float]) -> list[str]:

@@ -1,6 +1,7 @@
 """A study's results in MLflow: trials, champion, files."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -8,8 +9,11 @@ from pathlib import Path
 from configs.load import dump_config
 from fkd import __version__
 from tasks.adapters.files import write_atomic
+from tasks.adapters.registry import CANDIDATE, CHAMPION, Registry
 from tasks.adapters.tracking import Tracking, TrialRun, tracking_uri
-from tasks.study.champion import Champion, select_champion
+from tasks.study.champion import select_champion
+from tasks.study.gate import broken_limits, verdict
+from tasks.study.judgement import Judgement
 from tasks.study.opening import Study
 from tasks.study.results import MEASURES, TrialResult, flat_parameters
 from tasks.study.selection import NoChampionError
@@ -48,7 +52,11 @@ def recorded(study: Study) -> Recorded | None:
 
 
 def record_champion(study: Study) -> str | None:
-    """Return the address of the registered champion; the same one is registered once."""
+    """Return the address of the registered model; the same one is registered once.
+
+    The gate comes first: a model that breaks it is registered as a candidate, with the verdict,
+    while the champion stays what it was.
+    """
     try:
         champion = select_champion(study)
     except NoChampionError:
@@ -56,7 +64,7 @@ def record_champion(study: Study) -> str | None:
     place = recorded(study)
     if place is None:
         return None
-    return Tracking(study.settings, study.config.experiment).register(
+    return Registry(study.settings, study.config.experiment).register(
         place.run_id,
         study.config.model,
         key=champion.key,
@@ -64,7 +72,14 @@ def record_champion(study: Study) -> str | None:
         example=champion.example,
         requirements=[f"{name}=={version(name)}" for name in REQUIREMENTS],
         tags={"fkd.trial": champion.trial.key, "fkd.title": champion.title},
+        verdict=verdict(champion.judgement, study.config.gate),
+        alias=alias_of(champion.judgement, study.config.gate),
     )
+
+
+def alias_of(judgement: Judgement, gate: Mapping[str, float]) -> str:
+    """Return under which alias a model is registered."""
+    return CANDIDATE if broken_limits(judgement, gate) else CHAMPION
 
 
 def record_files(study: Study) -> None:
@@ -109,6 +124,3 @@ def _trial_run(study: Study, result: TrialResult) -> TrialRun:
         **flat_parameters(result.trial),
     }
     return TrialRun(result.trial.key, result.title, params, _tags(study), folds, summary)
-
-
-__all__ = ["Champion", "Recorded", "record_champion", "record_files", "record_trials", "recorded"]

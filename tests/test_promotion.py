@@ -1,0 +1,111 @@
+"""The gate comes before promotion: what the registry says, what a served model predicts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mlflow.tracking import MlflowClient
+from tracking_server import warm_mlflow
+
+from configs.errors import UserError
+from flows.promotion import promote_model
+from tasks.adapters.registry import load_champion
+from tasks.adapters.tracking import tracking_uri
+from tasks.study.champion import select_champion
+from tasks.study.recording import record_champion, record_trials
+
+MODEL = "quick"
+
+
+@pytest.fixture
+def study(quick_study, tmp_path_factory):
+    warm_mlflow(quick_study.settings.mlflow, tmp_path_factory.getbasetemp())
+    record_trials(quick_study)
+    return quick_study
+
+
+def under(study, *, gate=None, most=0.04):
+    """Return the study under a gate; another limit of the selection selects another model."""
+    select = study.config.select.model_copy(update={"subject_to": {"gdp": most}})
+    config = study.config.model_copy(update={"gate": gate or {}, "select": select})
+    return replace(study, config=config)
+
+
+def aliases(study):
+    client = MlflowClient(tracking_uri(study.settings), tracking_uri(study.settings))
+    found = client.search_registered_models(f"name = '{MODEL}'")
+    return {alias: int(version) for alias, version in found[0].aliases.items()} if found else {}
+
+
+def verdict(study, version):
+    client = MlflowClient(tracking_uri(study.settings), tracking_uri(study.settings))
+    return client.get_model_version(MODEL, str(version)).tags["fkd.verdict"]
+
+
+def served(study, example):
+    """Return what the registered champion predicts."""
+    return np.asarray(load_champion(study.settings, MODEL).predict(example)).ravel()
+
+
+REFUSING = {"gdp": 1e-6}
+
+
+def test_a_refused_model_leaves_the_champion_where_it_was(study):
+    fair, accurate = under(study, most=0.04), under(study, most=1.0, gate=REFUSING)
+    example = select_champion(fair).example
+    expected = select_champion(fair).bundle.predict(example)
+    assert not np.allclose(select_champion(accurate).bundle.predict(example), expected)
+    assert record_champion(fair) == f"models:/{MODEL}@champion"
+    assert record_champion(accurate) == f"models:/{MODEL}@candidate"
+    assert aliases(study) == {"champion": 1, "candidate": 2}
+    assert verdict(study, 1) == "no gate"
+    assert verdict(study, 2).startswith("refused: gdp on racepctblack is 0.0")
+    np.testing.assert_allclose(served(study, example), expected)
+
+
+def test_without_an_earlier_champion_the_alias_stays_unset(study):
+    record_champion(under(study, gate=REFUSING))
+    assert aliases(study) == {"candidate": 1}
+
+
+def test_a_model_that_passes_is_promoted(study):
+    assert record_champion(under(study, gate={"gdp": 1.0})) == f"models:/{MODEL}@champion"
+    assert aliases(study) == {"champion": 1}
+    assert verdict(study, 1) == "passed"
+
+
+def test_a_looser_gate_promotes_the_candidate_without_a_second_version(study):
+    record_champion(under(study, gate=REFUSING))
+    record_champion(under(study, gate={"gdp": 1.0}))
+    assert aliases(study) == {"candidate": 1, "champion": 1}
+    assert verdict(study, 1) == "passed"
+
+
+def test_a_person_may_promote_what_was_refused(study):
+    fair, accurate = under(study, most=0.04), under(study, most=1.0, gate=REFUSING)
+    record_champion(fair)
+    record_champion(accurate)
+    promote_model(MODEL, 2, "the limit was meant  for another unit")
+    assert aliases(study)["champion"] == 2
+    client = MlflowClient(tracking_uri(study.settings), tracking_uri(study.settings))
+    tags = client.get_model_version(MODEL, "2").tags
+    assert tags["fkd.promoted_why"] == "the limit was meant for another unit"
+    assert tags["fkd.promoted_by"]
+    assert tags["fkd.promoted_at"].endswith("+00:00")
+    example = select_champion(accurate).example
+    expected = select_champion(accurate).bundle.predict(example)
+    np.testing.assert_allclose(served(study, example), expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "why", "sentence"),
+    [
+        ("quick", 7, "because", "quick has no version 7; it has 1"),
+        ("quikc", 1, "because", "there is no registered model 'quikc'; registered are: quick"),
+        ("quick", 1, "  ", "--why must say why"),
+    ],
+)
+def test_what_cannot_be_promoted_is_told(study, model, version, why, sentence):
+    record_champion(study)
+    with pytest.raises(UserError, match=sentence):
+        promote_model(model, version, why)
