@@ -8,10 +8,11 @@ from rich.table import Table
 
 from configs.errors import UserError
 from fkd.catalog.methods import method
-from tasks.adapters.registry import CANDIDATE, CHAMPION
+from tasks.adapters.registry import CHAMPION
 from tasks.study.champion import select_champion
 from tasks.study.gate import GateError, broken_limits
 from tasks.study.opening import Study
+from tasks.study.recording import model_address
 from tasks.study.results import TrialResult
 from tasks.study.selection import NoChampionError
 
@@ -42,7 +43,7 @@ class Outcome:
             broken = broken_limits(selected.judgement, study.config.gate)
         paths = {"report": page, "results": str(study.folder / "results.csv")}
         if champion is not None:
-            paths["model"] = f"models:/{study.config.model}@{CANDIDATE if broken else CHAMPION}"
+            paths["model"] = model_address(study.config, selected)
         return cls(
             study.config.name,
             study.inputs.measure_on,

@@ -11,6 +11,8 @@ from configs.errors import UserError
 from flows.promotion import promote_model
 from tasks.adapters.registry import load_champion
 from tasks.adapters.tracking import tracking_uri
+from tasks.report.gather import report_data
+from tasks.report.page import render
 from tasks.study.champion import select_champion
 from tasks.study.recording import record_champion, record_trials
 
@@ -95,6 +97,21 @@ def test_a_person_may_promote_what_was_refused(study):
     example = select_champion(accurate).example
     expected = select_champion(accurate).bundle.predict(example)
     np.testing.assert_allclose(served(study, example), expected)
+
+
+@pytest.mark.parametrize(
+    ("gate", "address", "said"),
+    [
+        (REFUSING, "quick@candidate", "verdict: refused: gdp on racepctblack"),
+        ({"gdp": 1.0}, "quick@champion", "The gate&#39;s verdict: passed."),
+        ({}, "quick@champion", "quick@champion</code>.</p>"),
+    ],
+)
+def test_the_report_says_what_the_gate_said(study, tmp_path, gate, address, said):
+    page = render(report_data(under(study, gate=gate), seconds=1.0), tmp_path).html.read_text()
+    page = page.replace("gate's", "gate&#39;s")
+    assert f"Registered as <code>models:/{address}</code>" in page
+    assert said in page
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,7 @@ class ChampionSummary:
     approximation: str = "exact"
     stored_rows: int = 0  # rows of the training data inside the model's file
     model_uri: str = ""
+    gate: str = ""  # what it said of the model, nothing where there is none
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,10 @@ from tasks.report.contents import (
     TrialSummary,
 )
 from tasks.study.champion import Champion, select_champion
+from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.opening import Study
-from tasks.study.recording import recorded
+from tasks.study.recording import model_address, recorded
 from tasks.study.results import TrialResult, other_parameters
 from tasks.study.selection import NoChampionError, worst
 
@@ -59,7 +60,7 @@ def report_data(study: Study, seconds: float) -> ReportData:
         columns=tuple(_column(study, name, champion) for name in study.inputs.measure_on),
         trials=tuple(_trial(study, result) for result in study.results()),
         data=_data(study),
-        run=_run(study, seconds),
+        run=_run(study, champion, seconds),
         removed=tuple(problem.words.get(name, name) for name in study.inputs.sensitive),
         champion=None if champion is None else _champion(study, champion),
         no_champion=why,
@@ -157,7 +158,8 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
         interval_method=f"from {DRAWS} random quarters of the held-out rows",
         approximation=approximation.get("kind", kind),
         stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
-        model_uri=f"models:/{study.config.model}@champion",
+        model_uri=model_address(study.config, champion),
+        gate=verdict(judgement, study.config.gate) if study.config.gate else "",
     )
 
 
@@ -203,7 +205,7 @@ def _data(study: Study) -> DataProvenance:
     )
 
 
-def _run(study: Study, seconds: float) -> RunProvenance:
+def _run(study: Study, champion: Champion | None, seconds: float) -> RunProvenance:
     """Return what is needed to make the same numbers again."""
     place = recorded(study)
     tracking: Mapping[str, str] = (
@@ -213,7 +215,7 @@ def _run(study: Study, seconds: float) -> RunProvenance:
             "MLflow": place.uri,
             "experiment": f"{study.config.experiment} ({place.experiment_id})",
             "parent run": place.run_id,
-            "model": f"models:/{study.config.model}@champion",
+            **({} if champion is None else {"model": model_address(study.config, champion)}),
         }
     )
     return RunProvenance(

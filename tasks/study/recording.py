@@ -7,11 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from configs.load import dump_config
+from configs.schema import RunConfig
 from fkd import __version__
 from tasks.adapters.files import write_atomic
 from tasks.adapters.registry import CANDIDATE, CHAMPION, Registry
 from tasks.adapters.tracking import Tracking, TrialRun, tracking_uri
-from tasks.study.champion import select_champion
+from tasks.study.champion import Champion, select_champion
 from tasks.study.gate import broken_limits, verdict
 from tasks.study.judgement import Judgement
 from tasks.study.opening import Study
@@ -80,6 +81,11 @@ def record_champion(study: Study) -> str | None:
 def alias_of(judgement: Judgement, gate: Mapping[str, float]) -> str:
     """Return under which alias a model is registered."""
     return CANDIDATE if broken_limits(judgement, gate) else CHAMPION
+
+
+def model_address(config: RunConfig, champion: Champion) -> str:
+    """Return where the registry has a selected model."""
+    return f"models:/{config.model}@{alias_of(champion.judgement, config.gate)}"
 
 
 def record_files(study: Study) -> None:
