@@ -14,12 +14,28 @@ from tasks.study.evaluate import run_job
 
 
 def counted(job):
-    """Run a job, noting each time it begins with something to compute, and each kept record."""
-    store = TrialStore(job.inputs.settings.store)
+    """Run a job, noting each time it begins with something to compute, and each kept record.
+
+    Every n-th of them, as `doomed.json` says, stops after its first record to be killed there.
+    """
+    home, store = job.inputs.settings.home, TrialStore(job.inputs.settings.store)
+    doomed = False
     if any(key not in store for key in job.record_keys):
-        note(job.inputs.settings.home, "begin", f"{job.split}:{job.record_keys[0]}")
-    _note_records(job.inputs.settings.home)
+        doomed = _doomed(home, note(home, "begin", f"{job.split}:{job.record_keys[0]}"))
+    _note_records(home, doomed)
     return run_job(job)
+
+
+def doom(home, *, kills, every):
+    """Let the workers that begin every n-th counted job wait for their death, so many times."""
+    (home / "doomed.json").write_text(json.dumps({"kills": kills, "every": every}))
+
+
+def _doomed(home, line):
+    """Whether the job that wrote this line of the log is one that shall be killed."""
+    told = json.loads((home / "doomed.json").read_text())
+    place, rest = divmod(_lines(home, "begin").index(line) + 1, told["every"])
+    return rest == 0 and place <= told["kills"]
 
 
 def shuffled(job):
@@ -45,27 +61,35 @@ def misbehaving(job):
 
 
 def note(home, *words):
-    """Append one line to the log of a home; lines of several processes never mix."""
+    """Append one line to the log of a home and return it; lines of several processes never mix."""
+    line = " ".join([*words, str(os.getpid())])
     with (Path(home) / "executions.log").open("ab") as file:
-        file.write((" ".join([*words, str(os.getpid())]) + "\n").encode())
+        file.write(f"{line}\n".encode())
+    return line
 
 
 def notes(home, kind):
     """The second and third word of the lines of one kind."""
+    return [tuple(line.split()[1:]) for line in _lines(home, kind)]
+
+
+def _lines(home, kind):
+    """The whole lines of one kind, in order."""
     path = Path(home) / "executions.log"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [tuple(line.split()[1:]) for line in lines if line.startswith(f"{kind} ")]
+    text = path.read_text() if path.exists() else ""
+    return [line for line in text.split("\n")[:-1] if line.startswith(f"{kind} ")]
 
 
-def _note_records(home):
-    """Let this process note every record that it has written to the store."""
-    write = TrialStore.write
-    if getattr(write, "noting", False):
-        return
+def _note_records(home, doomed):
+    """Let this process note every record that it has written; a doomed one stops at the first."""
+    write = getattr(TrialStore.write, "plain", TrialStore.write)
 
     def noting(self, record):
         write(self, record)
         note(home, "record", record.key)
+        if doomed:
+            note(home, "doomed", record.key)
+            time.sleep(3600)
 
-    noting.noting = True
+    noting.plain = write
     TrialStore.write = noting

@@ -10,10 +10,9 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 from soak_figures import keep
-from sweep_jobs import counted, notes
+from sweep_jobs import counted, doom, notes
 from sweep_sample import finite, numbers, same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials, warm_mlflow
 
@@ -26,26 +25,19 @@ from tasks.study.recording import record_trials
 
 
 class Killer(threading.Thread):
-    """Kills the worker that has begun every n-th job, until it has killed enough."""
+    """Kills the workers that wait for it in the middle of their jobs."""
 
-    def __init__(self, home: Path, kills: int, every: int) -> None:
+    def __init__(self, home: Path) -> None:
         super().__init__(daemon=True)
-        self.home, self.kills, self.every = home, kills, every
+        self.home = home
         self.killed: list[int] = []
         self.over = threading.Event()
 
     def run(self) -> None:
-        while len(self.killed) < self.kills and not self.over.wait(0.02):
-            begun = notes(self.home, "begin")
-            if len(begun) >= self.every * (len(self.killed) + 1):
-                self._kill(int(begun[-1][1]))
-
-    def _kill(self, pid: int) -> None:
-        # A moment later: the job is in the middle of its work.
-        time.sleep(0.1)
-        if pid not in self.killed and psutil.pid_exists(pid):
-            os.kill(pid, signal.SIGKILL)
-            self.killed.append(pid)
+        while not self.over.wait(0.02):
+            for _, pid in notes(self.home, "doomed")[len(self.killed) :]:
+                os.kill(int(pid), signal.SIGKILL)
+                self.killed.append(int(pid))
 
     def __enter__(self) -> "Killer":
         self.start()
@@ -61,7 +53,8 @@ def _disturbed(config, settings, monkeypatch, kills, every):
     monkeypatch.setattr(fitting, "run_job", counted)
     settings.home.mkdir(parents=True, exist_ok=True)
     tasks = len(open_study(config, settings).missing())
-    with Killer(settings.home, kills, every) as killer:
+    doom(settings.home, kills=kills, every=every)
+    with Killer(settings.home) as killer:
         assert fit_all([config], settings) == 0
     return open_study(config, settings), tasks, killer
 
@@ -72,10 +65,8 @@ def _check(study, tasks, killer, kills, reference):
     assert study.missing() == []
     written = Counter(key for key, _ in notes(home, "record"))
     assert set(written.values()) == {1}
-    # A worker killed between keeping a record and noting it leaves a record without a note.
-    assert 0 <= study.size() - len(written) <= kills
-    begun = len(notes(home, "begin"))
-    assert tasks < begun <= tasks + kills
+    assert len(written) == study.size()
+    assert len(notes(home, "begin")) == tasks + kills
     assert finite(study)
     assert same_numbers(study, reference)
 
