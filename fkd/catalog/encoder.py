@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 Scale = Literal["minmax", "none", "zscore"]
 
+# Raised by hand when the same rows would be encoded as another matrix: stored trials of the old
+# version are then computed again.
+VERSION = 1
+
 
 @dataclass(frozen=True)
 class Encoder:

@@ -14,6 +14,10 @@ from fkd.measures.pairwise import pairwise_fairness, pairwise_rates
 from fkd.measures.recoverability import Recovery, recoverability
 from fkd.measures.scorers import scorer
 
+# Raised by hand when a measure gives another number on the same rows: stored trials of the old
+# version are then computed again.
+VERSION = 1
+
 __all__ = [
     "Interval",
     "NoiseFloor",

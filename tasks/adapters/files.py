@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SEAL = 65  # 64 hex digits of the payload's sha256 and a newline
+_NAME = "written as"  # the array that says under which name, hence key, a file was written
 
 
 class DamagedFileError(Exception):
@@ -71,14 +72,32 @@ def pack_arrays(arrays: Mapping[str, NDArray[np.generic]], *, compress: bool = T
 def write_arrays(
     path: Path, arrays: Mapping[str, NDArray[np.generic]], *, compress: bool = True
 ) -> None:
-    """Keep the arrays in one sealed file, whole or not at all."""
-    write_sealed(path, pack_arrays(arrays, compress=compress))
+    """Keep the arrays in one sealed file, whole or not at all; its name is under the seal."""
+    named = {**arrays, _NAME: np.array(path.name)}
+    write_sealed(path, pack_arrays(named, compress=compress))
+
+
+def open_arrays(path: Path, data: bytes | None = None) -> dict[str, Any]:
+    """Return the arrays of a sealed file; one that was written under another name is damaged.
+
+    Parameters
+    ----------
+    path
+        Where the file lies.
+    data
+        Its bytes, if they have been read.
+    """
+    arrays = unpack_arrays(read_sealed(path) if data is None else data)
+    written = arrays.pop(_NAME, None)  # none in files of version 0.1
+    if written is not None and str(written) != path.name:
+        raise DamagedFileError(f"{path} holds what was written as {written}")
+    return arrays
 
 
 def read_arrays(path: Path) -> dict[str, Any] | None:
     """Return the arrays of a sealed file, None where it is absent or damaged."""
     try:
-        return unpack_arrays(read_sealed(path))
+        return open_arrays(path)
     except (FileNotFoundError, DamagedFileError):
         return None
 

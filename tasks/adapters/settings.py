@@ -12,9 +12,13 @@ class Settings:
     """Where state lives, which servers the user has named."""
 
     home: Path
-    mirror: str | None
-    prefect_api_url: str | None
-    mlflow_tracking_uri: str | None
+    mirror: str | None = None
+    prefect_api_url: str | None = None
+    mlflow_tracking_uri: str | None = None
+
+    def for_workers(self) -> "Settings":
+        """Return what tasks carry: the folders, no address, which may hold a password."""
+        return Settings(self.home)
 
     @property
     def downloads(self) -> Path:

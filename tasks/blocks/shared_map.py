@@ -9,17 +9,10 @@ from fkd.catalog.methods.method_declaration import Approximation, rbf_map
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import (
-    DamagedFileError,
-    pack_arrays,
-    read_sealed,
-    sha256,
-    unpack_arrays,
-    write_sealed,
-)
+from tasks.adapters.files import open_arrays, read_arrays, read_sealed, sha256, write_arrays
 from tasks.adapters.store import digest
 from tasks.planned.rows import cached_table
-from tasks.planned.trials import Inputs
+from tasks.planned.trials import Inputs, check_versions
 
 # Raised by hand when the same rows would give another map or other moments.
 VERSION = 1
@@ -47,6 +40,7 @@ class SharedMap:
                 "blas_threads": inputs.blas_threads,
                 "gamma": self.gamma,
                 "approximation": asdict(self.approximation),
+                **inputs.versions.raised("encoder"),
             }
         )
 
@@ -69,12 +63,10 @@ def store_map(shared: SharedMap) -> StoredMap:
 
     One worker makes it: another processor can round, hence choose landmarks, differently.
     """
-    try:
-        data = read_sealed(shared.path)
-    except (FileNotFoundError, DamagedFileError):
-        data = pack_arrays(map_arrays(_made(shared)), compress=False)
-        write_sealed(shared.path, data)
-    return StoredMap(shared, sha256(data))
+    check_versions((), shared.inputs)
+    if read_arrays(shared.path) is None:
+        write_arrays(shared.path, map_arrays(_made(shared)), compress=False)
+    return StoredMap(shared, sha256(read_sealed(shared.path)))
 
 
 @lru_cache(maxsize=2)
@@ -86,7 +78,7 @@ def load_map(stored: StoredMap) -> FeatureMap:
             f"{stored.shared.path} must stay as it was made, but another map has taken its place; "
             "run the same command again"
         )
-    return map_from_arrays(unpack_arrays(data))
+    return map_from_arrays(open_arrays(stored.shared.path, data))
 
 
 def _made(shared: SharedMap) -> FeatureMap:

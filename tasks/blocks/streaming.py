@@ -26,7 +26,7 @@ from tasks.blocks.shared_map import (
 )
 from tasks.blocks.tree import TreeSum
 from tasks.planned.rows import cached_table
-from tasks.planned.trials import Inputs
+from tasks.planned.trials import Inputs, check_versions
 
 # Rows per task: at 1000 landmarks a second of arithmetic for 8 MB of result.
 TASK_ROWS = 4 * BLOCK_ROWS
@@ -81,6 +81,7 @@ def stream_moments(run: RunBlocks, maps: Iterable[SharedMap]) -> None:
 def block_moments(block: Block) -> Moments:
     """Return the moments of one block of rows, read from the prepared table on disk."""
     inputs = block.stored.shared.inputs
+    check_versions((), inputs)
     table = cached_table(inputs.settings, inputs.table_digest)
     encoder, feature_map = shared_encoder(inputs), load_map(block.stored)
     first = block.position * block.size

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from configs.methods import build
@@ -13,6 +13,7 @@ from tasks.adapters.settings import Settings
 from tasks.adapters.store import TrialStore, digest
 from tasks.planned.folds import Fold
 from tasks.planned.splits import Splits
+from tasks.planned.versions import Versions, own_versions
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Inputs:
     splits: Splits
     seed: int
     blas_threads: int
+    versions: Versions = field(default_factory=own_versions)
 
     def identity(self) -> dict[str, Any]:
         """Return what enters every trial's key, split apart."""
@@ -38,6 +40,7 @@ class Inputs:
             "scale": [self.scale, self.scale_on],
             "seed": self.seed,
             "blas_threads": self.blas_threads,
+            **self.versions.raised(),
         }
 
 
@@ -46,6 +49,7 @@ class Trial:
     """One method with one value for each parameter."""
 
     method: str
+    version: int
     parameters_json: str  # canonical, so that equal trials are equal values
     key: str
 
@@ -84,14 +88,23 @@ def _trial(name: str, parameters: dict[str, Any], inputs: Inputs) -> Trial:
     """Return the trial of one setting under its key."""
     identity = {**_method_identity(name, parameters), **inputs.identity()}
     folds = inputs.splits.folds.model_dump(mode="json")
-    key = digest({**identity, "folds": folds, "fold_seed": inputs.splits.seed})
-    return Trial(name, json.dumps(parameters, sort_keys=True), key)
+    seed = inputs.splits.seed
+    key = digest({**identity, **_cells(parameters, inputs), "folds": folds, "fold_seed": seed})
+    return Trial(name, method(name).version, json.dumps(parameters, sort_keys=True), key)
 
 
 def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
-    """Return the key of a trial on one split: data, method, version, parameters, rows, seed."""
-    identity = {**_method_identity(trial.method, trial.parameters), **inputs.identity()}
-    return digest({**identity, "rows": fold.digest})
+    """Return the key of a trial on one split: data, method, versions, parameters, rows, seed."""
+    parameters = trial.parameters
+    identity = {**_method_identity(trial.method, parameters), **inputs.identity()}
+    return digest({**identity, **_cells(parameters, inputs), "rows": fold.digest})
+
+
+def check_versions(trials: Iterable[Trial], inputs: Inputs) -> None:
+    """Refuse, on a worker, what was planned by another version of what decides numbers."""
+    named = {trial.method: trial.version for trial in trials}
+    own = {name: method(name).version for name in named}
+    inputs.versions.check(named, own)
 
 
 def plan(
@@ -118,6 +131,15 @@ def plan(
             chosen, keys = zip(*members, strict=True)
             jobs.append(Job(inputs, label, chosen, keys))
     return jobs
+
+
+def _cells(parameters: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """Return what enters a key under a shared map: its moments are summed cell by cell of rows."""
+    approximation = parameters.get("approximation") or {}
+    if not approximation.get("shared"):
+        return {}
+    splits = inputs.splits
+    return {"cells": [splits.folds.model_dump(mode="json"), splits.seed, splits.inner_folds]}
 
 
 def _method_identity(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tasks.blocks.shared_training import shared_map_of, shared_training
 from tasks.planned.folds import Fold
 from tasks.planned.rows import cached_table
 from tasks.planned.training import make_training, model_inputs
-from tasks.planned.trials import Inputs, Job, Trial
+from tasks.planned.trials import Inputs, Job, Trial, check_versions
 
 T = TypeVar("T")
 # Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
@@ -35,6 +35,7 @@ _BATCH_SECONDS = 5.0
 def run_job(job: Job) -> int:
     """Return how many trials were computed; each record is on disk seconds after its fit."""
     store, inputs = TrialStore(job.inputs.settings.store), job.inputs
+    check_versions(job.trials, inputs)
     missing = [(t, k) for t, k in zip(job.trials, job.record_keys, strict=True) if k not in store]
     if not missing:
         return 0
@@ -134,7 +135,7 @@ def _record(
     return TrialRecord(
         key=key,
         method=trial.method,
-        version=method(trial.method).version,
+        version=trial.version,
         parameters=trial.parameters,
         strength=trial.strength,
         split=split,

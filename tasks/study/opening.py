@@ -64,7 +64,7 @@ def open_study(config: RunConfig, settings: Settings) -> Study:
     """Return the study of a configuration; its table is prepared on first use."""
     loaded = load_table(config.data, settings)
     inputs = Inputs(
-        settings=settings,
+        settings=settings.for_workers(),
         table_digest=loaded.digest,
         sensitive=config.data.sensitive,
         measure_on=config.data.measure_on,
