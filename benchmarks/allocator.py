@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from benchmarks.calibration import between
 from benchmarks.neural import SIZES, penalty_of, recipe_of
 from benchmarks.record import Goal, Record
 from fkd.catalog.methods.extras import NEURAL
@@ -26,7 +27,10 @@ def run() -> Record:
     if NEURAL.missing():
         return Record([{"what": "skipped"}], remarks=["PyTorch is missing: `make neural`"])
     # Taken in turns, so that a busy minute of the machine hits both.
-    turns = [{name: _child(setting) for name, setting in SETTINGS.items()} for _ in range(REPEATS)]
+    turns = []
+    for _ in range(REPEATS):
+        between()
+        turns.append({name: _child(setting) for name, setting in SETTINGS.items()})
     best = {name: min(turn[name] for turn in turns) for name in SETTINGS}
     dask, ours = best.values()
     return Record(

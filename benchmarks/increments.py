@@ -6,6 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from configs.load import load_config
 from configs.schema import RunConfig
@@ -66,6 +67,7 @@ def seconds(config: RunConfig, state: Path) -> float:
     """Return what a run costs this process, on a copy of a home."""
     with tempfile.TemporaryDirectory() as folder:
         home = shutil.copytree(state, Path(folder) / "home")
+        between()
         start = time.process_time()
         compute(config, home)
         return time.process_time() - start

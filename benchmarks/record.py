@@ -10,7 +10,10 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
+from benchmarks.calibration import Calibration
+
 RESULTS = Path(__file__).parent / "results"
+UNSTEADY = RESULTS / "unsteady"  # taken on a machine that had other things to do; not kept in git
 
 
 @dataclass(frozen=True)
@@ -35,15 +38,17 @@ class Record:
     rows: list[dict[str, Any]]
     goals: list[Goal] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    timed: bool = True  # whether its numbers are times, which a busy machine spoils
 
 
-def write(name: str, record: Record) -> Path:
-    """Return the JSON file that the record was written to."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+def write(name: str, record: Record, calibration: Calibration, folder: Path) -> Path:
+    """Return the JSON file in that folder which the record was written to."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.json"
     content = {
         "name": name,
         "machine": machine(),
+        "steadiness": calibration.plain(),
         "rows": record.rows,
         "goals": [{**asdict(goal), "reached": goal.reached} for goal in record.goals],
         "remarks": record.remarks,

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from configs.load import load_config
 from tasks.adapters.blas import blas_threads
@@ -39,6 +40,7 @@ def _compared(folder: Path, persons: int) -> dict[str, Any]:
     seconds = {}
     for name, shared in (("own", False), ("shared", True)):
         study = _study(Settings(folder / f"{persons}-{name}", None, None, None), persons, shared)
+        between()
         start = time.process_time()
         for fold in study.inputs.splits.all(study.loaded.table).values():
             training, _ = training_for(study.trials, study.loaded.table, fold, study.inputs)

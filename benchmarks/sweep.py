@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from configs.load import load_config
@@ -193,6 +194,7 @@ def timed_job(job: Job) -> int:
 
 def _seconds(call: Callable[[], Any]) -> float:
     """Return how long a call took."""
+    between()
     start = time.perf_counter()
     call()
     return time.perf_counter() - start

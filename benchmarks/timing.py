@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from benchmarks.calibration import between
+
 Clock = Callable[[], float]
 
 
@@ -22,6 +24,7 @@ def best_of_each(
 
 def _once(call: Callable[[], Any], clock: Clock) -> float:
     """Return the seconds of one call; its result is dropped."""
+    between()
     start = clock()
     call()
     return clock() - start
