@@ -1,22 +1,32 @@
 import dataclasses
+import shutil
 
 import pytest
 from sweep_sample import sweep_config
 
+from fkd import measures
 from fkd.catalog.methods import methods
 from flows.desk import Desk
 from flows.fitting import fit_all
+from tasks.adapters.settings import Settings
 from tasks.planned.trials import record_key
 from tasks.study.opening import open_study
 
 THREADS = "cluster={kind: threads, workers: 1}"
 
 
-@pytest.fixture
-def home(settings):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
     """A home in which a sweep of 12 trials on 4 splits has finished."""
+    settings = Settings(tmp_path_factory.mktemp("finished") / "home")
     assert fit_all([sweep_config(THREADS)], settings) == 0
     return settings.home
+
+
+@pytest.fixture
+def home(finished, settings):
+    """A copy of that home, for the test to spoil."""
+    return shutil.copytree(finished, settings.home)
 
 
 def _desk(settings, config):
@@ -63,6 +73,12 @@ def test_a_raised_version_is_named(home, settings, monkeypatch):
     raised = dataclasses.replace(declared, version=declared.version + 1)
     monkeypatch.setitem(methods(), "krr_fkd", raised)
     told = f"48 krr_fkd is version {raised.version}, was {declared.version}"
+    assert told in _desk(settings, sweep_config(THREADS)).describe()
+
+
+def test_a_raised_version_of_the_measures_is_named(home, settings, monkeypatch):
+    monkeypatch.setattr(measures, "VERSION", 2)
+    told = "48 the measures, the encoder or the records' form changed"
     assert told in _desk(settings, sweep_config(THREADS)).describe()
 
 

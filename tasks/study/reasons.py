@@ -21,6 +21,7 @@ _WORDS = {
     "blas_threads": "the BLAS threads",
     "folds": "the folds",
     "inner_folds": "the inner folds",
+    "versions": "the measures, the encoder or the records' form",
 }
 
 
@@ -85,7 +86,7 @@ def reasons(
 
 def _reason(trial: Trial, before: Plan, now: Plan) -> str:
     """Return why one trial has no record, the most general reason first."""
-    changed = [_WORDS[name] for name in now.common if now.common[name] != before.common.get(name)]
+    changed = [_WORDS[name] for name in _WORDS if now.common.get(name) != before.common.get(name)]
     if changed:
         return f"{', '.join(changed)} changed"
     old, new = before.versions.get(trial.method), now.versions[trial.method]
