@@ -1,5 +1,6 @@
 """Real processes that hold a share in a server, with what is left of them."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,14 +8,18 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
+from filelock import FileLock
 
 from tasks.adapters.servers.server_kind import ServerKind, answers
+
+PATIENCE = 120.0  # seconds; a busy machine takes many for what takes one on an idle one
 
 HOLD = """
 import sys
@@ -77,7 +82,7 @@ class Holder:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             stream.close()
         self.process.wait()
-        assert left_after(self.home, 30) == []
+        assert left_after(self.home, PATIENCE) == []
 
     def url(self) -> str:
         """The server's address, once there is one."""
@@ -85,7 +90,7 @@ class Holder:
 
     def leave(self) -> str:
         """What the process wrote to the terminal until it left in peace."""
-        _, noise = self.process.communicate(timeout=60)
+        _, noise = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, noise
         return noise
 
@@ -106,7 +111,7 @@ def light_kind(folder: Path, **changes: object) -> ServerKind:
     """A server that is up in a moment, to try the keeping of servers on."""
     arguments = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "{port}")
     fields = {"title": "light", "folder": folder, "arguments": arguments, "health": "/"}
-    return ServerKind(**{**fields, "patience": 30.0, **changes})
+    return ServerKind(**{**fields, "patience": PATIENCE, **changes})
 
 
 def light_arguments(before: str) -> tuple[str, ...]:
@@ -169,30 +174,52 @@ def listening(home: Path) -> set[str]:
 @cache
 def cold_start(base: Path) -> dict[str, Any]:
     """What two runs that come to an empty FKD_HOME at once meet and leave; made once a session."""
-    home = base / "cold" / "home"
-    story: dict[str, Any] = {"home": home}
+    with _template(base) as folder:
+        told = folder / "cold.json"
+        if not told.exists():
+            told.write_text(json.dumps(_cold_start(folder / "cold" / "home")))
+        story = json.loads(told.read_text())
+    return {**story, "home": Path(story["home"]), "interfaces": set(story["interfaces"])}
+
+
+def _cold_start(home: Path) -> dict[str, Any]:
+    story: dict[str, Any] = {"home": str(home)}
     with Holder(RUN, home=home) as first, Holder(RUN, home=home) as second:
         story["urls"] = [first.url(), second.url()]
         story["servers"] = [p.pid for p in processes_of(home) if "start" in p.cmdline()]
-        story["interfaces"] = listening(home)
+        story["interfaces"] = sorted(listening(home))
         root = story["urls"][0].removesuffix("/api")
         story["page"], story["ui"] = read(root), read(f"{root}/ui-settings")
         story["noise"] = [first.leave()]
-        story["between"] = answers(f"{root}/api/health", timeout=30)
+        story["between"] = answers(f"{root}/api/health", timeout=PATIENCE)
         story["noise"].append(second.leave())
         story["left"] = left_after(home, 0)
     return story
 
 
+@contextmanager
+def _template(base: Path) -> Iterator[Path]:
+    """The folder that all test processes of a session share, for one of them at a time."""
+    folder = base.parent if base.name.startswith("popen-") else base
+    with FileLock(folder / "template.lock"):
+        yield folder
+
+
 def read(url: str) -> str:
     """The text of a page."""
-    with urllib.request.urlopen(url, timeout=30) as page:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as page:
         return page.read().decode()
 
 
-def seeded(home: Path, base: Path) -> Path:
-    """A home whose Prefect database has its tables already, which takes ten seconds to make."""
+def seeded(home: Path, base: Path, *, mlflow: bool = False) -> Path:
+    """A home whose databases have their tables already, which take ten seconds each to make."""
     (home / "prefect").mkdir(parents=True)
     for file in (cold_start(base)["home"] / "prefect").glob("prefect.db*"):
         shutil.copy(file, home / "prefect")
+    if mlflow:
+        # Imported late: most users of this module need no MLflow.
+        from tracking_server import warm_mlflow
+
+        with _template(base) as folder:
+            warm_mlflow(home / "mlflow", folder)
     return home

@@ -1,19 +1,24 @@
 """The gate comes before promotion: what the registry says, what a served model predicts."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import QUICK
 from mlflow.tracking import MlflowClient
 from tracking_server import warm_mlflow
 
 from configs.errors import UserError
+from configs.load import load_config
 from flows.promotion import promote_model
 from tasks.adapters.registry import load_champion
-from tasks.adapters.tracking import tracking_uri
+from tasks.adapters.settings import Settings
+from tasks.adapters.tracking_places import tracking_uri
 from tasks.report.gather import report_data
 from tasks.report.page import render
 from tasks.study.champion import select_champion
+from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_trials
 
 MODEL = "quick"
@@ -22,8 +27,13 @@ MODEL = "quick"
 @pytest.fixture
 def study(quick_study, tmp_path_factory):
     warm_mlflow(quick_study.settings.mlflow, tmp_path_factory.getbasetemp())
-    record_trials(quick_study)
     return quick_study
+
+
+def registered(study):
+    """Return under which address a study's model is registered, once its trials are recorded."""
+    record_trials(study)
+    return record_champion(study)
 
 
 def under(study, *, gate=None, most=0.04):
@@ -57,8 +67,8 @@ def test_a_refused_model_leaves_the_champion_where_it_was(study):
     example = select_champion(fair).example
     expected = select_champion(fair).bundle.predict(example)
     assert not np.allclose(select_champion(accurate).bundle.predict(example), expected)
-    assert record_champion(fair) == f"models:/{MODEL}@champion"
-    assert record_champion(accurate) == f"models:/{MODEL}@candidate"
+    assert registered(fair) == f"models:/{MODEL}@champion"
+    assert registered(accurate) == f"models:/{MODEL}@candidate"
     assert aliases(study) == {"champion": 1, "candidate": 2}
     assert verdict(study, 1) == "no gate"
     assert verdict(study, 2).startswith("refused: gdp on racepctblack is 0.0")
@@ -66,27 +76,27 @@ def test_a_refused_model_leaves_the_champion_where_it_was(study):
 
 
 def test_without_an_earlier_champion_the_alias_stays_unset(study):
-    record_champion(under(study, gate=REFUSING))
+    registered(under(study, gate=REFUSING))
     assert aliases(study) == {"candidate": 1}
 
 
 def test_a_model_that_passes_is_promoted(study):
-    assert record_champion(under(study, gate={"gdp": 1.0})) == f"models:/{MODEL}@champion"
+    assert registered(under(study, gate={"gdp": 1.0})) == f"models:/{MODEL}@champion"
     assert aliases(study) == {"champion": 1}
     assert verdict(study, 1) == "passed"
 
 
 def test_a_looser_gate_promotes_the_candidate_without_a_second_version(study):
-    record_champion(under(study, gate=REFUSING))
-    record_champion(under(study, gate={"gdp": 1.0}))
+    registered(under(study, gate=REFUSING))
+    registered(under(study, gate={"gdp": 1.0}))
     assert aliases(study) == {"candidate": 1, "champion": 1}
     assert verdict(study, 1) == "passed"
 
 
 def test_a_person_may_promote_what_was_refused(study):
     fair, accurate = under(study, most=0.04), under(study, most=1.0, gate=REFUSING)
-    record_champion(fair)
-    record_champion(accurate)
+    registered(fair)
+    registered(accurate)
     promote_model(MODEL, 2, "the limit was meant  for another unit")
     assert aliases(study)["champion"] == 2
     client = MlflowClient(tracking_uri(study.settings), tracking_uri(study.settings))
@@ -114,6 +124,21 @@ def test_the_report_says_what_the_gate_said(study, tmp_path, gate, address, said
     assert said in page
 
 
+@pytest.fixture(scope="module")
+def registered_home(tmp_path_factory, computed_home):
+    """A home in which the quick model is registered."""
+    home = tmp_path_factory.mktemp("registered") / "home"
+    shutil.copytree(computed_home, home)
+    warm_mlflow(home / "mlflow", tmp_path_factory.getbasetemp())
+    registered(open_study(load_config("default", QUICK), Settings(home)))
+    return home
+
+
+@pytest.fixture
+def registered_once(settings, registered_home, monkeypatch):
+    monkeypatch.setenv("FKD_HOME", str(registered_home))
+
+
 @pytest.mark.parametrize(
     ("model", "version", "why", "sentence"),
     [
@@ -122,7 +147,6 @@ def test_the_report_says_what_the_gate_said(study, tmp_path, gate, address, said
         ("quick", 1, "  ", "--why must say why"),
     ],
 )
-def test_what_cannot_be_promoted_is_told(study, model, version, why, sentence):
-    record_champion(study)
+def test_what_cannot_be_promoted_is_told(registered_once, model, version, why, sentence):
     with pytest.raises(UserError, match=sentence):
         promote_model(model, version, why)

@@ -11,26 +11,21 @@ import mlflow
 import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
+from tracking_server import warm_mlflow
 
+from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.registry import load_champion
 from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import Tracking, TrackingUnreachableError, tracking_uri
+from tasks.adapters.tracking import Tracking
+from tasks.adapters.tracking_places import tracking_uri
 from tasks.study.champion import select_champion
-from tasks.study.recording import record_champion, record_files, record_trials, recorded
-
-
-@pytest.fixture(scope="module")
-def warm_mlflow(tmp_path_factory):
-    """A created database: its schema takes 8 s, so that the tests share one copy of it."""
-    settings = Settings(tmp_path_factory.mktemp("mlflow") / "home", None, None, None)
-    Tracking(settings, "warm")
-    return (settings.mlflow / "mlflow.db").read_bytes()
+from tasks.study.known_runs import recorded
+from tasks.study.recording import record_champion, record_files, record_trials
 
 
 @pytest.fixture
-def study(quick_study, warm_mlflow):
-    quick_study.settings.mlflow.mkdir()
-    (quick_study.settings.mlflow / "mlflow.db").write_bytes(warm_mlflow)
+def study(quick_study, tmp_path_factory):
+    warm_mlflow(quick_study.settings.mlflow, tmp_path_factory.getbasetemp())
     return quick_study
 
 
@@ -62,7 +57,7 @@ def test_a_runs_numbers_are_those_of_the_store(study):
     by_key = {r.data.tags["fkd.trial"]: r for r in children}
     for result in study.results():
         run = by_key[result.trial.key]
-        folds = client.get_metric_history(run.info.run_id, "hgr")
+        folds = client.get_metric_history(run.info.run_id, "fold/hgr")
         values = [m.value for m in sorted(folds, key=lambda m: m.step)]
         assert values == result.values("hgr", "racepctblack")
         assert run.data.metrics["mae_mean"] == result.mean("mae", "racepctblack")
@@ -102,6 +97,7 @@ def test_the_registered_champion_predicts_as_the_one_in_process(study):
 def test_the_model_holds_no_pickle(study):
     record_trials(study)
     record_champion(study)
+    mlflow.set_tracking_uri(tracking_uri(study.settings))
     folder = mlflow.artifacts.download_artifacts("models:/quick@champion")
     names = [name for _, _, files in os.walk(folder) for name in files]
     assert "bundle.npz" in names

@@ -2,6 +2,7 @@
 
 import signal
 import time
+import traceback
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,8 +17,11 @@ from tracking_server import mlflow_server, postgres, recorded_trials, warm_mlflo
 from flows.sync import sync_all
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import Settings, quiet_ecosystem
+from tasks.report.gather import report_data
+from tasks.report.page import render
+from tasks.study.known_runs import recorded
 from tasks.study.opening import open_study
-from tasks.study.recording import record_champion, record_trials, recorded
+from tasks.study.recording import record_champion, record_files, record_trials
 
 
 @contextmanager
@@ -40,13 +44,25 @@ def server(request, tmp_path, tmp_path_factory):
         yield found
 
 
+# Name and password of the server; nothing written, said or sent to it but them may hold one.
+SECRETS = ("planted-name", "planted-word")
+
+
 @pytest.fixture
 def study(quick_study, server, monkeypatch):
-    """The computed quick study, whose records go to that server."""
+    """The computed quick study, whose records go to that server, by name and password."""
     quiet_ecosystem()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
-    there = replace(quick_study.settings, mlflow_tracking_uri=server.uri)
+    uri = server.uri.replace("://", f"://{':'.join(SECRETS)}@")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    there = replace(quick_study.settings, mlflow_tracking_uri=uri)
     return open_study(quick_study.config, there)
+
+
+def _told(folder):
+    """Every file under a folder in which a secret stands."""
+    secrets = [secret.encode() for secret in SECRETS]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if any(secret in path.read_bytes() for secret in secrets)]
 
 
 def _check_once(study):
@@ -54,7 +70,7 @@ def _check_once(study):
     assert Counter(recorded_trials(study.settings, "quick")) == {t.key: 1 for t in study.trials}
     client = MlflowClient(study.settings.mlflow_tracking_uri)
     runs = client.search_runs([recorded(study).experiment_id], "tags.`fkd.trial` != ''")
-    histories = [client.get_metric_history(run.info.run_id, "hgr") for run in runs]
+    histories = [client.get_metric_history(run.info.run_id, "fold/hgr") for run in runs]
     assert [sorted(m.step for m in history) for history in histories] == [[0, 1, 2]] * len(runs)
 
 
@@ -84,20 +100,29 @@ def _kill_during(monkeypatch, server, call, after, number=2):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("server", ["sqlite", "postgresql"], indirect=True)
 def test_a_server_that_dies_while_it_records_gets_the_rest_once_it_is_back(
-    study, server, monkeypatch, capsys
+    study, server, monkeypatch, capsys, tmp_path
 ):
-    with pytest.raises(TrackingUnreachableError, match=r"is kept.*fkd sync"):
-        record_trials(study)  # it was never started
+    with pytest.raises(TrackingUnreachableError, match=r"is kept.*fkd sync") as never_started:
+        record_trials(study)
     server.start()
     with monkeypatch.context() as patch:
-        _kill_during(patch, server, "log_batch", after=True)
-        with pytest.raises(TrackingUnreachableError, match="is kept"):
+        _kill_during(patch, server, "log_inputs", after=True)
+        with pytest.raises(TrackingUnreachableError, match="is kept") as died:
             record_trials(study)
     server.start()
     sync_all()
-    assert "quick: 2 new trial runs" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "quick: 3 new trial runs" in shown.out
     assert record_trials(study) == 0
     _check_once(study)
+    render(report_data(study, seconds=1.0), study.folder)
+    record_files(study)
+    said = [str(error.value) for error in (never_started, died)]
+    said += ["".join(traceback.format_exception(error.value)) for error in (never_started, died)]
+    assert not [text for text in (*said, *shown) if any(secret in text for secret in SECRETS)]
+    assert server.uri in said[0]
+    assert _told(tmp_path) == []
+    assert server.uri in (study.folder / "report.html").read_text()
 
 
 @pytest.mark.slow

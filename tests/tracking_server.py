@@ -18,7 +18,8 @@ from mlflow.tracking import MlflowClient
 
 from tasks.adapters.servers.server_kind import answers, free_port
 from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import Tracking, tracking_uri
+from tasks.adapters.tracking import Tracking
+from tasks.adapters.tracking_places import tracking_uri
 
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
 _PATIENCE = 180.0  # seconds; a busy machine needs many

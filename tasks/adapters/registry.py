@@ -1,101 +1,135 @@
 """Registered models: a selected one is registered once, aliases say which is served."""
 
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import mlflow
 import pandas as pd
+from mlflow.entities import Metric
 from mlflow.models import infer_signature
-from mlflow.tracking import MlflowClient
 
 from configs.errors import UserError
 from fkd.catalog.bundle import Bundle
+from tasks.adapters.deadline import within
 from tasks.adapters.files import pack_arrays
-from tasks.adapters.reachable import check_answers
-from tasks.adapters.settings import Settings, quiet_ecosystem
-from tasks.adapters.tracking import Tracking, tracking_uri
+from tasks.adapters.reachable import TrackingUnreachableError
+from tasks.adapters.settings import Settings
+from tasks.adapters.tracked import CHAMPION_TAG, UsedData
+from tasks.adapters.tracking import FAULTS, TimedClient, Tracking, patience, prepare_stores
+from tasks.adapters.tracking_places import registry_uri, tracking_uri
 
+T = TypeVar("T")
 # Aliases of registered models: what is served, what the gate has refused last.
 CHAMPION = "champion"
 CANDIDATE = "candidate"
+_RAN = "fkd.ran"
+_PROMOTED = "fkd.promoted_at"
+_ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """A selected model as the registry shall hold it."""
+
+    model: str  # the registered name
+    key: str  # what the version is found by
+    bundle: Bundle
+    example: pd.DataFrame
+    requirements: Sequence[str]
+    tags: Mapping[str, str]
+    note: str
+    params: Mapping[str, str]
+    metrics: Mapping[str, float]  # on held-out rows
+    data: UsedData
 
 
 class Registry(Tracking):
     """The registered models of one MLflow, beside the runs of an experiment."""
 
     def register(
-        self,
-        run: str,
-        model: str,
-        *,
-        key: str,
-        bundle: Bundle,
-        example: pd.DataFrame,
-        requirements: Sequence[str],
-        tags: Mapping[str, str],
-        verdict: str,
-        alias: str,
+        self, run: str, wanted: ModelVersion, *, verdict: str, alias: str, ran: str
     ) -> str:
         """Return the model's address; one that is registered already is registered once.
 
         Parameters
         ----------
-        run, model, key, bundle, example, requirements, tags
-            Parent run, registered name, what the version is found by, what it consists of.
+        run
+            The parent run, on which the model's files lie.
         verdict
             What the gate said of it, kept with the version.
         alias
-            The one that points at it from now on; all others stay where they are.
+            The one that points at it from now on, unless it points at what a later run or a later
+            word of a person made it; all others stay where they are.
+        ran
+            When the model was selected, in ISO form.
         """
+        model = wanted.model
 
         def work() -> None:
-            version = self._version(model, key)
-            if version is None:
-                logged = self._log_model(run, bundle, example, requirements)
-                version = self._create_version(model, logged, run, {**tags, "fkd.champion": key})
+            with _addressed(self.settings):
+                version = self._version(model, wanted.key)
+                if version is None:
+                    version = self._create_version(run, wanted)
             self.client.set_model_version_tag(model, version, "fkd.verdict", verdict)
-            if self._alias(model, alias) != version:
+            holder = self._alias(model, alias)
+            if holder == version or not self._later(model, holder, ran):
+                self.client.set_model_version_tag(model, version, _RAN, ran)
+            if holder != version and not self._later(model, holder, ran):
                 self.client.set_registered_model_alias(model, alias, version)
 
         self.safely(work)
         return f"models:/{model}@{alias}"
 
-    def _log_model(
-        self, run: str, bundle: Bundle, example: pd.DataFrame, requirements: Sequence[str]
-    ) -> Any:
-        mlflow.set_tracking_uri(self.uri)
-        mlflow.set_registry_uri(self.uri)
-        with tempfile.TemporaryDirectory() as folder, mlflow.start_run(run_id=run):
-            arrays = Path(folder) / "bundle.npz"
-            arrays.write_bytes(pack_arrays(bundle.arrays()))
-            return mlflow.pyfunc.log_model(
-                name="champion",
-                python_model=str(files("tasks") / "adapters" / "served_model.py"),
-                artifacts={"bundle": str(arrays)},
-                # The library travels with the model: whoever serves it need not have fkd.
-                code_paths=[str(files("fkd"))],
-                signature=infer_signature(example, bundle.predict(example)),
-                input_example=example,
-                # Without a list MLflow would guess one by importing everything for 15 s.
-                pip_requirements=list(requirements),
-            )
-
-    def _create_version(self, model: str, logged: Any, run: str, tags: Mapping[str, str]) -> str:
-        if not self.client.search_registered_models(f"name = '{model}'"):
-            self.client.create_registered_model(model)
+    def _create_version(self, run: str, wanted: ModelVersion) -> str:
+        logged = self._log_model(run, wanted)
+        self._log_numbers(run, wanted, logged.model_id)
+        if not self.client.search_registered_models(f"name = '{wanted.model}'"):
+            self.client.create_registered_model(wanted.model)
+        # A registry apart from the runs knows nothing of their models, only of files.
+        apart = registry_uri(self.settings) != self.uri
+        tags = {**wanted.tags, CHAMPION_TAG: wanted.key}
         # Not by `registered_model_name`, which prints to the user's terminal.
         created = self.client.create_model_version(
-            model, logged.model_uri, run, tags=dict(tags), model_id=logged.model_id
+            wanted.model,
+            self._files(logged.model_id) if apart else logged.model_uri,
+            None if apart else run,
+            tags={**tags, "fkd.run": run},
+            description=wanted.note,
+            model_id=None if apart else logged.model_id,
         )
         return str(created.version)
+
+    def _log_model(self, run: str, wanted: ModelVersion) -> Any:
+        library = Path(str(files("fkd")))
+        arrays = pack_arrays(wanted.bundle.arrays())
+        size = len(arrays) + sum(file.stat().st_size for file in library.rglob("*.py"))
+        return within(4 * patience() + patience(size), lambda: _logged(run, wanted, arrays))
+
+    def _log_numbers(self, run: str, wanted: ModelVersion, model_id: str) -> None:
+        """Put the numbers on held-out rows on the model too, as those of its data."""
+        at = self.client.get_run(run).info.start_time
+        named = {"dataset_name": wanted.data.name, "dataset_digest": wanted.data.digest}
+        self.client.log_batch(
+            run,
+            metrics=[
+                Metric(name, value, at, 0, model_id=model_id, run_id=run, **named)
+                for name, value in wanted.metrics.items()
+            ],
+        )
+
+    def _files(self, model_id: str) -> str:
+        return str(self.client.get_logged_model(model_id).artifact_location)
 
     def _version(self, model: str, key: str) -> str | None:
         """Return the version under which a champion is registered, None where it is not."""
         found = self.client.search_model_versions(
-            f"name = '{model}' and tags.`fkd.champion` = '{key}'", max_results=1
+            f"name = '{model}' and tags.`{CHAMPION_TAG}` = '{key}'", max_results=1
         )
         return str(found[0].version) if found else None
 
@@ -105,27 +139,90 @@ class Registry(Tracking):
         version = found[0].aliases.get(alias) if found else None
         return None if version is None else str(version)
 
+    def _later(self, model: str, version: str | None, ran: str) -> bool:
+        """Return whether a version got its alias later than a run was made."""
+        if version is None:
+            return False
+        tags: dict[str, str] = self.client.get_model_version(model, version).tags
+        return max(tags.get(_RAN, ""), tags.get(_PROMOTED, "")) > ran
+
 
 def promote_version(settings: Settings, model: str, version: int, tags: Mapping[str, str]) -> None:
     """Let a model's champion be one of its versions, by a person's word; the tags say whose."""
-    quiet_ecosystem()
-    uri = tracking_uri(settings)
-    check_answers(uri)
-    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    if not client.search_registered_models(f"name = '{model}'"):
-        known = ", ".join(sorted(m.name for m in client.search_registered_models())) or "none"
-        raise UserError(f"there is no registered model {model!r}; registered are: {known}.")
-    versions = {int(v.version) for v in client.search_model_versions(f"name = '{model}'")}
-    if version not in versions:
-        known = ", ".join(map(str, sorted(versions)))
-        raise UserError(f"{model} has no version {version}; it has {known}.")
-    for name, value in tags.items():
-        client.set_model_version_tag(model, str(version), name, value)
-    client.set_registered_model_alias(model, CHAMPION, str(version))
+    prepare_stores(settings)
+    client = TimedClient(settings)
+
+    def work() -> None:
+        if not client.search_registered_models(f"name = '{model}'"):
+            known = ", ".join(sorted(m.name for m in client.search_registered_models())) or "none"
+            raise UserError(f"there is no registered model {model!r}; registered are: {known}.")
+        versions = {int(v.version) for v in client.search_model_versions(f"name = '{model}'")}
+        if version not in versions:
+            known = ", ".join(map(str, sorted(versions)))
+            raise UserError(f"{model} has no version {version}; it has {known}.")
+        for name, value in tags.items():
+            client.set_model_version_tag(model, str(version), name, value)
+        client.set_registered_model_alias(model, CHAMPION, str(version))
+
+    _told(settings, work)
 
 
 def load_champion(settings: Settings, model: str) -> Any:
     """Return the registered champion as a pyfunc model."""
+    prepare_stores(settings)
+
+    def work() -> Any:
+        with _addressed(settings):
+            return mlflow.pyfunc.load_model(f"models:/{model}@{CHAMPION}")
+
+    return _told(settings, lambda: within(10 * patience(), work))
+
+
+def _told(settings: Settings, work: Callable[[], T]) -> T:
+    """Return what the work returns; a fault of the registry becomes one sentence."""
+    try:
+        return work()
+    except FAULTS as error:
+        cause = f"{type(error).__name__}: {error}"
+    raise TrackingUnreachableError(registry_uri(settings), cause)
+
+
+def _logged(run: str, wanted: ModelVersion, arrays: bytes) -> Any:
+    """Return what MLflow knows of the model, once its files lie on the run."""
+    with tempfile.TemporaryDirectory() as folder, mlflow.start_run(run_id=run):
+        bundle = Path(folder) / "bundle.npz"
+        bundle.write_bytes(arrays)
+        logged = mlflow.pyfunc.log_model(
+            name="champion",
+            python_model=str(files("tasks") / "adapters" / "served_model.py"),
+            artifacts={"bundle": str(bundle)},
+            # The library travels with the model: whoever serves it need not have fkd.
+            code_paths=[str(files("fkd"))],
+            signature=infer_signature(wanted.example, wanted.bundle.predict(wanted.example)),
+            input_example=wanted.example,
+            # Without a list MLflow would guess one by importing everything for 15 s.
+            pip_requirements=list(wanted.requirements),
+            params=dict(wanted.params),
+            # At the run's own step MLflow would give the model every number of an earlier one.
+            step=1,
+            tags={**wanted.tags, "mlflow.note.content": wanted.note},
+        )
+        return logged
+
+
+@contextmanager
+def _addressed(settings: Settings) -> Iterator[None]:
+    """Let MLflow's own functions know where runs and models are, for a while."""
+    before = {name: os.environ.get(name) for name in _ADDRESSES}
     mlflow.set_tracking_uri(tracking_uri(settings))
-    mlflow.set_registry_uri(tracking_uri(settings))
-    return mlflow.pyfunc.load_model(f"models:/{model}@{CHAMPION}")
+    mlflow.set_registry_uri(registry_uri(settings))
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
+        mlflow.set_registry_uri(None)  # type: ignore[arg-type]
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

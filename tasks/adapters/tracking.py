@@ -1,35 +1,64 @@
 """MLflow runs of an experiment, filled from stored results so that a repeat adds nothing."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from filelock import FileLock
-from mlflow.entities import Metric, Param, Run, RunTag
+from alembic.util import CommandError
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+from mlflow.environment_variables import (
+    MLFLOW_HTTP_REQUEST_TIMEOUT,
+    MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT,
+)
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import SQLAlchemyError
 
 from configs.errors import UserError
+from tasks.adapters.authorities import share_trust
+from tasks.adapters.deadline import DeadlineError, within
 from tasks.adapters.reachable import TrackingUnreachableError, check_answers
 from tasks.adapters.settings import Settings, quiet_ecosystem
+from tasks.adapters.tracked import CHAMPION_TAG, Number, RunDetails, TrialRun
+from tasks.adapters.tracking_database import check_readable, prepare_database, sqlite_path
+from tasks.adapters.tracking_places import registry_uri, tracking_uri, write_lock
 
 T = TypeVar("T")
+FAULTS = (MlflowException, SQLAlchemyError, OSError)
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
+_MAKING_SECONDS = 900.0  # for the tables of a fresh database on a busy machine
+_BYTES_PER_SECOND = 50_000  # of an upload that is not given up
+_METRICS_AT_ONCE = 1000  # MLflow's own limit
+# Opens the experiment's page on its runs, instead of asking what kind of experiment it is.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+_COMPLETE = "fkd.complete"
+_NOTE = "mlflow.note.content"
 
 
-@dataclass(frozen=True)
-class TrialRun:
-    """One trial as MLflow shall hold it."""
+class TimedClient:
+    """An MLflow client whose every call is given up after some seconds in all."""
 
-    key: str
-    name: str
-    params: Mapping[str, str]
-    tags: Mapping[str, str]
-    folds: Mapping[str, Sequence[float]]  # metric: one value per fold, in order
-    summary: Mapping[str, float]  # means with standard deviations
+    def __init__(self, settings: Settings) -> None:
+        self._client = MlflowClient(tracking_uri(settings), registry_uri(settings))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        call = getattr(self._client, name)
+        return lambda *values, **named: within(patience(), lambda: call(*values, **named))
+
+    def log_artifacts(self, run: str, folder: Path) -> None:
+        """Put the files of a folder on a run, in a time that grows with their size."""
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        within(patience(size), lambda: self._client.log_artifacts(run, str(folder)))
+
+
+def patience(size: int = 0) -> float:
+    """Return how many seconds one call may take that sends so many bytes."""
+    # MLflow's own variable counts from byte to byte; a call is one to three requests.
+    timeout = float(MLFLOW_HTTP_REQUEST_TIMEOUT.get())  # type: ignore[no-untyped-call]
+    return 2.0 * timeout + size / _BYTES_PER_SECOND
 
 
 class Tracking:
@@ -39,18 +68,12 @@ class Tracking:
     """
 
     def __init__(self, settings: Settings, experiment: str) -> None:
-        quiet_ecosystem()
-        self.uri = tracking_uri(settings)
-        check_answers(self.uri)
-        settings.mlflow.mkdir(parents=True, exist_ok=True)
-        # Processes that open one fresh database at once would race in its migration; two that
-        # look for a run at once would both miss it, then both create it.
-        self._lock = FileLock(settings.mlflow / "write.lock")
-        self.client, self.experiment_id = self.safely(lambda: self._open(experiment, settings))
-
-    def _open(self, experiment: str, settings: Settings) -> tuple[MlflowClient, str]:
-        client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
-        return client, _experiment(client, experiment, settings)
+        self.settings, self.uri = settings, tracking_uri(settings)
+        prepare_stores(settings)
+        # Two processes that look for a run at once would both miss it, then both create it.
+        self._lock = write_lock(settings)
+        self.client = TimedClient(settings)
+        self.experiment_id = self.safely(lambda: self._experiment(experiment))
 
     def safely(self, work: Callable[[], T]) -> T:
         """Return what the work returns; one writer at a time, tried again while MLflow answers."""
@@ -58,22 +81,43 @@ class Tracking:
             for _ in range(_TRIES):
                 try:
                     return work()
-                except (MlflowException, OSError) as error:
+                except DeadlineError as error:
+                    cause: Exception = error
+                    break  # it had its time
+                except FAULTS as error:
                     cause = error
                 check_answers(self.uri)
                 time.sleep(_PAUSE_SECONDS)
-        said = " ".join(str(cause).split())[:200]
-        raise TrackingUnreachableError(self.uri, f"{type(cause).__name__}: {said}") from cause
+        if (path := sqlite_path(self.uri)) is not None:
+            check_readable(path, thoroughly=True)
+        # Without its chain, in which MLflow tells the address with the password.
+        raise TrackingUnreachableError(self.uri, f"{type(cause).__name__}: {cause}")
 
-    def parent_run(self, identity: str, name: str, tags: Mapping[str, str]) -> str:
+    def find_parent(self, identity: str) -> str | None:
+        """Return the parent run of an identity, None where there is none."""
+        run = self.safely(lambda: self._parent(identity))
+        return None if run is None else str(run.info.run_id)
+
+    def parent_run(
+        self, identity: str, name: str, tags: Mapping[str, str], details: RunDetails | None = None
+    ) -> str:
         """Return the experiment's parent run, found by its identity or created."""
-        return self.safely(lambda: self._parent_run(identity, name, tags))
+        return self.safely(lambda: self._parent_run(identity, name, tags, details or RunDetails()))
 
-    def _parent_run(self, identity: str, name: str, tags: Mapping[str, str]) -> str:
+    def _parent(self, identity: str) -> Run | None:
         found = self.client.search_runs(
             [self.experiment_id], f"tags.`fkd.identity` = '{identity}'", max_results=1
         )
-        run = found[0] if found else self._create(name, {**tags, "fkd.identity": identity})
+        return found[0] if found else None
+
+    def _parent_run(
+        self, identity: str, name: str, tags: Mapping[str, str], details: RunDetails
+    ) -> str:
+        run = self._parent(identity)
+        if run is None:
+            run = self._create(name, {**tags, "fkd.identity": identity}, details)
+        if _COMPLETE not in run.data.tags:
+            self._detail(run, details, ())
         return str(run.info.run_id)
 
     def log_trials(self, parent: str, trials: Iterable[TrialRun]) -> int:
@@ -84,74 +128,148 @@ class Tracking:
 
     def _log_trials(self, parent: str, trials: Sequence[TrialRun], added: set[str]) -> None:
         """Record what is not recorded yet; a repeat goes on where the last try was cut off."""
-        known = self._trial_runs()
+        known = self._trial_runs(parent)
         for trial in trials:
             run = known.get(trial.key)
             if run is not None and run.info.status == "FINISHED":
                 continue
             if run is None:
                 own = {"fkd.trial": trial.key, "mlflow.parentRunId": parent}
-                run = self._create(trial.name, {**trial.tags, **own})
-            self.client.log_batch(
-                run.info.run_id,
-                # The time of the run's start: logged a second time, a value is not held twice.
-                metrics=_metrics(trial, run.info.start_time),
-                params=[Param(k, v) for k, v in trial.params.items()],
-            )
-            self.client.set_terminated(run.info.run_id, "FINISHED")
+                run = self._create(trial.name, {**trial.tags, **own}, trial.details)
+            self._detail(run, trial.details, trial.numbers())
+            self._close(run, trial.details)
             added.add(trial.key)
 
-    def finish(self, run: str, tags: Mapping[str, str], folder: Path) -> None:
-        """Put the experiment's files and tags on its parent run, then close it."""
+    def mark_champion(
+        self, parent: str, trial: str, metrics: Mapping[str, float], details: RunDetails
+    ) -> None:
+        """Say on a parent which trial was selected, with its numbers; mark that trial alone."""
+        numbers = [(name, value, 0) for name, value in metrics.items()]
 
         def work() -> None:
-            self.client.log_batch(run, tags=[RunTag(k, v) for k, v in tags.items()])
-            self.client.log_artifacts(run, str(folder))
-            self.client.set_terminated(run, "FINISHED")
+            for key, run in self._trial_runs(parent).items():
+                if key == trial:
+                    self.client.set_tag(run.info.run_id, CHAMPION_TAG, "true")
+                    self._detail(run, RunDetails(), numbers)
+                elif CHAMPION_TAG in run.data.tags:
+                    self.client.delete_tag(run.info.run_id, CHAMPION_TAG)
+            run = self.client.get_run(parent)
+            self._detail(run, details, numbers)
 
         self.safely(work)
 
-    def _create(self, name: str, tags: Mapping[str, str]) -> Run:
-        return self.client.create_run(self.experiment_id, tags={**tags, "mlflow.runName": name})
+    def finish(
+        self,
+        run: str,
+        tags: Mapping[str, str],
+        folder: Path,
+        details: RunDetails | None = None,
+    ) -> None:
+        """Put an experiment's files and tags on its run, then close it."""
 
-    def _trial_runs(self) -> dict[str, Run]:
-        """Return the runs of trials by key, finished or not."""
+        def work() -> None:
+            self.client.log_artifacts(run, folder)
+            self._tag(run, {**tags, _COMPLETE: "true"})
+            self._close(self.client.get_run(run), details or RunDetails())
+
+        self.safely(work)
+
+    def is_complete(self, run: str) -> bool:
+        """Return whether everything of a run has been recorded, files included."""
+        return _COMPLETE in self.safely(lambda: self.client.get_run(run)).data.tags
+
+    def tag(self, run: str, tags: Mapping[str, str]) -> None:
+        """Set tags on a run."""
+        self.safely(lambda: self._tag(run, tags))
+
+    def _tag(self, run: str, tags: Mapping[str, str]) -> None:
+        self.client.log_batch(run, tags=[RunTag(k, v) for k, v in tags.items()])
+
+    def _experiment(self, name: str) -> str:
+        """Return the id of the experiment of that name, created if absent."""
+        found = self.client.get_experiment_by_name(name)
+        if found is not None and found.lifecycle_stage == "deleted":
+            raise UserError(
+                f"the MLflow experiment {name!r} is deleted; restore it, or set another name by "
+                "--set tracking.experiment=..."
+            )
+        if found is None:
+            artifacts = None
+            if self.settings.mlflow_tracking_uri is None:
+                artifacts = (self.settings.mlflow / "artifacts" / name).as_uri()
+            return str(self.client.create_experiment(name, artifacts, _KIND))
+        for tag, value in _KIND.items():
+            if tag not in found.tags:
+                self.client.set_experiment_tag(found.experiment_id, tag, value)
+        return str(found.experiment_id)
+
+    def _create(self, name: str, tags: Mapping[str, str], details: RunDetails) -> Run:
+        start = None if details.span is None else details.span.start
+        run: Run = self.client.create_run(self.experiment_id, start, dict(tags), name)
+        return run
+
+    def _detail(self, run: Run, details: RunDetails, numbers: Sequence[Number]) -> None:
+        """Put numbers, parameters, description and data on a run; a repeat changes nothing."""
+        # The time of the run's start: logged a second time, a value is not held twice.
+        at, run_id = run.info.start_time, run.info.run_id
+        metrics = [Metric(name, value, at, step) for name, value, step in numbers]
+        self.client.log_batch(
+            run_id,
+            params=[Param(name, value) for name, value in details.params.items()],
+            tags=[RunTag(_NOTE, details.note)] if details.note else [],
+        )
+        for start in range(0, len(metrics), _METRICS_AT_ONCE):
+            self.client.log_batch(run_id, metrics[start : start + _METRICS_AT_ONCE])
+        if details.data is not None:
+            context = [InputTag("mlflow.data.context", "training")]
+            data = DatasetInput(Dataset(**vars(details.data)), context)
+            self.client.log_inputs(run_id, [data])
+
+    def _close(self, run: Run, details: RunDetails) -> None:
+        """End a run after the seconds that its fits took, whenever it is recorded."""
+        span, start = details.span, run.info.start_time
+        # MLflow itself ends a run at the time at which a model is put on it.
+        end = run.info.end_time if span is None else span.end_after(start)
+        if run.info.status != "FINISHED" or run.info.end_time != end:
+            self.client.set_terminated(run.info.run_id, "FINISHED", end)
+
+    def _trial_runs(self, parent: str) -> dict[str, Run]:
+        """Return the runs of a parent's trials by key, finished or not."""
         known: dict[str, Run] = {}
         token = None
         while True:
-            page = self.client.search_runs([self.experiment_id], max_results=1000, page_token=token)
+            page = self.client.search_runs(
+                [self.experiment_id],
+                f"tags.`mlflow.parentRunId` = '{parent}'",
+                max_results=1000,
+                page_token=token,
+            )
             known |= {r.data.tags["fkd.trial"]: r for r in page if "fkd.trial" in r.data.tags}
             token = page.token
             if not token:
                 return known
 
 
-def tracking_uri(settings: Settings) -> str:
-    """Return the user's tracking address, or the database under FKD_HOME."""
-    return settings.mlflow_tracking_uri or f"sqlite:///{settings.mlflow / 'mlflow.db'}"
+def prepare_stores(settings: Settings) -> None:
+    """Let runs and models have a place that answers, or say in one sentence what is wrong.
+
+    A fresh database is made here; one whose making was interrupted is made anew.
+    """
+    quiet_ecosystem()
+    share_trust()
+    # MLflow would print every run's address with the password in it.
+    MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.set(True)  # type: ignore[no-untyped-call]
+    # Its traceback of a database at fault would stand beside our sentence.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+    for uri in dict.fromkeys((tracking_uri(settings), registry_uri(settings))):
+        check_answers(uri)
+        if (path := sqlite_path(uri)) is not None:
+            with write_lock(settings):
+                prepare_database(path, _open_database, (*FAULTS, CommandError))
 
 
-def _experiment(client: MlflowClient, name: str, settings: Settings) -> str:
-    """Return the id of the experiment of that name, created if absent."""
-    found = client.get_experiment_by_name(name)
-    if found is not None and found.lifecycle_stage == "deleted":
-        raise UserError(
-            f"the MLflow experiment {name!r} is deleted; restore it, or set another name by "
-            "--set tracking.experiment=..."
-        )
-    if found is not None:
-        return str(found.experiment_id)
-    artifacts = None
-    if settings.mlflow_tracking_uri is None:
-        artifacts = (settings.mlflow / "artifacts" / name).as_uri()
-    return str(client.create_experiment(name, artifact_location=artifacts))
-
-
-def _metrics(trial: TrialRun, at: int) -> list[Metric]:
-    """Return a trial's numbers at a time: each fold as a step, means with deviations without."""
-    folds = [
-        Metric(name, value, at, step)
-        for name, values in trial.folds.items()
-        for step, value in enumerate(values)
-    ]
-    return folds + [Metric(name, value, at, 0) for name, value in trial.summary.items()]
+def _open_database(path: Path) -> None:
+    """Let MLflow open a database, which makes its tables where they are absent."""
+    uri = f"sqlite:///{path}"
+    client = MlflowClient(uri, uri)
+    within(_MAKING_SECONDS, lambda: client.search_experiments(max_results=1))

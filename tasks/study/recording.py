@@ -1,8 +1,7 @@
 """A study's results in MLflow: trials, champion, files."""
 
-import json
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,72 +9,109 @@ from configs.load import dump_config
 from configs.schema import RunConfig
 from fkd import __version__
 from tasks.adapters.files import write_atomic
-from tasks.adapters.registry import CANDIDATE, CHAMPION, Registry
-from tasks.adapters.tracking import Tracking, TrialRun, tracking_uri
+from tasks.adapters.registry import CANDIDATE, CHAMPION, ModelVersion, Registry
+from tasks.adapters.tracked import RunDetails
+from tasks.adapters.tracking import Tracking
 from tasks.study.champion import Champion, select_champion
 from tasks.study.gate import broken_limits, verdict
 from tasks.study.judgement import Judgement
+from tasks.study.known_runs import (
+    Recorded,
+    identity_of,
+    note_place,
+    note_run,
+    now,
+    owns_files,
+    recorded,
+)
 from tasks.study.opening import Study
-from tasks.study.results import MEASURES, TrialResult, flat_parameters
+from tasks.study.results import tidy, write_results
+from tasks.study.run_notes import (
+    champion_params,
+    held_out_metrics,
+    model_note,
+    parent_details,
+    trial_run,
+    used_data,
+)
 from tasks.study.selection import NoChampionError
 
+__all__ = ["Recorded", "recorded"]
 REQUIREMENTS = ("mlflow", "numpy", "pandas", "scipy", "scikit-learn")
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """Where MLflow keeps a study."""
+def record_trials(study: Study, *, afterwards: bool = False) -> int:
+    """Return how many trial runs were new; where they are is kept beside the results.
 
-    uri: str
-    experiment_id: str
-    run_id: str
-
-
-def record_trials(study: Study) -> int:
-    """Return how many trial runs were new; where they are is kept beside the results."""
-    # First of all: `fkd sync` finds experiments by this file, recorded or not.
-    write_atomic(study.folder / "config.yaml", dump_config(study.config).encode())
+    Parameters
+    ----------
+    study
+        What was computed. Its parent run is found by settings, rows and versions of the code, so
+        that the same command again adds no run but the time at which it was given.
+    afterwards
+        Record what an earlier run has computed: it is not on again.
+    """
+    if not afterwards:
+        # First of all: `fkd sync` finds runs by this, recorded or not.
+        note_run(study)
+        write_atomic(study.folder / "config.yaml", dump_config(study.config).encode())
+    results = study.results()
     tracking = Tracking(study.settings, study.config.experiment)
-    parent = tracking.parent_run(study.config.identity, study.config.name, _tags(study))
-    added = tracking.log_trials(parent, (_trial_run(study, r) for r in study.results()))
-    place = Recorded(tracking.uri, tracking.experiment_id, parent)
-    write_atomic(_place(study), json.dumps(vars(place), indent=2).encode())
+    if not results and tracking.find_parent(identity_of(study)) is None:
+        return 0
+    tags = _tags(study)
+    details = parent_details(study)
+    parent = tracking.parent_run(identity_of(study), study.config.name, tags, details)
+    added = tracking.log_trials(parent, (trial_run(study, result, tags) for result in results))
+    if not afterwards:
+        tracking.tag(parent, {"fkd.last_run": now()})
+    note_place(study, tracking.experiment_id, parent)
     return added
 
 
-def recorded(study: Study) -> Recorded | None:
-    """Return where the study was recorded, None where it was not or elsewhere."""
-    try:
-        place = Recorded(**json.loads(_place(study).read_text()))
-    except FileNotFoundError:
-        return None
-    return place if place.uri == tracking_uri(study.settings) else None
-
-
-def record_champion(study: Study) -> str | None:
+def record_champion(study: Study, *, ran: str | None = None) -> str | None:
     """Return the address of the registered model; the same one is registered once.
 
     The gate comes first: a model that breaks it is registered as a candidate, with the verdict,
     while the champion stays what it was.
+
+    Parameters
+    ----------
+    study
+        What was computed and recorded.
+    ran
+        When it was computed, if not now: what was promoted later stays so.
     """
     try:
         champion = select_champion(study)
     except NoChampionError:
         return None
-    place = recorded(study)
-    if place is None:
+    registry = Registry(study.settings, study.config.experiment)
+    parent = registry.find_parent(identity_of(study))
+    if parent is None:
         return None
-    return Registry(study.settings, study.config.experiment).register(
-        place.run_id,
-        study.config.model,
+    metrics = held_out_metrics(champion)
+    wanted = ModelVersion(
+        model=study.config.model,
         key=champion.key,
         bundle=champion.bundle,
         example=champion.example,
         requirements=[f"{name}=={version(name)}" for name in REQUIREMENTS],
         tags={"fkd.trial": champion.trial.key, "fkd.title": champion.title},
+        note=model_note(study, champion),
+        params=champion_params(champion),
+        metrics=metrics,
+        data=used_data(study),
+    )
+    address = registry.register(
+        parent,
+        wanted,
         verdict=verdict(champion.judgement, study.config.gate),
         alias=alias_of(champion.judgement, study.config.gate),
+        ran=ran or now(),
     )
+    registry.mark_champion(parent, champion.trial.key, metrics, parent_details(study, champion))
+    return address
 
 
 def alias_of(judgement: Judgement, gate: Mapping[str, float]) -> str:
@@ -90,16 +126,24 @@ def model_address(config: RunConfig, champion: Champion) -> str:
 
 def record_files(study: Study) -> None:
     """Put report, figures, results and configuration on the parent run."""
-    place = recorded(study)
-    if place is None:
-        return
     tracking = Tracking(study.settings, study.config.experiment)
-    tracking.finish(place.run_id, _tags(study), study.folder)
+    parent = tracking.find_parent(identity_of(study))
+    if parent is None:
+        return
+    details = RunDetails(span=parent_details(study).span)
+    if owns_files(study):
+        tracking.finish(parent, _tags(study), study.folder, details)
+    elif not tracking.is_complete(parent):
+        with tempfile.TemporaryDirectory() as folder:
+            _write_files(study, Path(folder))
+            tracking.finish(parent, _tags(study), Path(folder), details)
 
 
-def _place(study: Study) -> Path:
-    """Return the file that says where MLflow keeps the study."""
-    return study.folder / "tracking.json"
+def _write_files(study: Study, folder: Path) -> None:
+    """Write again what a later run of the same name has taken the place of."""
+    data = study.config.data
+    write_results(tidy(study.results(), data.problem, data.sensitive), folder)
+    write_atomic(folder / "config.yaml", dump_config(study.config).encode())
 
 
 def _tags(study: Study) -> dict[str, str]:
@@ -110,23 +154,3 @@ def _tags(study: Study) -> dict[str, str]:
         "fkd.config": study.config.digest,
         "fkd.synthetic": str(bool(study.loaded.provenance["synthetic"])).lower(),
     }
-
-
-def _trial_run(study: Study, result: TrialResult) -> TrialRun:
-    """Return one trial as MLflow shall hold it; further columns carry their name."""
-    folds: dict[str, list[float]] = {}
-    summary: dict[str, float] = {}
-    for i, column in enumerate(study.inputs.measure_on):
-        for measure in MEASURES:
-            name = measure if i == 0 else f"{measure}.{column}"
-            folds[name] = result.values(measure, column)
-            summary[f"{name}_mean"] = result.mean(measure, column)
-            summary[f"{name}_std"] = result.std(measure, column)
-    summary["seconds"] = sum(record.seconds for record in result.records)
-    params = {
-        "method": result.trial.method,
-        "strength": f"{result.trial.strength:g}",
-        "seed": str(study.config.seed),
-        **flat_parameters(result.trial),
-    }
-    return TrialRun(result.trial.key, result.title, params, _tags(study), folds, summary)

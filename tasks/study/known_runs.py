@@ -1,0 +1,191 @@
+"""The runs of an FKD_HOME with where they are recorded, so that none is forgotten."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from configs.errors import UserError
+from configs.load import load_config, parse_config
+from configs.schema import RunConfig
+from fkd.catalog.methods import method
+from tasks.adapters.addresses import without_credentials
+from tasks.adapters.files import write_atomic
+from tasks.adapters.settings import Settings
+from tasks.adapters.store import digest
+from tasks.adapters.tracking_places import tracking_uri
+from tasks.data.prepared import read_prepared
+from tasks.study.opening import Study, open_study
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Where MLflow keeps a study; the address as it may be shown."""
+
+    uri: str
+    experiment_id: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class KnownRun:
+    """A run that was on in this home: its configuration, its rows, when it was on last."""
+
+    config: RunConfig
+    data: str | None  # the digest of its rows, None where an older version kept none
+    ran: str  # in ISO form
+
+    def open(self, settings: Settings) -> Study:
+        """Return its study on the rows that it was computed on, fresh ones or not."""
+        loaded = None if self.data is None else read_prepared(settings, self.data)
+        study = open_study(self.config, settings, loaded)
+        if self.data not in (None, study.loaded.digest):
+            raise UserError(
+                f"the rows that it was computed on (digest {str(self.data)[:12]}) are neither "
+                f"under {settings.prepared} nor where they came from any more."
+            )
+        return study
+
+
+def identity_of(study: Study) -> str:
+    """Return the digest of what makes a run another one: settings, rows, versions of the code."""
+    versions = {entry.name: method(entry.name).version for entry in study.config.methods}
+    return digest({"config": study.config.digest, "methods": versions, **study.inputs.identity()})
+
+
+def now() -> str:
+    """Return the time as it is kept."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def note_run(study: Study) -> None:
+    """Keep what `fkd sync` needs to find a run; the files of its name are its own from now on."""
+    entry = {
+        "name": study.config.name,
+        "data": study.loaded.digest,
+        "ran": now(),
+        "config": study.config.model_dump(mode="json", exclude={"hooks"}),
+    }
+    path = _folder(study.settings) / f"{identity_of(study)}.json"
+    write_atomic(path, json.dumps(entry, indent=1).encode())
+    if _owner(study) != identity_of(study):
+        _write_place(study, None)
+
+
+def note_place(study: Study, experiment_id: str, run_id: str) -> None:
+    """Keep where a study was recorded, unless the files of its name are another run's."""
+    uri = without_credentials(tracking_uri(study.settings))
+    if owns_files(study):
+        _write_place(study, Recorded(uri, experiment_id, run_id))
+
+
+def recorded(study: Study) -> Recorded | None:
+    """Return where the study was recorded, None where it was not, or elsewhere."""
+    found = _read_place(study)
+    if found.get("identity") != identity_of(study) or found.get("uri") is None:
+        return None
+    place = Recorded(*(str(found.get(name)) for name in ("uri", "experiment_id", "run_id")))
+    here = without_credentials(tracking_uri(study.settings))
+    return place if place.uri == here else None
+
+
+def recorded_experiments(settings: Settings) -> dict[str, str]:
+    """Return the names of runs whose files lie here, each with its MLflow experiment's id."""
+    here = without_credentials(tracking_uri(settings))
+    found: dict[str, str] = {}
+    for path in sorted(settings.experiments.glob("*/tracking.json")):
+        try:
+            place = json.loads(path.read_text())
+            if place.get("uri") == here:
+                found[path.parent.name] = str(place["experiment_id"])
+        except (ValueError, KeyError, AttributeError):
+            continue  # damaged; the commands that need it say so
+    return found
+
+
+def owns_files(study: Study) -> bool:
+    """Return whether report and results under the study's name are its own.
+
+    Runs of one name share a folder, in which each leaves its files in the place of the last one's.
+    """
+    owner = _owner(study)
+    if owner is not None:
+        return owner == identity_of(study)
+    try:
+        return load_config(study.folder / "config.yaml").digest == study.config.digest
+    except UserError:
+        return False
+
+
+def _owner(study: Study) -> str | None:
+    """Return which run the files belong to, None where nothing readable says so."""
+    try:
+        return _read_place(study).get("identity")
+    except UserError:
+        return None  # damaged, so written again
+
+
+def known_runs(settings: Settings) -> tuple[list[KnownRun], list[str]]:
+    """Return every run of a home in the order in which they were on, with what cannot be read."""
+    found: list[KnownRun] = []
+    problems: list[str] = []
+    for path in sorted(_folder(settings).glob("*.json")):
+        try:
+            found.append(_read_entry(path))
+        except UserError as error:
+            problems.append(str(error))
+    digests = {run.config.digest for run in found}
+    for path in sorted(settings.experiments.glob("*/config.yaml")):
+        try:
+            older = KnownRun(load_config(path), None, "")  # of a version that kept no entries
+        except UserError as error:
+            problems.append(f"{path.parent.name}: {error}")
+            continue
+        if older.config.digest not in digests:
+            found.append(older)
+    return sorted(found, key=lambda run: run.ran), problems
+
+
+def _read_entry(path: Path) -> KnownRun:
+    try:
+        entry = json.loads(path.read_text())
+        config, data, ran = entry["config"], str(entry["data"]), str(entry["ran"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is damaged ({type(error).__name__}); remove it, then the run's own command "
+            "writes it again."
+        ) from error
+    return KnownRun(parse_config(config, str(entry.get("name", path.name))), data, ran)
+
+
+def _folder(settings: Settings) -> Path:
+    """Return the folder with one small file per run."""
+    return settings.home / "runs"
+
+
+def _place(study: Study) -> Path:
+    """Return the file that says where MLflow keeps the run whose files lie beside it."""
+    return study.folder / "tracking.json"
+
+
+def _write_place(study: Study, place: Recorded | None) -> None:
+    known = {} if place is None else vars(place)
+    entry = {"identity": identity_of(study), **known}
+    write_atomic(_place(study), json.dumps(entry, indent=2).encode())
+
+
+def _read_place(study: Study) -> dict[str, Any]:
+    path = _place(study)
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(
+            f"{path} must say in JSON where the run is recorded, but it is damaged; remove it, "
+            "then `fkd sync` writes it again."
+        )
+    return found

@@ -1,0 +1,176 @@
+"""What MLflow is told of a study beside names: descriptions, parameters, data, times, numbers."""
+
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from fkd.catalog.methods import method
+from tasks.adapters.addresses import without_credentials
+from tasks.adapters.tracked import RunDetails, Span, TrialRun, UsedData, metric_name
+from tasks.data.load import describe_rows
+from tasks.planned.folds import Fold
+from tasks.planned.trials import Trial, record_key
+from tasks.study.champion import Champion
+from tasks.study.opening import Study
+from tasks.study.results import MEASURES, TrialResult, flat_parameters
+
+_DIGEST = 32  # characters that MLflow keeps of a data set's digest
+_METRICS = """\
+Metrics of a trial: `fold/…` has one step per outer fold, `…_mean` and `…_std` are taken over these
+folds, `seconds` is what its fits took. Metrics `held_out/…` are the champion's on rows that took no
+part in choosing it, `_low` and `_high` the ends of 95 % intervals. A run lasts as long as its fits
+took one after another, whenever it was recorded."""
+
+
+def parent_details(study: Study, champion: Champion | None = None) -> RunDetails:
+    """Return what the run of a whole configuration carries."""
+    config, data = study.config, study.config.data
+    params = {
+        "problem": data.problem,
+        "source": data.source,
+        "rows": str(study.loaded.table.n),
+        "sensitive": " ".join(data.sensitive),
+        "measured_on": " ".join(data.measure_on),
+        "folds": str(len(study.inputs.splits.outer(study.loaded.table))),
+        "inner_folds": str(config.inner_folds),
+        "seed": str(config.seed),
+        "methods": " ".join(dict.fromkeys(entry.name for entry in config.methods)),
+    }
+    # A champion among trials of which some failed, or are to come, may yet be another one.
+    if champion is not None and not study.failures() and not study.missing():
+        params |= champion_params(champion)
+    note = "\n\n".join([_subject(study), *_chosen(study, champion), _METRICS])
+    return RunDetails(note, params, used_data(study), _span(study, study.trials, inner=True))
+
+
+def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialRun:
+    """Return one trial as MLflow shall hold it; further columns carry their name."""
+    folds: dict[str, list[float]] = {}
+    summary: dict[str, float] = {}
+    for i, column in enumerate(study.inputs.measure_on):
+        for measure in MEASURES:
+            name = metric_name(measure if i == 0 else f"{measure}.{column}")
+            folds[f"fold/{name}"] = result.values(measure, column)
+            summary[f"{name}_mean"] = result.mean(measure, column)
+            summary[f"{name}_std"] = result.std(measure, column)
+    summary["seconds"] = sum(record.seconds for record in result.records)
+    params = {**_params(result.trial), "seed": str(study.config.seed)}
+    note = f"{result.title}, one trial of {study.config.name}. {_subject(study)}\n\n{_METRICS}"
+    span = _span(study, [result.trial], inner=False)
+    details = RunDetails(note, params, used_data(study), span)
+    return TrialRun(result.trial.key, result.title, tags, folds, summary, details)
+
+
+def champion_params(champion: Champion) -> dict[str, str]:
+    """Return the parameters of a selected model under names of their own."""
+    return {f"champion.{name}": value for name, value in _params(champion.trial).items()}
+
+
+def held_out_metrics(champion: Champion) -> dict[str, float]:
+    """Return a model's numbers on rows that took no part in choosing it, with their intervals."""
+    found = {"mae": champion.judgement.held_out.mae}
+    for i, (column, measures) in enumerate(champion.judgement.held_out.measures.items()):
+        for measure, ends in measures.items():
+            found[measure if i == 0 else f"{measure}.{column}"] = ends
+    return {
+        metric_name(f"held_out/{name}{ending}"): value
+        for name, ends in found.items()
+        for ending, value in zip(("", "_low", "_high"), ends, strict=True)
+    }
+
+
+def model_note(study: Study, champion: Champion) -> str:
+    """Return the description of a registered model's version."""
+    return "\n\n".join([_subject(study), *_chosen(study, champion)])
+
+
+def used_data(study: Study) -> UsedData:
+    """Return the rows of a study as MLflow names data."""
+    table, story = study.loaded.table, study.loaded.provenance
+    columns = [
+        *((name, "double") for name in (*table.numeric_names, *table.sensitive_names)),
+        *((name, "string") for name in table.categorical_names),
+        (table.target_name, "double"),
+    ]
+    named = dict(columns)
+    spec = [{"name": name, "type": kind, "required": True} for name, kind in named.items()]
+    dropped = {f"rows dropped: {why}": count for why, count in story["rows_dropped"].items()}
+    rows = {"num_rows": table.n, "num_elements": table.n * len(named)}
+    profile = {**rows, "rows read": story["rows_read"], **dropped, "synthetic": story["synthetic"]}
+    kind, source = _source(story["files"])
+    return UsedData(
+        name=study.config.data.problem,
+        digest=study.loaded.digest[:_DIGEST],
+        source_type=kind,
+        source=json.dumps(source),
+        schema=json.dumps({"mlflow_colspec": spec}),
+        profile=json.dumps(profile),
+    )
+
+
+def _source(files: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Return where rows came from, in one of the forms that MLflow knows."""
+    first, names = files[0], [file["name"] for file in files]
+    sums = [file.get("sha256", "") for file in files]
+    origin = str(first["from"])
+    if origin.startswith(("http://", "https://")):
+        return "http", {"url": without_credentials(origin), "files": names, "sha256": sums}
+    if origin == "the user":
+        return "local", {"uri": first["name"], "sha256": sums}
+    return "code", {"tags": {"fkd.data": " ".join(names), "fkd.from": origin}}
+
+
+def _params(trial: Trial) -> dict[str, str]:
+    """Return method, strength and every parameter of a trial."""
+    strength = f"{trial.strength:g}"
+    return {"method": trial.method, "strength": strength, **flat_parameters(trial)}
+
+
+def _subject(study: Study) -> str:
+    """Return what was predicted from which rows, with what removed."""
+    data, table = study.config.data, study.loaded.table
+    removed = ", ".join(f"`{name}`" for name in data.sensitive)
+    measured = ", ".join(f"`{name}`" for name in data.measure_on)
+    return (
+        f"Predicts `{table.target_name}` of {data.problem} with {removed} removed, dependence "
+        f"measured on {measured}. {describe_rows(study.loaded.provenance)}; digest of the data "
+        f"`{study.loaded.digest[:_DIGEST]}`."
+    )
+
+
+def _chosen(study: Study, champion: Champion | None) -> list[str]:
+    """Return which model was selected how, with its numbers on held-out rows as a table."""
+    policy = study.config.select
+    if champion is None or policy is None:
+        return []
+    limits = ", ".join(f"{name} ≤ {most:g}" for name, most in policy.subject_to.items())
+    how = f"at the knee of {policy.knee_of}" if policy.knee_of else "by least mae"
+    judgement, declared = champion.judgement, method(champion.trial.method)
+    held_out = held_out_metrics(champion)
+    names = [name for name in held_out if not name.endswith(("_low", "_high"))]
+    rows = [
+        f"| {name.removeprefix('held_out/')} | {held_out[name]:.4f} | "
+        f"{held_out[f'{name}_low']:.4f} – {held_out[f'{name}_high']:.4f} |"
+        for name in names
+    ]
+    return [
+        f"Champion: {champion.title} ({declared.title}), selected {how}"
+        f"{f' under {limits}' if limits else ''} on {study.config.inner_folds} inner folds of "
+        f"{judgement.rows_choosing} rows. On {judgement.rows_held_out} held-out rows:",
+        "\n".join(["| measure | value | 95 % interval |", "|---|---|---|", *rows]),
+    ]
+
+
+def _span(study: Study, trials: Iterable[Trial], *, inner: bool) -> Span:
+    """Return when the fits of trials were written, how long they took one after another."""
+    table, splits = study.loaded.table, study.inputs.splits
+    folds: list[Fold] = list((splits.all(table) if inner else splits.outer(table)).values())
+    seconds, ends = 0.0, [0.0]
+    for key in (record_key(trial, fold, study.inputs) for trial in trials for fold in folds):
+        record = study.store.read(key)
+        if record is not None:
+            seconds += record.seconds
+            ends.append(study.store.path(key).stat().st_mtime)
+    last = max(ends) or time.time()
+    return Span(round(1000 * (last - seconds)), seconds)
