@@ -48,4 +48,5 @@ def run_counted(
             time_limit=cluster.time_limit,
             done=advance,
             keep=keep,
+            say=watcher().say,
         )

@@ -5,8 +5,12 @@ from contextlib import contextmanager
 
 from configs.errors import UserError
 from configs.schema import RunConfig
+from flows.faults import as_user_error
 from flows.outcome import Outcome
-from tasks.adapters.hooks import tell
+from flows.progress import watcher
+from tasks.adapters.hooks import check_hooks, literal_webhooks, tell
+
+_STOPPED = "It was stopped by a signal; what was computed is kept, the same command continues."
 
 
 class BadEndError(UserError):
@@ -26,14 +30,31 @@ def check_end(outcomes: Sequence[Outcome]) -> None:
 
 @contextmanager
 def failure_told(configs: Sequence[RunConfig]) -> Iterator[None]:
-    """Tell the failure hooks of all runs where nothing comes of them."""
+    """Tell the failure hooks of all runs where nothing comes of them, for whichever reason.
+
+    An error that nobody has foreseen counts as well; a run that is stopped by Ctrl-C or SIGTERM is
+    told as "stopped". A hook that could never be called is refused before any work.
+    """
+    for config in configs:
+        check_hooks(config.hooks)
+        for key in literal_webhooks(config.hooks):
+            watcher().say(f"{key} is never written out; better keep it as env:NAME or file:PATH")
     try:
         yield
-    except UserError as error:
-        for config in configs:
-            message = {"name": config.name, "state": "failure", "problem": str(error)}
-            tell(config.hooks.on_failure, message)
+    except BaseException as error:
+        if not isinstance(error, GeneratorExit):
+            _tell_end(configs, error)
         raise
+
+
+def _tell_end(configs: Sequence[RunConfig], error: BaseException) -> None:
+    """Tell the failure hooks of all runs by what they were ended."""
+    crashed = isinstance(error, Exception)
+    state, problem = ("failure", str(as_user_error(error))) if crashed else ("stopped", _STOPPED)
+    for config in configs:
+        message = {"name": config.name, "state": state, "problem": problem}
+        for fault in tell(config.hooks.on_failure, message):
+            watcher().say(fault)
 
 
 def end_runs(configs: Sequence[RunConfig], outcomes: Sequence[Outcome]) -> None:

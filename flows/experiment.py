@@ -10,6 +10,9 @@ from flows.ending import check_end
 from flows.fitting import fit_all
 from flows.outcome import Outcome
 from flows.progress import watcher
+from flows.result_page import result_markdown
+from flows.run_label import experiment_run_name, run_tags, sweep_run_name
+from flows.run_page import post_markdown, tagged_run
 from flows.stage import stage
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import read_settings
@@ -22,7 +25,7 @@ from tasks.study.results import tidy, write_results
 from tasks.study.selection import NoChampionError
 
 
-@flow(name="experiment", persist_result=False)
+@flow(name="experiment", flow_run_name=experiment_run_name, persist_result=False)
 def experiment(config: RunConfig) -> Outcome:
     """Load, fit, record, select and report one configuration; return what was made."""
     (outcome,) = run_all([config])
@@ -30,7 +33,7 @@ def experiment(config: RunConfig) -> Outcome:
     return outcome
 
 
-@flow(name="sweep", persist_result=False)
+@flow(name="sweep", flow_run_name=sweep_run_name, persist_result=False)
 def sweep(configs: list[RunConfig]) -> list[Outcome]:
     """Fit several configurations on one cluster, then conclude each; return what was made."""
     outcomes = run_all(configs)
@@ -41,10 +44,11 @@ def sweep(configs: list[RunConfig]) -> list[Outcome]:
 def run_all(configs: Sequence[RunConfig]) -> list[Outcome]:
     """Take configurations through all stages; return what was made, good or bad."""
     start = time.monotonic()
-    for config in configs:
-        load(config)
-    fit(list(configs))
-    return [conclude(config, start) for config in configs]
+    with tagged_run(run_tags(configs)):
+        for config in configs:
+            load(config)
+        fit(list(configs))
+        return [conclude(config, start) for config in configs]
 
 
 def conclude(config: RunConfig, start: float) -> Outcome:
@@ -53,7 +57,9 @@ def conclude(config: RunConfig, start: float) -> Outcome:
     notices += select(config)
     page = report(config, start)
     notices += publish(config)
-    return Outcome.of(open_study(config, read_settings()), page, notices)
+    outcome = Outcome.of(open_study(config, read_settings()), page, notices)
+    post_markdown(f"result-{config.name}", result_markdown(outcome), f"Result of {config.name}")
+    return outcome
 
 
 @stage

@@ -8,10 +8,12 @@ from configs.schema import ClusterConfig, RunConfig
 from flows.counted import run_counted
 from flows.desk import Desk
 from flows.progress import watcher
-from tasks.adapters.cluster import connect, worker_kernels, worker_memory
+from tasks.adapters.cluster import connect
 from tasks.adapters.environment import mixture
 from tasks.adapters.jobs import Failed
+from tasks.adapters.muster import Muster
 from tasks.adapters.settings import Settings
+from tasks.adapters.workers import worker_kernels, worker_memory
 from tasks.blocks.shared_training import shared_maps
 from tasks.blocks.streaming import stream_moments
 from tasks.planned.trials import Job
@@ -30,6 +32,7 @@ def fit_all(configs: Sequence[RunConfig], settings: Settings) -> int:
         return desk.close()
     try:
         with connect(configs[0].cluster, settings) as client:
+            Muster(client, watcher().say).wait()
             limit = worker_memory(client)
             told = _tell_mixture(desk, worker_kernels(client))
             while desk.jobs:

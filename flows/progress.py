@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live bar on a terminal, plain lines in a log."""
+"""What a person sees while a run goes on: a live bar or plain lines, the same on Prefect's page."""
 
 import sys
 import time
@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Protocol
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,6 +17,8 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+from flows.run_page import ProgressArtifact, log_line
 
 console = Console(stderr=True, highlight=False)
 _LINE_SECONDS = 10.0
@@ -44,7 +47,7 @@ class LiveWatcher:
 
     def say(self, text: str) -> None:
         """Print one line above the bar."""
-        console.print(f"[dim]·[/dim] {text}")
+        console.print(f"[dim]·[/dim] {escape(text)}")
 
     @contextmanager
     def counting(self, text: str, total: int) -> Iterator[Counter]:
@@ -98,6 +101,34 @@ class PlainWatcher:
         yield _Lines()
 
 
+class RunWatcher:
+    """Tells one watcher, besides the page of the run if one is on."""
+
+    def __init__(self, inner: Watcher) -> None:
+        self._inner = inner
+
+    def say(self, text: str) -> None:
+        """Pass a line on."""
+        self._inner.say(text)
+        log_line(text)
+
+    @contextmanager
+    def counting(self, text: str, total: int) -> Iterator[Counter]:
+        """Yield a counter that moves both."""
+        artifact = ProgressArtifact(text, total)
+        with self._inner.counting(text, total) as counter:
+
+            class _Both:
+                def advance(self, steps: int) -> None:
+                    counter.advance(steps)
+                    artifact.advance(steps)
+
+            try:
+                yield _Both()
+            finally:
+                artifact.end()
+
+
 _current: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
@@ -105,6 +136,6 @@ def watcher() -> Watcher:
     """Return who watches this run: live on a terminal, plain lines elsewhere."""
     found = _current.get()
     if found is None:
-        found = LiveWatcher() if console.is_terminal else PlainWatcher()
+        found = RunWatcher(LiveWatcher() if console.is_terminal else PlainWatcher())
         _current.set(found)
     return found

@@ -2,10 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import Any
 
 from configs.errors import UserError
 from configs.experiment import experiment_names, parse_experiment, read_experiment
@@ -16,20 +13,11 @@ from configs.schema import ClusterConfig
 from configs.variants import is_network, quick, without
 from fkd.catalog.methods.method_declaration import Method
 from flows.progress import watcher
+from flows.reproduced import IncompleteError
 from tasks.adapters.servers.prefect_server import prefect_server
 from tasks.adapters.settings import ensure_writable, read_settings
-from tasks.reproduction.verdicts import WORDS
-
-if TYPE_CHECKING:
-    from flows.reproduction_flow import Reproduced
 
 _GROUPS = ("neural",)
-
-
-class IncompleteError(UserError):
-    """Something could not be run, though everything else was."""
-
-    exit_code = 4
 
 
 def reproduce_paper(
@@ -50,10 +38,13 @@ def reproduce_paper(
         # Prefect reads its settings when it is first imported: only now are they in force.
         from flows.reproduction_flow import reproduce
 
-        found = reproduce(trees, cluster)
-    _show(found, time.monotonic() - start)
-    if found.problems:
-        raise IncompleteError(" ".join(found.problems))
+        try:
+            found, problem = reproduce(trees, cluster), None
+        except IncompleteError as error:
+            found, problem = error.found, error
+    found.show(time.monotonic() - start)
+    if problem is not None:
+        raise problem
 
 
 def _cluster(overrides: Sequence[str]) -> ClusterConfig:
@@ -94,19 +85,3 @@ def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, A
     tree = quick(tree) if is_quick else tree
     parse_experiment(tree)  # faults are told before any work
     return tree
-
-
-def _show(found: "Reproduced", seconds: float) -> None:
-    """Print how many claims hold, where the page is."""
-    console = Console(highlight=False)
-    table = Table(title="Claims, judged", title_justify="left")
-    table.add_column("experiment", no_wrap=True)
-    for word in WORDS:
-        table.add_column(word, justify="right")
-    for story in found.stories:
-        counts = [str(story.count(word)) for word in WORDS]
-        table.add_row(f"{story.name} {story.title}", *counts)
-    console.print(table)
-    if found.page is not None:
-        console.print(f"[bold]report[/bold]   {found.page}", soft_wrap=True)
-    console.print(f"[dim]done in {seconds:.0f} s[/dim]")

@@ -13,9 +13,13 @@ from configs.errors import UserError
 from configs.experiment import ExperimentConfig, experiment_names, parse_experiment
 from configs.schema import ClusterConfig
 from configs.variants import synthetic
+from fkd import __version__
 from flows.counted import run_counted
 from flows.fitting import fit_all
 from flows.progress import watcher
+from flows.reproduced import IncompleteError, Reproduced
+from flows.run_label import reproduction_run_name
+from flows.run_page import post_markdown, tagged_run
 from flows.stage import stage
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import Failed
@@ -46,17 +50,19 @@ class Opened:
         return [study for variants in self.studies.values() for study in variants.values()]
 
 
-@dataclass(frozen=True)
-class Reproduced:
-    """What a reproduction made: its page, its experiments, what could not be done."""
-
-    page: Path | None
-    stories: tuple[Story, ...]
-    problems: tuple[str, ...]
-
-
-@flow(name="reproduce", persist_result=False)
+@flow(name="reproduce", flow_run_name=reproduction_run_name, persist_result=False)
 def reproduce(trees: list[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
+    """Compute, judge and tell the experiments; raise where something could not be done."""
+    names = [f"experiment:{tree['name']}" for tree in trees]
+    with tagged_run([*names, "paper", f"fkd:{__version__}"]):
+        found = tell_all(trees, cluster)
+        post_markdown("result-paper", found.markdown(), "Claims of the paper, judged")
+    if found.problems:
+        raise IncompleteError(found)
+    return found
+
+
+def tell_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
     """Compute, judge and tell the experiments one after the other; the page grows with them."""
     stories, problems, page = list[Story](), list[str](), None
     for tree in trees:

@@ -56,4 +56,4 @@ def rewrite_report(source: str, overrides: Sequence[str]) -> None:
             f"stored; compute them by `fkd run {source}`."
         )
     page = render(report_data(study, seconds=float("nan")), study.folder).html
-    Console().print(str(page), soft_wrap=True)
+    Console(markup=False, highlight=False).print(str(page), soft_wrap=True)

@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
+from configs.hook_config import refuse_kept_addresses
 from configs.load import load_configs
 from flows.progress import watcher
-from tasks.adapters.servers.prefect_environment import client_environment, quiet_children
+from tasks.adapters.addresses import without_credentials
+from tasks.adapters.servers.prefect_environment import (
+    client_environment,
+    quiet_children,
+    set_variables,
+)
 from tasks.adapters.servers.prefect_server import prefect_server
 from tasks.adapters.settings import ensure_writable, read_settings
 
@@ -38,9 +44,11 @@ def serve_schedule(
     every : seconds between two runs, instead of cron.
     """
     configs = load_configs(source, overrides)
+    refuse_kept_addresses(overrides)
     settings = read_settings()
     ensure_writable(settings.home)
-    with client_environment(settings):
+    # Runs are processes of their own, whose working folder need not be ours.
+    with client_environment(settings), set_variables({"FKD_HOME": str(settings.home)}):
         # Before a server is started, so that a wrong expression is told at once.
         schedule = make_schedule(cron, every)
         with prefect_server(settings) as url, quiet_children():
@@ -93,9 +101,11 @@ def serve_flow(
         name=name,
         schedule=schedule,
         parameters=dict(parameters),
+        tags=["fkd"],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    watcher().say(f"{flow.name}/{name} is served by {address}; Ctrl-C ends it")
+    server = without_credentials(address)
+    watcher().say(f"{flow.name}/{name} is served by {server}; Ctrl-C ends it")
     asyncio.run(_until_stopped(runner))
     watcher().say(f"{flow.name}/{name} is no longer served; its schedule is paused")
 

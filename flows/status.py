@@ -19,7 +19,8 @@ def show_status() -> None:
     statuses = list(all_statuses(read_settings()))
     console = Console(highlight=False)
     if not statuses:
-        console.print(f"No run yet under {read_settings().home}; start one by `fkd run`.")
+        home = escape(str(read_settings().home))
+        console.print(f"No run yet under {home}; start one by `fkd run`.", soft_wrap=True)
         return
     # Without vertical lines all columns fit into a terminal of 80 characters.
     table = Table(title="Fits by run", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock
-
 from flows.progress import watcher
+from tasks.adapters.addresses import without_credentials
+from tasks.adapters.servers.prefect_environment import set_variables
 from tasks.adapters.servers.prefect_server import upcoming_prefect_server
 from tasks.adapters.servers.server_kind import LOOPBACK, ServerKind
 from tasks.adapters.servers.shared_server import server_lease
 from tasks.adapters.settings import Settings, ensure_writable, read_settings
+from tasks.adapters.tracking_places import registry_uri, runs_page, tracking_uri
 
 _POLL = 1.0
 
@@ -29,21 +30,31 @@ def open_pages() -> None:
         upcoming_prefect_server(settings) as connect,
         _mlflow_page(settings) as mlflow,
     ):
-        watcher().say(f"Prefect  {connect().removesuffix('/api')}")
+        watcher().say(f"Prefect  {without_credentials(connect()).removesuffix('/api')}")
         watcher().say(f"MLflow   {mlflow}")
+        _show_experiments(settings, mlflow)
         watcher().say("Ctrl-C closes what was started for this")
         _follow_dask(settings.home / "dask.json")
     watcher().say("The pages are closed")
 
 
-def mlflow_kind(settings: Settings, store: str) -> ServerKind:
-    """Return how MLflow's pages are started over a store, on loopback."""
+def _show_experiments(settings: Settings, root: str) -> None:
+    """Say on which page of MLflow each experiment of this home is."""
+    # Imported late: it brings the library, while servers are to start at once.
+    from tasks.study.known_runs import recorded_experiments
+
+    for name, experiment in recorded_experiments(settings).items():
+        watcher().say(f"  {name}  {runs_page(root, experiment)}")
+
+
+def mlflow_kind(settings: Settings) -> ServerKind:
+    """Return how MLflow's pages are started on loopback, over the store of the environment."""
     command = (sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1")
     return ServerKind(
         title="MLflow",
         folder=settings.mlflow / "server",
         arguments=(
-            *(*command, "--host", LOOPBACK, "--port", "{port}", "--backend-store-uri", store),
+            *(*command, "--host", LOOPBACK, "--port", "{port}"),
             *("--artifacts-destination", str(settings.mlflow / "artifacts")),
         ),
         health="/health",
@@ -58,17 +69,24 @@ def mlflow_kind(settings: Settings, store: str) -> ServerKind:
 @contextmanager
 def _mlflow_page(settings: Settings) -> Iterator[str]:
     """Yield the address of the user's MLflow server, or of one that we run over the store."""
-    from tasks.adapters.tracking import tracking_uri
+    from tasks.adapters.tracking import prepare_stores
 
     store = tracking_uri(settings)
     if store.startswith(("http://", "https://")):
-        yield store
+        yield without_credentials(store)
         return
-    with server_lease(mlflow_kind(settings, store)) as lease:
-        # A run that starts now must not create the database at the same time.
-        with FileLock(settings.mlflow / "create.lock"):
-            url = lease.url()
-        yield url
+    # The server would make its tables in place, and leave half of them when it is interrupted.
+    prepare_stores(settings)
+    # By the environment, because every user of a machine may read command lines.
+    stores = {
+        "MLFLOW_BACKEND_STORE_URI": store,
+        "MLFLOW_REGISTRY_STORE_URI": registry_uri(settings),
+    }
+    with (
+        set_variables(stores),
+        server_lease(mlflow_kind(settings)) as lease,
+    ):
+        yield lease.url()
 
 
 def _follow_dask(record: Path) -> None:

@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import psutil
+import pytest
 
 CHILD = "from tasks.adapters.servers.lifeline import end_with_parent; end_with_parent(); "
 CHILD += "print('up', flush=True); import time; time.sleep(60)"
@@ -14,5 +15,39 @@ def test_a_child_ends_with_its_killed_parent():
         (child,) = psutil.Process(parent.pid).children()
         parent.kill()
         # Nobody waits for an orphan here, so its end may show as a zombie.
-        gone, _ = psutil.wait_procs([child], timeout=20)
+        gone, _ = psutil.wait_procs([child], timeout=60)
         assert gone or child.status() == psutil.STATUS_ZOMBIE
+
+
+ORPHAN = """
+import multiprocessing, os, signal, sys, time
+from tasks.adapters.servers.lifeline import end_with_parent
+
+def late(parent):
+    if "deaf" in sys.argv:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    end_with_parent()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=late, args=(os.getpid(),))
+    child.start()
+    print(child.pid, flush=True)
+    child.join()
+"""
+
+
+@pytest.mark.parametrize("words", [[], pytest.param(["deaf"], marks=pytest.mark.slow)])
+def test_a_child_whose_parent_was_killed_before_it_could_look_ends_too(tmp_path, words):
+    (tmp_path / "orphan.py").write_text(ORPHAN)
+    command = [sys.executable, tmp_path / "orphan.py", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        gone, _ = psutil.wait_procs([child], timeout=60)
+        ended = bool(gone) or child.status() == psutil.STATUS_ZOMBIE
+        if not ended:
+            child.kill()
+        assert ended

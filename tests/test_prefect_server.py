@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from server_process import (
     HOLD,
+    PATIENCE,
     RUN,
     Holder,
     clean_environment,
@@ -82,9 +83,9 @@ def test_nothing_is_written_to_the_users_home(fresh):
 
 def test_a_killed_run_leaves_no_server(home):
     with Holder(RUN, home=home) as run:
-        assert answers(f"{run.url()}/health")
+        assert answers(f"{run.url()}/health", timeout=PATIENCE)
         run.kill()
-        assert left_after(home, 30) == []
+        assert left_after(home, PATIENCE) == []
 
 
 def test_an_unreachable_named_server_is_told_with_its_cure(settings):
@@ -173,8 +174,8 @@ def test_a_run_killed_at_any_moment_leaves_nothing_and_the_next_one_works(home, 
         time.sleep(random.Random(seed).uniform(0.0, 15.0))
         run.kill()
         killed = time.monotonic()
-        assert left_after(home, 30) == []
+        assert left_after(home, PATIENCE) == []
         seconds = round(time.monotonic() - killed, 1)
     with Holder(RUN, home=home) as after:
-        assert answers(f"{after.url()}/health", timeout=30)
+        assert answers(f"{after.url()}/health", timeout=PATIENCE)
     keep("F2", f"flow killed, {seed + 1:02}", kills=1, seconds_until_no_process=seconds)

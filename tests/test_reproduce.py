@@ -91,7 +91,7 @@ def test_what_stops_one_experiment_does_not_stop_the_next(settings, monkeypatch)
 
     monkeypatch.setattr(flows.reproduction_flow, "_one", one)
     monkeypatch.setattr(flows.reproduction_flow, "write_page", lambda stories, folder: folder)
-    found = flows.reproduction_flow.reproduce.fn([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
+    found = flows.reproduction_flow.tell_all([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
     assert len(found.stories) == 1
     assert found.problems == ("E2: it needs more memory than there is", "E3: 2 fits failed")
 

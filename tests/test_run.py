@@ -1,6 +1,7 @@
 """The whole pipeline as a user meets it: the command line, its files, its servers, its end."""
 
-import os
+import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -9,23 +10,24 @@ import time
 from contextlib import closing
 
 import pandas as pd
-import psutil
 import pytest
+from command_line import CommandLine
 from conftest import QUICK
 from mlflow.tracking import MlflowClient
+from server_process import PATIENCE, clean_environment, left_after, seeded
 
+from configs.load import load_config
+from fkd import __version__
+from flows.plan import show_plan
+
+ARTIFACTS = "select key, type, data, description from artifact"
 WORDS = [word for override in QUICK for word in ("--set", override)]
-
-
-def _environment(home):
-    hidden = ("PREFECT_API_URL", "MLFLOW_TRACKING_URI", "FKD_DATA_MIRROR")
-    return {**{k: v for k, v in os.environ.items() if k not in hidden}, "FKD_HOME": str(home)}
 
 
 def _start(home, *words):
     return subprocess.Popen(
         [sys.executable, "-m", "flows.cli", *words],
-        env=_environment(home),
+        env=clean_environment(home),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -33,34 +35,25 @@ def _start(home, *words):
     )
 
 
-def _fkd(home, *words):
-    process = _start(home, *words)
-    out, err = process.communicate(timeout=240)
-    return process.returncode, out, err
-
-
-def _left_running(home):
-    """Processes that carry this FKD_HOME, other than this one, once they had time to end."""
-    for _ in range(150):
-        found = [p for p in psutil.process_iter() if p.pid != os.getpid() and _belongs(p, home)]
-        if not found:
-            return []
-        time.sleep(0.2)
-    return found
-
-
-def _belongs(process, home):
-    try:
-        return process.environ().get("FKD_HOME") == str(home)
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-        return False
+def _rows(home, query):
+    with closing(sqlite3.connect(home / "prefect" / "prefect.db")) as database:
+        return database.execute(query).fetchall()
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
-    """A fresh home after `fkd run`, with what the terminal showed."""
-    home = tmp_path_factory.mktemp("run") / "home"
-    return home, *_fkd(home, "run", "default", *WORDS)
+    """A home after its first `fkd run`, with what the terminal showed."""
+    home = seeded(tmp_path_factory.mktemp("run") / "home", tmp_path_factory.getbasetemp())
+    process = _start(home, "run", "default", *WORDS)
+    out, err = process.communicate()
+    return home, process.returncode, out, err
+
+
+@pytest.fixture(scope="module")
+def terminal(first):
+    """A terminal for further commands in that home."""
+    with CommandLine(clean_environment(first[0]), first[0].parent) as terminal:
+        yield terminal
 
 
 def test_a_fresh_run_ends_well_and_quietly(first):
@@ -69,7 +62,45 @@ def test_a_fresh_run_ends_well_and_quietly(first):
     assert "Traceback" not in out + err
     assert "KRR-FKD" in out
     assert "report.html" in out
-    assert not _left_running(home)
+    assert left_after(home, PATIENCE) == []
+
+
+def test_prefect_shows_the_run_by_name_tags_and_our_lines(first):
+    home, _, out, err = first
+    (name, tags), *others = _rows(
+        home,
+        "select name, tags from flow_run where flow_id in "
+        "(select id from flow where name = 'experiment')",
+    )
+    assert others == []
+    assert re.fullmatch(r"quick \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", name)
+    digest = load_config("default", QUICK).digest[:8]
+    ours = {"experiment:quick", "problem:crimes", f"config:{digest}", f"fkd:{__version__}"}
+    assert set(json.loads(tags)) == ours
+    lines = [line for (line,) in _rows(home, "select message from log")]
+    for words in ("1993 rows read", "to compute", "new trial runs of", "champion: KRR-FKD"):
+        assert len([line for line in lines if words in line]) == 1
+        assert (out + err).count(words) == 1
+
+
+def test_prefect_shows_the_progress_and_the_result(first):
+    home = first[0]
+    found = {
+        key: (kind, json.loads(str(data)), text)
+        for key, kind, data, text in _rows(
+            home, "select key, type, data, description from artifact"
+        )
+        if key is not None
+    }
+    assert found["progress-fits"] == ("progress", 100, "15 of 15 fits")
+    kind, text, _ = found["result-quick"]
+    assert kind == "markdown"
+    assert "| KRR-FKD ← champion | 4 | 0." in text
+    assert "## The champion on held-out rows" in text
+    assert (home / "experiments" / "quick" / "report.html").as_uri() in text
+    assert "models:/quick@champion" in text
+    client = MlflowClient(f"sqlite:///{home / 'mlflow' / 'mlflow.db'}")
+    assert client.get_model_version_by_alias("quick", "champion").run_id in text
 
 
 def test_the_report_the_figures_and_the_configuration_lie_in_one_folder(first):
@@ -102,12 +133,34 @@ def test_mlflow_holds_every_trial_and_the_registered_champion(first):
     assert client.get_model_version_by_alias("quick", "champion").run_id == parents[0].info.run_id
 
 
-def test_a_second_run_computes_nothing_and_changes_no_number(first):
+def test_ctrl_c_ends_all_and_the_same_command_continues(first, monkeypatch, capsys):
+    home = first[0]
+    process = _start(home, "run", "default", "--set", "name=stopped")
+    stored = set((home / "store").rglob("*.npz"))
+    for line in process.stderr:
+        if "to compute" in line:
+            break
+    while set((home / "store").rglob("*.npz")) <= stored:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "continues" in err
+    assert left_after(home, PATIENCE) == []
+    assert not list(home.rglob("*.part"))
+    monkeypatch.setenv("FKD_HOME", str(home))
+    show_plan("default", ("name=stopped",))
+    assert "99" in capsys.readouterr().out
+
+
+def test_a_second_run_computes_nothing_and_changes_no_number(first, terminal):
     home = first[0]
     results = home / "experiments" / "quick" / "results.csv"
     before = results.read_bytes()
     stored = {p: p.stat().st_mtime_ns for p in (home / "store").rglob("*.npz")}
-    code, _, err = _fkd(home, "run", "default", *WORDS)
+    code, _, err = terminal.fkd("run", "default", *WORDS)
     assert code == 0, err
     assert "nothing to compute" in err
     assert results.read_bytes() == before
@@ -118,33 +171,13 @@ def test_a_second_run_computes_nothing_and_changes_no_number(first):
     assert len(client.search_model_versions("name = 'quick'")) == 1
 
 
-def test_ctrl_c_ends_all_and_the_same_command_continues(tmp_path):
-    home = tmp_path / "home"
-    process = _start(home, "run", "default", "--set", "name=stopped")
-    for line in process.stderr:
-        if "to compute" in line:
-            break
-    while not list((home / "store").rglob("*.npz")):
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert "continues" in err
-    assert not _left_running(home)
-    assert not list(home.rglob("*.part"))
-    code, out, _ = _fkd(home, "run", "default", "--set", "name=stopped", "--dry-run")
-    assert code == 0
-    assert "99" in out
-
-
-def test_a_run_whose_gate_refuses_fails_everywhere_and_promotes_nothing(first):
+def test_a_run_whose_gate_refuses_fails_everywhere_and_promotes_nothing(first, terminal):
     home, _, _, _ = first
     uri = f"sqlite:///{home}/mlflow/mlflow.db"
     client = MlflowClient(uri, uri)
     before = client.get_model_version_by_alias("quick", "champion").version
-    words = ("--set", "gate={gdp: 0.000001}", "--set", "select={inner_folds: 2}")
-    code, out, err = _fkd(home, "run", "default", *WORDS, *words)
+    words = ("--set", "gate={gdp: 0.000001}", "--set", "select={minimise: mae, inner_folds: 2}")
+    code, out, err = terminal.fkd("run", "default", *WORDS, *words)
     assert code == 3, err
     assert "Traceback" not in out + err
     assert "The champion breaks the gate: gdp on racepctblack" in err + out
@@ -153,8 +186,8 @@ def test_a_run_whose_gate_refuses_fails_everywhere_and_promotes_nothing(first):
     refused = client.get_model_version_by_alias("quick", "candidate")
     assert refused.version != before
     assert refused.tags["fkd.verdict"].startswith("refused: gdp on racepctblack")
-    with closing(sqlite3.connect(home / "prefect" / "prefect.db")) as database:
-        states = database.execute("select state_type from flow_run order by created").fetchall()
-    assert states[0] == ("COMPLETED",)
-    assert states[-1] == ("FAILED",)
-    assert not _left_running(home)
+    assert _rows(home, "select state_type from flow_run order by created")[-1] == ("FAILED",)
+    texts = [
+        text for (text,) in _rows(home, "select data from artifact where key = 'result-quick'")
+    ]
+    assert len([text for text in texts if "## Broken limits" in text]) == 1

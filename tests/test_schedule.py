@@ -1,20 +1,36 @@
-import json
 import os
+import re
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
-import urllib.request
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from server_process import RUN, Holder, clean_environment, left_after, listening, read, seeded
+from prefect_api import (
+    PATIENCE,
+    artifacts_of,
+    ask,
+    deployment,
+    ended_run,
+    lines_of,
+    runs_of,
+    start_run,
+    wait_until,
+)
+from server_process import clean_environment, left_after, listening, seeded
 
 from configs.errors import UserError
+from configs.load import load_config
+from fkd import __version__
 from flows.schedule import make_schedule, serve_schedule
+from flows.scheduled import check_home
 from tasks.adapters.servers.prefect_environment import client_environment
 from tasks.adapters.servers.shared_server import read_record
+
+ROOT = Path(__file__).parent.parent
 
 SERVE = """
 import sys
@@ -32,135 +48,287 @@ with client_environment(settings), prefect_server(settings) as url, quiet_childr
 """
 
 SLEEPER = """
-import time
+import pathlib, time
 from prefect import flow
 from tasks.adapters.servers.lifeline import end_with_parent
 
 @flow
 def sleeper():
+    pathlib.Path(__file__).with_name("asleep").touch()
     end_with_parent()
-    time.sleep(120)
+    time.sleep(600)
 """
 
-SMALL = ("name=small", "folds.k=2", "methods=[dummy]", "cluster.workers=1")
+SMALL = (
+    "name=small",
+    "folds.k=2",
+    "methods=[{name: krr_fkd, grid: {iterations: [0]}, "
+    "approximation: {kind: nystroem, landmarks: 40}}]",
+    "select={inner_folds: 2}",
+    "cluster.kind=threads",
+)
+QUICK_SERVER = {
+    "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "1",
+    "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1",
+    "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+}
+
+
+class Schedule:
+    """`fkd schedule` as a user starts it, in a folder of its own, without FKD_HOME."""
+
+    def __init__(self, folder, base):
+        self.folder, self.home = folder, seeded(folder / ".fkd", base, mlflow=True)
+        words = [word for change in SMALL for word in ("--set", change)]
+        self.environment = {**clean_environment(self.home), **QUICK_SERVER}
+        without = {k: v for k, v in self.environment.items() if k != "FKD_HOME"}
+        with (folder / "terminal.txt").open("w") as terminal:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "flows.cli", "schedule", "--every", "5", *words],
+                cwd=folder,
+                env=without,
+                stderr=terminal,
+                start_new_session=True,
+            )
+        self.line("is served by")
+        self.api = read_record(self.home / "prefect")["url"] + "/api"
+        self.deployment = deployment(self.api, "scheduled-experiment/small")["id"]
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def terminal(self):
+        return (self.folder / "terminal.txt").read_text()
+
+    def line(self, words):
+        """The first whole line with these words, once it is there."""
+
+        def found():
+            lines = self.terminal().splitlines(keepends=True)
+            return next((x for x in lines if words in x and x.endswith("\n")), None)
+
+        return wait_until(found, self.alive)
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory):
-    """The address of a running Prefect server, as a user would name it."""
-    home = seeded(tmp_path_factory.mktemp("api") / "home", tmp_path_factory.getbasetemp())
-    with Holder(RUN, home=home) as run:
-        yield run.url()
-        run.leave()
-
-
-@pytest.fixture
-def sleeping(api, tmp_path):
-    """A process that serves a long flow, just when the flow runs."""
-    (tmp_path / "sleeper.py").write_text(SLEEPER)
-    environment = clean_environment(tmp_path / "home")
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE],
-        env={**environment, "PREFECT_API_URL": api, "PYTHONPATH": str(tmp_path)},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def schedule(tmp_path_factory):
+    """A schedule whose server the other tests of this file use, too."""
+    schedule = Schedule(tmp_path_factory.mktemp("schedule"), tmp_path_factory.getbasetemp())
     try:
-        _wait_for(api, "RUNNING", process)
-        yield process
+        yield schedule
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        assert left_after(tmp_path, 30) == []
+        with suppress(ProcessLookupError):
+            os.killpg(schedule.process.pid, signal.SIGKILL)
+        schedule.process.wait()
+        assert left_after(schedule.folder, PATIENCE) == []
 
 
-def _post(url, **body):
-    request = urllib.request.Request(
-        url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
+@pytest.fixture(scope="module")
+def finished(schedule):
+    """The first run that came of the schedule, at its end; no other one begins."""
 
+    def begun():
+        runs = runs_of(schedule.api, schedule.deployment)
+        return [run["id"] for run in runs if run["state_type"] in ("RUNNING", "COMPLETED")]
 
-def _states(api):
-    runs = _post(f"{api}/flow_runs/filter", deployments={"name": {"like_": "s"}})
-    return [run["state_type"] for run in runs]
-
-
-def _wait_for(api, state, process, seconds=600):
-    deadline = time.monotonic() + seconds
-    while state not in (found := _states(api)):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, found
-        time.sleep(0.2)
+    (run,) = wait_until(begun, schedule.alive)
+    ask(f"{schedule.api}/deployments/{schedule.deployment}/pause_deployment")
+    return ended_run(schedule.api, run, schedule.alive)
 
 
 @pytest.mark.timeout(900)  # a whole run on a schedule; a busy machine takes minutes
-def test_a_scheduled_run_completes_with_its_mlflow_run(tmp_path, tmp_path_factory):
-    home = seeded(tmp_path / "home", tmp_path_factory.getbasetemp())
-    words = [word for change in SMALL for word in ("--set", change)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "schedule", "--every", "5", *words],
-        env={**clean_environment(home), "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        first = process.stderr.readline()
-        _wait_for(read_record(home / "prefect")["url"] + "/api", "COMPLETED", process)
-        interfaces = listening(home)
-        process.send_signal(signal.SIGINT)
-        _, rest = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert read_record(home / "prefect") == {}
-    assert "scheduled-experiment/small is served by http://127.0.0.1:" in first
-    assert "Traceback" not in rest
-    assert interfaces == {"127.0.0.1"}
-    assert left_after(home, 0) == []
-    with sqlite3.connect(home / "mlflow" / "mlflow.db") as database:
+def test_a_scheduled_run_completes_with_its_report_and_its_mlflow_run(schedule, finished):
+    assert finished["state_type"] == "COMPLETED"
+    assert (schedule.home / "experiments" / "small" / "report.html").exists()
+    with closing(sqlite3.connect(schedule.home / "mlflow" / "mlflow.db")) as database:
         assert ("FINISHED",) in database.execute("select status from runs").fetchall()
-    database.close()
+    assert listening(schedule.folder) == {"127.0.0.1"}
 
 
-def test_ctrl_c_in_the_middle_of_a_run_cancels_it_quietly(api, sleeping, tmp_path):
+def test_a_scheduled_run_is_one_line_with_times_outcome_and_report(schedule, finished):
+    report = schedule.home / "experiments" / "small" / "report.html"
+    line = schedule.line("run small ")
+    assert re.search(
+        r"run small \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d to "
+        rf"\d\d:\d\d:\d\d UTC, completed after \d+ s; report: {re.escape(str(report))}\n$",
+        line,
+    )
+
+
+def test_a_scheduled_run_has_a_telling_name_and_tags(finished):
+    assert re.fullmatch(r"small \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", finished["name"])
+    config = load_config("default", SMALL)
+    ours = {"experiment:small", "problem:crimes", f"config:{config.digest[:8]}"}
+    assert set(finished["tags"]) == {*ours, f"fkd:{__version__}", "fkd", "auto-scheduled"}
+
+
+def test_our_lines_stand_in_prefects_log_and_once_on_the_terminal(schedule, finished):
+    lines = lines_of(schedule.api, finished["id"])
+    for words in ("1993 rows read", "to compute", "new trial runs of", "champion: KRR-FKD"):
+        assert len([line for line in lines if words in line]) == 1
+        assert schedule.terminal().count(words) == 1
+    assert "Finished in state" not in schedule.terminal()
+
+
+def test_the_run_shows_its_progress_and_its_result(schedule, finished):
+    found = artifacts_of(schedule.api, finished["id"])
+    progress, result = found["progress-fits"], found["result-small"]
+    assert (progress["type"], progress["data"]) == ("progress", 100)
+    assert progress["description"] == "4 of 4 fits"
+    assert result["type"] == "markdown"
+    assert (schedule.home / "experiments" / "small" / "report.html").as_uri() in result["data"]
+    assert "KRR-FKD ← champion" in result["data"]
+
+
+@pytest.mark.timeout(900)
+def test_a_scheduled_run_that_breaks_its_gate_fails_by_its_sentence(schedule, finished):
+    words = {"source": "default", "overrides": [*SMALL, "gate={gdp: 0.000001}"]}
+    run = start_run(schedule.api, schedule.deployment, parameters=words)
+    told = ended_run(schedule.api, run, schedule.alive)
+    assert told["state_type"] == "FAILED"
+    line = schedule.line(f"run {told['name']}")
+    assert re.search(r"UTC, failed after \d+ s; The champion breaks the gate: gdp on race", line)
+    assert "Traceback" not in schedule.terminal()
+    result = artifacts_of(schedule.api, run)["result-small"]
+    assert "## Broken limits\n\n- gdp on racepctblack is " in result["data"]
+
+
+@pytest.fixture(scope="module")
+def worker(schedule, finished, tmp_path_factory):
+    """A worker by the words of deploy/prefect.yaml to the letter; where its results shall lie."""
+    text = (ROOT / "deploy" / "prefect.yaml").read_text()
+    export, *commands, start = [x.removeprefix("#   ") for x in text.splitlines() if "#   " in x]
+    assert export == "export FKD_HOME=/srv/fkd"
+    folder = tmp_path_factory.mktemp("worker")
+    home = seeded(folder / "home", tmp_path_factory.getbasetemp(), mlflow=True)
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**clean_environment(home), "PATH": programs, "PREFECT_API_URL": schedule.api}
+    environment |= {"PREFECT_HOME": str(folder / "prefect"), "PREFECT_WORKER_QUERY_SECONDS": "1"}
+    for command in commands:
+        done = subprocess.run(
+            shlex.split(command),
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    with (folder / "worker.txt").open("w") as terminal:
+        process = subprocess.Popen(
+            shlex.split(start),
+            cwd=folder,
+            # As on another machine: only the deployment names the home.
+            env={k: v for k, v in environment.items() if k != "FKD_HOME"},
+            stdin=subprocess.DEVNULL,
+            stdout=terminal,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield process, home
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+        assert left_after(folder, PATIENCE) == []
+
+
+def test_the_deployment_is_what_its_file_says(schedule, worker):
+    found = deployment(schedule.api, "scheduled-experiment/default")
+    assert found["entrypoint"] == "flows.scheduled.scheduled_experiment"
+    assert found["parameters"] == {"source": "default", "overrides": []}
+    assert [item["schedule"]["cron"] for item in found["schedules"]] == ["0 3 * * 1"]
+    assert found["job_variables"]["env"]["FKD_HOME"] == str(worker[1])
+
+
+@pytest.mark.timeout(900)
+def test_the_results_of_a_deployed_worker_lie_in_the_named_home(schedule, worker):
+    process, home = worker
+    run = start_run(
+        schedule.api,
+        deployment(schedule.api, "scheduled-experiment/default")["id"],
+        parameters={"source": "default", "overrides": [*SMALL, "name=deployed"]},
+    )
+    told = ended_run(schedule.api, run, lambda: process.poll() is None)
+    assert told["state_type"] == "COMPLETED"
+    assert told["name"].startswith("deployed ")
+    assert {"fkd", "experiment:deployed"} <= set(told["tags"])
+    report = home / "experiments" / "deployed" / "report.html"
+    assert report.exists()
+    assert report.as_uri() in artifacts_of(schedule.api, run)["result-deployed"]["data"]
+
+
+@pytest.mark.timeout(900)
+def test_a_deployed_worker_refuses_to_start_without_a_home(schedule, worker):
+    process, _ = worker
+    run = start_run(
+        schedule.api,
+        deployment(schedule.api, "scheduled-experiment/default")["id"],
+        job_variables={"env": {"FKD_HOME": ""}},
+    )
+    told = ended_run(schedule.api, run, lambda: process.poll() is None)
+    assert told["state_type"] == "FAILED"
+    assert (
+        "FKD_HOME must be the absolute path of a folder that outlives" in told["state"]["message"]
+    )
+
+
+@pytest.mark.timeout(900)
+def test_ctrl_c_in_the_middle_of_a_run_cancels_it_quietly(schedule, finished):
+    words = {"source": "default", "overrides": ["name=long"]}
+    run = start_run(schedule.api, schedule.deployment, parameters=words)
+    schedule.line("99 in ")
     # As a terminal does it: to the whole group, runs included.
-    os.killpg(sleeping.pid, signal.SIGINT)
-    _, noise = sleeping.communicate(timeout=60)
-    assert sleeping.returncode == 0
-    assert "Traceback" not in noise
-    assert "no longer served" in noise
-    assert "CANCELLED" in _states(api)
-    assert left_after(tmp_path, 0) == []
+    os.killpg(schedule.process.pid, signal.SIGINT)
+    assert schedule.process.wait(PATIENCE) == 0
+    assert left_after(schedule.folder, 0) == []
+    assert read_record(schedule.home / "prefect") == {}
+    assert re.search(r"run long .* UTC, cancel.* after \d+ s", schedule.terminal())
+    assert "Traceback" not in schedule.terminal()
+    assert "no longer served" in schedule.terminal()
+    with closing(sqlite3.connect(schedule.home / "prefect" / "prefect.db")) as database:
+        rows = database.execute("select state_type from flow_run where id = ?", (run,))
+        assert rows.fetchall() == [("CANCELLED",)]
+
+
+@pytest.fixture
+def sleeping(tmp_path, tmp_path_factory):
+    """A process that serves a long flow, just when the flow runs."""
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    home = seeded(tmp_path / "home", tmp_path_factory.getbasetemp())
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE],
+        env={**clean_environment(home), **QUICK_SERVER, "PYTHONPATH": str(tmp_path)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: (tmp_path / "asleep").exists(), lambda: process.poll() is None)
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.mark.slow
 def test_a_killed_schedule_takes_its_run_along(sleeping, tmp_path):
     sleeping.kill()
-    assert left_after(tmp_path, 30) == []
+    assert left_after(tmp_path, PATIENCE) == []
 
 
-def test_the_deployment_is_accepted_by_a_real_server(api, tmp_path):
-    _post(f"{api}/work_pools/", name="fkd", type="process")
-    done = subprocess.run(
-        [
-            *(Path(sys.executable).with_name("prefect"), "--no-prompt", "deploy"),
-            *("--prefect-file", "deploy/prefect.yaml", "--all"),
-        ],
-        cwd=Path(__file__).parent.parent,
-        env={
-            **clean_environment(tmp_path / "home"),
-            "PREFECT_API_URL": api,
-            "PREFECT_HOME": str(tmp_path),
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(read(f"{api}/deployments/name/scheduled-experiment/default"))
-    assert found["entrypoint"] == "flows.scheduled.scheduled_experiment"
-    assert found["parameters"] == {"source": "default", "overrides": []}
-    assert [item["schedule"]["cron"] for item in found["schedules"]] == ["0 3 * * 1"]
+@pytest.mark.parametrize("named", ["", "relative/home", "{{ $FKD_HOME }}"])
+def test_a_home_that_would_not_outlive_the_run_is_refused(settings, monkeypatch, named):
+    monkeypatch.setenv("FKD_HOME", named)
+    with pytest.raises(UserError, match=f"outlives a scheduled run, got {re.escape(repr(named))}"):
+        check_home()
+
+
+def test_a_home_by_its_absolute_path_is_accepted(settings, monkeypatch):
+    check_home()
+    monkeypatch.setenv("FKD_HOME", "~/fkd")
+    check_home()
 
 
 @pytest.mark.parametrize(

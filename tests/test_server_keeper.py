@@ -5,7 +5,15 @@ import subprocess
 import sys
 
 import psutil
-from server_process import HOLD, Holder, left_after, light_arguments, light_kind, listening
+from server_process import (
+    HOLD,
+    PATIENCE,
+    Holder,
+    left_after,
+    light_arguments,
+    light_kind,
+    listening,
+)
 
 from tasks.adapters.servers.flock import SHARED, locked, open_lock
 from tasks.adapters.servers.server_keeper import keep
@@ -27,7 +35,7 @@ def test_a_second_keeper_leaves_the_first_alone(tmp_path):
     with Holder(HOLD, light_kind(folder).dumps(), home=tmp_path) as holder:
         url = holder.url()
         assert _keep(light_kind(folder)) == 0
-        assert answers(url)
+        assert answers(url, timeout=PATIENCE)
 
 
 def test_a_server_that_never_starts_is_given_up(tmp_path):
@@ -47,7 +55,7 @@ def test_a_port_taken_in_the_last_moment_does_not_matter(tmp_path):
         ),
     )
     with Holder(HOLD, kind.dumps(), home=tmp_path) as holder:
-        assert answers(holder.url())
+        assert answers(holder.url(), timeout=PATIENCE)
 
 
 def test_a_server_listens_on_loopback_only(tmp_path):
@@ -74,8 +82,8 @@ def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
         while not (kind.folder / "server.json").exists():
             assert keeper.poll() is None
         os.kill(keeper.pid, signal.SIGTERM)
-        assert keeper.wait(30) == 0
-    assert left_after(tmp_path, 10) == []
+        assert keeper.wait(PATIENCE) == 0
+    assert left_after(tmp_path, PATIENCE) == []
 
 
 def test_a_server_deaf_to_polite_signals_is_stopped_all_the_same(tmp_path):

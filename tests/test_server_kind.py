@@ -1,7 +1,7 @@
 import socket
 
 import pytest
-from server_process import HOLD, Holder, light_kind
+from server_process import HOLD, PATIENCE, Holder, light_kind
 
 from tasks.adapters.servers.server_kind import ServerKind, answers, free_port
 
@@ -24,4 +24,4 @@ def test_nothing_answers_where_nothing_is(url):
 def test_health_is_never_asked_through_a_proxy(tmp_path, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with Holder(HOLD, light_kind(tmp_path / "light").dumps(), home=tmp_path) as holder:
-        assert answers(holder.url())
+        assert answers(holder.url(), timeout=PATIENCE)

@@ -9,6 +9,7 @@ import time
 import pytest
 from server_process import (
     HOLD,
+    PATIENCE,
     Holder,
     kill_for_good,
     left_after,
@@ -38,7 +39,7 @@ def test_two_at_once_get_the_same_server_which_outlives_the_first(tmp_path):
     with _hold(tmp_path) as first, _hold(tmp_path) as second:
         assert first.url() == (url := second.url())
         first.leave()
-        assert answers(url)
+        assert answers(url, timeout=PATIENCE)
         second.leave()
         assert left_after(tmp_path, 0) == []
 
@@ -52,14 +53,14 @@ def test_the_last_one_leaves_no_record_behind(tmp_path):
 def test_a_server_begun_in_the_background_is_there_when_it_is_needed(tmp_path):
     with server_lease(light_kind(tmp_path)) as lease:
         lease.begin()
-        assert answers(lease.url())
+        assert answers(lease.url(), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"url": "http://127.0.0.1:9"}'])
 def test_a_stale_record_is_not_believed(tmp_path, content):
     (tmp_path / "server.json").write_text(content)
     with server_lease(light_kind(tmp_path)) as lease:
-        assert answers(lease.url())
+        assert answers(lease.url(), timeout=PATIENCE)
 
 
 def test_a_record_of_somebody_elses_server_is_not_believed(tmp_path):
@@ -87,7 +88,7 @@ def test_a_killed_holder_leaves_no_server(tmp_path):
     with _hold(tmp_path) as holder:
         holder.url()
         holder.kill()
-        assert left_after(tmp_path, 30) == []
+        assert left_after(tmp_path, PATIENCE) == []
 
 
 def test_a_crashed_server_comes_back_at_its_address(tmp_path):
@@ -104,7 +105,7 @@ def test_a_killed_keeper_takes_its_server_along_and_is_replaced(tmp_path):
         keeper, server = _keeper_and_server(tmp_path)
         kill_for_good(keeper)
         with server_lease(light_kind(tmp_path / "light")) as lease:
-            assert answers(lease.url())
+            assert answers(lease.url(), timeout=PATIENCE)
             assert server not in {p.pid for p in processes_of(tmp_path)}
 
 
@@ -117,7 +118,7 @@ def test_who_comes_while_the_server_is_being_stopped_gets_a_new_one(tmp_path):
         first.kill()
         time.sleep(0.5)
         with Holder(HOLD, kind.dumps(), home=tmp_path) as second:
-            assert answers(second.url())
+            assert answers(second.url(), timeout=PATIENCE)
             assert _keeper_and_server(tmp_path)[1] != server
 
 
@@ -137,7 +138,7 @@ def test_a_folder_named_like_ours_in_the_working_directory_does_no_harm(tmp_path
     (tmp_path / "tasks" / "__init__.py").write_text("raise RuntimeError('not ours')")
     monkeypatch.chdir(tmp_path)
     with server_lease(light_kind(tmp_path / "light")) as lease:
-        assert answers(lease.url())
+        assert answers(lease.url(), timeout=PATIENCE)
 
 
 @pytest.mark.slow
@@ -150,7 +151,7 @@ def test_eight_that_come_and_are_killed_at_any_moment_never_miss_their_server(tm
             with Holder(HOLD, light_kind(tmp_path / "light").dumps(), home=tmp_path / "x") as one:
                 time.sleep(moments.uniform(0.0, 0.6))
                 one.kill()
-            assert answers(url)
+            assert answers(url, timeout=PATIENCE)
         witness.leave()
         assert left_after(tmp_path, 0) == []
 
@@ -161,6 +162,6 @@ def test_a_holder_killed_at_any_moment_of_the_start_leaves_nothing(tmp_path, see
     with _hold(tmp_path) as holder:
         time.sleep(random.Random(seed).uniform(0.0, 1.5))
         holder.kill()
-        assert left_after(tmp_path, 30) == []
+        assert left_after(tmp_path, PATIENCE) == []
     with _hold(tmp_path) as after:
-        assert answers(after.url())
+        assert answers(after.url(), timeout=PATIENCE)

@@ -8,6 +8,7 @@ import sys
 import pytest
 from server_process import (
     HOLD,
+    PATIENCE,
     Holder,
     clean_environment,
     left_after,
@@ -36,7 +37,7 @@ http.server.SimpleHTTPRequestHandler.do_GET = do_GET
 @pytest.fixture
 def pages(tmp_path, tmp_path_factory):
     """`fkd ui` on a home of its own; closed as a person closes it."""
-    home = seeded(tmp_path / "home", tmp_path_factory.getbasetemp())
+    home = seeded(tmp_path / "home", tmp_path_factory.getbasetemp(), mlflow=True)
     with _ui(home) as process:
         yield home, process
         _close(process)
@@ -56,7 +57,7 @@ def _ui(home, **environment):
 def _close(process):
     # As a terminal does it: to the whole group.
     os.killpg(process.pid, signal.SIGINT)
-    _, rest = process.communicate(timeout=60)
+    _, rest = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert "The pages are closed" in rest
     assert "Traceback" not in rest

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from configs.errors import UserError
+from tasks.adapters.addresses import scrubbed, without_credentials
 from tasks.adapters.servers.prefect_environment import (
     client_environment,
     no_tracking,
@@ -153,10 +154,12 @@ def _connect_named(url: str, stack: ExitStack) -> str:
     with get_client(sync_client=True) as client:
         failure = client.api_healthcheck()
         if failure is not None:
+            cause = scrubbed(str(failure), url)
             raise UserError(
-                f"PREFECT_API_URL must be the address of a running Prefect server, but {url} does "
-                f"not answer ({failure}); start it, correct the address (it ends in /api), or "
-                "unset it everywhere, profile included, to let fkd run its own."
+                "PREFECT_API_URL must be the address of a running Prefect server, but "
+                f"{without_credentials(url)} does not answer ({cause}); start it, correct the "
+                "address (it ends in /api), or unset it everywhere, profile included, to let fkd "
+                "run its own."
             )
         _check_admitted(client, url)
     return url
@@ -170,7 +173,7 @@ def _check_admitted(client: "SyncPrefectClient", url: str) -> None:
         # Other codes are left to the run: not every server tells its version.
         if error.response.status_code in (401, 403):
             raise UserError(
-                f"The Prefect server at {url} does not admit us "
+                f"The Prefect server at {without_credentials(url)} does not admit us "
                 f"({error.response.status_code}); set PREFECT_API_AUTH_STRING=user:password, or "
                 "PREFECT_API_KEY for Prefect Cloud."
             ) from error

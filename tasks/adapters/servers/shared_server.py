@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from configs.errors import UserError
+from tasks.adapters.disk import full_disk
 from tasks.adapters.servers.flock import EXCLUSIVE, SHARED, locked, open_lock, try_lock
 from tasks.adapters.servers.server_kind import ServerKind, answers
 
@@ -44,7 +45,7 @@ class Lease:
                 break
             self.begin()
             time.sleep(_POLL)
-        raise UserError(
+        raise full_disk(self.kind.folder) or UserError(
             f"The {self.kind.title} server did not start: {_last_words(self.kind.folder)}; "
             f"see {self.kind.folder / 'server.log'}."
         )

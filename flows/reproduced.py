@@ -1,0 +1,60 @@
+"""What a reproduction made, for the person who started it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from configs.errors import UserError
+from flows.result_page import file_link, markdown_table
+from tasks.reproduction.story import Story
+from tasks.reproduction.verdicts import WORDS
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What a reproduction made: its page, its experiments, what could not be done."""
+
+    page: Path | None
+    stories: tuple[Story, ...]
+    problems: tuple[str, ...]
+
+    def rows(self) -> list[list[str]]:
+        """Return how many claims of each experiment got which verdict."""
+        return [
+            [f"{story.name} {story.title}", *(str(story.count(word)) for word in WORDS)]
+            for story in self.stories
+        ]
+
+    def markdown(self) -> str:
+        """Return how many claims hold, what could not be done, where the page is."""
+        problems = "\n".join(f"- {problem}" for problem in self.problems)
+        page = "" if self.page is None else f"report: {file_link(str(self.page))}"
+        claims = markdown_table(["experiment", *WORDS], self.rows())
+        return "\n\n".join(filter(None, [claims, problems, page]))
+
+    def show(self, seconds: float) -> None:
+        """Print how many claims hold, where the page is."""
+        console = Console(highlight=False)
+        table = Table(title="Claims, judged", title_justify="left")
+        table.add_column("experiment", no_wrap=True)
+        for word in WORDS:
+            table.add_column(word, justify="right")
+        for row in self.rows():
+            table.add_row(*map(escape, row))
+        console.print(table)
+        if self.page is not None:
+            console.print(f"[bold]report[/bold]   {escape(str(self.page))}", soft_wrap=True)
+        console.print(f"[dim]done in {seconds:.0f} s[/dim]")
+
+
+class IncompleteError(UserError):
+    """Something could not be run, though everything else was: the flow run counts as failed."""
+
+    exit_code = 4
+
+    def __init__(self, found: Reproduced) -> None:
+        super().__init__(" ".join(found.problems))
+        self.found = found

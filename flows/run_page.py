@@ -1,0 +1,136 @@
+"""What Prefect's page of a run shows beside its states: tags, our lines, artifacts."""
+
+import logging
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from flows.prefect_post import delivered, send
+from tasks.adapters.addresses import scrubbed
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+_UPDATE_SECONDS = 5.0
+
+
+@contextmanager
+def tagged_run(tags: Iterable[str]) -> Iterator[None]:
+    """Give the flow run that is on these tags beside its own; send all its notes at the end."""
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    run = None if context is None else context.flow_run
+    if run is not None:
+        everything = sorted({*run.tags, *tags})
+        send(lambda client: client.update_flow_run(run.id, tags=everything))
+    try:
+        yield
+    finally:
+        delivered()
+
+
+def log_line(text: str) -> None:
+    """Put a line into Prefect's log of the run that is on, nowhere else."""
+    if not in_run():
+        return
+    from prefect.logging import get_run_logger
+
+    adapter: Any = get_run_logger()
+    logger, level = adapter.logger, logging.INFO
+    if not logger.isEnabledFor(level):
+        return
+    shown = scrubbed(text)
+    record = logger.makeRecord(logger.name, level, "", 0, shown, (), None, extra=adapter.extra)
+    # Its own handlers send to the server; those above it would print the line a second time.
+    for handler in logger.handlers:
+        handler.handle(record)
+
+
+def post_markdown(name: str, text: str, description: str) -> None:
+    """Put a page of markdown on the run that is on; those of one name are its versions."""
+    if in_run():
+        send(_creation(type="markdown", key=artifact_key(name), data=text, description=description))
+
+
+class ProgressArtifact:
+    """A bar on the run's page that moves every few seconds."""
+
+    def __init__(self, text: str, total: int) -> None:
+        self._text, self._total = text, total
+        self._done, self._last = 0, time.monotonic()
+        self._id: UUID | None = None
+        self._queued = False
+        if in_run():
+            self._begin()
+
+    def advance(self, steps: int) -> None:
+        """Tell that steps were done."""
+        self._done += steps
+        now = time.monotonic()
+        if now - self._last >= _UPDATE_SECONDS and not self._queued:
+            self._last = now
+            self._update()
+
+    def end(self) -> None:
+        """Show where it ended, at once."""
+        self._update()
+
+    def _fields(self) -> dict[str, Any]:
+        """Return what the artifact shows now."""
+        share = 100.0 * self._done / self._total if self._total else 100.0
+        return {
+            "data": min(share, 100.0),
+            "description": f"{self._done} of {self._total} {self._text}",
+        }
+
+    def _begin(self) -> None:
+        key = artifact_key(f"progress-{self._text}")
+        create = _creation(type="progress", key=key, **self._fields())
+
+        def note(client: "SyncPrefectClient") -> None:
+            self._id = create(client)
+
+        send(note)
+
+    def _update(self) -> None:
+        if not in_run():
+            return
+        self._queued = True
+
+        def note(client: "SyncPrefectClient") -> None:
+            from prefect.client.schemas.actions import ArtifactUpdate
+
+            self._queued = False
+            if self._id is not None:
+                client.update_artifact(self._id, ArtifactUpdate(**self._fields()))
+
+        send(note)
+
+
+def artifact_key(text: str) -> str:
+    """Return a text as Prefect wants keys: lower case letters, digits, dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "run"
+
+
+def in_run() -> bool:
+    """Return whether a flow run of Prefect is on here; Prefect is not imported for the question."""
+    if "prefect.context" not in sys.modules:
+        return False
+    from prefect.context import FlowRunContext, TaskRunContext
+
+    return FlowRunContext.get() is not None or TaskRunContext.get() is not None
+
+
+def _creation(**fields: Any) -> Any:
+    """Return a note that creates an artifact of the run that is on and returns its id."""
+    from prefect.client.schemas.actions import ArtifactCreate
+    from prefect.utilities.context import get_task_and_flow_run_ids
+
+    task_run, flow_run = get_task_and_flow_run_ids()
+    artifact = ArtifactCreate(task_run_id=task_run, flow_run_id=flow_run, **fields)
+    return lambda client: client.create_artifact(artifact).id

@@ -1,0 +1,71 @@
+"""Questions to a Prefect server, as its own pages ask them."""
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+# Seconds; a busy machine takes minutes for what takes seconds on an idle one.
+PATIENCE = 600.0
+
+
+def ask(url: str, method: str = "POST", **body: object) -> Any:
+    """The answer to a request; None to one without an answer."""
+    request = urllib.request.Request(
+        url,
+        data=None if method == "GET" else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        method=method,
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None
+
+
+def deployment(api: str, name: str) -> dict[str, Any]:
+    """A deployment by the names of flow and deployment."""
+    return ask(f"{api}/deployments/name/{name}", "GET")
+
+
+def runs_of(api: str, deployment_id: str) -> list[dict[str, Any]]:
+    """The runs of a deployment."""
+    return ask(f"{api}/flow_runs/filter", deployments={"id": {"any_": [deployment_id]}})
+
+
+def start_run(api: str, deployment_id: str, **body: object) -> str:
+    """The id of a run that begins now."""
+    return ask(f"{api}/deployments/{deployment_id}/create_flow_run", **body)["id"]
+
+
+def wait_until(found: Callable[[], Any], alive: Callable[[], bool]) -> Any:
+    """What was looked for, once it is there; those who make it must live meanwhile."""
+    deadline = time.monotonic() + PATIENCE
+    while not (answer := found()):
+        assert alive(), "the process that was to do it has ended"
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.1)
+    return answer
+
+
+def ended_run(api: str, run: str, alive: Callable[[], bool]) -> dict[str, Any]:
+    """A run once it has come to its end."""
+
+    def found() -> dict[str, Any] | None:
+        told = ask(f"{api}/flow_runs/{run}", "GET")
+        final = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+        return told if told["state_type"] in final else None
+
+    return wait_until(found, alive)
+
+
+def lines_of(api: str, run: str) -> list[str]:
+    """What Prefect's log of a run holds."""
+    found = ask(f"{api}/logs/filter", logs={"flow_run_id": {"any_": [run]}}, limit=200)
+    return [line["message"] for line in found]
+
+
+def artifacts_of(api: str, run: str) -> dict[str, Any]:
+    """The artifacts of a run by key."""
+    found = ask(f"{api}/artifacts/filter", artifacts={"flow_run_id": {"any_": [run]}})
+    return {artifact["key"]: artifact for artifact in found}

@@ -1,0 +1,156 @@
+import socket
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows import run_page
+from flows.outcome import Outcome
+from flows.prefect_post import Post
+from flows.progress import PlainWatcher, RunWatcher
+from flows.result_page import file_link, result_markdown
+from flows.run_page import ProgressArtifact, artifact_key, in_run, log_line, post_markdown
+
+
+@pytest.fixture
+def deaf():
+    """The address of a server that accepts and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/api"
+        with temporary_settings({PREFECT_API_URL: url}):
+            yield url
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The notes of a run that is on, undelivered; what a server would be asked when they are."""
+    notes, asked = [], []
+
+    def answer(name):
+        def ask(*arguments):
+            asked.append((name, arguments[-1]))
+            return SimpleNamespace(id="7")
+
+        return ask
+
+    names = ("create_artifact", "update_artifact")
+    client = SimpleNamespace(**{name: answer(name) for name in names})
+    monkeypatch.setattr(run_page, "in_run", lambda: True)
+    monkeypatch.setattr(run_page, "send", notes.append)
+    return SimpleNamespace(
+        notes=notes, asked=asked, deliver=lambda: [note(client) for note in notes]
+    )
+
+
+def test_a_server_that_never_answers_holds_nobody_up(deaf):
+    post, begun = Post(), threading.Event()
+
+    def note(client):
+        begun.set()
+        client.api_version()
+
+    post.put(note)
+    assert begun.wait(60)
+    assert not post.wait(0.1)
+
+
+def test_a_note_that_fails_is_dropped_and_the_next_one_goes_out(deaf, capfd):
+    post, heard = Post(), []
+    post.put(lambda client: 1 / 0)
+    post.put(lambda client: heard.append(str(client.api_url)))
+    assert post.wait(60)
+    assert heard == [f"{deaf}/"]
+    assert capfd.readouterr().err == ""
+
+
+def test_outside_a_run_nothing_is_sent(monkeypatch):
+    monkeypatch.setattr(run_page, "send", lambda note: pytest.fail("sent"))
+    assert not in_run()
+    log_line("hello")
+    post_markdown("result", "text", "description")
+    artifact = ProgressArtifact("fits", 10)
+    artifact.advance(10)
+    artifact.end()
+
+
+def test_progress_is_told_at_most_every_few_seconds(sent, monkeypatch):
+    moment = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(run_page, "time", SimpleNamespace(monotonic=lambda: moment.now))
+    artifact = ProgressArtifact("fits", 200)
+    for step in range(100):
+        moment.now = step / 10
+        artifact.advance(1)
+        sent.deliver()
+        sent.notes.clear()
+    artifact.end()
+    sent.deliver()
+    kinds = [name for name, _ in sent.asked]
+    assert kinds == ["create_artifact", *["update_artifact"] * 2]
+    assert [told.data for _, told in sent.asked] == [0.0, 25.5, 50.0]
+    assert sent.asked[-1][1].description == "100 of 200 fits"
+
+
+def test_a_slow_server_gets_one_update_at_a_time(sent, monkeypatch):
+    moment = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(run_page, "time", SimpleNamespace(monotonic=lambda: moment.now))
+    artifact = ProgressArtifact("fits", 100)
+    for _ in range(100):
+        moment.now += 60
+        artifact.advance(1)
+    assert len(sent.notes) == 2
+    sent.deliver()
+    assert [told.data for _, told in sent.asked] == [0.0, 100.0]
+
+
+def test_counting_moves_the_bar_of_the_terminal_and_that_of_the_page(sent, capsys):
+    with RunWatcher(PlainWatcher()).counting("fits", 3) as counter:
+        counter.advance(3)
+    assert "fits: 3/3" in capsys.readouterr().err
+    sent.deliver()
+    assert [told.data for _, told in sent.asked] == [0.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"), [("result-My_Run.2", "result-my-run-2"), ("§", "run"), ("-a-", "a")]
+)
+def test_keys_are_those_that_prefect_takes(text, key):
+    assert artifact_key(text) == key
+
+
+@pytest.fixture
+def outcome(quick_study):
+    return Outcome.of(quick_study, str(quick_study.folder / "report.html"), ())
+
+
+def test_the_result_has_the_trials_the_champion_and_its_held_out_figures(outcome, quick_study):
+    text = result_markdown(outcome)
+    for result in outcome.results:
+        assert f"{result.mean('mae', 'racepctblack'):.4f} ± " in text
+    assert text.count("← champion") == 1
+    for name, (value, low, high) in outcome.held_out.measures["racepctblack"].items():
+        row = f"| {name.upper()} | racepctblack | {value:.4f} | {low:.4f} | {high:.4f} |"
+        assert row in text
+    assert f"(<{(quick_study.folder / 'report.html').as_uri()}>)" in text
+    assert "Broken limits" not in text
+
+
+def test_the_result_tells_what_went_wrong(outcome):
+    text = result_markdown(replace(outcome, broken=("gdp on a_b is 1",), notices=("No [x].",)))
+    assert "**The champion breaks the gate: gdp on a\\_b is 1. " in text
+    assert "No \\[x\\].**" in text
+    assert "## Broken limits\n\n- gdp on a\\_b is 1\n" in text
+
+
+@pytest.mark.parametrize("record", ["http://mlflow.example.org/#/experiments/1/runs/2", None])
+def test_the_result_points_at_mlflow(outcome, record):
+    text = result_markdown(replace(outcome, record=record))
+    assert ("MLflow: <http://mlflow.example.org/#/experiments/1/runs/2>" in text) == bool(record)
+
+
+def test_a_link_survives_a_path_with_marks(tmp_path):
+    place = tmp_path / "a [b] (c)" / "r?.html"
+    link = file_link(str(place))
+    assert link.endswith(f"(<{place.as_uri()}>)")
+    assert "\\[b\\]" in link
