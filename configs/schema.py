@@ -7,18 +7,28 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from configs.data import DataConfig, FoldsConfig
+from configs.hook_config import HooksConfig
 from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
 from configs.shared import check_shared
 
 Measure = Literal["hgr", "gdp", "pf"]
+_SCALES = {
+    "hgr": "a correlation",
+    "gdp": "a share of the target's whole range (divide a limit in the target's unit by it)",
+    "pf": "a difference of two probabilities",
+}
 
 
 def _known_measures(value: dict[str, float]) -> dict[str, float]:
-    """Refuse a limit on something that is not measured."""
-    for name in value:
+    """Refuse a limit on something that is not measured, or on another scale than it is."""
+    for name, limit in value.items():
         check_name(name, get_args(Measure), key="the measure")
+        if not 0 <= limit <= 1:
+            raise ValueError(
+                f"a limit on {name} must lie between 0 and 1, {_SCALES[name]}, got {limit:g}"
+            )
     return value
 
 
@@ -56,12 +66,20 @@ class ClusterConfig(Frozen):
 
 
 class SelectConfig(Frozen):
-    """How the champion is chosen: least error under limits, or the knee of a front."""
+    """How the champion is chosen: the knee of GDP against error, or least error under limits."""
 
     minimise: Literal["mae"] = "mae"
     subject_to: Limits = Field(default_factory=dict)
     knee_of: Measure | None = None
     inner_folds: int = Field(default=4, ge=2)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_knee_unless_told(cls, value: Any) -> Any:
+        """Let no policy mean the knee of GDP: the least error alone would remove nothing."""
+        if isinstance(value, dict) and not {"minimise", "subject_to", "knee_of"} & value.keys():
+            return {**value, "knee_of": "gdp"}
+        return value
 
     @model_validator(mode="after")
     def _one_policy(self) -> Self:
@@ -72,21 +90,6 @@ class SelectConfig(Frozen):
                 f"with subject_to={self.subject_to!r}"
             )
         return self
-
-
-class HookConfig(Frozen):
-    """What is told of a run's end: a command, a web address, or both."""
-
-    command: tuple[str, ...] = ()  # gets the outcome as JSON on its standard input
-    webhook: str | None = Field(default=None, pattern=r"^https?://")  # gets it as a POST
-    timeout: float = Field(default=30.0, gt=0)  # seconds for either
-
-
-class HooksConfig(Frozen):
-    """Whom to tell when a run has succeeded or failed."""
-
-    on_success: HookConfig = Field(default_factory=HookConfig)
-    on_failure: HookConfig = Field(default_factory=HookConfig)
 
 
 class TrackingConfig(Frozen):
@@ -163,11 +166,6 @@ class RunConfig(Frozen):
     def digest(self) -> str:
         """Digest of all that decides the numbers: not where they are computed or kept."""
         return self._digest(exclude={**dict.fromkeys(_AROUND, True), "cluster": _PLACE})
-
-    @property
-    def identity(self) -> str:
-        """Digest of name, data, folds, seed: grids may grow within one experiment."""
-        return self._digest(exclude={*_AROUND, "cluster", "methods", "select"})
 
     def _digest(self, exclude: Any) -> str:
         """Return 16 hexadecimal digits of the canonical JSON."""

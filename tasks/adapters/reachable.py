@@ -6,8 +6,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from configs.errors import UserError
+from tasks.adapters.addresses import scrubbed, without_credentials
+from tasks.adapters.authorities import trust
+from tasks.adapters.deadline import within
 
-_ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 10.0  # in all, from the first byte asked to the last one answered
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}  # where no port is written
 
 
@@ -15,8 +18,9 @@ class TrackingUnreachableError(UserError):
     """The tracking server does not answer; everything computed is kept on disk."""
 
     def __init__(self, uri: str, cause: str) -> None:
+        said = " ".join(scrubbed(cause, uri).split())[:300]
         super().__init__(
-            f"MLflow at {without_password(uri)} did not take the record ({cause}); everything "
+            f"MLflow at {without_credentials(uri)} did not take the record ({said}); everything "
             "computed is kept, and `fkd sync` or the same command records it once MLflow is back."
         )
 
@@ -26,19 +30,30 @@ def check_answers(uri: str) -> None:
 
     MLflow itself would try for minutes, a server and a database alike.
     """
+    cause = _silence(uri)
+    if cause is not None:
+        # Outside of any handler: an error's chain would tell the address as it is.
+        raise TrackingUnreachableError(uri, f"no answer: {cause}")
+
+
+def _silence(uri: str) -> str | None:
+    """Return why nobody answers at an address, None where somebody does."""
     try:
-        if uri.startswith("http"):
-            httpx.get(uri.rstrip("/") + "/health", timeout=_ANSWER_SECONDS)
+        if uri.startswith(("http://", "https://")):
+            within(ANSWER_SECONDS, lambda: _get(uri))
         elif (place := _host(uri)) is not None:
-            socket.create_connection(place, timeout=_ANSWER_SECONDS).close()
-    except (OSError, httpx.HTTPError) as error:
-        raise TrackingUnreachableError(uri, f"no answer: {type(error).__name__}") from error
+            socket.create_connection(place, timeout=ANSWER_SECONDS).close()
+    except (OSError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
-def without_password(uri: str) -> str:
-    """Return an address as it may be shown."""
-    secret = urlsplit(uri).password
-    return uri.replace(f":{secret}@", ":***@") if secret else uri
+def _get(uri: str) -> None:
+    """Ask a server whether it lives; whatever it answers, it does."""
+    # Nobody needs a name to be told, so none is sent.
+    root = without_credentials(uri).partition("?")[0].rstrip("/")
+    with httpx.Client(verify=trust(), timeout=ANSWER_SECONDS) as client:
+        client.get(f"{root}/health")
 
 
 def _host(uri: str) -> tuple[str, int] | None:

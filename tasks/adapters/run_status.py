@@ -74,12 +74,12 @@ def write_status(settings: Settings, status: Status) -> Status:
 
 
 def read_status(settings: Settings, name: str) -> Status | None:
-    """Return the status of a run, None where there is none."""
+    """Return the status of a run, None where there is none that can be read."""
     try:
         plain = json.loads(_path(settings, name).read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+        return Status(**{**plain, "failures": tuple(plain["failures"])})
+    except (FileNotFoundError, ValueError, TypeError, KeyError):  # damaged, or of another version
         return None
-    return Status(**{**plain, "failures": tuple(plain["failures"])})
 
 
 def all_statuses(settings: Settings) -> Iterator[Status]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.errors import UserError
+from tasks.adapters.disk import full_disk
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class Settings:
     mirror: str | None = None
     prefect_api_url: str | None = None
     mlflow_tracking_uri: str | None = None
+    mlflow_registry_uri: str | None = None  # of registered models, where apart from the runs
 
     def for_workers(self) -> "Settings":
         """Return what tasks carry: the folders, no address, which may hold a password."""
@@ -63,21 +65,59 @@ def read_settings() -> Settings:
         mirror=os.environ.get("FKD_DATA_MIRROR") or None,
         prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
         mlflow_tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or None,
+        mlflow_registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or None,
     )
 
 
-def ensure_writable(home: Path) -> None:
-    """Create FKD_HOME, or say which folder cannot be written."""
+def read_secret(reference: str) -> str:
+    """Return what stands behind env:NAME or file:PATH, without the white space around it."""
+    kind, _, place = reference.partition(":")
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        found = os.environ[place] if kind == "env" else Path(place).expanduser().read_text("utf-8")
+    except KeyError:
+        raise UserError(f"the environment variable {place} is not set.") from None
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or type(error).__name__
+        raise UserError(f"the file {place} cannot be read ({cause}).") from None
+    if not found.strip():
+        raise UserError(f"{reference} names something that is empty.")
+    return found.strip()
+
+
+def ensure_writable(home: Path) -> None:
+    """Create FKD_HOME for this user alone, or say which folder cannot be written.
+
+    A folder that is there already keeps its rights: whoever made it decides who shares it.
+    """
+    if "?" in str(home):
+        raise UserError(
+            f"FKD_HOME must not contain a question mark, got {home}: behind it the address of a "
+            "database ends; choose another folder."
+        )
+    try:
+        _create(home)
         probe = home / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
     except OSError as error:
         raise UserError(
             f"FKD_HOME must be a writable folder, but {home} is not ({error.strerror}); "
-            "set FKD_HOME to a folder you may write to."
+            "set FKD_HOME to a folder you may write to, on a disk with room."
         ) from error
+    if (full := full_disk(home)) is not None:
+        raise full
+
+
+def _create(home: Path) -> None:
+    """Create the folder so that only its owner may enter it, whatever the umask."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        home.mkdir(mode=0o700)
+    except FileExistsError:
+        if not home.is_dir():
+            raise
+    else:
+        home.chmod(0o700)  # a umask may have taken rights of the owner too
 
 
 def quiet_ecosystem() -> None:
