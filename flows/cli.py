@@ -1,5 +1,6 @@
 """The command line: one thin command per thing a person wants."""
 
+import os
 import signal
 import sys
 import traceback
@@ -10,20 +11,34 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.markup import escape
 
 from configs.errors import UserError
-from fkd import __version__
+from flows.address_space import check_address_space
+from flows.faults import NO_MEMORY, as_user_error
 from flows.progress import console
+from flows.terminal import close_broken_output, speak_any_encoding
+from tasks.adapters.addresses import scrubbed
 from tasks.adapters.settings import quiet_ecosystem
 
-# Heavy imports (prefect, mlflow, distributed) happen inside the commands: `fkd --help` is instant.
+# Heavy imports (fkd, prefect, mlflow, distributed) happen inside the commands: `fkd --help` is
+# instant, and what they cannot load for want of memory is told.
+
+_LAST_WORDS = f"fkd: {NO_MEMORY}\n".encode()
 
 Overrides = Annotated[
     tuple[str, ...],
     Parameter(name="--set", help="path.to.key=value, value as YAML; may be repeated"),
 ]
 
+
+def _version() -> str:
+    """Return what `fkd --version` prints."""
+    from fkd import __version__
+
+    return f"fkd {__version__}"
+
+
 app = App(
     name="fkd",
-    version=f"fkd {__version__}",
+    version=_version,
     suppress_keyboard_interrupt=False,  # ours says that nothing is lost
     help="Fair regression with continuous protected attributes, as a pipeline. "
     "Add --debug to any command to see a traceback instead of one sentence.",
@@ -48,6 +63,7 @@ def run(config: str = "default", /, *, overrides: Overrides = (), dry_run: bool 
         return
     from flows.run import run_config
 
+    _begin_run()
     run_config(config, overrides)
 
 
@@ -103,6 +119,7 @@ def schedule(
     """
     from flows.schedule import serve_schedule
 
+    _begin_run()
     serve_schedule(config, overrides, cron=cron, every=every)
 
 
@@ -124,6 +141,7 @@ def reproduce(
     """
     from flows.reproduce import reproduce_paper
 
+    _begin_run()
     reproduce_paper(names or ("all",), without, overrides, is_quick=quick)
 
 
@@ -156,6 +174,14 @@ def ui() -> None:
     open_pages()
 
 
+def _begin_run() -> None:
+    """Look whether a run can be gone through here, clear away what killed ones have left."""
+    check_address_space(run=True)
+    from flows.clearing import clear_leftovers
+
+    clear_leftovers()
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command; faults that a user can cure are one sentence with exit code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -163,6 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     words = [word for word in words if word != "--debug"]
     # SIGTERM ends like Ctrl-C, so that clusters, servers and half-written files are cleaned up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    speak_any_encoding()
     quiet_ecosystem()
     sys.exit(_call(words, debug))
 
@@ -170,25 +197,38 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _call(words: list[str], debug: bool) -> int:
     """Return the exit code of one command."""
     try:
+        check_address_space()
         app(words, exit_on_error=False, print_error=False, result_action="return_none")
-    except UserError as error:
-        _show(error, debug)
-        return error.exit_code
+        sys.stdout.flush()
     except CycloptsError as error:
-        _show(UserError(f"{_one_line(error)} Try `fkd --help`."), debug)
-        return 2
+        return _show(UserError(f"{_one_line(error)} Try `fkd --help`."), debug)
     except KeyboardInterrupt:
+        # All is ended; one more would only interrupt the interpreter's own end, with a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         console.print("Stopped. What was computed is kept; the same command continues.")
         return 130
+    except BrokenPipeError:
+        close_broken_output()
+        return 1
+    except Exception as error:
+        try:
+            return _show(error, debug)
+        except MemoryError:
+            # Nothing can be made any more, not even the end of this process.
+            os.write(2, _LAST_WORDS)
+            os._exit(UserError.exit_code)
     return 0
 
 
-def _show(error: UserError, debug: bool) -> None:
-    """Print an error as a sentence, or whole."""
+def _show(error: Exception, debug: bool) -> int:
+    """Print an error as a sentence, or whole; return its exit code."""
+    told = as_user_error(error)
     if debug:
-        traceback.print_exception(error)
+        text = "".join(traceback.format_exception(error))
+        sys.stderr.write(scrubbed(text))
     else:
-        console.print(f"[bold red]fkd:[/bold red] {escape(str(error))}", soft_wrap=True)
+        console.print(f"[bold red]fkd:[/bold red] {escape(scrubbed(str(told)))}", soft_wrap=True)
+    return told.exit_code
 
 
 def _one_line(error: CycloptsError) -> str:

@@ -14,9 +14,9 @@ from rich.table import Table
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.catalog.problems.registry import PROBLEMS
+from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.settings import read_settings
 from tasks.data.cache import Cache, CachedFile
-from tasks.data.disk import named_disk_errors
 from tasks.data.prepared import is_whole, prepared_files
 
 # Reading tables imports pandas with pyarrow: it happens inside `fetch`, so that help is instant.
@@ -50,7 +50,7 @@ def fetch(
     from tasks.data.validation import report_text
 
     data = _config(problem, states=states, year=year, horizon=horizon)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     with _progress() as listener:
         loaded = load_table(data, read_settings(), listener)
     for file in loaded.provenance["files"]:
@@ -110,17 +110,29 @@ def clean(*names: str, everything: bool = False) -> None:
     damaged = [name for name, record in records.items() if not cache.is_intact(record)]
     chosen = list(records) if everything else list(names) or damaged
     with named_disk_errors(cache.folder):
-        for name in chosen:
-            # Another run may be fetching this very file.
-            with cache.lock(name):
-                cache.remove(name)
-        tables = prepared_files(read_settings())
-        broken = tables if everything else [path for path in tables if not is_whole(path)]
-        leftovers = [] if names else [*cache.leftovers(), *broken]
-        for path in leftovers:
-            path.unlink(missing_ok=True)
-    count = len(chosen) + len(leftovers)
-    Console(highlight=False).print(f"{count} file{'' if count == 1 else 's'} removed")
+        went = [cache.remove(name) for name in chosen]
+        removed, busy = sum(went), len(went) - sum(went)
+        if not names:
+            leftovers, fetched = cache.remove_leftovers()
+            removed, busy = removed + leftovers + _clean_tables(everything), busy + fetched
+    Console(highlight=False).print(f"{_count(removed)} removed" + _left_alone(busy))
+
+
+def _clean_tables(everything: bool) -> int:
+    """Remove prepared tables, only the damaged ones unless everything is to go."""
+    tables = [path for path in prepared_files(read_settings()) if everything or not is_whole(path)]
+    for path in tables:
+        path.unlink(missing_ok=True)
+    return len(tables)
+
+
+def _count(files: int) -> str:
+    return f"{files} file{'' if files == 1 else 's'}"
+
+
+def _left_alone(busy: int) -> str:
+    """Return how many files another process was fetching."""
+    return f"; {_count(busy)} left alone: being fetched just now" if busy else ""
 
 
 def _config(problem: str, **chosen: str | None) -> DataConfig:

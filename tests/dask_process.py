@@ -8,12 +8,15 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+_PATIENCE = 180.0  # seconds; a busy machine needs many
+
 
 @contextmanager
-def dask_process(*words, **variables):
+def dask_process(*words, python=(sys.executable, "-m", "dask"), cwd=None, **variables):
     """A `dask scheduler` or `dask worker` process, with more environment variables."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dask", *words, "--no-dashboard"],
+        [*python, *words, "--no-dashboard"],
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -22,14 +25,14 @@ def dask_process(*words, **variables):
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(_PATIENCE)
 
 
 @contextmanager
 def dask_scheduler(port):
     """A scheduler that listens, with its address."""
     with dask_process("scheduler", "--host", "127.0.0.1", "--port", str(port)) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + _PATIENCE
         while not _listens(port):
             assert time.monotonic() < deadline, "the scheduler does not listen"
             time.sleep(0.1)

@@ -1,11 +1,14 @@
 """A job that workers can import: it behaves as it is told."""
 
+import errno
 import os
 import signal
 import time
 from pathlib import Path
 
 import numpy as np
+
+from configs.errors import UserError
 
 
 def touch(job):
@@ -28,6 +31,12 @@ def touch(job):
         raise ValueError("gamma must be above 0, got -1")
     if behaviour == "passing fault" and tries == 1:
         raise ConnectionResetError("the disk blinked")
+    if behaviour == "no file":
+        (Path(folder) / "not there").read_text()
+    if behaviour == "full disk":
+        raise OSError(errno.ENOSPC, "No space left on device")
+    if behaviour == "another version":
+        raise UserError("A worker must compute by the versions of the run that asks it.")
     if behaviour == "eat memory":
         eaten = [np.ones(2**24) for _ in range(100)]
         time.sleep(len(eaten))

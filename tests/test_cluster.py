@@ -8,8 +8,9 @@ from soak_figures import keep
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect, worker_memory
+from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
+from tasks.adapters.workers import worker_memory
 
 
 def _run(config, settings, jobs, **options):
@@ -123,7 +124,7 @@ def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp
 
 @pytest.mark.usefixtures("_look_often")
 def test_a_run_ends_by_name_if_no_worker_comes(scheduler, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.adapters.jobs.WORKERLESS_SECONDS", 2.0)
+    monkeypatch.setattr("tasks.adapters.muster.WORKERLESS_SECONDS", 2.0)
     jobs = _jobs(tmp_path / "marks", ["fine"])
     with pytest.raises(UserError, match=r"no Dask worker.*`dask worker`"):
         _run(ClusterConfig(address=scheduler[1], kind="address"), settings, jobs)

@@ -1,3 +1,9 @@
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
 import pytest
 
 from configs.errors import UserError
@@ -71,6 +77,44 @@ def test_clean_everything_leaves_no_data(fkd_data):
     assert "3 files removed" in fkd_data("clean", "--everything")
     home = read_settings().home
     assert [p for p in home.rglob("*") if p.is_file() and p.suffix != ".lock"] == []
+
+
+def test_clean_leaves_a_live_download_alone(fkd_data, tmp_path, monkeypatch):
+    """A real fetch that waits for its host in the middle of a file is not disturbed."""
+    name, sent, go_on = "census/2017/1-Year/csv_pwy.zip", threading.Event(), threading.Event()
+    content = (tmp_path / "mirror" / name).read_bytes()
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:1000])
+            sent.set()
+            go_on.wait(60)
+            self.wfile.write(content[1000:])
+
+        def log_message(self, *_):
+            """Keep the terminal quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("FKD_DATA_MIRROR", f"http://127.0.0.1:{server.server_port}")
+        words = [sys.executable, "-m", "flows.cli", "data", *FETCH[:3], "WY", *FETCH[4:]]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as fetching:
+            assert sent.wait(60)
+            partial = Cache(read_settings().downloads).partial_path(name)
+            while not partial.exists():
+                time.sleep(0.01)
+            for clean in (["clean"], ["clean", "--everything"]):
+                said = fkd_data(*clean)
+                assert "1 file left alone: being fetched just now" in said
+            go_on.set()
+            out, err = fetching.communicate(timeout=120)
+        server.shutdown()
+    assert fetching.returncode == 0, err
+    assert b"400 rows read" in out
+    assert fkd_data("clean", name).startswith("1 file removed")
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_a_file_without_a_row_that_belongs_is_named(mirror):
 def test_a_folder_that_cannot_be_written_is_named(settings):
     settings.home.parent.mkdir(exist_ok=True)
     settings.home.write_text("a file where the folder should be")
-    with pytest.raises(UserError, match=r"home/prepared must be writable.*FKD_HOME"):
+    with pytest.raises(UserError, match=r"FKD_HOME must be a writable folder, but .*/home is not"):
         load_table(DataConfig(), settings)
 
 

@@ -6,8 +6,9 @@ from sweep_sample import sweep_config
 from threadpoolctl import threadpool_info
 
 from flows.fitting import fit_all
-from tasks.adapters.cluster import connect, worker_kernels
+from tasks.adapters.cluster import connect
 from tasks.adapters.environment import environment, own_kernels
+from tasks.adapters.workers import worker_kernels
 from tasks.planned.trials import record_key
 from tasks.study.opening import open_study
 

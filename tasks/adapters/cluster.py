@@ -1,22 +1,23 @@
 """The Dask cluster of a run, the only place that knows `distributed`."""
 
+import asyncio
 import json
 import logging
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+from uuid import uuid4
 
 import dask
-from distributed import Client, KilledWorker, LocalCluster, Status, get_worker
+from distributed import Client, KilledWorker, LocalCluster, SchedulerPlugin, get_worker
 from distributed.client import FutureCancelledError
 from distributed.utils import sync
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
-from tasks.adapters.environment import own_kernels
 from tasks.adapters.files import write_atomic
+from tasks.adapters.interrupts import undisturbed, workers_spared
 from tasks.adapters.settings import Settings
 
 WorkerDiedError = KilledWorker
@@ -28,12 +29,15 @@ PASSING = (KilledWorker, FutureCancelledError, OSError)
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 _SPAWN = "distributed.nanny.pre-spawn-environ"
 
-_CONNECT_SECONDS = 10
+_CONNECT_SECONDS = 10.0
+_START_SECONDS = 300.0
 _ANNOUNCE_SECONDS = 60
-_RESTART_SECONDS = 10
-_KERNELS_SECONDS = 30
+_CLOSE_SECONDS = 30
 # Above critical: a connection that closes on Ctrl-C is logged as such, with its traceback.
 _SILENT = logging.CRITICAL + 1
+_JOB = "fkd-job-"  # how the keys of our jobs begin on a scheduler that others use too
+# What a wrong address brings, besides nothing at all: the bytes of another protocol.
+_NO_SCHEDULER = (OSError, ValueError, TypeError, MemoryError, OverflowError, ImportError)
 
 
 @contextmanager
@@ -54,7 +58,8 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
     named = dask.config.collect()  # the user's own files and variables, which win
     if "logging" not in named:
         # A lost worker is our sentence, not a traceback; LocalCluster's own silence ends too early.
-        logging.getLogger("distributed").setLevel(_SILENT)
+        for name in ("distributed", "asyncio", "tornado.application"):
+            logging.getLogger(name).setLevel(_SILENT)
     ours = {k: v for k, v in defaults.items() if dask.config.get(k, None, config=named) is None}
     with dask.config.set(ours), _client(config) as client:
         page = settings.home / "dask.json"
@@ -66,70 +71,131 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
             page.unlink(missing_ok=True)
 
 
+def _client(config: ClusterConfig) -> Any:
+    """Return the context of a client: of an existing scheduler, or of a cluster on loopback."""
+    return _local(config) if config.address is None else _existing(config.address)
+
+
 @contextmanager
-def _client(config: ClusterConfig) -> Iterator[Client]:
-    """Yield a client of an existing scheduler, or of a local cluster on loopback."""
-    if config.address is not None:
-        with _existing(config.address) as client:
-            yield client
-        return
-    workers = config.workers or os.cpu_count() or 1
-    with (
-        LocalCluster(
-            n_workers=1 if config.kind == "threads" else workers,
-            threads_per_worker=workers if config.kind == "threads" else 1,
-            processes=config.kind == "local",
+def _local(config: ClusterConfig) -> Iterator[Client]:
+    """Yield a client of a cluster on loopback, or in threads of this process."""
+    threads, count = config.kind == "threads", config.workers or os.cpu_count() or 1
+    with workers_spared():
+        cluster = LocalCluster(
+            n_workers=0,  # they are started below, where Ctrl-C finds a cluster that can be closed
+            threads_per_worker=count if threads else 1,
+            processes=not threads,
             memory_limit=config.memory_limit,
-            host="127.0.0.1" if config.kind == "local" else None,  # threads talk in memory
+            host=None if threads else "127.0.0.1",  # threads talk in memory
             dashboard_address="127.0.0.1:0",
             silence_logs=_SILENT,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+        )
+    try:
+        _man(cluster, 1 if threads else count)
+        with Client(cluster) as client:
+            yield client
+    except BaseException:
+        with undisturbed():
+            cluster.sync(_end_jobs, cluster, callback_timeout=_CLOSE_SECONDS)
+        raise
+    finally:
+        # Dask asserts on the way that a worker whose start has failed had begun to close.
+        with undisturbed(), suppress(AssertionError, TimeoutError):
+            cluster.close(timeout=_CLOSE_SECONDS)
+
+
+def _man(cluster: LocalCluster, count: int) -> None:
+    """Start the workers of a local cluster, or say why there are none."""
+    while len(cluster.worker_spec) < count:
+        cluster.worker_spec.update(cluster.new_worker_spec())
+    try:
+        cluster.sync(_started, cluster, callback_timeout=_START_SECONDS)
+    except (RuntimeError, OSError) as error:
+        raise UserError(
+            f"The {count} worker processes of the local cluster cannot start ({_root(error)}); "
+            "they need memory (`ulimit -v`), processes (`ulimit -u`) and a writable /dev/shm. "
+            "Fewer by --set cluster.workers=1, or none: --set cluster.kind=threads."
+        ) from error
+
+
+async def _started(cluster: LocalCluster) -> None:
+    """Return once every worker of a cluster has come up."""
+    await cluster
+
+
+async def _end_jobs(cluster: LocalCluster) -> None:
+    """End workers in the middle of their jobs: what is computed is kept, the rest not wanted."""
+    nannies = [worker for worker in cluster.workers.values() if hasattr(worker, "kill")]
+    await asyncio.gather(*(nanny.kill(timeout=0.2) for nanny in nannies), return_exceptions=True)
+
+
+def _root(error: BaseException) -> str:
+    """Return the first cause of an error as one line."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class _PromptClient(Client):
+    """A client that has one deadline for all steps of its start; Dask has none for the first."""
+
+    async def _start(self, *args: Any, **kwargs: Any) -> Client:
+        try:
+            return await asyncio.wait_for(super()._start(*args, **kwargs), _CONNECT_SECONDS)
+        except _NO_SCHEDULER:
+            await self._close(fast=True)
+            raise
 
 
 @contextmanager
 def _existing(address: str) -> Iterator[Client]:
     """Yield a client of a scheduler that others started."""
     try:
-        client = Client(address, timeout=_CONNECT_SECONDS)
-    except (OSError, ValueError) as error:
+        client = _PromptClient(address, timeout=_CONNECT_SECONDS)
+    except _NO_SCHEDULER as error:
         raise UserError(
             f"cluster.address must name a running Dask scheduler, but {address} did not answer "
-            f"within {_CONNECT_SECONDS} s; start one by `dask scheduler`, workers by "
+            f"as one within {_CONNECT_SECONDS:g} s; start one by `dask scheduler`, workers by "
             f"`dask worker {address}`."
         ) from error
     try:
+        # One that takes no plugins repeats jobs by itself; those executions are counted then.
+        with suppress(ValueError, RuntimeError):
+            client.register_plugin(_own_count())
         yield client
     finally:
         client.close()
 
 
-def worker_memory(client: Client) -> int | None:
-    """Return the memory limit of the smallest worker in bytes, None where there is none."""
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return min((w["memory_limit"] for w in workers if w["memory_limit"]), default=None)
+def _own_count() -> SchedulerPlugin:
+    """Return what has a scheduler give our jobs back at once when their worker has died.
 
+    By itself it tries them three times more (`allowed-failures`), before we hear of it. Other
+    people's jobs on it keep that. The class is local, so that it travels whole: a scheduler need
+    not have this package.
+    """
 
-def worker_kernels(client: Client) -> Counter[str]:
-    """Return how many workers compute with which kernels; none where they do not answer."""
-    try:
-        # `run` by itself would wait for ever for a worker that is stopped.
-        told = client.sync(
-            client.run, own_kernels, on_error="ignore", callback_timeout=_KERNELS_SECONDS
-        )
-    except OSError:
-        return Counter()
-    return Counter(told.values())
+    class OwnCount(SchedulerPlugin):
+        name = "fkd-own-count"
+        idempotent = True
+
+        async def start(self, scheduler: Any) -> None:
+            self.scheduler = scheduler
+
+        def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
+            if finish == "processing" and str(key).startswith(_JOB):
+                self.scheduler.tasks[key].suspicious = self.scheduler.allowed_failures
+
+    return OwnCount()
 
 
 def submit(
     client: Client, function: Callable[[Any], Any], job: Any, *, topic: str, index: int
 ) -> Any:
     """Return the future of a job that says on the topic when it begins; low indices go first."""
-    # Jobs are idempotent, but a repeat must not be taken for the first try.
-    return client.submit(_announced, function, job, topic, index, pure=False, priority=-index)
+    # Jobs are idempotent, but a repeat must not be taken for the first try: a key of its own.
+    key = f"{_JOB}{uuid4().hex}"
+    return client.submit(_announced, function, job, topic, index, key=key, priority=-index)
 
 
 def _announced(function: Callable[[Any], Any], job: Any, topic: str, index: int) -> Any:
@@ -148,41 +214,3 @@ def _announced(function: Callable[[Any], Any], job: Any, topic: str, index: int)
         callback_timeout=_ANNOUNCE_SECONDS,
     )
     return function(job)
-
-
-def end_worker(client: Client, worker: str) -> bool:
-    """Return whether a worker that hangs was ended; its nanny starts another in its place."""
-    if not worker.startswith(("tcp", "tls")):
-        return False  # a thread of this process
-    try:
-        client.restart_workers([worker], timeout=_RESTART_SECONDS, raise_for_error=False)
-    except (KeyError, OSError):
-        return True  # it has gone meanwhile, or the scheduler with all of them
-    except ValueError:
-        return False  # it has no nanny
-    return True
-
-
-def threads_at_work(client: Client) -> int:
-    """Return how many jobs can run at once; a local cluster gets back workers that it has lost."""
-    if isinstance(client.cluster, LocalCluster):
-        client.cluster.sync(_refill, client.cluster)
-    try:
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    except OSError:
-        return 0  # the connection is breaking, which `connected` tells next
-    return sum(worker["nthreads"] for worker in workers)
-
-
-async def _refill(cluster: LocalCluster) -> None:
-    """Start workers for those whose nannies have given up, as they do if a start fails."""
-    gone = [n for n, w in cluster.workers.items() if w.status in (Status.closed, Status.failed)]
-    for name in gone:
-        del cluster.workers[name]
-    if len(cluster.workers) < len(cluster.worker_spec):
-        cluster.scale(len(cluster.worker_spec))
-
-
-def connected(client: Client) -> bool:
-    """Return whether the scheduler is there; every future is lost with it."""
-    return bool(client.status == "running")

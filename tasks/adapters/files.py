@@ -1,11 +1,12 @@
 """Files that are whole or absent, checked when they are read."""
 
+import fcntl
 import hashlib
 import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 import numpy as np
@@ -25,18 +26,31 @@ def sha256(data: bytes) -> str:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write the bytes so that a reader sees all of them or no file, whenever we are killed."""
+    """Write the bytes so that a reader sees all of them or no file, whenever we are killed.
+
+    Who else may read or write the file is as the umask says: a folder may be shared by a group.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.parent / f".{path.name[:40]}.{uuid4().hex}.part"
     try:
         with part.open("xb") as file:
+            hold(file)  # to the end: what nobody holds was left by a writer that is gone
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
+            part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def hold(file: IO[bytes]) -> bool:
+    """Return whether the file is ours now, until it is closed or we are gone."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody else's, or on a file system that has no locks
+        return False
+    return True
 
 
 def write_sealed(path: Path, data: bytes) -> None:

@@ -1,26 +1,28 @@
 """Jobs on a cluster until each is done or has failed: tries, time limits, lost workers."""
 
+import errno
 import queue
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 from configs.errors import UserError
-from tasks.adapters.cluster import (
-    PASSING,
-    WorkerDiedError,
-    connected,
-    end_worker,
-    submit,
-    threads_at_work,
-)
+from tasks.adapters.cluster import PASSING, WorkerDiedError, submit
+from tasks.adapters.muster import Muster
+from tasks.adapters.workers import connected, end_worker, is_foreign
 
 _POLL_SECONDS = 1.0
 _LOOK_SECONDS = 5.0
 _RESULT_SECONDS = 60.0
-WORKERLESS_SECONDS = 300.0  # a run without any worker for so long ends
+_BESIDE = 20  # times that a job which never began may be lost with another one's worker
+# What a person must cure, such as a file that is not there: another try would raise it again.
+_LASTING = frozenset(
+    getattr(errno, name)
+    for name in ("ENOENT", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EROFS", "ENOSPC", "EDQUOT")
+)
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Failed:
     cause: str
 
 
-def _nothing(job: Any) -> None:
-    """Hear of a finished job without doing anything."""
+def _nothing(told: Any) -> None:
+    """Hear of something without doing anything."""
 
 
 def run_jobs(
@@ -44,14 +46,18 @@ def run_jobs(
     time_limit: float,
     done: Callable[[Any], None] = _nothing,
     keep: Callable[[Any, Any], None] | None = None,
+    say: Callable[[str], None] = _nothing,
 ) -> list[Failed]:
     """Return the jobs that failed; `done` hears of each finished one, `keep` of its result too.
 
-    A job whose worker died, or that met a passing fault of files or network, is submitted again at
+    A job whose worker died, or that met a passing fault of files or network, is executed again at
     most `retries` times; one that raises otherwise is not, because it would raise again. A job that
-    runs longer than `time_limit` seconds is given up and its worker restarted.
+    runs longer than `time_limit` seconds is given up and its worker restarted. A `UserError` on a
+    worker concerns all jobs, hence ends the run. `say` hears what is waited for.
     """
-    board = _Board(client, function, jobs, retries)
+    board = _Board(client, function, jobs, retries, Muster(client, say))
+    # A worker that lacks the package ends itself at the first job, before it could be asked.
+    board.muster.wait()
     for index in range(len(jobs)):
         board.submit(index)
     while board.pending:
@@ -70,13 +76,14 @@ class _Board:
     function: Callable[[Any], Any]
     jobs: Sequence[Any]
     retries: int
+    muster: Muster
     failed: list[Failed] = field(default_factory=list)
     pending: dict[int, Any] = field(default_factory=dict)  # job: its future
-    tries: dict[int, int] = field(default_factory=dict)
+    sent: Counter[int] = field(default_factory=Counter)  # how often a job was submitted
+    begun: Counter[int] = field(default_factory=Counter)  # how often a worker began it
     started: dict[int, tuple[str, float]] = field(default_factory=dict)  # job: worker, since
     held: int = 0  # threads that given up jobs will never return
     looked: float = field(default_factory=time.monotonic)
-    manned: float = field(default_factory=time.monotonic)  # when a worker was last seen
     topic: str = field(default_factory=lambda: f"fkd-{uuid4().hex}")
     inbox: "queue.SimpleQueue[tuple[int, Any]]" = field(default_factory=queue.SimpleQueue)
 
@@ -86,10 +93,12 @@ class _Board:
     def _hear(self, event: tuple[float, Any]) -> None:
         """Note that a worker has begun a job."""
         said = event[1]
+        self.begun[said["index"]] += 1
         self.started[said["index"]] = (said["worker"], time.monotonic())
 
     def submit(self, index: int) -> None:
         """Send one job; earlier ones go first, so that all fronts fill in evenly."""
+        self.sent[index] += 1
         future = submit(self.client, self.function, self.jobs[index], topic=self.topic, index=index)
         self.pending[index] = future
         future.add_done_callback(lambda f: self.inbox.put((index, f)))
@@ -120,11 +129,20 @@ class _Board:
             if keep is not None:
                 keep(self.jobs[index], result)
             done(self.jobs[index])
-        elif isinstance(error, PASSING) and self.tries.get(index, 0) < self.retries:
-            self.tries[index] = self.tries.get(index, 0) + 1
+        elif isinstance(error, UserError):
+            raise UserError(str(error)) from error
+        elif _passes(error) and self._tries(index) <= self.retries:
             self.submit(index)
         else:
             self._fail(index, _cause(error))
+
+    def _tries(self, index: int) -> int:
+        """Return how often a job was executed, whether we asked for it or a foreign scheduler did.
+
+        There jobs also wait on workers, and come back unbegun when another one's death ends it.
+        """
+        unbegun = _BESIDE if is_foreign(self.client) else 0
+        return max(self.begun[index], self.sent[index] - unbegun)
 
     def _fail(self, index: int, cause: str) -> None:
         self.failed.append(Failed(self.jobs[index], cause))
@@ -151,15 +169,7 @@ class _Board:
         now = time.monotonic()
         if now - self.looked < _LOOK_SECONDS:
             return
-        self.looked, threads = now, threads_at_work(self.client)
-        if threads:
-            self.manned = now
-        if now - self.manned > WORKERLESS_SECONDS:
-            raise UserError(
-                f"no Dask worker has been there for {WORKERLESS_SECONDS:g} s; start one (by "
-                "`dask worker` at cluster.address), then run the same command: what was computed "
-                "is kept."
-            )
+        self.looked, threads = now, self.muster.look()
         if 0 < threads <= self.held:
             for index in list(self.pending):
                 self.pending.pop(index).cancel(force=True)
@@ -177,6 +187,11 @@ def _outcome(future: Any, *, wanted: bool) -> tuple[BaseException | None, Any]:
         return None, future.result(timeout=_RESULT_SECONDS) if wanted else None
     except PASSING as error:
         return error, None
+
+
+def _passes(error: BaseException) -> bool:
+    """Return whether another try may mend an error."""
+    return isinstance(error, PASSING) and getattr(error, "errno", None) not in _LASTING
 
 
 def _cause(error: BaseException) -> str:

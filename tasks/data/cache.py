@@ -3,12 +3,13 @@
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from tasks.adapters.files import DamagedFileError, read_sealed, write_sealed
 
@@ -69,9 +70,10 @@ class Cache:
         # Bytes first, name afterwards: a power cut must not leave a name without its bytes.
         with partial.open("rb") as file:
             os.fsync(file.fileno())
-        partial.replace(target)
-        # The record comes last: a crash in between leaves an object that nobody refers to.
-        write_sealed(self._record_path(record.name), json.dumps(asdict(record)).encode())
+        with self._admitting():
+            partial.replace(target)
+            # The record comes last: a crash in between leaves an object that nobody refers to.
+            write_sealed(self._record_path(record.name), json.dumps(asdict(record)).encode())
         return target
 
     def records(self) -> Iterator[CachedFile]:
@@ -83,28 +85,105 @@ class Cache:
             if record is not None:
                 yield record
 
-    def remove(self, name: str) -> None:
-        """Forget a file: its record, its partial download, its content if nobody else has it."""
-        record = self.find(name)
-        self._record_path(name).unlink(missing_ok=True)
-        self.partial_path(name).unlink(missing_ok=True)
-        if record and record.sha256 not in {other.sha256 for other in self.records()}:
-            self.object_path(record.sha256).unlink(missing_ok=True)
+    def remove(self, name: str) -> bool:
+        """Forget a file: its record, its partial download, its content if nobody else has it.
 
-    def leftovers(self) -> list[Path]:
-        """Return what no record refers to: partial downloads, objects, damaged records."""
-        wanted = {self.object_path(record.sha256) for record in self.records()}
-        names = {self._record_path(record.name) for record in self.records()}
+        Return whether that was done: a file that is being fetched is left alone.
+        """
+        with self._unless_fetched(name) as free:
+            if not free:
+                return False
+            with self._admitting():
+                record = self.find(name)
+                self._record_path(name).unlink(missing_ok=True)
+                if record and record.sha256 not in {other.sha256 for other in self.records()}:
+                    self.object_path(record.sha256).unlink(missing_ok=True)
+            _discard(self.partial_path(name))
+        return True
+
+    def remove_leftovers(self, *, older_than: float = 0.0) -> tuple[int, int]:
+        """Remove what no record refers to; return how many files went, how many are in use.
+
+        Parameters
+        ----------
+        older_than
+            Seconds for which a partial download must have stood still: a younger one may be
+            continued by the next run.
+        """
+        removed = busy = 0
+        with self._admitting():
+            for path in self._unreferenced():
+                path.unlink(missing_ok=True)
+                removed += 1
+        for partial in self._partials():
+            with self._unless_fetched(partial.stem) as free:
+                busy += not free
+                if free and _age(partial) >= older_than:
+                    _discard(partial)
+                    removed += 1
+        return removed, busy
+
+    def _unreferenced(self) -> list[Path]:
+        """Return objects without a record, with damaged records."""
+        records = list(self.records())
+        wanted = {self.object_path(record.sha256) for record in records}
+        names = {self._record_path(record.name) for record in records}
         found = [path for path in (self.folder / "objects").rglob("*") if path.is_file()]
         kept = [path for path in (self.folder / "names").rglob("*") if path.is_file()]
-        partial = [path for path in (self.folder / "partial").rglob("*") if path.is_file()]
-        return sorted({*found, *kept} - wanted - names) + sorted(partial)
+        return sorted({*found, *kept} - wanted - names)
+
+    def _partials(self) -> list[Path]:
+        """Return the downloads that are not whole, each with the name of its lock as its stem."""
+        notes = (self.folder / "partial").glob("*.json")
+        return sorted({*(self.folder / "partial").glob("*.part"), *map(_part_of, notes)})
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
         """Let one process at a time fetch that name; the others wait, then find it here."""
-        path = self.folder / "locks" / f"{name.replace('/', '_')}.lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
         # The system frees the lock of a killed process, so no stale lock is ever left.
-        with FileLock(path):
+        with FileLock(self._lock_path(name)):
             yield
+
+    @contextmanager
+    def _unless_fetched(self, name: str) -> Iterator[bool]:
+        """Yield whether nobody fetches that name; nobody begins to within the block."""
+        lock = FileLock(self._lock_path(name), blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _admitting(self) -> Iterator[None]:
+        """Keep objects and records in step: no object is without its record for others to see."""
+        with FileLock(self._lock_path("admission")):
+            yield
+
+    def _lock_path(self, name: str) -> Path:
+        folder = self.folder / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name.replace('/', '_')}.lock"
+
+
+def _part_of(note: Path) -> Path:
+    """Return the partial download that a note belongs to."""
+    return note.with_suffix(".part")
+
+
+def _discard(partial: Path) -> None:
+    """Remove a partial download with its note."""
+    partial.unlink(missing_ok=True)
+    partial.with_suffix(".json").unlink(missing_ok=True)
+
+
+def _age(partial: Path) -> float:
+    """Return for how many seconds nothing has come to a partial download, -1 if it has gone."""
+    for path in (partial, partial.with_suffix(".json")):
+        with suppress(FileNotFoundError):
+            return time.time() - path.stat().st_mtime
+    return -1.0

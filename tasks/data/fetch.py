@@ -1,7 +1,6 @@
 """Public files, fetched once, verified at every use."""
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Sequence
@@ -10,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.errors import UserError
+from tasks.adapters.addresses import without_credentials
+from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.settings import Settings
 from tasks.data.cache import Cache, CachedFile, file_sha256
-from tasks.data.disk import named_disk_errors
 from tasks.data.remote import RemoteFile
 from tasks.data.transfer import Patience, Progress, Transfer, TransferFault
 from tasks.data.zips import UnsafeZipError, check_content, check_zip
@@ -115,15 +115,11 @@ def sources(file: RemoteFile, mirror: str | None) -> list[str]:
     folder = Path(mirror).expanduser()
     if not folder.is_dir():
         raise UserError(
-            f"FKD_DATA_MIRROR must be a folder or an http address, got {mirror!r}; "
+            "FKD_DATA_MIRROR must be a folder or an http address, got "
+            f"{without_credentials(mirror)!r}; "
             "correct it or unset it."
         )
     return [str(folder.absolute() / file.name), file.url]
-
-
-def without_secret(address: str) -> str:
-    """Return an address without the name or password in it: records travel to trackers."""
-    return re.sub(r"(?<=://)[^/@]*@", "", address)
 
 
 @dataclass(frozen=True)
@@ -142,8 +138,8 @@ class _Search:
             try:
                 return self._persist(address)
             except TransferFault as fault:
-                logger.warning("%s %s", without_secret(address), fault)
-                answers.append(f"{without_secret(address)} {fault}")
+                logger.warning("%s %s", without_credentials(address), fault)
+                answers.append(f"{without_credentials(address)} {fault}")
         raise UserError(
             f"{self.file.name} could not be fetched: {'; '.join(answers)}. Check the network, or "
             "put the file into a folder laid out by that name and set FKD_DATA_MIRROR to it."
@@ -162,7 +158,7 @@ class _Search:
                 if fault.content:
                     refused.add(fault.content)
                 pause = max(fault.wait, patience.backoff * 2 ** (attempt - 1))
-                logger.info("%s %s, again in %.1f s", without_secret(address), fault, pause)
+                logger.info("%s %s, again in %.1f s", without_credentials(address), fault, pause)
                 if self.transfer.stop.wait(pause):
                     raise TransferFault("was stopped", retry=False) from fault
         raise AssertionError("unreachable: the last attempt raises")
@@ -184,7 +180,7 @@ class _Search:
             name=self.file.name,
             sha256=sha256,
             size=self.transfer.partial.stat().st_size,
-            source=without_secret(address),
+            source=without_credentials(address),
             pinned=self.file.pinned is not None,
         )
         path = self.cache.admit(self.transfer.partial, record)

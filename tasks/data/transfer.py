@@ -14,6 +14,9 @@ from pathlib import Path
 
 import httpx
 
+from tasks.adapters.addresses import scrubbed
+from tasks.adapters.files import sha256
+
 Progress = Callable[[str, int, int | None], None]
 """Called with a file's name, the bytes so far, the bytes in all where they are known."""
 
@@ -119,9 +122,10 @@ class Transfer:
         except httpx.TooManyRedirects as error:
             raise TransferFault("redirects in circles", retry=False) from error
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-            raise TransferFault(f"is no address of a host ({error})", retry=False) from error
+            raise TransferFault("is no address of a host", retry=False) from error
         except httpx.TransportError as error:
-            raise TransferFault(f"broke the connection ({error})", retry=True) from error
+            said = scrubbed(str(error), url)
+            raise TransferFault(f"broke the connection ({said})", retry=True) from error
 
     def _resume(self, url: str) -> tuple[int, dict[str, str]]:
         """Return where to continue with the headers that ask for it."""
@@ -129,7 +133,8 @@ class Transfer:
         headers = {"User-Agent": f"fkd/{version('fkd')}", "Accept-Encoding": "identity"}
         # Without a validator of the same address the bytes may belong to another version.
         note = self._note()
-        if note.get("url") != url or not note.get("validator") or not self.partial.is_file():
+        known = note.get("url") == sha256(url.encode())
+        if not known or not note.get("validator") or not self.partial.is_file():
             return 0, headers
         start = self.partial.stat().st_size
         if start:
@@ -148,7 +153,9 @@ class Transfer:
             # A weak tag does not promise equal bytes, so it cannot be continued from.
             strong = "" if etag.startswith("W/") else etag
             validator = strong or response.headers.get("last-modified", "")
-            self._note_path.write_text(json.dumps({"url": url, "validator": validator}))
+            # The address itself may hold a password.
+            note = {"url": sha256(url.encode()), "validator": validator}
+            self._note_path.write_text(json.dumps(note))
         length = response.headers.get("content-length", "")
         # Some hosts do not announce a length; then only the content can tell a truncation.
         left = int(length) if length.isdigit() else None
@@ -225,7 +232,8 @@ def check_response(response: httpx.Response, url: str) -> None:
         wait = min(float(asked), 60.0) if asked.isdigit() else 0.0
         raise TransferFault(f"answered with status {code}", retry=busy, wait=wait)
     if url.startswith("https:") and response.url.scheme != "https":
-        raise TransferFault(f"redirects to the unprotected address {response.url}", retry=False)
+        place = f"http://{response.url.host}"
+        raise TransferFault(f"redirects to the unprotected address {place}", retry=False)
     # Portals and firewalls answer with a friendly page and status 200.
     if response.headers.get("content-type", "").startswith("text/html"):
         raise TransferFault("sent a web page instead of the file", retry=False)

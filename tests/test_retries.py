@@ -1,0 +1,34 @@
+"""What is tried again, what is not: a fault that passes, a fault that would come again."""
+
+import pytest
+from job_sample import touch
+
+from configs.schema import ClusterConfig
+from tasks.adapters.cluster import connect
+from tasks.adapters.jobs import run_jobs
+
+
+@pytest.fixture
+def tried(settings, tmp_path):
+    """Run jobs on threads; return how often each was tried, why those that failed did."""
+
+    def run(behaviours, **options):
+        jobs = [(str(tmp_path), str(i), name) for i, name in enumerate(behaviours)]
+        with connect(ClusterConfig(kind="threads", workers=2), settings) as client:
+            failed = run_jobs(client, touch, jobs, **{"retries": 2, "time_limit": 600.0, **options})
+        tries = {name: len((tmp_path / str(i)).read_text()) for i, name in enumerate(behaviours)}
+        return tries, {failure.job[2]: failure.cause for failure in failed}
+
+    return run
+
+
+def test_wrong_input_is_not_tried_again_a_passing_fault_is(tried):
+    tries, causes = tried(["fine", "wrong input", "passing fault"])
+    assert tries == {"fine": 1, "wrong input": 1, "passing fault": 2}
+    assert causes == {"wrong input": "ValueError: gamma must be above 0, got -1"}
+
+
+def test_no_retries_means_one_try(tried):
+    tries, causes = tried(["passing fault"], retries=0)
+    assert tries == {"passing fault": 1}
+    assert causes == {"passing fault": "ConnectionResetError: the disk blinked"}
