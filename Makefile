@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup neural run test soak lint format bench lock system clean
+.PHONY: help setup neural run test soak lint format bench mutants lock system clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -43,6 +43,9 @@ format: setup ## let ruff mend what it can
 
 bench: setup ## the benchmarks; ratios of one run into benchmarks/results/
 	$(BIN)/python -m benchmarks
+
+mutants: setup ## faults on purpose, each of which a test must notice; writes docs/mutants.md (at most 40 minutes)
+	$(BIN)/python -m mutants
 
 lock: setup ## renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \

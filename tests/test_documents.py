@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PACKAGES = ("fkd", "configs", "tasks", "flows")
 FENCE = re.compile(r"^```(\w+)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -17,31 +18,67 @@ def _blocks(path, language):
     return [body for name, body in FENCE.findall(path.read_text()) if name == language]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_python_blocks_run_as_they_stand(path, tmp_path):
-    blocks = _blocks(path, "python")
-    if not blocks:
-        return
-    script = tmp_path / "blocks.py"
-    script.write_text("\n\n".join(blocks))
-    environment = {**os.environ, "FKD_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        cwd=tmp_path,
+def _run(*arguments, cwd):
+    """Run Python where the tree that this file stands in comes before anything installed."""
+    others = os.environ.get("PYTHONPATH")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *([others] if others else [])]),
+        "FKD_HOME": str(cwd / "home"),
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
         env=environment,
         capture_output=True,
         text=True,
         timeout=240,
     )
-    assert done.returncode == 0, done.stderr
+
+
+def _run_blocks(blocks, folder):
+    script = folder / "blocks.py"
+    script.write_text("\n\n".join(blocks))
+    return _run("-W", "error", str(script), cwd=folder)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_commands_in_documents_exist(path):
+def test_python_blocks_run_as_they_stand(path, tmp_path):
+    if blocks := _blocks(path, "python"):
+        done = _run_blocks(blocks, tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
+def test_documents_are_tried_on_the_tree_they_stand_in(tmp_path, monkeypatch):
+    """An fkd that is installed elsewhere, older or newer, is never the one that answers."""
+    installed = tmp_path / "installed"
+    for package in PACKAGES:
+        (installed / package).mkdir(parents=True)
+        (installed / package / "__init__.py").write_text("raise ImportError('another fkd')")
+    monkeypatch.setenv("PYTHONPATH", str(installed))
+    places = "".join(f"import {name}\nprint({name}.__file__)\n" for name in PACKAGES)
+    done = _run_blocks([places], tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = [Path(line).parent for line in done.stdout.split()]
+    assert found == [ROOT / name for name in PACKAGES]
+    assert "Usage" in _help(tmp_path)
+
+
+def _help(folder):
+    done = _run("-m", "flows.cli", "--help", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def help_text(tmp_path_factory):
+    return _help(tmp_path_factory.mktemp("help"))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_commands_in_documents_exist(path, help_text):
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    help_text = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "--help"], capture_output=True, text=True, check=True
-    ).stdout
     for block in _blocks(path, "bash"):
         for line in block.splitlines():
             words = line.split("#")[0].split()

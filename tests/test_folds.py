@@ -7,6 +7,7 @@ from configs.data import FoldsConfig
 from configs.errors import UserError
 from fkd.catalog.table import Table
 from tasks.planned.folds import Fold, make_folds, never_tested, reserved_rows
+from tasks.planned.splits import Splits
 
 
 @pytest.fixture
@@ -73,6 +74,45 @@ def test_forward_folds_are_the_latest_ones(table):
     times = FoldsConfig(kind="forward", by="PUMA", k=3)
     made = make_folds(table, times, seed=0)
     assert [set(table.extra["PUMA"][fold.test]) for fold in made] == [{9}, {10}, {11}]
+
+
+def test_the_newest_time_is_held_out_of_choosing(table):
+    years = table.extra["year"]
+    splits = Splits(FoldsConfig(kind="forward"), seed=0, inner_folds=3)
+    held_out = splits.held_out_fold(table)
+    assert splits.held_out(table) == "1"
+    assert set(years[held_out.test]) == {2019}
+    inner = splits.inner(table)
+    assert list(inner) == ["1.0", "1.1", "1.2"]
+    used = np.concatenate([rows for fold in inner.values() for rows in (fold.train, fold.test)])
+    assert set(years[used]) == {2017}
+
+
+@pytest.mark.parametrize("keys", [{}, {"kind": "grouped", "by": "PUMA"}])
+def test_without_time_the_first_fold_is_held_out(table, keys):
+    splits = Splits(FoldsConfig(**keys), seed=0, inner_folds=2)
+    assert splits.held_out(table) == "0"
+    assert_array_equal(splits.held_out_fold(table).test, splits.outer(table)["0"].test)
+    assert list(splits.inner(table)) == ["0.0", "0.1"]
+
+
+def test_inner_folds_keep_groups_whole(table):
+    groups = table.extra["PUMA"]
+    splits = Splits(FoldsConfig(kind="grouped", by="PUMA", k=3), seed=0, inner_folds=4)
+    inner = splits.inner(table)
+    assert len(inner) == 4
+    for fold in inner.values():
+        assert not np.intersect1d(groups[fold.train], groups[fold.test]).size
+
+
+def test_predictions_of_folds_are_pooled_by_row(table):
+    splits = Splits(FoldsConfig(k=3, reserve=0.2), seed=0, inner_folds=0)
+    parts = [fold.test.astype(float) for fold in splits.outer(table).values()]
+    pooled = splits.pool(table, parts)
+    reserved = splits.reserved(table)
+    assert np.isnan(pooled[reserved]).all()
+    rest = np.setdiff1d(np.arange(table.n), reserved)
+    assert_array_equal(pooled[rest], rest)
 
 
 @pytest.mark.parametrize(

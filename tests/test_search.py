@@ -60,6 +60,17 @@ def test_an_interrupted_search_goes_on_where_it_stopped(config, settings):
     assert len(open_study(config, settings).trials) == 6
 
 
+def test_what_a_search_has_won_is_known(config, settings):
+    study = open_study(config, settings)
+    assert study.searched == frozenset()
+    for job in study.missing():
+        run_job(job)
+    study = open_study(config, settings)
+    fair = {trial.key for trial in study.trials if trial.strength > 0}
+    assert fair
+    assert fair <= study.searched < {trial.key for trial in study.trials}
+
+
 def test_a_setting_that_fails_cannot_win(config, settings):
     study = open_study(config, settings)
     for job in study.missing():

@@ -22,8 +22,10 @@ def shared(inputs):
     return SharedMap(inputs, 0.05, Approximation("nystroem", 60, shared=True))
 
 
-def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch):
-    inputs = shared.inputs
+@pytest.mark.parametrize("scale", ["minmax", "zscore"])
+def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch, scale):
+    inputs = replace(shared.inputs, scale=scale)
+    shared = replace(shared, inputs=inputs)
     before = load_map(store_map(shared)), shared_encoder(inputs)
     table = cached_table(inputs.settings, inputs.table_digest)
     numeric = table.numeric.copy()
@@ -36,6 +38,8 @@ def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch):
     shared_encoder.cache_clear()
     assert_array_equal(after[0].centers, before[0].centers)
     assert_array_equal(after[1].span, before[1].span)
+    assert_array_equal(after[1].offset, before[1].offset)
+    assert after[1].feature_names == before[1].feature_names
 
 
 def test_landmarks_are_reserved_rows(shared):

@@ -1,4 +1,4 @@
-"""Versions of what decides numbers beside a method, in every key and compared on every worker."""
+"""Versions of what decides numbers beside a method: part of every key, compared on every worker."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,0 +1,100 @@
+"""The number of BLAS threads that is in every key is the one that computes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from configs.load import load_config
+from fkd.catalog.methods import Approximation, methods
+from tasks.blocks import kernel_blocks, shared_map, streaming
+from tasks.blocks.kernel_blocks import KernelSource, Piece, compute_piece, literal_path
+from tasks.blocks.shared_map import SharedMap, store_map
+from tasks.study.champion import select_champion
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
+
+pytestmark = pytest.mark.parametrize("threads", [1, 2])
+
+
+def limits():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def _another_number(threads):
+    """Outside of what computes, the other number holds."""
+    with threadpool_limits(limits=3 - threads, user_api="blas"):
+        yield
+
+
+@pytest.fixture
+def heard(monkeypatch):
+    """Numbers of threads that a method saw while it was fitted."""
+    found = []
+    declared = methods()["dummy"]
+
+    def fit(training, settings):
+        found.append(limits())
+        return declared.fit(training, settings)
+
+    monkeypatch.setitem(methods(), "dummy", replace(declared, fit=fit))
+    return found
+
+
+def study(settings, threads):
+    overrides = [
+        "methods=[dummy]",
+        "folds={k: 2, reserve: 0.2}",
+        "select={inner_folds: 2, subject_to: {gdp: 1}}",
+        f"cluster.blas_threads={threads}",
+    ]
+    return open_study(load_config("default", overrides), settings)
+
+
+def test_fits_and_the_champion(settings, heard, threads):
+    opened = study(settings, threads)
+    for job in opened.missing():
+        run_job(job)
+    assert heard == [{threads}] * 4
+    select_champion(opened)
+    assert heard == [{threads}] * 5
+
+
+def test_shared_maps_and_sums(settings, monkeypatch, threads):
+    found = []
+
+    def noting(function):
+        def noted(*arguments):
+            found.append(limits())
+            return function(*arguments)
+
+        return noted
+
+    inputs = study(settings, threads).inputs
+    monkeypatch.setattr(shared_map, "rbf_map", noting(shared_map.rbf_map))
+    stored = store_map(SharedMap(inputs, 0.05, Approximation("nystroem", 20, shared=True)))
+    assert found == [{threads}]
+    monkeypatch.setattr(streaming.Moments, "of", noting(streaming.Moments.of))
+    streaming.cell_moments(stored, 0)
+    assert found == [{threads}] * 2
+
+
+def test_kernel_tiles(settings, monkeypatch, threads):
+    source = KernelSource(study(settings, threads).inputs, "0", 0.05, 10)
+    assert compute_piece(Piece(source, lambda data: limits(), 0)) == {threads}
+    found = []
+    path = kernel_blocks.chunked_dual_path
+    monkeypatch.setattr(
+        kernel_blocks, "chunked_dual_path", lambda *a, **k: found.append(limits()) or path(*a, **k)
+    )
+
+    def here(function, jobs, keep):
+        for job in jobs:
+            keep(job, function(job))
+        return []
+
+    made = literal_path(here, source, ridge=0.1, iterations=1)
+    assert found == [{threads}]
+    assert np.isfinite(made.F).all()

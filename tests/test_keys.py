@@ -1,0 +1,300 @@
+"""Every input of a key changed in turn: what decides numbers must make the key another one."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from configs.data import DataConfig, FoldsConfig
+from configs.load import load_config
+from fkd.catalog.methods import Approximation, methods
+from tasks.adapters.settings import Settings
+from tasks.blocks import shared_map, streaming
+from tasks.blocks.shared_map import SharedMap, store_map
+from tasks.data.load import load_table
+from tasks.planned.splits import Splits
+from tasks.planned.trials import Inputs, make_trials, record_key
+from tasks.planned.versions import Versions
+from tasks.reproduction import resample
+from tasks.reproduction.resample import Resampling
+from tasks.study import champion
+from tasks.study.opening import open_study
+
+SPLITS = Splits(FoldsConfig(k=5, reserve=0.2), seed=0, inner_folds=4)
+# One other value for each field that decides numbers.
+OTHER = {
+    "table_digest": "b" * 64,
+    "sensitive": ("racePctWhite",),
+    "measure_on": ("racepctblack", "racePctWhite"),
+    "scale": "zscore",
+    "scale_on": "all",
+    "splits": replace(SPLITS, seed=1),
+    "seed": 1,
+    "blas_threads": 2,
+    "versions": Versions(measures=2, encoder=1, record=1),
+}
+OTHER_SPLITS = {
+    "folds": FoldsConfig(k=4, reserve=0.2),
+    "seed": 1,
+    "inner_folds": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    home = tmp_path_factory.mktemp("keys") / "home"
+    config = load_config("default", ["folds.reserve=0.2", "methods=[dummy, krr_fkd]"])
+    return open_study(config, Settings(home, None, None, None))
+
+
+@pytest.fixture(scope="module")
+def inputs(study):
+    return replace(study.inputs, splits=SPLITS, scale="minmax")
+
+
+def trial(inputs, *, shared=False, **parameters):
+    declared = methods()["krr_fkd"]
+    setting = declared.parameters(
+        approximation=Approximation("nystroem", 50, shared=shared), **parameters
+    )
+    (found,) = make_trials("krr_fkd", [setting], inputs)
+    return found
+
+
+def test_every_field_has_another_value_here():
+    assert {f.name for f in fields(Inputs)} == {"settings", *OTHER}
+    assert {f.name for f in fields(Splits)} == set(OTHER_SPLITS)
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_every_common_input_is_in_the_key_of_a_trial(inputs, name):
+    changed = replace(inputs, **{name: OTHER[name]})
+    assert getattr(changed, name) != getattr(inputs, name)
+    assert trial(changed).key != trial(inputs).key
+
+
+@pytest.mark.parametrize("name", sorted(set(OTHER) - {"splits"}))
+def test_every_common_input_is_in_the_key_of_a_record(study, inputs, name):
+    fold = SPLITS.outer(study.loaded.table)["0"]
+    changed = replace(inputs, **{name: OTHER[name]})
+    assert record_key(trial(changed), fold, changed) != record_key(trial(inputs), fold, inputs)
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Versions)])
+def test_every_version_is_in_the_keys(study, inputs, name):
+    fold = SPLITS.outer(study.loaded.table)["0"]
+    changed = replace(inputs, versions=replace(inputs.versions, **{name: 7}))
+    assert trial(changed).key != trial(inputs).key
+    assert record_key(trial(changed), fold, changed) != record_key(trial(inputs), fold, inputs)
+
+
+def test_the_version_of_the_method_is_in_the_keys(study, inputs, monkeypatch):
+    fold = SPLITS.outer(study.loaded.table)["0"]
+    before = trial(inputs)
+    old = before.key, record_key(before, fold, inputs)
+    monkeypatch.setitem(methods(), "krr_fkd", replace(methods()["krr_fkd"], version=99))
+    after = trial(inputs)
+    assert not {after.key, record_key(after, fold, inputs)} & set(old)
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(methods()["krr_fkd"].parameters)])
+def test_every_parameter_is_in_the_keys(study, inputs, name):
+    fold = SPLITS.outer(study.loaded.table)["0"]
+    before = trial(inputs)
+    setting = before.setting()
+    value = getattr(setting, name)
+    other = (
+        Approximation("nystroem", 51)
+        if name == "approximation"
+        else (not value if isinstance(value, bool) else value + 1)
+    )
+    (after,) = make_trials("krr_fkd", [replace(setting, **{name: other})], inputs)
+    assert after.key != before.key
+    assert record_key(after, fold, inputs) != record_key(before, fold, inputs)
+
+
+def test_rows_are_in_the_key_of_a_record(study, inputs):
+    table = study.loaded.table
+    keys = {record_key(trial(inputs), fold, inputs) for fold in SPLITS.all(table).values()}
+    assert len(keys) == 9
+
+
+@pytest.mark.parametrize("name", OTHER_SPLITS)
+def test_splits_decide_the_sums_under_a_shared_map_only(study, inputs, name):
+    fold = SPLITS.outer(study.loaded.table)["0"]
+    changed = replace(inputs, splits=replace(SPLITS, **{name: OTHER_SPLITS[name]}))
+    for shared in (False, True):
+        old, new = trial(inputs, shared=shared), trial(changed, shared=shared)
+        assert (record_key(new, fold, changed) != record_key(old, fold, inputs)) is shared
+        # A trial is its folds; inner ones do not enter unless sums are taken over their cells.
+        assert (new.key != old.key) is (shared or name != "inner_folds")
+
+
+@pytest.fixture
+def shared(inputs):
+    return SharedMap(inputs, 0.05, Approximation("nystroem", 50, shared=True))
+
+
+MAP_INPUTS = sorted(set(OTHER) - {"sensitive", "measure_on", "versions"})
+
+
+@pytest.mark.parametrize("name", MAP_INPUTS)
+def test_every_input_of_a_map_is_in_its_key(shared, name):
+    changed = replace(shared, inputs=replace(shared.inputs, **{name: OTHER[name]}))
+    assert changed.key != shared.key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gamma": 0.1},
+        {"approximation": Approximation("nystroem", 51, shared=True)},
+        {"approximation": Approximation("fourier", 50, shared=True)},
+        {"approximation": Approximation("nystroem", 50, "uniform", shared=True)},
+    ],
+)
+def test_every_setting_of_a_map_is_in_its_key(shared, change):
+    assert replace(shared, **change).key != shared.key
+
+
+def test_versions_and_folds_are_in_the_key_of_a_map(shared, monkeypatch):
+    inputs = shared.inputs
+    others = [
+        replace(inputs, versions=replace(inputs.versions, encoder=2)),
+        replace(inputs, splits=replace(SPLITS, folds=OTHER_SPLITS["folds"])),
+        replace(inputs, splits=replace(SPLITS, seed=5)),
+        replace(inputs, seed=5),
+    ]
+    keys = {shared.key, *(replace(shared, inputs=other).key for other in others)}
+    monkeypatch.setattr(shared_map, "VERSION", 99)
+    assert len({*keys, shared.key}) == 6
+
+
+def test_what_is_removed_or_measured_does_not_make_another_map(shared):
+    for name in ("sensitive", "measure_on"):
+        changed = replace(shared.inputs, **{name: OTHER[name]})
+        assert replace(shared, inputs=changed).key == shared.key
+
+
+def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
+    stored = store_map(shared)
+
+    def path(stored, cell=0):
+        return streaming._path(stored, cell)
+
+    def with_inputs(**changes):
+        return replace(stored, shared=replace(shared, inputs=replace(shared.inputs, **changes)))
+
+    found = {
+        path(stored),
+        path(stored, 1),
+        path(replace(stored, seal="0" * 64)),
+        path(with_inputs(sensitive=("racePctWhite",))),
+        path(with_inputs(scale="zscore")),
+        path(with_inputs(seed=1)),
+        path(replace(stored, shared=replace(shared, gamma=0.3))),
+    }
+    monkeypatch.setattr(streaming, "VERSION", 99)
+    assert len({*found, path(stored)}) == 8
+
+
+def test_every_input_of_a_champion_is_in_its_key(quick_study, monkeypatch):
+    study = quick_study
+    first, second, *_ = study.results(inner=True)
+    before = champion._key(study, first)
+    keys = {before, champion._key(study, second)}
+    tree = study.config.model_dump(mode="json")
+    tree["select"]["inner_folds"] = 3
+    other = replace(study, config=type(study.config).model_validate(tree))
+    keys.add(champion._key(other, first))
+    with monkeypatch.context() as patch:
+        patch.setattr(champion, "VERSION", 99)
+        keys.add(champion._key(study, first))
+    with monkeypatch.context() as patch:
+        patch.setattr(champion, "__version__", "99")
+        keys.add(champion._key(study, first))
+    name = first.trial.method
+    monkeypatch.setitem(methods(), name, replace(methods()[name], version=99))
+    keys.add(champion._key(study, first))
+    assert len(keys) == 6
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.csv"
+    lines = [f"{i},{i % 3},{i % 7},{i % 5},{'ab'[i % 2]},{i % 4}" for i in range(40)]
+    path.write_text("\n".join(["y,s,t,x,kind,year", *lines]))
+    return {
+        "problem": "table",
+        "path": str(path),
+        "target": "y",
+        "sensitive": ["s"],
+        "numeric": ["x", "t"],
+        "categorical": ["kind"],
+        "keep": ["year"],
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target": "t", "numeric": ["x"]},
+        {"sensitive": ["s", "t"]},
+        {"measure_on": ["t"]},
+        {"numeric": ["x"]},
+        {"categorical": [], "numeric": ["x", "t"]},
+        {"keep": []},
+        {"sample": 20},
+        {"drop": ["x"]},
+    ],
+    ids=str,
+)
+def test_every_choice_of_columns_is_in_the_digest_of_a_table(settings, own, change):
+    before = load_table(DataConfig.model_validate(own), settings).digest
+    after = load_table(DataConfig.model_validate({**own, **change}), settings).digest
+    assert after != before
+
+
+def test_the_content_of_a_file_is_in_the_digest_of_a_table(settings, own):
+    before = load_table(DataConfig.model_validate(own), settings).digest
+    path = Path(own["path"])
+    path.write_text(path.read_text().replace("39,", "38,"))
+    assert load_table(DataConfig.model_validate(own), settings).digest != before
+
+
+def test_scales_are_no_part_of_the_digest_of_a_table(settings, own):
+    before = load_table(DataConfig.model_validate(own), settings).digest
+    for change in ({"scale": "zscore"}, {"scale_on": "all"}):
+        assert load_table(DataConfig.model_validate({**own, **change}), settings).digest == before
+
+
+@pytest.mark.parametrize(
+    "change", [{"labels": "codes"}, {"states": ["WY"]}, {"year": [2017]}], ids=str
+)
+def test_every_choice_of_a_census_table_is_in_its_digest(settings, change):
+    twin = {"problem": "acs_income", "source": "synthetic", "twin": {"rows": 300}, "sample": 50}
+    before = load_table(DataConfig.model_validate(twin), settings).digest
+    assert load_table(DataConfig.model_validate({**twin, **change}), settings).digest != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"record_keys": ("a", "c")},
+        {"column": "racePctWhite"},
+        {"score": "gdp"},
+        {"draws": 11},
+    ],
+    ids=str,
+)
+def test_every_input_of_resampled_scores_is_in_their_key(inputs, change):
+    job = Resampling(inputs, ("a", "b"), "racepctblack", "hgr", 10)
+    assert replace(job, **change).path != job.path
+
+
+@pytest.mark.parametrize("name", ["_VERSION", "_SEED"])
+def test_version_and_seed_are_in_the_key_of_resampled_scores(inputs, monkeypatch, name):
+    job = Resampling(inputs, ("a", "b"), "racepctblack", "hgr", 10)
+    before = job.path
+    monkeypatch.setattr(resample, name, 99)
+    assert job.path != before
