@@ -4,15 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
 from fkd.catalog.methods import method
+from tasks.adapters.addresses import without_credentials
 from tasks.adapters.registry import CHAMPION
+from tasks.adapters.tracking_places import runs_page
 from tasks.study.champion import select_champion
 from tasks.study.gate import GateError, broken_limits
+from tasks.study.judgement import ScoreIntervals
 from tasks.study.opening import Study
-from tasks.study.recording import model_address
+from tasks.study.recording import model_address, recorded
 from tasks.study.results import TrialResult
 from tasks.study.selection import NoChampionError
 
@@ -29,6 +33,8 @@ class Outcome:
     failures: dict[str, str]  # cause by fit
     notices: tuple[str, ...]
     broken: tuple[str, ...]  # limits of the gate that the champion breaks
+    held_out: ScoreIntervals | None = None  # the champion's figures on rows it never saw
+    record: str | None = None  # where MLflow has the run, as it may be shown
 
     @classmethod
     def of(cls, study: Study, page: str, notices: tuple[str, ...]) -> "Outcome":
@@ -53,6 +59,8 @@ class Outcome:
             study.failures(),
             notices,
             tuple(broken),
+            None if champion is None else selected.judgement.held_out,
+            _record(study),
         )
 
     def message(self) -> dict[str, Any]:
@@ -74,12 +82,13 @@ class Outcome:
         for column in self.columns:
             console.print(self._table(column))
         for what, where in self.paths.items():
-            console.print(f"[bold]{what:8}[/bold] {where}", soft_wrap=True)
+            console.print(f"[bold]{what:8}[/bold] {escape(where)}", soft_wrap=True)
 
     def _table(self, column: str) -> Table:
         """Return the trials' means ± deviations on one measured column."""
         table = Table(
-            title=f"Mean ± std over folds, dependence on {column}; ← champion", title_justify="left"
+            title=f"Mean ± std over folds, dependence on {escape(column)}; ← champion",
+            title_justify="left",
         )
         table.add_column("method", no_wrap=True)
         table.add_column("strength", justify="right")
@@ -115,6 +124,17 @@ class Outcome:
             )
             return GateError(" ".join([text, *problems]))
         return UserError(" ".join(problems)) if problems else None
+
+
+def _record(study: Study) -> str | None:
+    """Return where MLflow has the run, without anybody's credentials."""
+    place = recorded(study)
+    if place is None:
+        return None
+    uri = without_credentials(place.uri)
+    if uri.startswith("http"):
+        return runs_page(uri, place.experiment_id, place.run_id)
+    return f"run {place.run_id} of experiment {place.experiment_id} in {uri}"
 
 
 def _short(value: float) -> str:

@@ -10,10 +10,12 @@ from fkd.core.cautions import FairnessWarning, caution
 from fkd.measures import (
     bootstrap_difference,
     bootstrap_interval,
+    bootstrap_pair,
     gdp,
     hgr,
     pairwise_fairness,
     pairwise_interval,
+    pairwise_pair,
 )
 
 
@@ -205,3 +207,46 @@ def test_quarters_without_pairs_are_left_out_until_too_few_are_left(rng):
     found = pairwise_interval(y, f, s, rng=rng, replicates=200)
     assert 100 < found.replicates < 200
     assert 0 <= found.low < found.estimate < found.high <= 1
+
+
+def test_a_pair_has_the_intervals_of_its_sides_and_of_their_difference(rng, rows):
+    _, f, fair, S = rows
+    seeded = lambda: {"rng": np.random.default_rng(4), "replicates": 40}  # noqa: E731
+    pair = bootstrap_pair(gdp, (f, S), (fair, S), bounds=(0.0, 0.03), **seeded())
+    first = bootstrap_interval(gdp, f, S, bounds=(0.0, 0.03), **seeded())
+    second = bootstrap_interval(gdp, fair, S, bounds=(0.0, 0.03), **seeded())
+    difference = bootstrap_difference(gdp, (f, S), (fair, S), **seeded())
+    for found, expected in zip(
+        (pair.first, pair.second, pair.difference), (first, second, difference), strict=True
+    ):
+        for end in ("estimate", "low", "high"):
+            assert_allclose(getattr(found, end), getattr(expected, end), rtol=1e-13)
+    assert (pair.first.high == 0.03).any()  # bounds are those of the measure alone
+
+
+def test_the_fast_pair_of_pairwise_fairness_is_the_plain_one(rng):
+    s = np.round(rng.uniform(size=120), 1)
+    y = s + rng.normal(size=120)
+    f, g = y + rng.normal(size=120), y - s
+    seeded = lambda: {"rng": np.random.default_rng(1), "replicates": 30}  # noqa: E731
+    plain = bootstrap_pair(pairwise_fairness, (y, f, s), (y, g, s), bounds=(0, 1), **seeded())
+    fast = pairwise_pair(y, f, g, s, **seeded())
+    for side in ("first", "second", "difference"):
+        found, expected = getattr(fast, side), getattr(plain, side)
+        assert_allclose(
+            [found.estimate, found.low, found.high],
+            [expected.estimate, expected.low, expected.high],
+            rtol=1e-12,
+            atol=1e-14,
+        )
+    assert fast.difference.estimate == pytest.approx(
+        pairwise_fairness(y, f, s) - pairwise_fairness(y, g, s)
+    )
+
+
+def test_a_constant_prediction_can_be_one_of_a_pair(rng):
+    # Few quarters have pairs in both directions; of a constant every quarter reads 0.
+    y, s = rng.normal(size=40), np.r_[np.zeros(34), np.ones(6)]
+    found = pairwise_pair(y, y + rng.normal(size=40), np.zeros(40), s, rng=rng, replicates=200)
+    assert found.second.high == 0
+    assert found.first.replicates == found.second.replicates < 200

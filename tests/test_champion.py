@@ -1,6 +1,7 @@
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tasks.study.champion import select_champion
@@ -40,7 +41,20 @@ def test_the_champion_predicts_in_the_targets_unit_from_raw_columns(quick_study)
     X = champion.bundle.encoder.transform(rows)
     low, high = quick_study.loaded.table.target_range
     expected = low + (high - low) * champion.bundle.predictor.predict(X)
-    assert np.array_equal(champion.bundle.predict(champion.example), expected)
+    raw = pd.DataFrame(dict(zip(rows.numeric_names, rows.numeric.T, strict=True)))
+    assert np.array_equal(champion.bundle.predict(raw[list(champion.example)]), expected)
+
+
+def test_the_example_is_nobodys_row(quick_study):
+    champion = select_champion(quick_study)
+    table = quick_study.loaded.table
+    train = table.take(quick_study.inputs.splits.held_out_fold(table).train)
+    example = champion.example[list(table.numeric_names)].to_numpy()
+    assert example.shape == (5, len(table.numeric_names))
+    shared = (table.numeric[:, None] == example[None]).mean(axis=2)
+    assert shared.max() < 0.5  # many columns have few values: some always agree
+    np.testing.assert_allclose(example[2], np.median(train.numeric, axis=0))
+    assert np.isfinite(champion.bundle.predict(champion.example)).all()
 
 
 def test_reported_numbers_come_from_the_held_out_rows(quick_study):

@@ -59,8 +59,21 @@ def test_the_legend_names_methods_floor_champion_and_the_need_of_the_sensitive_c
         "Pareto front",
         "chosen model",
         "HGR noise floor",
+        "limit",
         "† needs the sensitive column to predict",
     ]
+
+
+def test_the_limit_is_a_line_on_the_panel_of_its_measure(panels):
+    lines = [
+        [
+            line.get_xdata()[0]
+            for line in ax.lines
+            if line.is_dashed() and len(set(line.get_xdata())) == 1
+        ]
+        for ax in draw(panels).axes
+    ]
+    assert lines == [[], [0.02], []]
 
 
 def test_only_the_hgr_panel_has_the_noise_floor(panels):

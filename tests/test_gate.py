@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from configs.errors import UserError
-from configs.schema import HookConfig, HooksConfig
+from configs.hook_config import HookConfig, HooksConfig
 from flows.ending import end_runs
 from flows.outcome import Outcome
 from tasks.study.champion import select_champion

@@ -28,7 +28,7 @@ def _declared(name):
 
 def _trial(declared, **parameters):
     setting = declared.parameters(**QUICK.get(declared.name, {}), **parameters)
-    return Trial(declared.name, json.dumps(declared.describe(setting)), "key")
+    return Trial(declared.name, declared.version, json.dumps(declared.describe(setting)), "key")
 
 
 @pytest.mark.parametrize("name", [name for name in REPRESENTING if method(name).strength])

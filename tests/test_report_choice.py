@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from report_sample import BLACK, WHITE, held_out, make_champion, make_report, make_trials
+from report_sample import BLACK, WHITE, changed, held_out, make_champion, make_report, make_trials
 
 from tasks.report.choice import (
     deciding_sentence,
@@ -93,7 +93,7 @@ def test_a_person_learns_what_entered_what_is_left_and_how_wrong_it_can_be():
 
 def test_several_columns_are_spoken_of_in_the_plural():
     inputs, left, _ = person_sentences(make_report((BLACK, WHITE)))
-    assert "give away about them" in inputs
+    assert "part of what its inputs say about them has been taken out" in inputs
     assert left.count("the average prediction differs") == 2
 
 
@@ -115,7 +115,32 @@ def test_a_person_learns_that_the_attribute_will_be_asked_for():
 
 def test_a_person_learns_that_nothing_was_removed():
     champion = replace(make_champion((BLACK,)), trial="trial-0")
-    assert "act unhindered" in person_sentences(make_report(champion=champion))[0]
+    told = person_sentences(make_report(champion=champion))[0]
+    assert "nothing of what its inputs say about it has been taken out" in told
+
+
+def test_a_person_is_told_which_inputs_stand_in_for_the_attribute():
+    report = make_report()
+    proxies = (("the share of white residents", 0.794), ("the share with low income", 0.413))
+    columns = (replace(report.columns[0], proxies=proxies),)
+    told = person_sentences(replace(report, columns=columns))[0]
+    assert (
+        "but inputs that go along with it are there: the share of white residents "
+        "(correlation 0.79) and the share with low income (correlation 0.41)"
+    ) in told
+
+
+def test_a_removal_that_cannot_be_shown_is_not_claimed():
+    champion = make_champion((BLACK,))
+    unchanged = changed(champion.held_out, champion.held_out)
+    told = person_sentences(make_report(champion=replace(champion, changes=unchanged)))[0]
+    assert "these rows cannot show that the removal has taken out any of that" in told
+
+
+def test_a_person_learns_of_a_constant():
+    champion = replace(make_champion((BLACK,)), trial="dummy")
+    told = person_sentences(make_report(champion=champion))[0]
+    assert told == "This model predicts the same for everybody."
 
 
 def test_a_person_learns_that_the_attribute_is_an_input():

@@ -4,6 +4,7 @@ import pytest
 from report_sample import BLACK, make_champion, make_report, make_trials
 
 from tasks.report.limits import limits_of
+from tasks.report.tables import trial_grid
 
 
 def text_of(report, title):
@@ -31,6 +32,15 @@ def test_rows_inside_the_model_are_counted(approximation, cure):
     text = text_of(make_report(champion=champion), "file contains data")
     assert "1,594" in text
     assert cure in text
+
+
+def test_searched_parameters_are_told_beside_the_numbers():
+    first, *others = make_trials((BLACK,))
+    report = make_report(trials=(replace(first, searched=True), *others))
+    assert "SVR-FKD" in text_of(report, "look a little too good")
+    cells = [row.cells[0].text for row in trial_grid(report).rows]
+    assert cells[:2] == ["SVR-FKD ‡", "SVR-FKD"]
+    assert not text_of(make_report(), "look a little too good")
 
 
 def test_a_model_without_rows_needs_no_caution():

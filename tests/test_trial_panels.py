@@ -4,6 +4,7 @@ from dataclasses import replace
 from report_sample import BLACK, WHITE, make_report, make_trials
 
 from tasks.report.contents import ReportedNumber, TargetColumn
+from tasks.report.panels import x_range
 from tasks.report.trial_panels import panels_of
 
 
@@ -16,6 +17,23 @@ def test_the_three_measures_stand_in_the_order_of_the_paper():
     panels = panels_of(report, report.columns[1])
     assert [panel.x_label for panel in panels] == [f"{m} on {WHITE}" for m in ("HGR", "GDP", "PF")]
     assert [panel.floor is not None for panel in panels] == [True, False, False]
+
+
+def test_a_limit_stands_on_the_panel_of_its_measure_only():
+    panels = panels_of(make_report(), make_report().columns[0])
+    assert [panel.limit for panel in panels] == [None, 0.02, None]
+    assert [p.limit for p in panels_of(make_report(champion=None), make_report().columns[0])] == [
+        None,
+        None,
+        None,
+    ]
+
+
+def test_a_far_limit_does_not_press_the_points_together():
+    panel = panels_of(make_report(), make_report().columns[0])[1]
+    _, right = x_range(replace(panel, limit=None))
+    assert x_range(replace(panel, limit=0.5))[1] == right
+    assert x_range(replace(panel, limit=1.2 * right))[1] > 1.2 * right
 
 
 def test_every_trial_is_a_point_with_its_spread():

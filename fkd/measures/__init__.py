@@ -2,9 +2,12 @@
 
 from fkd.measures.bootstrap import (
     Interval,
+    IntervalPair,
     bootstrap_difference,
     bootstrap_interval,
+    bootstrap_pair,
     pairwise_interval,
+    pairwise_pair,
 )
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
@@ -20,10 +23,12 @@ VERSION = 1
 
 __all__ = [
     "Interval",
+    "IntervalPair",
     "NoiseFloor",
     "Recovery",
     "bootstrap_difference",
     "bootstrap_interval",
+    "bootstrap_pair",
     "chi2",
     "gdp",
     "gedi",
@@ -31,6 +36,7 @@ __all__ = [
     "noise_floor",
     "pairwise_fairness",
     "pairwise_interval",
+    "pairwise_pair",
     "pairwise_rates",
     "recoverability",
     "scorer",

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,7 @@ from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairnes
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.subsamples import FEWEST_ROWS, corrected_draws, ends, quarter, repeated
 
+T = TypeVar("T")
 Measure = Callable[..., float | Array]
 Bounds = tuple[float, float]
 UNBOUNDED: Bounds = (-np.inf, np.inf)
@@ -28,6 +30,15 @@ class Interval:
     high: float | Array
     level: float
     replicates: int
+
+
+@dataclass(frozen=True)
+class IntervalPair:
+    """One measure of two predictions on the same rows, and the first minus the second."""
+
+    first: Interval
+    second: Interval
+    difference: Interval
 
 
 def bootstrap_interval(
@@ -107,14 +118,38 @@ def bootstrap_difference(
     Interval
         Floats, or arrays (l,) if the measure returns arrays.
     """
+    options: dict[str, Any] = {"rng": rng, "replicates": replicates, "level": level}
+    return bootstrap_pair(measure, first, second, **options).difference
+
+
+def bootstrap_pair(
+    measure: Measure,
+    first: Sequence[ArrayLike],
+    second: Sequence[ArrayLike],
+    *,
+    rng: np.random.Generator,
+    replicates: int = 1000,
+    level: float = 0.95,
+    bounds: Bounds = UNBOUNDED,
+) -> IntervalPair:
+    """Return either side with its `bootstrap_interval`, and the `bootstrap_difference` of the two.
+
+    All three from the same quarters, at the price of two intervals. `bounds` are those of the
+    measure, not of the difference.
+    """
+    _check(replicates, level)
     checked = _as_rows((*first, *second))
-    left, right = checked[: len(first)], checked[len(first) :]
+    n = len(checked[0])
+    _require_rows(n)
+    sides = checked[: len(first)], checked[len(first) :]
 
-    def statistic(rows: NDArray[np.intp]) -> float | Array:
-        one = measure(*(column[rows] for column in left))
-        return one - measure(*(column[rows] for column in right))
+    def statistic(rows: NDArray[np.intp]) -> list[float | Array]:
+        return [measure(*(column[rows] for column in side)) for side in sides]
 
-    return _on_quarters(statistic, len(checked[0]), rng, replicates, level, UNBOUNDED)
+    estimates = statistic(np.arange(n))
+    draws = _drawn(statistic, n, rng, replicates)
+    values = [np.array([draw[i] for draw in draws]) for i in range(2)]
+    return _pair(estimates, values, n, level, bounds)
 
 
 def pairwise_interval(
@@ -136,13 +171,56 @@ def pairwise_interval(
     _require_rows(len(f))
     estimate = pairwise_fairness(y, f, s)
     values = resampled_pairwise_fairness(y, f, s, draw_counts(len(f), replicates, rng))
-    defined = values[~np.isnan(values)]
-    if 2 * len(defined) <= replicates:
+    return _interval(estimate, _defined(values), len(f), level, (0.0, 1.0))
+
+
+def pairwise_pair(
+    y_true: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    sensitive: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    replicates: int = 1000,
+    level: float = 0.95,
+) -> IntervalPair:
+    """Return `bootstrap_pair` of pairwise fairness of two predictions, tens of times sooner.
+
+    Quarters without pairs to compare are left out, as in `pairwise_interval`.
+    """
+    _check(replicates, level)
+    y, f, g, s = _as_rows((y_true, first, second, sensitive))
+    _require_rows(len(f))
+    counts = draw_counts(len(f), replicates, rng)
+    values = np.array([resampled_pairwise_fairness(y, one, s, counts) for one in (f, g)])
+    estimates = [pairwise_fairness(y, one, s) for one in (f, g)]
+    return _pair(estimates, [*_defined(values)], len(f), level, (0.0, 1.0))
+
+
+def _pair(
+    estimates: Sequence[float | Array],
+    values: Sequence[Array],
+    n: int,
+    level: float,
+    bounds: Bounds,
+) -> IntervalPair:
+    """Return two estimates and their difference, from values on the same quarters."""
+    return IntervalPair(
+        _interval(estimates[0], values[0], n, level, bounds),
+        _interval(estimates[1], values[1], n, level, bounds),
+        _interval(estimates[0] - estimates[1], values[0] - values[1], n, level, UNBOUNDED),
+    )
+
+
+def _defined(values: Array) -> Array:
+    """Return the values, (..., quarters), of quarters with pairs to compare, which most must be."""
+    defined = np.atleast_1d(~np.isnan(np.atleast_2d(values)).any(axis=0))
+    if 2 * defined.sum() <= len(defined):
         raise ValueError(
             "sensitive must leave pairs to compare in both directions in most quarters of the "
-            f"rows, got {len(defined)} of {replicates}; more rows are needed"
+            f"rows, got {defined.sum()} of {len(defined)}; more rows are needed"
         )
-    return _interval(estimate, defined, len(f), level, (0.0, 1.0))
+    return np.asarray(values[..., defined])
 
 
 def _check(replicates: int, level: float) -> None:
@@ -171,11 +249,17 @@ def _on_quarters(
     _check(replicates, level)
     _require_rows(n)
     estimate = statistic(np.arange(n))
+    return _interval(estimate, np.array(_drawn(statistic, n, rng, replicates)), n, level, bounds)
+
+
+def _drawn(
+    statistic: Callable[[NDArray[np.intp]], T], n: int, rng: np.random.Generator, replicates: int
+) -> list[T]:
+    """Return a statistic of row numbers on random quarters of n rows."""
     with warnings.catch_warnings():
         # What there is to say of the rows was said of all of them.
         warnings.simplefilter("ignore", FairnessWarning)
-        values = np.array([statistic(repeated(quarter(n, rng))) for _ in range(replicates)])
-    return _interval(estimate, values, n, level, bounds)
+        return [statistic(repeated(quarter(n, rng))) for _ in range(replicates)]
 
 
 def _interval(

@@ -8,6 +8,7 @@ from tasks.report.contents import (
     SensitiveColumn,
     TrialSummary,
 )
+from tasks.report.effect import compare, effect_of
 from tasks.report.text import removed_words
 from tasks.report.words import (
     MAE_DECIMALS,
@@ -120,19 +121,48 @@ def person_sentences(report: ReportData) -> tuple[str, ...]:
 
 
 def _person_inputs(report: ReportData, chosen: TrialSummary) -> str:
-    """Whether the attribute itself enters the model."""
+    """Whether the attribute itself enters the model, which other inputs stand in for it."""
     removed = removed_words(report)
     it = "them" if len([c for c in report.columns if c.removed]) > 1 else "it"
+    if chosen.dummy:
+        return "This model predicts the same for everybody."
     if chosen.needs_sensitive:
         return f"This model asks for {removed} whenever it predicts, in order to correct for {it}."
     if any(column.removed and column.is_input for column in report.columns):
-        return f"This model is given {removed} among its inputs, then removes part of that."
-    if chosen.strength_name and chosen.strength == 0:
-        return f"This model is not given {removed}, but inputs that give {it} away act unhindered."
-    return (
-        f"This model is not given {removed}, "
-        f"and part of what the other inputs give away about {it} has been taken out."
+        given = f"This model is given {removed} among its inputs"
+        return f"{given}, then removes part of that." if _removed_some(report) else f"{given}."
+    given = f"This model is not given {removed}"
+    if proxies := _proxy_words(report):
+        given = f"{given}, but inputs that go along with {it} are there: {proxies}"
+    if chosen.removes_nothing:
+        return f"{given}; nothing of what its inputs say about {it} has been taken out."
+    if not _removed_some(report):
+        return f"{given}; these rows cannot show that the removal has taken out any of that."
+    return f"{given}; part of what its inputs say about {it} has been taken out."
+
+
+def _removed_some(report: ReportData) -> bool:
+    """Whether some measure on a removed column fell by more than noise."""
+    comparison = compare(report)
+    if comparison is None:
+        return bool(report.chosen and not report.chosen.removes_nothing)
+    return any(
+        effect_of(found) == "fell"
+        for column in report.columns
+        if column.removed
+        for found in comparison.changes.scores[column.name].values()
     )
+
+
+def _proxy_words(report: ReportData) -> str:
+    """Return the inputs that go along with removed columns most, with how closely."""
+    found = [
+        f"{name} (correlation {shown(value, 2)})"
+        for column in report.columns
+        if column.removed
+        for name, value in column.proxies
+    ]
+    return joined(found)
 
 
 def _person_left(report: ReportData, champion: ChampionSummary) -> str:

@@ -55,6 +55,7 @@ class SensitiveColumn:
     removed: bool = True
     is_input: bool = False  # given to the models as well
     noise_floor: ReportedNoiseFloor | None = None
+    proxies: tuple[tuple[str, float], ...] = ()  # inputs most related to it, with how closely
 
     @property
     def words(self) -> str:
@@ -78,6 +79,8 @@ class TrialSummary:
     seconds: float = math.nan  # summed over folds
     dummy: bool = False
     needs_sensitive: bool = False  # asks for the sensitive column of the row it predicts
+    removes_nothing: bool = False  # a plain machine, or a fair one at strength 0
+    searched: bool = False  # a search chose its parameters, on rows that most folds test on
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class ChampionSummary:
     rows_choosing: int
     rows_held_out: int
     reference: HeldOutScores | None = None  # the same model with nothing removed, same rows
+    changes: HeldOutScores | None = None  # held_out minus reference, paired row by row
     deciding: Mapping[str, float] = field(default_factory=dict)  # by measure, on inner folds
     # On held-out rows, by column.
     noise_floor: Mapping[str, ReportedNoiseFloor] = field(default_factory=dict)
@@ -117,6 +121,14 @@ class ChampionSummary:
     stored_rows: int = 0  # rows of the training data inside the model's file
     model_uri: str = ""
     gate: str = ""  # what it said of the model, nothing where there is none
+    gate_limits: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that held-out rows shall keep, of the policy and of the gate."""
+        both = (self.policy.subject_to, self.gate_limits)
+        names = dict.fromkeys(name for limits in both for name in limits if name != "mae")
+        return {name: min(limits[name] for limits in both if name in limits) for name in names}
 
 
 @dataclass(frozen=True)

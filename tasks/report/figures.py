@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
+from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
 from tasks.report.panels import Panel, Point, Series, x_range, y_range
 
 DPI = 150
 _LEGEND_WIDTH = 7  # entries that fit beside each other under three panels
 _DASHES = (0, (4, 3))
+_DOTS = (0, (1, 2))
 
 
 def still(panels: Sequence[Panel], *, title: str = "", columns: int = 3) -> bytes:
@@ -77,6 +78,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     if panel.floor:
         ax.axvspan(0.0, panel.floor.upper, color=FLOOR_COLOUR, alpha=0.15, linewidth=0)
         ax.axvline(panel.floor.mean, color=FLOOR_COLOUR, linewidth=1)
+    if panel.limit is not None:
+        ax.axvline(panel.limit, color=LIMIT_COLOUR, linewidth=1.4, linestyle=_DOTS)
     x, y = _coordinates(panel.front)
     ax.plot(x, y, drawstyle="steps-post", color=FRONT_COLOUR, linewidth=1, linestyle=_DASHES)
     for series in panel.series:
@@ -139,6 +142,8 @@ def _legend_entries(panels: Sequence[Panel]) -> dict[str, Artist]:
         entries["chosen model"] = _symbol("o", CHOSEN_COLOUR, **ring)
     if any(panel.floor for panel in panels):
         entries["HGR noise floor"] = Line2D([], [], color=FLOOR_COLOUR, linewidth=1)
+    if any(panel.limit is not None for panel in panels):
+        entries["limit"] = Line2D([], [], color=LIMIT_COLOUR, linewidth=1.4, linestyle=_DOTS)
     if any(series.needs_sensitive for panel in panels for series in panel.series):
         entries["† needs the sensitive column to predict"] = Line2D([], [], linestyle="none")
     return entries

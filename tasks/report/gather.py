@@ -32,6 +32,7 @@ from tasks.study.champion import Champion, select_champion
 from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.opening import Study
+from tasks.study.proxies import strongest_proxies
 from tasks.study.recording import model_address, recorded
 from tasks.study.results import TrialResult, other_parameters
 from tasks.study.selection import NoChampionError, worst
@@ -81,6 +82,10 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
         removed=name in study.inputs.sensitive,
         is_input=name in inputs,
         noise_floor=floor,
+        proxies=tuple(
+            (study.config.data.declaration.words.get(proxy.name, proxy.name), proxy.correlation)
+            for proxy in strongest_proxies(study.loaded.table, name)
+        ),
     )
 
 
@@ -117,6 +122,8 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         seconds=sum(record.seconds for record in result.records),
         dummy=declared.name in ("dummy", "median_dummy"),
         needs_sensitive=declared.needs_sensitive,
+        removes_nothing=declared.removes_nothing(result.trial.setting()),
+        searched=result.trial.key in study.searched,
     )
 
 
@@ -151,6 +158,7 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
         policy=_policy(champion.policy),
         held_out=_scores(judgement.held_out),
         reference=None if judgement.reference is None else _scores(judgement.reference),
+        changes=None if judgement.changes is None else _scores(judgement.changes),
         rows_choosing=judgement.rows_choosing,
         rows_held_out=judgement.rows_held_out,
         noise_floor=_floors(champion),
@@ -160,6 +168,7 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
         stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
         model_uri=model_address(study.config, champion),
         gate=verdict(judgement, study.config.gate) if study.config.gate else "",
+        gate_limits=study.config.gate,
     )
 
 

@@ -4,7 +4,7 @@ import html
 
 from plotly import graph_objects as go
 
-from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
+from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
 from tasks.report.panels import Panel, Series, x_range, y_range
 
 
@@ -78,7 +78,7 @@ def _traces(series: Series) -> list[go.Scatter]:
 
 
 def _lay_out(figure: go.Figure, panel: Panel, y_limits: tuple[float, float] | None) -> None:
-    """Axes, margins, the noise floor; colours of text are left to the page."""
+    """Axes, margins, the noise floor, the limit; colours of text are left to the page."""
     figure.update_layout(
         template="none",
         showlegend=False,
@@ -97,3 +97,6 @@ def _lay_out(figure: go.Figure, panel: Panel, y_limits: tuple[float, float] | No
         floor = panel.floor
         figure.add_vrect(x0=0.0, x1=floor.upper, fillcolor=FLOOR_COLOUR, opacity=0.15, line_width=0)
         figure.add_vline(x=floor.mean, line={"color": FLOOR_COLOUR, "width": 1})
+    if panel.limit is not None:
+        line = {"color": LIMIT_COLOUR, "width": 1.5, "dash": "dot"}
+        figure.add_vline(x=panel.limit, line=line)

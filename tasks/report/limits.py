@@ -23,6 +23,7 @@ def limits_of(report: ReportData) -> tuple[Limit, ...]:
         _REDUCED,
         _MEASURES,
         *_needs_sensitive(report),
+        *_searched(report),
         *_stored_rows(report),
         _weights(report),
         _one_data_set(report),
@@ -78,6 +79,21 @@ def _needs_sensitive(report: ReportData) -> tuple[Limit, ...]:
             "Some methods need the attribute to predict.",
             f"Marked † in every figure: {', '.join(labels)}. To use them, the attribute must be "
             "asked of everybody, which may be unlawful or unwelcome.",
+        ),
+    )
+
+
+def _searched(report: ReportData) -> tuple[Limit, ...]:
+    """Return a caution where folds test on rows that helped to search for parameters."""
+    labels = dict.fromkeys(trial.label for trial in report.trials if trial.searched)
+    if not labels:
+        return ()
+    return (
+        Limit(
+            "Searched parameters look a little too good in the figures.",
+            f"Marked ‡ in the table of trials: {', '.join(labels)}. Their parameters were searched "
+            "on rows that all folds but the held-out one test on, so their means over folds "
+            "flatter them. The numbers on held-out rows do not: those rows took no part.",
         ),
     )
 

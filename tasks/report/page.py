@@ -26,10 +26,10 @@ from tasks.report.figures import still
 from tasks.report.interactive_figures import interactive
 from tasks.report.limits import limits_of
 from tasks.report.page_pieces import image_address, page_template, resource
-from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
+from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
 from tasks.report.panels import Panel, Series, y_range
 from tasks.report.tables import champion_grid, trial_grid
-from tasks.report.text import result_sentences, task_sentence
+from tasks.report.text import broken_limits, result_sentences, task_sentence
 from tasks.report.tiles import tiles_of
 from tasks.report.trial_panels import panels_of
 from tasks.report.words import count, day, duration, params_words, setting_words, with_std
@@ -121,15 +121,23 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         params_words=params_words,
         setting_words=setting_words,
         style_of=style_of,
-        colours={"front": FRONT_COLOUR, "chosen": CHOSEN_COLOUR, "floor": FLOOR_COLOUR},
+        colours={
+            "front": FRONT_COLOUR,
+            "chosen": CHOSEN_COLOUR,
+            "floor": FLOOR_COLOUR,
+            "limit": LIMIT_COLOUR,
+        },
         with_std=with_std,
     )
 
 
 def _words(report: ReportData) -> dict[str, Any]:
     """Return the computed sentences."""
+    broken = broken_limits(report)
+    results = [text for text in result_sentences(report) if text and text not in broken]
     return {
-        "summary": [task_sentence(report), *filter(None, result_sentences(report))],
+        "broken": broken,
+        "summary": [task_sentence(report), *results],
         "tiles": tiles_of(report),
         "policy": policy_sentence(report.champion) if report.champion else "",
         "deciding": deciding_sentence(report.champion) if report.champion else "",

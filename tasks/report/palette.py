@@ -48,6 +48,7 @@ _DUMMY_SHAPES = (
 FLOOR_COLOUR = "#767676"
 FRONT_COLOUR = "#8A8A8A"
 CHOSEN_COLOUR = "#E5383B"
+LIMIT_COLOUR = "#C2403A"
 
 
 def style_of(series: Series) -> Style:

@@ -52,6 +52,7 @@ class Panel:
     series: tuple[Series, ...]
     floor: ReportedNoiseFloor | None = None
     meaning: str = ""  # what the x axis measures, in a sentence
+    limit: float | None = None  # the greatest x that a chosen model may have
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -95,6 +96,9 @@ def x_range(panel: Panel) -> tuple[float, float]:
     left = min([0.0, *(point.x - point.x_std for point in panel.points)])
     right = max([0.0, *(point.x + point.x_std for point in panel.points)])
     right = max(right, panel.floor.upper if panel.floor else 0.0)
+    # A limit far to the right of everything would press the points together.
+    if panel.limit is not None and panel.limit <= 2 * right:
+        right = max(right, panel.limit)
     # The margin keeps a dummy at zero whole.
     margin = 0.05 * (right - left) or 1.0
     return left - margin, right + margin

@@ -16,7 +16,6 @@ from tasks.report.words import (
     ABSENT,
     MAE_DECIMALS,
     MEASURES,
-    change,
     duration,
     estimate_in_unit,
     has_own_unit,
@@ -125,7 +124,7 @@ def _trial_cells(
     own = (TableCell(estimate_in_unit(mae, report.target), mae.mean),)
     scores = [(trial.scores[column].get(measure), measure) for column, measure in pairs]
     return (
-        TableCell(f"{trial.label} †" if trial.needs_sensitive else trial.label),
+        TableCell(trial.label + " †" * trial.needs_sensitive + " ‡" * trial.searched),
         TableCell(strength_words(trial) or ABSENT, trial.strength),
         TableCell(with_std(mae, MAE_DECIMALS), mae.mean),
         *(own if has_own_unit(report.target) else ()),
@@ -149,41 +148,47 @@ def champion_grid(report: ReportData, champion: ChampionSummary) -> Grid:
     if reference:
         headings += ["Nothing removed", "Change"]
     before = reference.mae if reference else None
-    rows = [_held_out_row("MAE", MAE_DECIMALS, champion.held_out.mae, before)]
+    changes = champion.changes
+    changed = changes.mae if changes else None
+    rows = [_held_out_row("MAE", MAE_DECIMALS, champion.held_out.mae, before, changed)]
     if has_own_unit(report.target):
-        rows.append(_own_unit_row(report, champion.held_out, reference))
+        rows.append(_own_unit_row(report, champion))
     for column, measure in _measured_pairs(report):
         found = champion.held_out.scores.get(column, {}).get(measure)
         before = reference.scores.get(column, {}).get(measure) if reference else None
         if found:
             label = f"{MEASURES[measure].label} on {column}"
-            rows.append(_held_out_row(label, MEASURES[measure].decimals, found, before))
+            changed = changes.scores.get(column, {}).get(measure) if changes else None
+            decimals = MEASURES[measure].decimals
+            rows.append(_held_out_row(label, decimals, found, before, changed))
     return Grid(tuple(headings), tuple(rows))
 
 
 def _held_out_row(
-    label: str, decimals: int, found: ReportedInterval, before: ReportedInterval | None
+    label: str,
+    decimals: int,
+    found: ReportedInterval,
+    before: ReportedInterval | None,
+    changed: ReportedInterval | None,
 ) -> TableRow:
-    """One number with its interval, then the same with nothing removed."""
+    """One number with its interval, then the same with nothing removed, then the change."""
     cells = [TableCell(label), TableCell(with_interval(found, decimals))]
     if before:
-        cells += [
-            TableCell(with_interval(before, decimals)),
-            TableCell(change(before.value, found.value)),
-        ]
+        cells.append(TableCell(with_interval(before, decimals)))
+        cells.append(TableCell(with_interval(changed, decimals) if changed else ABSENT))
     return TableRow(tuple(cells))
 
 
-def _own_unit_row(
-    report: ReportData, found: HeldOutScores, before: HeldOutScores | None
-) -> TableRow:
+def _own_unit_row(report: ReportData, champion: ChampionSummary) -> TableRow:
     """Return the error in the target's own unit."""
     scale = report.target.scale
-    scaled = [
-        ReportedInterval(s.mae.value * scale, s.mae.low * scale, s.mae.high * scale)
-        for s in (found, before)
-        if s
-    ]
-    decimals = unit_decimals(scaled[0].value)
+
+    def own(scores: HeldOutScores) -> ReportedInterval:
+        mae = scores.mae
+        return ReportedInterval(mae.value * scale, mae.low * scale, mae.high * scale)
+
+    found = own(champion.held_out)
+    before = own(champion.reference) if champion.reference else None
+    changed = own(champion.changes) if champion.changes else None
     label = f"MAE in {report.target.unit}"
-    return _held_out_row(label, decimals, scaled[0], scaled[1] if before else None)
+    return _held_out_row(label, unit_decimals(found.value), found, before, changed)

@@ -1,63 +1,13 @@
 """Sentences on what was done, what is left, what it cost."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from tasks.report.contents import (
     HeldOutScores,
     ReportData,
-    ReportedInterval,
     ReportedNoiseFloor,
     SensitiveColumn,
-    TrialSummary,
 )
-from tasks.report.words import (
-    MEASURES,
-    change,
-    count,
-    in_unit,
-    joined,
-    own_number,
-    setting_words,
-    shown,
-)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The champion beside what it is measured against."""
-
-    before: HeldOutScores
-    after: HeldOutScores
-    against: str
-    where: str
-
-
-def compare(report: ReportData) -> Comparison | None:
-    """Return before and after on held-out rows if both are known there, else in the folds."""
-    champion, chosen, reference = report.champion, report.chosen, reference_trial(report)
-    same = "the same model with nothing removed"
-    if champion and champion.reference:
-        return Comparison(champion.reference, champion.held_out, same, "on the held-out rows")
-    if not chosen or not reference or reference is chosen:
-        return None
-    against = same if _is_untreated(reference, chosen) else setting_words(reference)
-    before, after = _fold_means(reference), _fold_means(chosen)
-    return Comparison(before, after, against, "in cross-validation")
-
-
-def reference_trial(report: ReportData) -> TrialSummary | None:
-    """Return the champion's setting at strength 0, else the most accurate trial."""
-    chosen = report.chosen
-    same = [trial for trial in report.trials if chosen and _is_untreated(trial, chosen)]
-    useful = [trial for trial in report.trials if not trial.dummy]
-    return next(iter([*same, *sorted(useful, key=lambda trial: trial.mae.mean)]), None)
-
-
-def _is_untreated(trial: TrialSummary, chosen: TrialSummary) -> bool:
-    """Whether the trial is the chosen setting with nothing removed."""
-    alike = (trial.method, trial.params) == (chosen.method, chosen.params)
-    return alike and bool(trial.strength_name) and trial.strength == 0
+from tasks.report.effect import compare, cost_sentence, dependence_sentence, standing_sentence
+from tasks.report.words import MEASURES, count, joined, setting_words, with_interval
 
 
 def removed_words(report: ReportData) -> str:
@@ -78,51 +28,47 @@ def task_sentence(report: ReportData) -> str:
 
 
 def result_sentences(report: ReportData) -> tuple[str, ...]:
-    """Return what was chosen, what dependence is left, what that cost."""
-    if not report.champion or not report.chosen:
+    """Return broken limits first, then what was chosen, what it changed, what that cost."""
+    champion, chosen = report.champion, report.chosen
+    if not champion or not chosen:
         return (report.no_champion or "No model was chosen; the figures show what can be had.",)
-    opening = f"The chosen model is {setting_words(report.chosen)}."
+    opening = (*broken_limits(report), f"The chosen model is {setting_words(chosen)}.")
+    found, noise = champion.held_out, _noise_sentence(report, champion.held_out)
+    standing = standing_sentence(report, found)
+    if chosen.dummy:
+        constant = "It is a constant: it leans on nothing, and tells no two cases apart."
+        return (*opening, constant, standing)
+    if chosen.removes_nothing:
+        removed = removed_words(report) or "anything"
+        nothing = f"It removes nothing: whatever its inputs say of {removed} acts unhindered."
+        return (*opening, nothing, standing, noise)
     comparison = compare(report)
-    if not comparison:
-        found = report.champion.held_out
-        error = in_unit(found.mae.value, report.target)
-        cost = f"Its mean absolute error on the held-out rows is {error}."
-        return (opening, cost, _noise_sentence(report, found))
+    if comparison is None:
+        unknown = (
+            "The same model with nothing removed was no trial, so what the removal changed, and "
+            "what it cost, is not known."
+        )
+        return (*opening, unknown, standing, noise)
     return (
-        opening,
-        _dependence_sentence(report.columns, comparison),
-        _noise_sentence(report, comparison.after),
+        *opening,
+        dependence_sentence(report.columns, comparison),
+        noise,
         cost_sentence(report, comparison),
     )
 
 
-def cost_sentence(report: ReportData, comparison: Comparison) -> str:
-    """Return how the error changed by the removal."""
-    before, after = comparison.before.mae.value, comparison.after.mae.value
-    verdict = "The price is accuracy" if after > before else "It cost no accuracy"
-    return (
-        f"{verdict}: the mean absolute error went from {own_number(before, report.target)} "
-        f"to {in_unit(after, report.target)} ({change(before, after)})."
+def broken_limits(report: ReportData) -> tuple[str, ...]:
+    """Return one sentence per limit that the chosen model breaks on the held-out rows."""
+    champion = report.champion
+    if not champion:
+        return ()
+    return tuple(
+        f"It breaks its limit: {MEASURES[name].label} on {column.words} is "
+        f"{with_interval(found, MEASURES[name].decimals)} on the held-out rows, above {limit:g}."
+        for name, limit in champion.limits.items()
+        for column in report.columns
+        if (found := champion.held_out.scores[column.name].get(name)) and found.value > limit
     )
-
-
-def _dependence_sentence(columns: Sequence[SensitiveColumn], comparison: Comparison) -> str:
-    """How the measures on every column changed."""
-    moves = [_moves(column, comparison) for column in columns]
-    return f"Compared with {comparison.against} ({comparison.where}), {'; '.join(moves)}."
-
-
-def _moves(column: SensitiveColumn, comparison: Comparison) -> str:
-    """How the measures on one column changed."""
-    before, after = comparison.before.scores[column.name], comparison.after.scores[column.name]
-    both = [name for name, info in MEASURES.items() if info.drawn and name in {*before} & {*after}]
-    verb = "fell" if all(after[name].value <= before[name].value for name in both) else "changed"
-    moves = [
-        f"{MEASURES[name].label} from {shown(before[name].value, MEASURES[name].decimals)} "
-        f"to {shown(after[name].value, MEASURES[name].decimals)}"
-        for name in both
-    ]
-    return f"its dependence on {column.words} {verb}: {joined(moves)}"
 
 
 def noise_floor_of(report: ReportData, column: SensitiveColumn) -> ReportedNoiseFloor | None:
@@ -151,19 +97,3 @@ def _noise_sentence(report: ReportData, found: HeldOutScores) -> str:
         f"{seen}, so what is left on {joined(real)} is real, "
         f"what is left on {joined(none)} cannot be told from none."
     )
-
-
-def _fold_means(trial: TrialSummary) -> HeldOutScores:
-    """Fold means in the shape of held-out scores."""
-    return HeldOutScores(
-        _point(trial.mae.mean),
-        {
-            column: {measure: _point(score.mean) for measure, score in scores.items()}
-            for column, scores in trial.scores.items()
-        },
-    )
-
-
-def _point(value: float) -> ReportedInterval:
-    """Return an interval of no width."""
-    return ReportedInterval(value, value, value)

@@ -3,8 +3,8 @@
 import itertools
 from dataclasses import dataclass
 
-from tasks.report.contents import ReportData, SensitiveColumn
-from tasks.report.text import Comparison, compare
+from tasks.report.contents import ReportData, ReportedInterval, SensitiveColumn
+from tasks.report.effect import Comparison, compare, effect_of
 from tasks.report.words import MAE_DECIMALS, MEASURES, change, has_own_unit, in_unit, shown
 
 
@@ -14,8 +14,7 @@ class Tile:
 
     title: str
     value: str
-    before: str
-    change: str
+    change: str  # what it was before, how much of the change is more than noise
 
 
 def tiles_of(report: ReportData) -> tuple[Tile, ...]:
@@ -34,7 +33,8 @@ def _error(report: ReportData, comparison: Comparison) -> Tile:
         words = in_unit(after, report.target), in_unit(before, report.target)
     else:
         words = shown(after, MAE_DECIMALS), shown(before, MAE_DECIMALS)
-    return Tile("Mean absolute error", *words, change(before, after))
+    changed = _changed(change(before, after), words[1], comparison.changes.mae)
+    return Tile("Mean absolute error", words[0], changed)
 
 
 def _measures(report: ReportData, column: SensitiveColumn, comparison: Comparison) -> list[Tile]:
@@ -45,9 +45,20 @@ def _measures(report: ReportData, column: SensitiveColumn, comparison: Compariso
         Tile(
             f"{info.label}, {info.title if len(report.columns) == 1 else name}",
             shown(after[measure].value, info.decimals),
-            shown(before[measure].value, info.decimals),
-            change(before[measure].value, after[measure].value),
+            _changed(
+                change(before[measure].value, after[measure].value),
+                shown(before[measure].value, info.decimals),
+                comparison.changes.scores[name][measure],
+            ),
         )
         for measure, info in MEASURES.items()
-        if info.drawn and measure in before and measure in after
+        if info.drawn and measure in comparison.changes.scores[name]
     ]
+
+
+def _changed(percent: str, before: str, found: ReportedInterval) -> str:
+    """Return the change in words; a direction is named only where there is one."""
+    effect = effect_of(found)
+    if effect in ("fell", "rose"):
+        return f"{effect} {percent}, from {before}".replace("fell −", "fell ").replace("+", "")
+    return f"within noise of {before}"

@@ -39,6 +39,7 @@ def _panel(report: ReportData, column: SensitiveColumn, measure: str) -> Panel:
         series=_all_series(report, column.name, measure),
         floor=column.noise_floor if measure == "hgr" else None,
         meaning=info.meaning,
+        limit=report.champion.limits.get(measure) if report.champion else None,
     )
 
 

@@ -36,7 +36,7 @@ class Champion:
     title: str
     bundle: Bundle
     judgement: Judgement
-    example: pd.DataFrame  # a few raw rows, as the served model takes them
+    example: pd.DataFrame  # a few made-up rows, as the served model takes them
     policy: SelectConfig
 
 
@@ -119,15 +119,27 @@ def _key(study: Study, selected: TrialResult) -> str:
 
 
 def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
-    """Return a few training rows as the served model takes them: raw columns by name."""
+    """Return a few made-up rows as the served model takes them: raw columns by name.
+
+    Nobody's row: each number is a decile of its own column, each label one of the most common.
+    """
     table = study.loaded.table
-    fold = study.inputs.splits.held_out_fold(table)
-    rows = table.take(fold.train[:_EXAMPLE_ROWS])
-    columns: dict[str, Any] = dict(zip(rows.numeric_names, rows.numeric.T, strict=True))
+    rows = table.take(study.inputs.splits.held_out_fold(table).train)
+    shares = np.linspace(0.1, 0.9, _EXAMPLE_ROWS)
+    columns: dict[str, Any] = {
+        # A value of the column, so that it is written as shortly as the column is.
+        name: np.nanquantile(column, shares, method="nearest")
+        for names, values in (
+            (rows.numeric_names, rows.numeric),
+            (rows.sensitive_names, rows.sensitive),
+        )
+        for name, column in zip(names, values.T, strict=True)
+    }
     for i, name in enumerate(rows.categorical_names):
         labels = (*rows.levels[i], "")  # code -1, missing, is the last one
-        columns[name] = [labels[code] for code in rows.codes[:, i]]
-    columns |= dict(zip(rows.sensitive_names, rows.sensitive.T, strict=True))
+        codes, counts = np.unique(rows.codes[:, i], return_counts=True)
+        common = codes[np.argsort(-counts, kind="stable")]
+        columns[name] = [labels[common[j % len(common)]] for j in range(_EXAMPLE_ROWS)]
     return pd.DataFrame(columns)[list(bundle.input_columns)]
 
 

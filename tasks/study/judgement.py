@@ -12,14 +12,22 @@ from fkd import measures
 from fkd.catalog.methods import Training, method
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
-from fkd.measures import bootstrap_interval, noise_floor, pairwise_interval, recoverability
+from fkd.measures import (
+    IntervalPair,
+    bootstrap_interval,
+    bootstrap_pair,
+    noise_floor,
+    pairwise_interval,
+    pairwise_pair,
+    recoverability,
+)
 from tasks.adapters.store import TrialRecord
 from tasks.planned.trials import Trial, record_key
 from tasks.study.opening import Study
 
 # Three figures of an interval's ends are stable at this many draws on a few hundred rows.
 DRAWS = 300
-VERSION = 2  # to be raised whenever a judgement's numbers change; part of a champion's key
+VERSION = 3  # to be raised whenever a judgement's numbers change; part of a champion's key
 # As published: s is in the unit of its whole data set.
 _HGR = partial(measures.hgr, margins="standard")
 _GDP = partial(measures.gdp, margins="given")
@@ -31,6 +39,15 @@ class ScoreIntervals:
 
     mae: tuple[float, float, float]
     measures: Mapping[str, Mapping[str, tuple[float, float, float]]]  # by column, then measure
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the scores that `asdict` and JSON made plain."""
+        measures = {
+            column: {name: tuple(numbers) for name, numbers in found.items()}
+            for column, found in plain["measures"].items()
+        }
+        return cls(tuple(plain["mae"]), measures)
 
 
 @dataclass(frozen=True)
@@ -49,6 +66,7 @@ class Judgement:
 
     held_out: ScoreIntervals
     reference: ScoreIntervals | None  # the same method with nothing removed, on the same rows
+    changes: ScoreIntervals | None  # what the removal changed: after minus before, row by row
     noise: Mapping[str, tuple[float, float]]  # HGR of independent columns: mean, 95 % quantile
     rows_choosing: int
     rows_held_out: int
@@ -73,12 +91,12 @@ class Judgement:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Return the judgement that `asdict` made plain."""
-        reference = plain["reference"]
+        parts = {name: plain[name] for name in ("held_out", "reference", "changes")}
         return cls(
             **{
                 **plain,
-                "held_out": ScoreIntervals(**plain["held_out"]),
-                "reference": reference and ScoreIntervals(**reference),
+                **{name: part and ScoreIntervals.from_plain(part) for name, part in parts.items()},
+                "noise": {column: tuple(pair) for column, pair in plain["noise"].items()},
                 "recovered": tuple(Recovered(**row) for row in plain["recovered"]),
             }
         )
@@ -96,9 +114,14 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
             y_pred if plain is None else plain.y_pred, test.S([column])[:, 0], rng=rng, measure=_HGR
         )
         noise[column] = (float(floor.mean), float(floor.upper))
+    if plain is None:
+        held_out, reference, changes = _scores(test, y_pred, columns, rng), None, None
+    else:
+        held_out, reference, changes = _compared(test, y_pred, plain.y_pred, columns, rng)
     return Judgement(
-        held_out=_scores(test, y_pred, columns, rng),
-        reference=None if plain is None else _scores(test, plain.y_pred, columns, rng),
+        held_out=held_out,
+        reference=reference,
+        changes=changes,
         noise=noise,
         rows_choosing=table.n - test.n,
         rows_held_out=test.n,
@@ -155,6 +178,38 @@ def _scores(
             "pf": _ends(pairwise_interval(y, y_pred, s, rng=rng, replicates=DRAWS)),
         }
     return ScoreIntervals(interval(mean_absolute_error, y, y_pred), by_column)
+
+
+def _compared(
+    test: Table, after: Array, before: Array, columns: Sequence[str], rng: np.random.Generator
+) -> tuple[ScoreIntervals, ScoreIntervals, ScoreIntervals]:
+    """Return each number after the removal, before it, and the change: all see the same rows."""
+    y = test.y
+
+    def both(measure: Any, *rows: Array, most: float = np.inf) -> IntervalPair:
+        sides, bounds = ((after, *rows), (before, *rows)), (0.0, most)
+        return bootstrap_pair(measure, *sides, rng=rng, replicates=DRAWS, bounds=bounds)
+
+    pairs = {}
+    for column in columns:
+        s = test.S([column])[:, 0]
+        pairs[column] = {
+            "hgr": both(_HGR, s, most=1.0),
+            "gdp": both(_GDP, s),
+            "pf": pairwise_pair(y, after, before, s, rng=rng, replicates=DRAWS),
+        }
+    mae = both(mean_absolute_error, y)
+    first, second, difference = (
+        ScoreIntervals(
+            _ends(getattr(mae, side)),
+            {
+                column: {name: _ends(getattr(pair, side)) for name, pair in found.items()}
+                for column, found in pairs.items()
+            },
+        )
+        for side in ("first", "second", "difference")
+    )
+    return first, second, difference
 
 
 def _ends(found: measures.Interval) -> tuple[float, float, float]:

@@ -1,0 +1,59 @@
+"""Inputs that go along with a sensitive column, which removal has to contend with."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fkd.catalog.table import Table
+from fkd.core.arrays import Array, IntArray
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """An input with how closely it goes along with a sensitive column, from 0 to 1."""
+
+    name: str
+    correlation: float
+
+
+def strongest_proxies(
+    table: Table, column: str, *, most: int = 3, above: float = 0.3
+) -> list[Proxy]:
+    """Return the inputs most related to a sensitive column, strongest first.
+
+    A number by its absolute correlation, a category by the correlation ratio: the correlation of
+    the column with its own mean in each category.
+
+    Parameters
+    ----------
+    table, column
+        Rows, and the sensitive column's name; the column itself is left out.
+    most, above
+        How many at most, how closely related at least.
+    """
+    s = table.S([column])[:, 0]
+    found = [
+        Proxy(name, _correlation(x, s))
+        for name, x in zip(table.numeric_names, table.numeric.T, strict=True)
+        if name != column
+    ]
+    found += [
+        Proxy(name, _correlation(_group_means(codes, s), s))
+        for name, codes in zip(table.categorical_names, table.codes.T, strict=True)
+        if name != column
+    ]
+    close = [proxy for proxy in found if proxy.correlation > above]
+    return sorted(close, key=lambda proxy: -proxy.correlation)[:most]
+
+
+def _group_means(codes: IntArray, s: Array) -> Array:
+    """Return for each row the mean of s over the rows of its category."""
+    _, group = np.unique(codes, return_inverse=True)
+    return np.asarray((np.bincount(group, weights=s) / np.bincount(group))[group])
+
+
+def _correlation(x: Array, s: Array) -> float:
+    """Return the absolute correlation, 0 where a column is constant."""
+    a, b = x - x.mean(), s - s.mean()
+    scale = float(np.sqrt((a @ a) * (b @ b)))
+    return abs(float(a @ b)) / scale if scale > 0 else 0.0
