@@ -3,11 +3,20 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from configs.census import Horizon, check_release, expand_states
 from configs.model import Frozen
 from configs.nearest import check_name
+from configs.own_columns import check_columns, check_own_columns
+from configs.text_form import AUTO, Decimal, MissingWords, Separator, check_encoding
 from fkd.catalog.encoder import Scale
 from fkd.catalog.problems.own_table import NAME as TABLE
 from fkd.catalog.problems.own_table import own_problem
@@ -24,7 +33,8 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Years = Annotated[tuple[int, ...], BeforeValidator(_as_tuple)]
 
 _CENSUS_KEYS = ("states", "year", "horizon")
-_TABLE_KEYS = ("path", "target", "numeric", "categorical", "keep")
+_FORM_KEYS = ("encoding", "separator", "decimal", "missing_words")
+_TABLE_KEYS = ("path", "target", "numeric", "categorical", "keep", *_FORM_KEYS)
 
 
 class TwinConfig(Frozen):
@@ -51,7 +61,7 @@ class DataConfig(Frozen):
     twin: TwinConfig | None = None
     """Source synthetic: how many rows of which seed."""
     path: str | None = None
-    """Problem table: a CSV or Parquet file."""
+    """Problem table: a CSV, TSV, Excel, Parquet or Feather file, beside the YAML that names it."""
     target: str | None = None
     """Problem table: the column to predict."""
     numeric: Names = ()
@@ -60,10 +70,20 @@ class DataConfig(Frozen):
     """Problem table: inputs that are labels."""
     keep: Names = ()
     """Problem table: columns for folds.by that are no inputs."""
+    encoding: Annotated[str, AfterValidator(check_encoding)] = AUTO
+    """Problem table, text: auto is UTF-8, UTF-16 by its mark, else Windows-1252."""
+    separator: Separator = AUTO
+    """Problem table, text: what stands between columns; auto goes by the header."""
+    decimal: Decimal = AUTO
+    """Problem table, text: the decimal sign; auto goes by the numbers."""
+    missing_words: MissingWords = ()
+    """Problem table: words that mean a missing value, besides the usual ones."""
     scale: Literal["minmax", "none", "zscore"] | None = None
     """How numeric inputs are scaled; as the problem declares if not said, a table's by minmax."""
-    missing: Literal["drop", "zero"] = "drop"
-    """Crimes, source uci: columns with missing values are left out, or filled by 0."""
+    missing: Literal["drop", "zero", "impute"] = "drop"
+    """Crimes, source uci: columns with missing values are left out, or filled by 0 (zero).
+    Problem table: rows without an input are dropped, or the gap is filled by the median of the
+    training rows and marked in a column of its own (impute)."""
     labels: Literal["onehot", "codes"] = "onehot"
     """Census: inputs that are labels as one column per label, or as the numbers of their codes."""
     sample: int | None = Field(default=None, ge=2)
@@ -106,18 +126,26 @@ class DataConfig(Frozen):
         _refuse_idle(self, _TABLE_KEYS, self.problem == TABLE, "problem table")
         _refuse_idle(self, ("twin",), self.source == "synthetic", "source synthetic")
         if self.problem == TABLE:
-            _check_own_table(self)
+            check_own_columns(self)
         _check_alternatives(self)
         problem = self.declaration
         check_name(self.source, problem.sources, key="data.source")
         for key in ("sensitive", "measure_on"):
-            _check_columns(getattr(self, key), problem.sensitive_options, key=f"data.{key}")
-        _check_columns(self.drop, problem.predictors, key="data.drop", may_be_empty=True)
+            check_columns(getattr(self, key), problem.sensitive_options, key=f"data.{key}")
+        check_columns(self.drop, problem.predictors, key="data.drop", may_be_empty=True)
         if self.horizon is not None:
             expand_states(self.states)
             for year in self.year:
                 check_release(year, self.horizon)
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_idle(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out how text is read where none is: old digests stay what they were."""
+        plain: dict[str, Any] = handler(self)
+        if self.problem == TABLE:
+            return plain
+        return {key: value for key, value in plain.items() if key not in _FORM_KEYS}
 
     @property
     def declaration(self) -> Problem:
@@ -183,7 +211,7 @@ def _refuse_idle(data: DataConfig, keys: tuple[str, ...], used: bool, owner: str
     """Refuse keys that would be ignored, or census keys left empty."""
     for key in keys:
         value = getattr(data, key)
-        if not used and value not in ((), None):
+        if not used and value not in ((), None, AUTO):
             raise ValueError(f"data.{key} has a meaning for {owner} only, got {value!r}")
         if used and keys is _CENSUS_KEYS and not value:
             raise ValueError(f"data.{key} must not be empty for {owner}, got {value!r}")
@@ -191,7 +219,11 @@ def _refuse_idle(data: DataConfig, keys: tuple[str, ...], used: bool, owner: str
 
 def _check_alternatives(data: DataConfig) -> None:
     """Refuse another preprocessing where there is nothing to process that way."""
-    if data.missing != "drop" and data.source != "uci":
+    if data.missing == "impute" and data.problem != TABLE:
+        raise ValueError(
+            f"data.missing: impute has a meaning for problem table only, got {data.problem}"
+        )
+    if data.missing == "zero" and data.source != "uci":
         raise ValueError(
             f"data.missing: {data.missing} needs problem crimes with source uci, whose file has "
             f"columns with missing values, got {data.problem} with source {data.source}"
@@ -201,28 +233,3 @@ def _check_alternatives(data: DataConfig) -> None:
             f"data.labels: {data.labels} has a meaning for the census problems only, got problem "
             f"{data.problem}"
         )
-
-
-def _check_own_table(data: DataConfig) -> None:
-    """Refuse a table without a file, a target, inputs; or with a column in two places."""
-    for key in ("path", "target", "sensitive"):
-        if not getattr(data, key):
-            raise ValueError(f"data.{key} must be given for problem table, got none")
-    if not data.numeric and not data.categorical:
-        raise ValueError("data.numeric or data.categorical must name an input, got none")
-    columns = (*data.numeric, *data.categorical, data.target)
-    twice = sorted({name for name in columns if name is not None and columns.count(name) > 1})
-    if twice:
-        raise ValueError(f"a column can be one of numeric, categorical, target, got twice {twice}")
-
-
-def _check_columns(
-    names: tuple[str, ...], valid: tuple[str, ...], *, key: str, may_be_empty: bool = False
-) -> None:
-    """Refuse unknown, repeated or no columns."""
-    for name in names:
-        check_name(name, valid, key=key)
-    if len(set(names)) < len(names):
-        raise ValueError(f"{key} must name each column once, got {list(names)}")
-    if not names and not may_be_empty:
-        raise ValueError(f"{key} must name at least one column, got none")

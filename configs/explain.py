@@ -23,7 +23,9 @@ def _sentence(fault: Any, tree: Any) -> str:
     if fault["type"] == "extra_forbidden":
         return f"{location}: {_unknown_key(fault['loc'], tree)}."
     message = fault["msg"].removeprefix("Value error, ")
-    shown = "" if cause is not None else f", got {fault['input']!r}"
+    # What stands in hooks may be a secret.
+    hidden = cause is not None or fault["loc"][:1] == ("hooks",)
+    shown = "" if hidden else f", got {fault['input']!r}"
     return f"{location}: {message[0].lower()}{message[1:]}{shown}."
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from configs.errors import UserError
 from configs.explain import explain
+from configs.hook_config import withheld
 from configs.nearest import check_name
 from configs.overrides import apply_overrides
 from configs.schema import RunConfig
@@ -38,8 +39,9 @@ def load_configs(
     try:
         tree = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        cause = " ".join(str(error).split())
-        raise UserError(f"{source} must be a YAML file, but it cannot be read: {cause}.") from error
+        # The parser repeats the line at fault.
+        cause = withheld(" ".join(str(error).split()))
+        raise UserError(f"{source} must be a YAML file, but it cannot be read: {cause}.") from None
     if not isinstance(tree, dict):
         raise UserError(
             f"{source} must hold keys such as data and methods, got {type(tree).__name__}."
@@ -57,7 +59,10 @@ def parse_config(tree: dict[str, Any], source: str) -> RunConfig:
 
 
 def dump_config(config: RunConfig) -> str:
-    """Return the resolved configuration as YAML that loads to the same value."""
+    """Return the resolved configuration as YAML that loads to the same value.
+
+    Only addresses of hooks, which may be secrets, are cut to their hosts.
+    """
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 

@@ -1,7 +1,7 @@
 """Method entries of a configuration, validated by what each method declares."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Self, get_type_hints
 
@@ -10,6 +10,7 @@ from pydantic import Field as PydanticField
 
 from configs.nearest import check_name
 from fkd.catalog.methods import Method, methods
+from fkd.catalog.methods.method_declaration import PUBLISHED_PROBLEMS
 
 
 def _annotation(hint: Any, declared: Field[Any]) -> Any:
@@ -128,11 +129,20 @@ class MethodConfig(BaseModel):
         return {"name": self.name, **self.parameters, **axes, **by}
 
     def on(self, problem: str) -> "MethodConfig":
-        """Return the entry with what a bare name means on a problem written out."""
-        form = methods()[self.name].form(problem)
-        decided = {*self.parameters, *(self.grid or {}), *(self.search or {})}
-        parameters = {k: v for k, v in form.items() if k not in decided}
-        return self.model_copy(update={"parameters": {**self.parameters, **parameters}})
+        """Return the entry with every parameter and grid that it means on a problem written out.
+
+        Strengths that grow with the results are left open, and so is what a search decides.
+        """
+        declared = methods()[self.name]
+        fixed = self._fixed(declared)
+        axes = declared.axes(problem, fixed, self._axes(declared, self.grid))
+        opened = {declared.strength} if self.grows(problem) else set()
+        decided = {*axes, *(self.search or {})} | opened
+        plain = asdict(declared.base(problem, fixed))
+        parameters = {k: v for k, v in plain.items() if k not in decided}
+        grid = {k: tuple(map(_plain_value, v)) for k, v in axes.items()}
+        written = None if opened else grid or None
+        return self.model_copy(update={"parameters": parameters, "grid": written})
 
     def settings(self, problem: str, winner: Any = None) -> list[Any]:
         """Return the parameter values of every trial of the grid, on top of a search's winner."""
@@ -141,6 +151,12 @@ class MethodConfig(BaseModel):
         if winner is not None:
             fixed |= {name: getattr(winner, name) for name in self.search or {}}
         return declared.settings(problem, fixed, self._axes(declared, self.grid))
+
+    def grows(self, problem: str) -> bool:
+        """Return whether the strengths are not given, so that more may follow the first ones."""
+        strength = methods()[self.name].strength
+        named = {*self.parameters, *(self.grid or {})}
+        return strength not in named and self.grid is None and problem not in PUBLISHED_PROBLEMS
 
     def searched(self, problem: str) -> list[Any]:
         """Return the parameter values of every trial of the search, at strength 0."""
@@ -159,6 +175,11 @@ class MethodConfig(BaseModel):
         if axes is None:
             return None
         return {k: tuple(_built(declared, k, v) for v in values) for k, values in axes.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    """Return a parameter's value as YAML holds it."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _check_installed(declared: Method) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from configs.load import load_configs
@@ -34,7 +35,7 @@ def show_plan(source: str, overrides: Sequence[str]) -> None:
     console = Console(highlight=False)
     console.print(table)
     for line in _remarks(configs, why):
-        console.print(f"[dim]{line}[/dim]")
+        console.print(f"[dim]{escape(line)}[/dim]")
 
 
 def _row(config: RunConfig) -> tuple[list[str], Counter[str]]:

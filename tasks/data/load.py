@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.catalog.table import Table
+from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.files import sha256
-from tasks.adapters.settings import Settings
+from tasks.adapters.settings import Settings, ensure_writable
 from tasks.data.columns import Columns, to_table
-from tasks.data.disk import named_disk_errors
 from tasks.data.prepared import Loaded, prepared_or_made
 from tasks.data.sources import Source, open_source
 from tasks.data.transfer import Progress
@@ -32,6 +32,7 @@ def load_table(data: DataConfig, settings: Settings, progress: Progress | None =
     progress
         Listener for downloads.
     """
+    ensure_writable(settings.home)
     try:
         source = open_source(data, settings, progress)
         with named_disk_errors(settings.prepared):

@@ -1,29 +1,38 @@
-"""A user's own CSV or Parquet file."""
+"""The rows of a user's own file."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-from pyarrow import csv, parquet
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from configs.nearest import check_name
 from fkd.catalog.labels import labels_of
+from fkd.core.arrays import Array
 from tasks.data.columns import Category, Columns
+from tasks.data.own_formats import read_raw
+from tasks.data.own_numbers import read_numbers
+
+# Labels per row from which a column is taken for an id, or at least worth a word.
+_ID, _MANY = 0.9, 0.5
+_FEW_ROWS = 10
 
 
 def own_path(data: DataConfig) -> Path:
     """Return the file that the configuration names, if it is there."""
     path = Path(data.path or "").expanduser()
     if not path.is_file():
-        raise UserError(f"data.path must be an existing CSV or Parquet file, got {data.path!r}.")
+        looked = "" if path.is_absolute() else f" beside the YAML file or in {Path.cwd()}"
+        raise UserError(
+            f"data.path must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
+            f"{data.path!r}, which is not there{looked}."
+        )
     return path
 
 
 def read_own_file(data: DataConfig) -> Columns:
-    """Return the named columns, without rows that lack a number.
+    """Return the named columns, without rows that lack a number which they need.
 
     Parameters
     ----------
@@ -31,73 +40,90 @@ def read_own_file(data: DataConfig) -> Columns:
         Path with the names of target, sensitive, numeric, categorical, kept columns.
     """
     problem = data.declaration
-    numeric = dict.fromkeys((problem.target, *data.sensitive_columns, *problem.numeric))
-    named = dict.fromkeys((*numeric, *problem.categorical, *problem.extra))
-    frame = _read(own_path(data), list(named))
+    path = own_path(data)
+    numeric = tuple(dict.fromkeys((problem.target, *data.sensitive_columns, *problem.numeric)))
+    named = tuple(dict.fromkeys((*numeric, *problem.categorical, *problem.extra)))
+    raw = read_raw(path, data, named, numeric)
+    values, decimals = read_numbers(raw, numeric, data)
+    frame = raw.frame.replace(list(data.missing_words), None) if data.missing_words else raw.frame
     # Times and groups keep their order as numbers where they are numbers in every row.
-    ordered = [name for name in problem.extra if _is_complete_number(frame[name])]
-    labels = [*problem.categorical, *(name for name in problem.extra if name not in ordered)]
-    values = {name: _numbers(frame[name], name) for name in numeric}
-    kept = np.ones(len(frame), dtype=bool)
-    dropped: dict[str, int] = {}
-    for name, column in values.items():
-        absent = kept & np.isnan(column)
-        dropped[f"{name} missing"] = int(absent.sum(axis=0))
-        kept &= ~absent
-    if not kept.any():
-        raise UserError(f"{data.path} must have rows with every number present, got none.")
+    kept_apart = [name for name in problem.extra if name not in values]
+    ordered = [name for name in kept_apart if _is_complete_number(frame[name])]
+    labels = [*problem.categorical, *(name for name in kept_apart if name not in ordered)]
+    required = (problem.target, *data.sensitive_columns)
+    kept, dropped = _complete(values, numeric if data.missing == "drop" else required)
+    _check_rows(path, len(frame), int(kept.sum(axis=0)), dropped)
+    categories = {name: Category(*labels_of(frame[name][kept])) for name in labels}
     return Columns(
         numbers={
-            **{name: _numbers(frame[name], name)[kept] for name in ordered},
+            **{name: frame[name].to_numpy(dtype=np.float64)[kept] for name in ordered},
             **{name: column[kept] for name, column in values.items()},
         },
-        categories={name: Category(*labels_of(frame[name][kept])) for name in labels},
+        categories=categories,
         rows_read=len(frame),
         dropped=dropped,
+        read_as=", ".join(filter(None, (raw.told, decimals))),
+        notes=(
+            *_label_notes({name: categories[name] for name in problem.categorical}),
+            *_gap_notes({name: values[name][kept] for name in problem.numeric}),
+        ),
     )
 
 
-def _read(path: Path, names: list[str]) -> pd.DataFrame:
-    """Return only the named columns of the file."""
-    try:
-        if path.suffix == ".parquet":
-            _check_names(parquet.read_schema(path).names, names, path)
-            table = parquet.read_table(path, columns=names)
-        else:
-            # Names first: pyarrow's own error for an absent column does not name the nearest.
-            with csv.open_csv(path) as reader:
-                _check_names(reader.schema.names, names, path)
-            options = csv.ConvertOptions(include_columns=names, strings_can_be_null=True)
-            table = csv.read_csv(path, convert_options=options)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read as a table: {error}.") from error
-    frame: pd.DataFrame = table.to_pandas()
-    return frame
+def _complete(
+    values: Mapping[str, Array], required: Sequence[str]
+) -> tuple["np.ndarray[tuple[int], np.dtype[np.bool_]]", dict[str, int]]:
+    """Return which rows have every required number, how many do not and for want of which."""
+    kept = np.ones(len(values[required[0]]), dtype=bool)
+    dropped: dict[str, int] = {}
+    for name in dict.fromkeys(required):
+        absent = kept & np.isnan(values[name])
+        dropped[f"{name} missing"] = int(absent.sum(axis=0))
+        kept &= ~absent
+    return kept, dropped
+
+
+def _check_rows(path: Path, read: int, kept: int, dropped: Mapping[str, int]) -> None:
+    """Refuse a file that leaves nothing to compare."""
+    if kept >= 2:
+        return
+    why = ", ".join(f"{count} with {reason}" for reason, count in dropped.items() if count)
+    raise UserError(
+        f"{path} must have at least two rows with every number present, got "
+        f"{kept or 'none'} of {read}{f' ({why})' if why else ''}; a model is fitted on some rows "
+        "and tested on others."
+    )
+
+
+def _label_notes(categories: Mapping[str, Category]) -> list[str]:
+    """Return a word on columns of very many labels; refuse those that have one per row."""
+    notes = []
+    for name, category in categories.items():
+        rows, labels = len(category.codes), len(category.labels)
+        if rows < _FEW_ROWS or labels <= _MANY * rows:
+            continue
+        if labels > _ID * rows:
+            raise UserError(
+                f"column {name} has {labels:,} labels in {rows:,} rows, nearly one of its own for "
+                "each, as an id has: nothing can be learnt from it; take it out of "
+                "data.categorical (numbers belong under data.numeric)."
+            )
+        notes.append(
+            f"column {name} has {labels:,} labels in {rows:,} rows: most are too rare to learn from"
+        )
+    return notes
+
+
+def _gap_notes(values: Mapping[str, Array]) -> list[str]:
+    """Return which inputs have gaps that will be filled."""
+    gaps = {name: int(np.isnan(column).sum(axis=0)) for name, column in values.items()}
+    return [
+        f"column {name}: {count:,} missing values, filled by the median of the training rows and "
+        "marked in a column of their own"
+        for name, count in gaps.items()
+        if count
+    ]
 
 
 def _is_complete_number(column: "pd.Series[float]") -> bool:
     return pd.api.types.is_numeric_dtype(column) and not column.isna().any()
-
-
-def _check_names(found: list[str], wanted: list[str], path: Path) -> None:
-    """Name the column that the file lacks, with the nearest that it has."""
-    for name in wanted:
-        try:
-            check_name(name, found, key=f"a column of {path}")
-        except ValueError as error:
-            raise UserError(f"{error}.") from None
-
-
-def _numbers(column: "pd.Series[float]", name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return a column as floats, NaN where it is missing."""
-    try:
-        numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f"column {name} must hold numbers ({error}); list it under data.categorical if it "
-            "holds labels."
-        ) from error
-    infinite = int(np.isinf(numbers).sum(axis=0))
-    if infinite:
-        raise UserError(f"column {name} must hold finite numbers, got {infinite} infinite ones.")
-    return numbers

@@ -1,9 +1,10 @@
 """A configuration bound to its rows, its trials, its store."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configs.schema import RunConfig
+from fkd.catalog.methods import method
 from fkd.catalog.table import Table
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import TrialStore
@@ -11,6 +12,7 @@ from tasks.data.load import load_table
 from tasks.data.prepared import Loaded
 from tasks.planned.splits import Splits
 from tasks.planned.trials import Inputs, Job, Trial, make_trials, plan, record_key
+from tasks.study.growth import next_setting
 from tasks.study.results import TrialResult, collect
 from tasks.study.search import winner
 
@@ -25,6 +27,8 @@ class Study:
     inputs: Inputs
     trials: tuple[Trial, ...]
     store: TrialStore
+    # Keys of trials whose parameters a search has chosen: it saw rows that outer folds test on.
+    searched: frozenset[str] = frozenset()
 
     @property
     def folder(self) -> Path:
@@ -60,9 +64,9 @@ class Study:
         return collect(self.trials, self.inputs, self.loaded.table, self.store, inner=inner)
 
 
-def open_study(config: RunConfig, settings: Settings) -> Study:
-    """Return the study of a configuration; its table is prepared on first use."""
-    loaded = load_table(config.data, settings)
+def open_study(config: RunConfig, settings: Settings, loaded: Loaded | None = None) -> Study:
+    """Return the study of a configuration; its table is prepared on first use, unless given."""
+    loaded = loaded or load_table(config.data, settings)
     inputs = Inputs(
         settings=settings.for_workers(),
         table_digest=loaded.digest,
@@ -75,19 +79,20 @@ def open_study(config: RunConfig, settings: Settings) -> Study:
         blas_threads=config.cluster.blas_threads,
     )
     store = TrialStore(settings.store)
-    return Study(
-        config, settings, loaded, inputs, _trials(config, inputs, loaded.table, store), store
-    )
+    trials, searched = _trials(config, inputs, loaded.table, store)
+    return Study(config, settings, loaded, inputs, trials, store, searched)
 
 
 def _trials(
     config: RunConfig, inputs: Inputs, table: Table, store: TrialStore
-) -> tuple[Trial, ...]:
-    """Return the distinct trials in the configuration's order.
+) -> tuple[tuple[Trial, ...], frozenset[str]]:
+    """Return the distinct trials in the configuration's order, the keys of those that a search won.
 
-    An entry with a search has its searched trials first, its grid once all of these are known.
+    An entry with a search has its searched trials first, its grid once all of these are known; one
+    whose strengths are not given has more of them once the first ones are known.
     """
     found: list[Trial] = []
+    won: set[str] = set()
     for entry in config.methods:
         best = None
         if entry.search is not None:
@@ -97,5 +102,10 @@ def _trials(
             if best is None:
                 continue
         settings = entry.settings(config.data.problem, best and best.setting())
-        found += make_trials(entry.name, settings, inputs)
-    return tuple({trial.key: trial for trial in found}.values())
+        made = make_trials(entry.name, settings, inputs)
+        while strength := next_setting(entry, config.data.problem, made, inputs, table, store):
+            further = replace(settings[-1], **{str(method(entry.name).strength): strength})
+            made += make_trials(entry.name, [further], inputs)
+        found += made
+        won |= {trial.key for trial in made if best is not None}
+    return tuple({trial.key: trial for trial in found}.values()), frozenset(won)

@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any
 
 from fkd.catalog.methods.cost import Cost, kernel_cost
 from fkd.catalog.methods.extras import Extra
+from fkd.catalog.methods.ladder import first_strengths, next_strength
 from fkd.core.arrays import Array
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.moments import Moments, training_moments
@@ -138,7 +139,8 @@ class Method:
     strength
         The parameter that trades accuracy for fairness; None for methods without one.
     published
-        The paper's settings by problem; other problems take those of ``acs_income``.
+        The paper's settings by problem; other problems take the parameters of ``acs_income``, with
+        a grid of strengths that is short and geometric.
     shared
         Settings with equal keys are computed by one task.
     represent
@@ -185,18 +187,47 @@ class Method:
     def settings(
         self, problem: str, fixed: Mapping[str, Any], grid: Mapping[str, Sequence[Any]] | None
     ) -> list[Any]:
-        """Return the settings of a grid over the paper's values, each overridden by `fixed`."""
-        paper = self.published.get(problem) or self.published.get("acs_income") or Published()
-        known = {f.name for f in fields(self.parameters)}
-        base = self.parameters(**{**paper.fixed, **self.form(problem), **fixed})
-        axes = dict(paper.grid if grid is None else grid)
-        # A parameter that the user fixes is no longer an axis of the paper's grid.
-        axes = {k: v for k, v in axes.items() if grid is not None or k not in fixed}
-        if unknown := set(axes) - known:
-            raise ValueError(f"grid of {self.name} must name parameters of it, got {unknown}")
+        """Return the settings of a grid over the paper's values, each overridden by `fixed`.
+
+        Without a grid it is the paper's on the paper's problems, a short geometric one elsewhere.
+        """
+        base, axes = self.base(problem, fixed), self.axes(problem, fixed, grid)
         combinations = itertools.product(*axes.values())
         settings = [replace(base, **dict(zip(axes, c, strict=True))) for c in combinations]
         return list(dict.fromkeys(settings))
+
+    def base(self, problem: str, fixed: Mapping[str, Any]) -> Any:
+        """Return the setting of a problem before any grid, overridden by `fixed`."""
+        return self.parameters(**{**self._paper(problem).fixed, **self.form(problem), **fixed})
+
+    def axes(
+        self, problem: str, fixed: Mapping[str, Any], grid: Mapping[str, Sequence[Any]] | None
+    ) -> dict[str, Sequence[Any]]:
+        """Return the values of each parameter that a grid goes through."""
+        if grid is None:
+            # A parameter that the user fixes is no longer an axis of the default grid.
+            return {k: v for k, v in self._default_grid(problem).items() if k not in fixed}
+        if unknown := set(grid) - {f.name for f in fields(self.parameters)}:
+            raise ValueError(f"grid of {self.name} must name parameters of it, got {unknown}")
+        return dict(grid)
+
+    def _paper(self, problem: str) -> Published:
+        return self.published.get(problem) or self.published.get("acs_income") or Published()
+
+    def _default_grid(self, problem: str) -> Mapping[str, Sequence[Any]]:
+        """Return the grid of a bare name."""
+        paper = self._paper(problem)
+        if problem in PUBLISHED_PROBLEMS or self.strength is None:
+            return paper.grid
+        others = {name: values for name, values in paper.grid.items() if name != self.strength}
+        return {self.strength: first_strengths(self._strength_field()), **others}
+
+    def next_strength(self, last: float) -> float | None:
+        """Return the strength that a growing grid tries after the last one, None at its end."""
+        return None if self.strength is None else next_strength(self._strength_field(), last)
+
+    def _strength_field(self) -> "Field[Any]":
+        return next(f for f in fields(self.parameters) if f.name == self.strength)
 
     def form(self, problem: str) -> dict[str, bool]:
         """Return whether S is centred, whether a constant is fitted, where a bare name decides."""
@@ -216,6 +247,12 @@ class Method:
     def strength_of(self, parameters: Any) -> float:
         """Return the strength of a setting, 0 where the method has none."""
         return float(getattr(parameters, self.strength)) if self.strength else 0.0
+
+    def removes_nothing(self, parameters: Any) -> bool:
+        """Return whether a setting is a plain machine: one of strength 0, or of no fair method."""
+        if self.strength is None:
+            return self.represent is None
+        return self.strength_of(parameters) == 0
 
     def describe(self, parameters: Any) -> dict[str, Any]:
         """Return the parameters as a plain dictionary, nested ones included."""

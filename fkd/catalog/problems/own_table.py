@@ -1,6 +1,7 @@
 """A problem made of a user's own file."""
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from fkd.catalog.encoder import Scale
 from fkd.catalog.problems.problem_declaration import Problem
@@ -18,12 +19,12 @@ def own_problem(
     extra: Sequence[str],
     scale: Scale = "minmax",
 ) -> Problem:
-    """Return the declaration of a CSV or Parquet file whose columns the user has named.
+    """Return the declaration of a file whose columns the user has named.
 
     Parameters
     ----------
     path
-        The file, as the user wrote it.
+        The file; reports call it by its name, wherever it lies.
     target
         The column to predict.
     sensitive
@@ -36,10 +37,11 @@ def own_problem(
         How numeric inputs are scaled.
     """
     # A sensitive column need not be an input, but every numeric input may be sensitive.
+    name = PurePath(path).name
     options = tuple(dict.fromkeys((*sensitive, *numeric)))
     return Problem(
         name=NAME,
-        title=path,
+        title=name,
         target=target,
         target_unit=f"units of {target}",
         sensitive=tuple(sensitive),
@@ -49,5 +51,6 @@ def own_problem(
         scale=scale,
         sources=("file",),
         extra=tuple(extra),
-        datasheet=f"# {path}\n\nA table of the user's own, without a datasheet.\n",
+        datasheet=f"# {name}\n\nA table of the user's own, without a datasheet.\n",
+        version=2,  # bytes that are no UTF-8 were once labels
     )

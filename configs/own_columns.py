@@ -1,0 +1,61 @@
+"""Which columns of an own table are what."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from configs.nearest import check_name
+
+
+class OwnColumns(Protocol):
+    """The keys under `data` that name an own table's columns."""
+
+    @property
+    def path(self) -> str | None: ...
+    @property
+    def target(self) -> str | None: ...
+    @property
+    def sensitive(self) -> tuple[str, ...]: ...
+    @property
+    def sensitive_columns(self) -> tuple[str, ...]: ...
+    @property
+    def numeric(self) -> tuple[str, ...]: ...
+    @property
+    def categorical(self) -> tuple[str, ...]: ...
+    @property
+    def keep(self) -> tuple[str, ...]: ...
+
+
+def check_own_columns(data: OwnColumns) -> None:
+    """Refuse a table without a file, a target, inputs; or with a column in two places."""
+    for key in ("path", "target", "sensitive"):
+        if not getattr(data, key):
+            raise ValueError(f"data.{key} must be given for problem table, got none")
+    if not data.numeric and not data.categorical:
+        raise ValueError("data.numeric or data.categorical must name an input, got none")
+    columns = (*data.numeric, *data.categorical, data.target)
+    twice = sorted({name for name in columns if name is not None and columns.count(name) > 1})
+    if twice:
+        raise ValueError(f"a column can be one of numeric, categorical, target, got twice {twice}")
+    if data.target in data.sensitive_columns:
+        raise ValueError(
+            f"data.target must not be a sensitive column, got {data.target!r} for both: a "
+            "prediction without what goes along with itself is a constant; name another target"
+        )
+    _once(data.keep, key="data.keep")
+
+
+def check_columns(
+    names: tuple[str, ...], valid: tuple[str, ...], *, key: str, may_be_empty: bool = False
+) -> None:
+    """Refuse unknown, repeated or no columns."""
+    for name in names:
+        check_name(name, valid, key=key)
+    _once(names, key=key)
+    if not names and not may_be_empty:
+        raise ValueError(f"{key} must name at least one column, got none")
+
+
+def _once(names: Sequence[str], *, key: str) -> None:
+    """Refuse a column that is named twice in one list."""
+    if len(set(names)) < len(names):
+        raise ValueError(f"{key} must name each column once, got {list(names)}")

@@ -1,0 +1,50 @@
+"""How the text of an own table is written: encoding, separator, decimal sign."""
+
+import codecs
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+AUTO = "auto"
+# A bare comma or bar is no YAML value on a command line, so that words are taken too.
+_SIGNS = {
+    "comma": ",",
+    "semicolon": ";",
+    "tab": "\t",
+    "\\t": "\t",
+    "pipe": "|",
+    "bar": "|",
+    "point": ".",
+    "dot": ".",
+}
+SEPARATOR_WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def _sign(value: Any) -> Any:
+    """Accept the word for a sign."""
+    return _SIGNS.get(value, value) if isinstance(value, str) else value
+
+
+def _words(value: Any) -> Any:
+    """Accept one word for a list of them, a number such as -999 for its text."""
+    words = value if isinstance(value, list | tuple) else [value]
+    return tuple(str(word) if isinstance(word, int | float) else word for word in words)
+
+
+MissingWords = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Separator = Annotated[Literal["auto", ",", ";", "\t", "|"], BeforeValidator(_sign)]
+Decimal = Annotated[Literal["auto", ".", ","], BeforeValidator(_sign)]
+
+
+def check_encoding(value: str) -> str:
+    """Refuse what is no encoding of text."""
+    if value == AUTO:
+        return value
+    try:
+        "".encode(value)
+    except LookupError:
+        raise ValueError(
+            f"data.encoding must be auto or an encoding such as utf-8, cp1252, iso-8859-15, "
+            f"utf-16 or mac-roman, got {value!r}"
+        ) from None
+    return codecs.lookup(value).name

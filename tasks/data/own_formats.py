@@ -1,0 +1,158 @@
+"""The raw columns of an own file, whichever program wrote it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import BadZipFile
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv, ipc, parquet
+
+from configs.data import DataConfig
+from configs.errors import UserError
+from configs.nearest import check_name
+from tasks.data.own_text import TextForm, find_form
+
+PACKED = (".gz", ".bz2", ".zst", ".lz4")
+USUAL_WORDS: tuple[str, ...] = tuple(csv.ConvertOptions().null_values)
+_FAULTS = (pa.ArrowException, UnicodeError, OSError, BadZipFile, KeyError)
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """Columns as the file has them, with how to speak of its lines.
+
+    Parameters
+    ----------
+    frame
+        The named columns; of a text file the numeric ones as text.
+    first, noun
+        How the first row's place is called: line 2.
+    told
+        How the file was read, for people; empty where there was nothing to decide.
+    lone_point
+        Whether a point with three digits behind it can only be a decimal point.
+    """
+
+    frame: pd.DataFrame
+    first: int = 1
+    noun: str = "row"
+    told: str = ""
+    lone_point: bool = True
+
+    def place(self, row: int) -> str:
+        """Return where a row is found in the file."""
+        return f"{self.noun} {self.first + row}"
+
+
+def read_raw(
+    path: Path, data: DataConfig, names: Sequence[str], numeric: Collection[str]
+) -> RawColumns:
+    """Return only the named columns of a file.
+
+    Parameters
+    ----------
+    path
+        The file; its ending says what it is, anything unknown is text.
+    data
+        Encoding, separator, words for missing values.
+    names, numeric
+        The columns to read; those of them that must become numbers.
+    """
+    endings = [ending.lower() for ending in path.suffixes if ending.lower() not in PACKED]
+    ending = endings[-1] if endings else ""
+    try:
+        if ending in (".parquet", ".pq"):
+            return _read_parquet(path, names)
+        if ending in (".feather", ".arrow", ".ipc"):
+            return _read_feather(path, names)
+        if ending in (".xlsx", ".xlsm"):
+            return _read_excel(path, names)
+    except _FAULTS as error:
+        raise UserError(f"{path} cannot be read as a table: {error}.") from error
+    if ending in (".xls", ".xlsb", ".ods"):
+        raise UserError(
+            f"{path} is of a kind that cannot be read, {ending}; save it as .xlsx or as CSV."
+        )
+    form = find_form(path, data, names)
+    _check_names(form.header, names, path)
+    try:
+        return _read_text(path, form, data, names, numeric)
+    except _FAULTS as error:
+        raise UserError(
+            f"{path} cannot be read as a table ({form.told()}): {error}; where that is not how it "
+            "was written, say data.separator or data.encoding."
+        ) from error
+
+
+def _read_parquet(path: Path, names: Sequence[str]) -> RawColumns:
+    _check_names(parquet.read_schema(path).names, names, path)
+    return RawColumns(parquet.read_table(path, columns=list(names)).to_pandas())
+
+
+def _read_feather(path: Path, names: Sequence[str]) -> RawColumns:
+    with pa.memory_map(str(path)) as source:
+        try:
+            table = ipc.open_file(source).read_all()
+        except pa.ArrowInvalid:
+            source.seek(0)
+            table = ipc.open_stream(source).read_all()
+        _check_names(table.column_names, names, path)
+        return RawColumns(table.select(list(names)).to_pandas())
+
+
+def _read_excel(path: Path, names: Sequence[str]) -> RawColumns:
+    """Read the first sheet, each cell as it is."""
+    if find_spec("openpyxl") is None:
+        raise UserError(
+            f"{path} needs openpyxl, which is not installed here; install it by `pip install "
+            "'fkd[excel]'`, or save the sheet as CSV."
+        )
+    # Without a header, since pandas would rename the second of two columns of one name.
+    sheet = pd.read_excel(path, header=None, dtype=object, engine="openpyxl")
+    header = [str(name) for name in sheet.iloc[0]] if len(sheet) else []
+    _check_names(header, names, path)
+    frame = sheet.iloc[1:].reset_index(drop=True)
+    frame.columns = pd.Index(header)
+    return RawColumns(frame[list(names)], first=2, told="the first sheet", lone_point=False)
+
+
+def _read_text(
+    path: Path, form: TextForm, data: DataConfig, names: Sequence[str], numeric: Collection[str]
+) -> RawColumns:
+    convert = csv.ConvertOptions(
+        include_columns=list(names),
+        # Numbers are read by us: which sign is the decimal one depends on all of them.
+        column_types={name: pa.string() for name in numeric},
+        null_values=[*USUAL_WORDS, *data.missing_words],
+        strings_can_be_null=True,
+    )
+    table = csv.read_csv(
+        pa.input_stream(str(path)),
+        read_options=csv.ReadOptions(encoding=form.encoding, skip_rows=form.lines_before),
+        parse_options=csv.ParseOptions(delimiter=form.separator, newlines_in_values=True),
+        convert_options=convert,
+    )
+    return RawColumns(
+        table.to_pandas(),
+        first=2 + form.lines_before,
+        noun="line",
+        told=form.told(),
+        lone_point=form.separator == ",",
+    )
+
+
+def _check_names(found: Sequence[str], wanted: Sequence[str], path: Path) -> None:
+    """Name the column that the file lacks, with the nearest that it has, or has twice."""
+    for name in wanted:
+        try:
+            check_name(name, found, key=f"a column of {path}")
+        except ValueError as error:
+            raise UserError(f"{error}.") from None
+        if (times := list(found).count(name)) > 1:
+            raise UserError(
+                f"{path} must have one column of each name, but {times} are called {name!r}; "
+                "rename them in the file."
+            )

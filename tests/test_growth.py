@@ -1,0 +1,91 @@
+"""Grids of strengths outside the paper's data: short, geometric, as long as removal goes on."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from configs.load import parse_config
+from fkd.catalog.methods import method
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
+
+
+@pytest.fixture
+def study_of(tmp_path, settings, rng):
+    """Studies of a made-up table on which an input gives the sensitive column away."""
+    s = rng.uniform(size=120)
+    x, z = s + 0.2 * rng.normal(size=120), rng.normal(size=120)
+    frame = pd.DataFrame({"s": s, "x": x, "z": z, "y": x + z + 0.1 * rng.normal(size=120)})
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+
+    def make(entry):
+        data = {
+            "problem": "table",
+            "path": str(tmp_path / "mine.csv"),
+            "target": "y",
+            "numeric": ["x", "z"],
+            "sensitive": ["s"],
+        }
+        plain = {"data": data, "methods": [entry], "folds": {"k": 2}, "select": None}
+        return open_study(parse_config(plain, "mine.yaml"), settings)
+
+    return make
+
+
+def grown(study_of, entry):
+    """All strengths of an entry, after as many rounds as it takes."""
+    for _ in range(12):
+        study = study_of(entry)
+        jobs = study.missing()
+        if not jobs:
+            return study
+        for job in jobs:
+            run_job(job)
+    raise AssertionError("it grows for ever")
+
+
+def strengths(study):
+    return [trial.strength for trial in study.trials]
+
+
+def test_a_bare_name_begins_with_a_short_geometric_grid(study_of):
+    assert strengths(study_of("krr_fkd")) == [0, 1, 2, 4, 8, 16]
+    assert strengths(study_of("krr_fkl")) == [0, 0.01, 0.1, 1, 10]
+    assert strengths(study_of("residual_y")) == [0, 0.25, 0.5, 0.75, 1]
+
+
+def test_it_grows_until_the_error_is_that_of_a_constant(study_of):
+    study = grown(study_of, {"name": "krr_fkl"})
+    found = strengths(study)
+    assert found == [0, 0.01, 0.1, 1, *(10.0**k for k in range(1, len(found) - 3))]
+    assert len(found) > 5
+    table, folds = study.loaded.table, study.inputs.splits.outer(study.loaded.table).values()
+    dummy = np.mean([np.abs(table.y[f.test] - table.y[f.train].mean()).mean() for f in folds])
+    errors = [result.mean("mae", "s") for result in study.results()]
+    assert (max(errors[:-1]) < 0.99 * dummy < errors[-1]) or found[-1] == 1e4
+
+
+def test_it_ends_where_nothing_is_left_to_remove(study_of):
+    # Two landmarks: two directions are all there is.
+    approximation = {"kind": "nystroem", "landmarks": 2}
+    study = grown(study_of, {"name": "krr_fkd", "approximation": approximation})
+    assert strengths(study) == [0, 1, 2, 4, 8, 16]
+    *_, before, last = study.results()
+    for a, b in zip(before.records, last.records, strict=True):
+        assert np.abs(a.y_pred - b.y_pred).max() < 1e-6
+
+
+def test_a_grid_that_is_given_stays_as_it_is(study_of):
+    given = {"name": "krr_fkd", "grid": {"iterations": [0, 1]}}
+    assert strengths(grown(study_of, given)) == [0, 1]
+    fixed = {"name": "krr_fkd", "iterations": 1}
+    assert strengths(grown(study_of, fixed)) == [1]
+
+
+def test_ladders_end():
+    assert method("krr_fkd").next_strength(16) == 32
+    assert method("krr_fkd").next_strength(512) is None
+    assert method("krr_fkl").next_strength(1.0) == 10.0
+    assert method("krr_fkl").next_strength(1e4) is None
+    assert method("residual_y").next_strength(1.0) is None
+    assert method("krr").next_strength(0.0) is None
