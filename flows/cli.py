@@ -16,6 +16,7 @@ from flows.faults import NO_MEMORY, as_user_error
 from flows.progress import console
 from flows.terminal import close_broken_output, speak_any_encoding
 from tasks.adapters.addresses import scrubbed
+from tasks.adapters.interrupts import hear_no_more
 from tasks.adapters.settings import quiet_ecosystem
 
 # Heavy imports (fkd, prefect, mlflow, distributed) happen inside the commands: `fkd --help` is
@@ -203,8 +204,7 @@ def _call(words: list[str], debug: bool) -> int:
     except CycloptsError as error:
         return _show(UserError(f"{_one_line(error)} Try `fkd --help`."), debug)
     except KeyboardInterrupt:
-        # All is ended; one more would only interrupt the interpreter's own end, with a traceback.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        hear_no_more()
         console.print("Stopped. What was computed is kept; the same command continues.")
         return 130
     except BrokenPipeError:

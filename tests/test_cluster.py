@@ -126,7 +126,7 @@ def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp
 def test_a_run_ends_by_name_if_no_worker_comes(scheduler, settings, tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.adapters.muster.WORKERLESS_SECONDS", 2.0)
     jobs = _jobs(tmp_path / "marks", ["fine"])
-    with pytest.raises(UserError, match=r"no Dask worker.*`dask worker`"):
+    with pytest.raises(UserError, match=r"no Dask worker.*`dask worker tcp:"):
         _run(ClusterConfig(address=scheduler[1], kind="address"), settings, jobs)
 
 

@@ -20,6 +20,7 @@ import sys
 from flows.fitting import fit_all
 from flows.progress import watcher
 from sweep_sample import sweep_config
+from tasks.adapters.interrupts import hear_no_more
 from tasks.adapters.settings import read_settings
 
 if __name__ == "__main__":
@@ -27,6 +28,7 @@ if __name__ == "__main__":
         watcher().say("beginning")
         fit_all([sweep_config(*sys.argv[1:], gammas=8, landmarks=400)], read_settings())
     except KeyboardInterrupt:
+        hear_no_more()
         sys.exit(130)
 """
 

@@ -16,6 +16,14 @@ def undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def hear_no_more() -> None:
+    """Ignore Ctrl-C from here to the end of the process.
+
+    All is ended then; one more would only interrupt the interpreter's own end, with a traceback.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @contextmanager
 def workers_spared() -> Iterator[None]:
     """Keep Ctrl-C from threads that begin within, with all processes that they will ever start.
