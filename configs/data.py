@@ -223,6 +223,11 @@ def _check_alternatives(data: DataConfig) -> None:
         raise ValueError(
             f"data.missing: impute has a meaning for problem table only, got {data.problem}"
         )
+    if data.missing == "impute" and data.scale_on != "train":
+        raise ValueError(
+            "data.missing: impute takes medians of training rows alone, so data.scale_on must be "
+            f"train, got {data.scale_on}"
+        )
     if data.missing == "zero" and data.source != "uci":
         raise ValueError(
             f"data.missing: {data.missing} needs problem crimes with source uci, whose file has "

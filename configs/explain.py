@@ -22,11 +22,20 @@ def _sentence(fault: Any, tree: Any) -> str:
     cause = fault.get("ctx", {}).get("error")
     if fault["type"] == "extra_forbidden":
         return f"{location}: {_unknown_key(fault['loc'], tree)}."
+    if fault["type"] == "missing" or (fault["loc"] == ("methods",) and not fault["input"]):
+        return f"{location}: {_absent_key(fault['loc'])}."
     message = fault["msg"].removeprefix("Value error, ")
     # What stands in hooks may be a secret.
     hidden = cause is not None or fault["loc"][:1] == ("hooks",)
     shown = "" if hidden else f", got {fault['input']!r}"
     return f"{location}: {message[0].lower()}{message[1:]}{shown}."
+
+
+def _absent_key(loc: tuple[int | str, ...]) -> str:
+    """Return what to write where a key is missing or empty."""
+    if loc == ("methods",):
+        return "at least one method must be named, such as `methods: [krr_fkd, dummy]`, got none"
+    return f"the key {loc[-1]} must be given, got none"
 
 
 def _unknown_key(loc: tuple[int | str, ...], tree: Any) -> str:

@@ -46,8 +46,10 @@ def load_configs(
         raise UserError(
             f"{source} must hold keys such as data and methods, got {type(tree).__name__}."
         )
+    overrides = tuple(overrides)
     runs = expand(apply_overrides(tree, overrides), str(source))
-    return tuple(parse_config(run, str(source)) for run in runs)
+    folder = Path.cwd() if _sets_path(overrides) else Path(source).absolute().parent
+    return tuple(parse_config(_located(run, folder), str(source)) for run in runs)
 
 
 def parse_config(tree: dict[str, Any], source: str) -> RunConfig:
@@ -64,6 +66,25 @@ def dump_config(config: RunConfig) -> str:
     Only addresses of hooks, which may be secrets, are cut to their hosts.
     """
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _sets_path(overrides: Iterable[str]) -> bool:
+    """Return whether the data's file is named on the command line, not in the YAML."""
+    return any(text.partition("=")[0].strip() in ("data", "data.path") for text in overrides)
+
+
+def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the tree with the data's file by its whole path: beside the YAML, else from here.
+
+    Written out, because the resolved configuration is kept in another folder than the YAML.
+    """
+    data = tree.get("data")
+    if not isinstance(data, dict) or not isinstance(data.get("path"), str) or not data["path"]:
+        return tree
+    named = Path(data["path"]).expanduser()
+    places = [folder / named, Path.cwd() / named]
+    found = next((place for place in places if place.is_file()), places[0])
+    return {**tree, "data": {**data, "path": str(found)}}
 
 
 def _read(source: str | Path) -> str:

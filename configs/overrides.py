@@ -10,6 +10,8 @@ from configs.errors import UserError
 
 def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """Return a copy of the tree with each `path=value` set; values are read as YAML."""
+    overrides = tuple(overrides)
+    kind_is_said = any(_path(text) in ("cluster", "cluster.kind") for text in overrides)
     for text in overrides:
         path, equals, value = text.partition("=")
         if not equals or not path.strip():
@@ -22,7 +24,14 @@ def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str,
             cause = " ".join(str(error).split())
             raise UserError(f"--set {path}: {value!r} is not a YAML value ({cause}).") from error
         tree = set_path(tree, path.strip(), parsed)
+        if path.strip() == "cluster.address" and not kind_is_said:
+            # An address alone says which kind is meant, whatever the file says.
+            tree = {**tree, "cluster": {k: v for k, v in tree["cluster"].items() if k != "kind"}}
     return tree
+
+
+def _path(override: str) -> str:
+    return override.partition("=")[0].strip()
 
 
 def set_path(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:

@@ -10,19 +10,32 @@ class OwnColumns(Protocol):
     """The keys under `data` that name an own table's columns."""
 
     @property
-    def path(self) -> str | None: ...
+    def path(self) -> str | None:
+        """The file."""
+
     @property
-    def target(self) -> str | None: ...
+    def target(self) -> str | None:
+        """The column to predict."""
+
     @property
-    def sensitive(self) -> tuple[str, ...]: ...
+    def sensitive(self) -> tuple[str, ...]:
+        """Columns whose information is removed."""
+
     @property
-    def sensitive_columns(self) -> tuple[str, ...]: ...
+    def sensitive_columns(self) -> tuple[str, ...]:
+        """Columns that are removed or measured."""
+
     @property
-    def numeric(self) -> tuple[str, ...]: ...
+    def numeric(self) -> tuple[str, ...]:
+        """Numeric inputs."""
+
     @property
-    def categorical(self) -> tuple[str, ...]: ...
+    def categorical(self) -> tuple[str, ...]:
+        """Inputs that are labels."""
+
     @property
-    def keep(self) -> tuple[str, ...]: ...
+    def keep(self) -> tuple[str, ...]:
+        """Columns that are no inputs."""
 
 
 def check_own_columns(data: OwnColumns) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -170,6 +171,8 @@ class RunConfig(Frozen):
     def _digest(self, exclude: Any) -> str:
         """Return 16 hexadecimal digits of the canonical JSON."""
         plain = self.model_dump(mode="json", exclude=exclude)
+        if path := plain["data"]["path"]:
+            plain["data"]["path"] = PurePath(path).name
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 

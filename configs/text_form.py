@@ -1,11 +1,11 @@
 """How the text of an own table is written: encoding, separator, decimal sign."""
 
 import codecs
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator
 
-AUTO = "auto"
+AUTO: Final = "auto"
 # A bare comma or bar is no YAML value on a command line, so that words are taken too.
 _SIGNS = {
     "comma": ",",

@@ -16,6 +16,7 @@ from flows.run_page import post_markdown, tagged_run
 from flows.stage import stage
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import read_settings
+from tasks.data.load import remarks
 from tasks.report.gather import report_data
 from tasks.report.page import render
 from tasks.study.champion import select_champion
@@ -73,6 +74,8 @@ def load(config: RunConfig) -> dict[str, object]:
         + (f" (dropped: {dropped})" if dropped else "")
         + (" — SYNTHETIC data" if story["synthetic"] else "")
     )
+    for remark in remarks(story):
+        watcher().say(remark)
     return {name: story[name] for name in ("rows_read", "rows_dropped", "rows_used")}
 
 

@@ -12,8 +12,9 @@ from rich.table import Table
 from configs.load import load_configs
 from configs.schema import RunConfig
 from tasks.adapters.settings import read_settings
+from tasks.data.load import describe_rows, remarks
 from tasks.study.costs import planned_cost
-from tasks.study.opening import open_study
+from tasks.study.opening import Study, open_study
 from tasks.study.reasons import read_plan, reasons
 
 _HEADINGS = ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB", "seconds")
@@ -27,20 +28,30 @@ def show_plan(source: str, overrides: Sequence[str]) -> None:
     table.add_column("run", overflow="fold")
     for heading in _HEADINGS:
         table.add_column(heading, justify="right")
-    configs, why = load_configs(source, overrides), Counter[str]()
+    configs, why, rows = load_configs(source, overrides), Counter[str](), list[str]()
     for config in configs:
-        cells, its_reasons = _row(config)
+        study = open_study(config, read_settings())
+        cells, its_reasons = _row(study)
+        rows += _rows(study)
         table.add_row(config.name, *cells)
         why += its_reasons
     console = Console(highlight=False)
     console.print(table)
-    for line in _remarks(configs, why):
-        console.print(f"[dim]{escape(line)}[/dim]")
+    for line in _remarks(configs, rows, why):
+        console.print(f"[dim]{escape(line)}[/dim]", soft_wrap=True)
 
 
-def _row(config: RunConfig) -> tuple[list[str], Counter[str]]:
+def _rows(study: Study) -> list[str]:
+    """Return what became of the rows of an own table, which nobody but its owner knows."""
+    story = study.loaded.provenance
+    if study.config.data.source != "file":
+        return []
+    return [f"{study.config.name}: {describe_rows(story)}", *remarks(story)]
+
+
+def _row(study: Study) -> tuple[list[str], Counter[str]]:
     """Return a run as cells, with why its fits are to be computed."""
-    study = open_study(config, read_settings())
+    config = study.config
     jobs = study.missing(again=True)
     failed = {k for job in jobs for k in job.record_keys if study.store.read_failure(k)}
     todo = sum(len(job.trials) for job in jobs)
@@ -55,13 +66,17 @@ def _row(config: RunConfig) -> tuple[list[str], Counter[str]]:
     return [*map(str, counts), *costs], reasons(study, jobs, read_plan(study), failed)
 
 
-def _remarks(configs: Sequence[RunConfig], why: Counter[str]) -> list[str]:
+def _remarks(configs: Sequence[RunConfig], rows: Sequence[str], why: Counter[str]) -> list[str]:
     """Return what the numbers of the table leave open."""
-    lines = ["a task computes the fits that share a factorisation on one fold"]
+    lines = [*rows, "a task computes the fits that share a factorisation on one fold"]
     if why:
         told = "; ".join(f"{count} {reason}" for reason, count in why.most_common())
         lines.append(f"to do: {told}")
     lines.append("GiB: the largest task; seconds: arithmetic at this machine's speed, no start-up")
     if any(entry.search for config in configs for entry in config.methods):
         lines.append("a search's winner brings the fits of its grid afterwards")
+    if any(entry.grows(config.data.problem) for config in configs for entry in config.methods):
+        lines.append(
+            "strengths that are not given are added as long as removing more changes something"
+        )
     return lines

@@ -58,8 +58,9 @@ class LiveWatcher:
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TimeElapsedColumn(),
-            TextColumn("left"),
+            TextColumn("gone,"),
             TimeRemainingColumn(),
+            TextColumn("left"),
         )
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(text, total=total, rate="")

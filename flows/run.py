@@ -1,5 +1,6 @@
 """A run from the command line: configuration, servers, the flow, a table at its end."""
 
+import shlex
 import time
 from collections.abc import Sequence
 
@@ -51,9 +52,10 @@ def rewrite_report(source: str, overrides: Sequence[str]) -> None:
     config = load_config(source, overrides)
     study = open_study(config, read_settings())
     if jobs := study.missing():
+        words = [word for override in overrides for word in ("--set", override)]
         raise UserError(
             f"{config.name} is not finished: {sum(len(job.trials) for job in jobs)} fits are not "
-            f"stored; compute them by `fkd run {source}`."
+            f"stored; compute them by `{shlex.join(['fkd', 'run', source, *words])}`."
         )
     page = render(report_data(study, seconds=float("nan")), study.folder).html
     Console(markup=False, highlight=False).print(str(page), soft_wrap=True)

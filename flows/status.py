@@ -22,12 +22,14 @@ def show_status() -> None:
         home = escape(str(read_settings().home))
         console.print(f"No run yet under {home}; start one by `fkd run`.", soft_wrap=True)
         return
-    # Without vertical lines all columns fit into a terminal of 80 characters.
-    table = Table(title="Fits by run", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    # One blank between columns: all of them fit into a terminal of 80 characters.
+    table = Table(
+        title="Fits by run", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=0
+    )
     table.add_column("run", overflow="fold")
     table.add_column("state", no_wrap=True)
     for heading in ("done", "before", "failed", "to do", "per s", "s left"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("updated", no_wrap=True)
     for status in statuses:
         table.add_row(*_row(status))
@@ -48,7 +50,18 @@ def _row(status: Status) -> list[str]:
         str(status.stored),
         str(len(status.failures)),
         str(status.remaining),
-        f"{status.rate:.1f}" if status.done else "",
+        _rate(status.rate) if status.done else "",
         "" if left is None else f"{left:.0f}",
-        time.strftime("%m-%d %H:%M", time.localtime(status.updated)),
+        _moment(status.updated),
     ]
+
+
+def _rate(rate: float) -> str:
+    """Return a rate with the digits that matter."""
+    return f"{rate:.1f}" if rate < 100 else f"{rate:.0f}"
+
+
+def _moment(updated: float) -> str:
+    """Return the time of today, the day of any other."""
+    then, now = time.localtime(updated), time.localtime()
+    return time.strftime("%H:%M" if then[:3] == now[:3] else "%m-%d", then)

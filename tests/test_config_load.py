@@ -3,6 +3,7 @@ import yaml
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config, parse_config, shipped
+from configs.methods import MethodConfig
 
 KRR_PAPER_CRIMES = [0, 5, 10, 18]
 
@@ -62,8 +63,7 @@ def test_fixing_a_grid_parameter_leaves_one_setting():
 
 
 def test_a_problem_without_published_values_takes_parameters_of_acs_income_on_a_short_grid():
-    config = parse_config({"methods": ["svr_fkd"]}, "test")
-    found = config.methods[0].settings("mine")
+    found = MethodConfig.model_validate("svr_fkd").settings("mine")
     assert [p.iterations for p in found] == [0, 1, 2, 4, 8, 16]
     assert {(p.C, p.epsilon) for p in found} == {(0.5, 0.005)}
 

@@ -73,17 +73,17 @@ def test_a_place_without_a_label_is_missing():
 
 
 def test_numbers_may_come_as_text():
-    assert_array_equal(numbers_of(pd.Series(["1", "2.5"]), name="x", fill=np.nan), [1.0, 2.5])
+    assert_array_equal(numbers_of(pd.Series(["1", "2.5"]), name="x", may_lack=False), [1.0, 2.5])
 
 
 def test_a_missing_number_is_filled_or_refused():
     column = pd.Series([1.0, None])
-    assert_array_equal(numbers_of(column, name="x", fill=7.0), [1.0, 7.0])
+    assert_array_equal(numbers_of(column, name="x", may_lack=True), [1.0, np.nan])
     with pytest.raises(ValueError, match="column x must hold finite numbers, got 1"):
-        numbers_of(column, name="x", fill=np.nan)
+        numbers_of(column, name="x", may_lack=False)
 
 
 @pytest.mark.parametrize("column", [pd.Series(["a"]), pd.Series(["1", object()], dtype=object)])
 def test_what_is_no_number_is_refused_by_name(column):
     with pytest.raises(ValueError, match="column x must hold numbers"):
-        numbers_of(column, name="x", fill=np.nan)
+        numbers_of(column, name="x", may_lack=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fkd.catalog.gaps import filled, gappy, medians
 from fkd.catalog.labels import MISSING, labels_of, numbers_of
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array, IntArray
@@ -31,6 +32,9 @@ class Encoder:
         x becomes (x - offset) / span, each (p,).
     fill
         What a missing number counts as, (p,); NaN where a value is required.
+    marked
+        Positions among the numeric columns of those that were missing in some training rows: a
+        column of their own tells in which rows they are.
     categorical_names, levels
         The labels that got a column of their own, in order; `MISSING` is a label like any other.
     """
@@ -41,6 +45,7 @@ class Encoder:
     fill: Array
     categorical_names: tuple[str, ...]
     levels: tuple[tuple[str, ...], ...]
+    marked: tuple[int, ...] = ()
 
     @classmethod
     def fit(cls, table: Table, *, scale: Scale) -> Self:
@@ -55,10 +60,14 @@ class Encoder:
         """
         if scale not in ("minmax", "none", "zscore"):
             raise ValueError(f"scale must be 'minmax', 'none' or 'zscore', got {scale!r}")
-        low, high = _limits(table)
-        # A column that is constant in training says nothing, and has no span to divide by.
-        vary = low < high
-        offset, span = _affine(table.numeric[:, vary], scale)
+        # A column's gaps are filled from these rows alone, like everything that is learnt here.
+        fill = _fills(table)
+        columns = filled(table.numeric, np.nan_to_num(fill)) if table.gaps else table.numeric
+        low, high = _limits(columns, table.numeric_names)
+        # A column that is constant in training says nothing, unless by its gaps.
+        marks = gappy(table.numeric) if table.gaps else np.zeros(len(low), dtype=bool)
+        vary = (low < high) | marks
+        offset, span = _affine(columns[:, vary], scale)
         seen = {
             name: _seen(codes, labels)
             for name, codes, labels in zip(
@@ -69,9 +78,8 @@ class Encoder:
         numeric = tuple(name for name, keep in zip(table.numeric_names, vary, strict=True) if keep)
         if not numeric and not kept:
             raise ValueError("a table must have an input that varies, got only constant columns")
-        # NaN marks columns in which a served row must bring a value.
-        fill = np.array([table.fills.get(name, np.nan) for name in numeric], dtype=np.float64)
-        return cls(numeric, offset, span, fill, tuple(kept), tuple(kept.values()))
+        marked = tuple(np.flatnonzero(marks[vary]).tolist())
+        return cls(numeric, offset, span, fill[vary], tuple(kept), tuple(kept.values()), marked)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -80,12 +88,14 @@ class Encoder:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """One name per column of X, a level as COLUMN=LABEL."""
-        return self.numeric_names + tuple(
+        """One name per column of X, a level as COLUMN=LABEL, a gap as COLUMN=missing."""
+        gaps = tuple(f"{self.numeric_names[place]}=missing" for place in self.marked)
+        levels = tuple(
             f"{name}={label or 'missing'}"
             for name, labels in zip(self.categorical_names, self.levels, strict=True)
             for label in labels
         )
+        return self.numeric_names + gaps + levels
 
     def transform(self, table: Table) -> Array:
         """Return X, (n, d); a level that was not seen in training is a row of zeros."""
@@ -116,7 +126,8 @@ class Encoder:
             )
         numeric = np.empty((len(frame), len(self.numeric_names)))
         for place, (name, fill) in enumerate(zip(self.numeric_names, self.fill, strict=True)):
-            numeric[:, place] = numbers_of(frame[name], name=name, fill=float(fill))
+            may_lack = not np.isnan(fill)
+            numeric[:, place] = numbers_of(frame[name], name=name, may_lack=may_lack)
         columns = []
         for name, labels in zip(self.categorical_names, self.levels, strict=True):
             codes, found = labels_of(frame[name])
@@ -124,11 +135,11 @@ class Encoder:
         return self._assemble(numeric, columns)
 
     def _assemble(self, numeric: Array, columns: list[IntArray]) -> Array:
-        """Put scaled numbers beside one block of indicators per categorical column."""
+        """Put scaled numbers beside marks of their gaps, one block per categorical column."""
         X = np.zeros((len(numeric), len(self.feature_names)))
-        p = len(self.numeric_names)
-        X[:, :p] = (numeric - self.offset) / self.span
-        start = p
+        p, start = len(self.numeric_names), len(self.numeric_names) + len(self.marked)
+        X[:, :p] = (filled(numeric, self.fill) - self.offset) / self.span
+        X[:, p:start] = np.isnan(numeric[:, list(self.marked)])
         for positions, labels in zip(columns, self.levels, strict=True):
             # Unseen labels have position -1: their rows stay zero in this block.
             rows = np.flatnonzero(positions >= 0)
@@ -138,6 +149,8 @@ class Encoder:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the encoder as arrays of numbers or text, which npz keeps without pickle."""
+        # Without gaps the file is what it was before there were any.
+        marked = {"marked": np.array(self.marked, dtype=np.int64)} if self.marked else {}
         return {
             "numeric_names": np.array(self.numeric_names, dtype=np.str_),
             "offset": self.offset,
@@ -146,6 +159,7 @@ class Encoder:
             "categorical_names": np.array(self.categorical_names, dtype=np.str_),
             "level_counts": np.array([len(labels) for labels in self.levels], dtype=np.int64),
             "levels": np.array([label for row in self.levels for label in row], dtype=np.str_),
+            **marked,
         }
 
     @classmethod
@@ -161,16 +175,25 @@ class Encoder:
             arrays["fill"],
             tuple(arrays["categorical_names"].tolist()),
             tuple(tuple(piece.tolist()) for piece in pieces),
+            tuple(arrays["marked"].tolist()) if "marked" in arrays else (),
         )
 
 
-def _limits(table: Table) -> tuple[Array, Array]:
+def _fills(table: Table) -> Array:
+    """Return what a served row's missing number counts as, NaN where the row must bring it."""
+    found = np.array([table.fills.get(name, np.nan) for name in table.numeric_names])
+    places = [table.numeric_names.index(name) for name in table.gaps]
+    found[places] = medians(table.numeric[:, places])
+    return found
+
+
+def _limits(columns: Array, names: tuple[str, ...]) -> tuple[Array, Array]:
     """Least and greatest value of each numeric column, refusing ranges that overflow."""
-    low, high = table.numeric.min(axis=0), table.numeric.max(axis=0)
+    low, high = columns.min(axis=0), columns.max(axis=0)
     with np.errstate(over="ignore"):
         wide = ~np.isfinite(high - low)
     if wide.any():
-        name = table.numeric_names[int(np.flatnonzero(wide)[0])]
+        name = names[int(np.flatnonzero(wide)[0])]
         raise ValueError(
             f"column {name} must have a finite range to be scaled, its range overflows"
         )
@@ -178,15 +201,16 @@ def _limits(table: Table) -> tuple[Array, Array]:
 
 
 def _affine(columns: Array, scale: Scale) -> tuple[Array, Array]:
-    """Offset and span of columns that are known to vary."""
+    """Offset and span of columns; a constant one, which is kept for its gaps, has span 1."""
     low, high = columns.min(axis=0), columns.max(axis=0)
-    if scale == "minmax":
-        return low, high - low
     if scale == "none":
         return np.zeros_like(low), np.ones_like(low)
+    width = np.where(low < high, high - low, 1.0)
+    if scale == "minmax":
+        return low, width
     # Deviations relative to the range: squares of 1e300 would overflow.
-    unit = (columns - low) / (high - low)
-    return low + unit.mean(axis=0) * (high - low), unit.std(axis=0) * (high - low)
+    unit = (columns - low) / width
+    return low + unit.mean(axis=0) * width, np.where(low < high, unit.std(axis=0), 1.0) * width
 
 
 def _seen(codes: IntArray, labels: tuple[str, ...]) -> tuple[str, ...]:

@@ -66,8 +66,8 @@ def code_labels(places: IntArray, labels: Sequence[str]) -> tuple[IntArray, tupl
     return lookup[places], tuple(distinct)
 
 
-def numbers_of(column: "pd.Series[Any]", *, name: str, fill: float) -> Array:
-    """Return a raw column as finite floats.
+def numbers_of(column: "pd.Series[Any]", *, name: str, may_lack: bool) -> Array:
+    """Return a raw column as finite floats, NaN where a value is missing.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def numbers_of(column: "pd.Series[Any]", *, name: str, fill: float) -> Array:
         Raw values, numbers as text included.
     name
         The column's name, for the error.
-    fill
-        Replaces a missing value; NaN if a value is required.
+    may_lack
+        Whether a value may be missing.
     """
     import pandas as pd  # not needed by those who only read tables
 
@@ -84,11 +84,10 @@ def numbers_of(column: "pd.Series[Any]", *, name: str, fill: float) -> Array:
         numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise ValueError(f"column {name} must hold numbers, {error}") from error
-    filled = np.where(np.isnan(numbers), fill, numbers)
-    bad = int((~np.isfinite(filled)).sum(axis=0))
+    bad = int((np.isinf(numbers) if may_lack else ~np.isfinite(numbers)).sum(axis=0))
     if bad:
         raise ValueError(f"column {name} must hold finite numbers, got {bad} missing or infinite")
-    return filled
+    return numbers
 
 
 @lru_cache(maxsize=2**16)

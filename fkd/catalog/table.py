@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fkd.catalog.gaps import check_finite
 from fkd.core.arrays import AnyArray, Array, IntArray
 
 
@@ -32,6 +33,8 @@ class Table:
         Columns that are never inputs: weights, groups, years.
     fills
         The number that stands for a missing value, by numeric column; others may not be missing.
+    gaps
+        Numeric columns in which NaN is a missing value; the encoder fills it.
     """
 
     numeric_names: tuple[str, ...]
@@ -47,15 +50,16 @@ class Table:
     sensitive_range: Array
     extra: Mapping[str, AnyArray] = field(default_factory=dict)
     fills: Mapping[str, float] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # One gate for every road into a table: nothing behind it has to think of NaN again.
+        # One gate for every road into a table: behind it NaN is found in declared gaps alone.
         if not len(self.target):
             raise ValueError(f"a table must have rows, got none for target {self.target_name}")
         self._check_shapes()
-        _check_finite(self.numeric_names, self.numeric)
-        _check_finite((self.target_name,), self.target[:, None])
-        _check_finite(self.sensitive_names, self.sensitive)
+        check_finite(self.numeric_names, self.numeric, self.gaps)
+        check_finite((self.target_name,), self.target[:, None])
+        check_finite(self.sensitive_names, self.sensitive)
         _check_range(self.target_name, self.target_range)
         for name, limits in zip(self.sensitive_names, self.sensitive_range, strict=True):
             _check_range(name, limits)
@@ -121,6 +125,7 @@ class Table:
             "target": self.target_name,
             "sensitive": self.sensitive_names,
             "fills": dict(self.fills),
+            "gaps": self.gaps,
         }
         return {
             "names": np.array(json.dumps(names)),
@@ -156,6 +161,7 @@ class Table:
                 if name.startswith("extra.")
             },
             fills=names["fills"],
+            gaps=tuple(names.get("gaps", ())),  # tables that were prepared before have none
         )
 
 
@@ -167,18 +173,6 @@ def column_range(values: Array) -> tuple[float, float]:
 def _scale(values: Array, low: float | Array, high: float | Array) -> Array:
     """(values - low) / (high - low)."""
     return (values - low) / (np.asarray(high) - low)
-
-
-def _check_finite(names: Sequence[str], columns: Array) -> None:
-    """Refuse NaN or infinity by the name of its column."""
-    for name, column in zip(names, columns.T, strict=True):
-        # Column by column: a mask of the whole matrix would be as large as an eighth of it.
-        bad = int((~np.isfinite(column)).sum(axis=0))
-        if bad:
-            raise ValueError(
-                f"column {name} must hold finite numbers, got {bad} missing or infinite values; "
-                "drop those rows or declare what a missing value means"
-            )
 
 
 def _check_range(name: str, limits: Sequence[float] | Array) -> None:

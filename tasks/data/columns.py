@@ -27,6 +27,10 @@ class Columns:
     categories: Mapping[str, Category]
     rows_read: int
     dropped: Mapping[str, int] = field(default_factory=dict)
+    read_as: str = ""
+    """How the file's text was understood, where that had to be found out."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of single columns."""
 
 
 def merge(parts: Sequence[Columns]) -> Columns:
@@ -97,6 +101,7 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
         ),
         extra={name: extra_column(columns, name) for name in problem.extra},
         fills={name: fill for name, fill in problem.fills.items() if name in numeric},
+        gaps=tuple(numeric) if data.missing == "impute" else (),
     )
     left_out = dict.fromkeys(data.drop, "dropped by the configuration")
     constant = sorted(flat_numbers + flat_labels)

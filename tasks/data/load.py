@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from configs.data import DataConfig
 from configs.errors import UserError
+from fkd.catalog.problems.own_table import NAME as OWN
 from fkd.catalog.table import Table
 from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.files import sha256
@@ -56,6 +57,13 @@ def describe_rows(provenance: dict[str, Any]) -> str:
     return label + ", ".join(parts)
 
 
+def remarks(provenance: dict[str, Any]) -> list[str]:
+    """Return what a person should know of how the rows were read, in sentences."""
+    # Tables that were prepared before have neither.
+    read_as, notes = provenance.get("read_as"), provenance.get("notes", [])
+    return [*([f"read as {read_as}"] if read_as else []), *notes]
+
+
 def _make(data: DataConfig, source: Source) -> tuple[Table, dict[str, Any]]:
     """Read the rows, turn them into a table, write down their story."""
     columns = source.read()
@@ -90,6 +98,8 @@ def _provenance(
         "rows_read": columns.rows_read,
         "rows_dropped": {reason: count for reason, count in columns.dropped.items() if count},
         "rows_used": table.n,
+        "read_as": columns.read_as,
+        "notes": list(columns.notes),
         "columns": column_report(columns),
         "columns_left_out": left_out,
         "target_range": table.target_range,
@@ -110,6 +120,8 @@ def _digest(data: DataConfig, source: Source) -> str:
         "drop": data.drop,
         "own": [data.target, data.numeric, data.categorical, data.keep],
     }
+    if data.problem == OWN:
+        key["form"] = [data.encoding, data.separator, data.decimal, data.missing_words]
     if data.sample is not None:
         key["sample"] = data.sample
     if data.missing != "drop":

@@ -23,10 +23,10 @@ def own_path(data: DataConfig) -> Path:
     """Return the file that the configuration names, if it is there."""
     path = Path(data.path or "").expanduser()
     if not path.is_file():
-        looked = "" if path.is_absolute() else f" beside the YAML file or in {Path.cwd()}"
         raise UserError(
             f"data.path must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
-            f"{data.path!r}, which is not there{looked}."
+            f"{data.path!r}, which is {'a folder' if path.is_dir() else 'not there'}; a relative "
+            "path is looked for beside the YAML file that names it, then in the current folder."
         )
     return path
 
@@ -66,6 +66,7 @@ def read_own_file(data: DataConfig) -> Columns:
         notes=(
             *_label_notes({name: categories[name] for name in problem.categorical}),
             *_gap_notes({name: values[name][kept] for name in problem.numeric}),
+            *_drop_notes(dropped, problem.numeric, required),
         ),
     )
 
@@ -105,8 +106,9 @@ def _label_notes(categories: Mapping[str, Category]) -> list[str]:
         if labels > _ID * rows:
             raise UserError(
                 f"column {name} has {labels:,} labels in {rows:,} rows, nearly one of its own for "
-                "each, as an id has: nothing can be learnt from it; take it out of "
-                "data.categorical (numbers belong under data.numeric)."
+                "each, as ids and dates have: nothing can be learnt from it; take it out of "
+                "data.categorical (a number, such as the year of a date, belongs under "
+                "data.numeric)."
             )
         notes.append(
             f"column {name} has {labels:,} labels in {rows:,} rows: most are too rare to learn from"
@@ -122,6 +124,19 @@ def _gap_notes(values: Mapping[str, Array]) -> list[str]:
         "marked in a column of their own"
         for name, count in gaps.items()
         if count
+    ]
+
+
+def _drop_notes(
+    dropped: Mapping[str, int], inputs: Sequence[str], required: Sequence[str]
+) -> list[str]:
+    """Return how to keep rows that lack nothing but an input."""
+    lost = sum(dropped.get(f"{name} missing", 0) for name in inputs if name not in required)
+    if not lost:
+        return []
+    return [
+        f"{lost:,} of the dropped rows lack only numbers among the inputs: data.missing: impute "
+        "keeps them"
     ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from numbers import Number
+from typing import Any, Union
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from fkd.core.arrays import Array
 from tasks.data.own_formats import USUAL_WORDS, RawColumns
 
 _Mask = NDArray[np.bool_]
+_Cells = Union["pd.Series[Any]", pa.Array]
 # A whole number, plain or in groups of three, with a fraction; or a fraction alone.
 _NUMBER = r"^[+-]?(?:(?:\d+|[1-9]\d{0,2}(?:%s\d{3})+)(?:%s\d*)?|%s\d+)(?:[eE][+-]?\d+)?$"
 _POINT = _NUMBER % (",", r"\.", r"\.")
@@ -113,9 +115,7 @@ def _chunked(text: object) -> bool:
     return isinstance(text, pa.ChunkedArray)
 
 
-def _sorted_cells(
-    raw: RawColumns, cells: "pd.Series[object]", name: str
-) -> tuple[Array, "pa.Array"]:
+def _sorted_cells(raw: RawColumns, cells: "pd.Series[Any]", name: str) -> tuple[Array, "pa.Array"]:
     """Sort cells of any type, as a sheet has them, into numbers and text."""
     objects = cells.to_numpy(dtype=object)
     missing = cells.isna().to_numpy()
@@ -185,7 +185,7 @@ def _refuse_both(raw: RawColumns, column: _Column) -> None:
         )
 
 
-def _refuse_dates(raw: RawColumns, dated: _Mask, cells: Sequence[object], name: str) -> None:
+def _refuse_dates(raw: RawColumns, dated: _Mask, cells: "_Cells", name: str) -> None:
     """Refuse dates, which would become nanoseconds or not be read at all."""
     if dated.any():
         row = int(dated.argmax())

@@ -58,7 +58,9 @@ def open_source(data: DataConfig, settings: Settings, progress: Progress | None 
             [_line(fetched)], lambda: read_communities(fetched.path, problem), False, datasheet
         )
     if data.source == "file":
-        known = {"name": str(data.path), "sha256": file_sha256(own_path(data)), "from": "the user"}
+        # By its name alone: the same file in another folder is the same data.
+        path = own_path(data)
+        known = {"name": path.name, "sha256": file_sha256(path), "from": "the user"}
         return Source([known], lambda: read_own_file(data), False, datasheet)
     if data.source == "synthetic":
         twin = data.twin or TwinConfig()

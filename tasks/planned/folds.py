@@ -34,7 +34,7 @@ class Fold:
         return text.hexdigest()
 
 
-def make_folds(table: Table, folds: FoldsConfig, seed: int) -> list[Fold]:
+def make_folds(table: Table, folds: FoldsConfig, seed: int, *, key: str = "folds.k") -> list[Fold]:
     """Return the folds of a table, the same for every method.
 
     Parameters
@@ -46,12 +46,16 @@ def make_folds(table: Table, folds: FoldsConfig, seed: int) -> list[Fold]:
         that others can rebuild them; "forward" trains on one time, tests on the next.
     seed
         The run's seed.
+    key
+        Where the number of folds stands in the configuration, for errors.
     """
     if folds.kind == "forward":
         return _forward(_column(table, folds.by or "year"), folds)
     if folds.kind == "grouped":
-        return _grouped(_column(table, str(folds.by)), folds, seed)
-    _check_count(folds.k, table.n, "rows")
+        groups = _column(table, str(folds.by))
+        _check_count(folds.k, len(np.unique(groups)), f"different values of {folds.by}", key)
+        return _grouped(groups, folds, seed)
+    _check_count(folds.k, table.n, "rows", key)
     splitter = KFold(folds.k, shuffle=True, random_state=seed)
     return [Fold(train, test) for train, test in splitter.split(table.target)]
 
@@ -86,7 +90,6 @@ def never_tested(fold: Fold, reserved: NDArray[np.int64]) -> Fold:
 
 def _grouped(groups: NDArray[np.generic], folds: FoldsConfig, seed: int) -> list[Fold]:
     """Keep each group on one side of every fold."""
-    _check_count(folds.k, len(np.unique(groups)), f"different values of {folds.by}")
     splitter = GroupKFold(folds.k, shuffle=True, random_state=seed)
     return [Fold(train, test) for train, test in splitter.split(groups, groups=groups)]
 
@@ -116,9 +119,13 @@ def _column(table: Table, name: str) -> NDArray[np.generic]:
     return column
 
 
-def _check_count(k: int, available: int, what: str) -> None:
-    if available < k:
-        raise UserError(
-            f"folds.k must be at most the number of {what} ({available}), got {k}; "
-            "lower it by --set folds.k=..."
-        )
+def _check_count(k: int, available: int, what: str, key: str) -> None:
+    """Refuse more parts than there is to part; which key asked for them is named."""
+    if available >= k:
+        return
+    # Inner folds are cut from the rows that train where the first outer fold tests.
+    where = "" if key == "folds.k" else " that train beside the held-out fold"
+    cure = f"lower it by --set {key}={available}" if available >= 2 else f"there are too few {what}"
+    raise UserError(
+        f"{key} must be at most the number of {what}{where} ({available}), got {k}; {cure}."
+    )

@@ -55,7 +55,7 @@ class Splits:
         config = FoldsConfig(k=self.inner_folds)
         if self.folds.kind == "grouped":
             config = self.folds.model_copy(update={"k": self.inner_folds})
-        parts = make_folds(table.take(rows), config, self.seed)
+        parts = make_folds(table.take(rows), config, self.seed, key="select.inner_folds")
         reserved = self.reserved(table)
         return {
             f"{label}.{i}": never_tested(Fold(rows[part.train], rows[part.test]), reserved)

@@ -35,6 +35,7 @@ from tasks.study.opening import Study
 from tasks.study.proxies import strongest_proxies
 from tasks.study.recording import model_address, recorded
 from tasks.study.results import TrialResult, other_parameters
+from tasks.study.same_again import command_again
 from tasks.study.selection import NoChampionError, worst
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
@@ -234,7 +235,7 @@ def _run(study: Study, champion: Champion | None, seconds: float) -> RunProvenan
         config_digest=study.config.digest,
         config_yaml=dump_config(study.config),
         data_digest=study.loaded.digest,
-        commands=(f"fkd run {study.folder / 'config.yaml'}",),
+        commands=(command_again(study),),
         versions={"fkd": __version__, **{name: version(name) for name in _PACKAGES}},
         machine={"system": platform.platform(), "python": platform.python_version()},
         tracking=tracking,

@@ -134,6 +134,7 @@ def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
             (rows.sensitive_names, rows.sensitive),
         )
         for name, column in zip(names, values.T, strict=True)
+        if name in bundle.input_columns
     }
     for i, name in enumerate(rows.categorical_names):
         labels = (*rows.levels[i], "")  # code -1, missing, is the last one

@@ -53,7 +53,11 @@ def _group_means(codes: IntArray, s: Array) -> Array:
 
 
 def _correlation(x: Array, s: Array) -> float:
-    """Return the absolute correlation, 0 where a column is constant."""
+    """Return the absolute correlation in the rows that have both, 0 where one is constant."""
+    present = ~np.isnan(x)
+    x, s = x[present], s[present]
+    if not len(x):
+        return 0.0
     a, b = x - x.mean(), s - s.mean()
     scale = float(np.sqrt((a @ a) * (b @ b)))
     return abs(float(a @ b)) / scale if scale > 0 else 0.0
