@@ -128,3 +128,22 @@ def test_an_own_table_with_odd_columns_is_refused(keys, words):
 def test_folds_that_cannot_be_meant_are_refused(keys, words):
     with pytest.raises(ValidationError, match=words):
         FoldsConfig.model_validate(keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"sensitive": "y"}, "data.target must not be a sensitive column, got 'y' for both"),
+        ({"measure_on": "y"}, "data.target must not be a sensitive column"),
+        ({"numeric": ["x", "x"]}, "got twice \\['x'\\]"),
+        ({"categorical": ["x"]}, "got twice \\['x'\\]"),
+        ({"sensitive": ["s", "s"]}, "data.sensitive must name each column once"),
+        ({"keep": ["t", "t"]}, "data.keep must name each column once"),
+        ({"encoding": "klingon"}, "data.encoding must be auto or an encoding"),
+    ],
+)
+def test_an_own_tables_columns_are_held_against_each_other_before_any_work(keys, words):
+    plain = {"problem": "table", "path": "a.csv", "target": "y", "sensitive": "s", "numeric": "x"}
+    DataConfig.model_validate(plain)
+    with pytest.raises(ValueError, match=words):
+        DataConfig.model_validate({**plain, **keys})

@@ -1,5 +1,8 @@
+import os
+
 import pytest
 import yaml
+from own_sample import write_rents
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config, parse_config, shipped
@@ -86,7 +89,7 @@ def test_a_problem_without_published_values_takes_parameters_of_acs_income_on_a_
         ("methods.1.grid.iterations=[]", ["iterations", "at least one"]),
         ("methods=[svr_fkdd]", ["svr_fkdd", "'svr_fkd'"]),
         ("methods=[]", ["methods"]),
-        ("cluster.address=tcp://127.0.0.1:1", ["address", "kind"]),
+        ("cluster={kind: local, address: tcp://127.0.0.1:1}", ["address", "kind"]),
         ("select.knee_of=gdp", ["knee_of", "subject_to"]),
         ("select.subject_to={gpd: 1}", ["gdp"]),
         ("name=../x", ["name"]),
@@ -131,3 +134,31 @@ def test_another_grid_is_another_configuration_of_the_same_experiment():
     other = load_config("default", ["methods=[dummy]"])
     assert plain.digest != other.digest
     assert plain.experiment == other.experiment
+
+
+def test_a_run_without_methods_is_told_what_to_write():
+    for methods in ({}, {"methods": None}, {"methods": []}):
+        with pytest.raises(
+            UserError, match=r"methods: at least one .*`methods: \[krr_fkd, dummy\]"
+        ):
+            parse_config({"name": "mine", **methods}, "mine.yaml")
+
+
+def test_a_data_file_is_looked_for_beside_the_yaml_then_from_here(tmp_path, monkeypatch):
+    source = write_rents(tmp_path / "files")
+    beside = str(tmp_path / "files" / "mieten.csv")
+    for folder in (tmp_path, tmp_path / "files"):
+        monkeypatch.chdir(folder)
+        assert load_config(source).data.path == beside
+        assert load_config(os.path.relpath(source)).data.path == beside
+    (tmp_path / "other.csv").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    assert load_config(source, ["data.path=other.csv"]).data.path == str(tmp_path / "other.csv")
+    (tmp_path / "files" / "mieten.csv").rename(tmp_path / "mieten.csv")
+    assert load_config(source).data.path == str(tmp_path / "mieten.csv")
+
+
+def test_a_moved_data_file_is_the_same_configuration(tmp_path):
+    here, there = (load_config(write_rents(tmp_path / name)) for name in ("here", "there"))
+    assert here.data.path != there.data.path
+    assert here.digest == there.digest

@@ -164,3 +164,11 @@ def test_a_fold_must_keep_rows_to_test_on():
 def test_time_cannot_be_reserved():
     with pytest.raises(ValueError, match=r"folds\.reserve must be 0 for kind forward"):
         FoldsConfig(kind="forward", reserve=0.1)
+
+
+def test_too_few_rows_for_inner_folds_are_told_by_their_own_key(table):
+    splits = Splits(FoldsConfig(k=2), seed=0, inner_folds=4)
+    with pytest.raises(UserError, match=r"^select\.inner_folds .* \(3\), got 4; .*inner_folds=3"):
+        splits.inner(table.take(slice(0, 6)))
+    with pytest.raises(UserError, match=r"^folds\.k must be at most the number of rows \(1\)"):
+        splits.outer(table.take(slice(0, 1)))

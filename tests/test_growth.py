@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from own_sample import rents, write_rents
 
-from configs.load import parse_config
+from configs.load import load_config, parse_config
 from fkd.catalog.methods import method
+from flows.fitting import fit_all
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
 
@@ -89,3 +91,31 @@ def test_ladders_end():
     assert method("krr_fkl").next_strength(1e4) is None
     assert method("residual_y").next_strength(1.0) is None
     assert method("krr").next_strength(0.0) is None
+
+
+SHARED = {"kind": "nystroem", "landmarks": 80, "shared": True}
+
+
+@pytest.mark.parametrize("approximation", [None, SHARED], ids=["exact", "shared"])
+def test_a_run_grows_by_itself_resumes_and_then_computes_nothing(
+    tmp_path, settings, capsys, approximation
+):
+    entry = {
+        "name": "krr_fkd",
+        "gamma": 1.0,
+        **({"approximation": approximation} if approximation else {}),
+    }
+    folds = {"k": 2, "reserve": 0.3 if approximation else 0.0}
+    config = load_config(write_rents(tmp_path, rows=rents(400), methods=[entry], folds=folds))
+    first = open_study(config, settings)
+    assert strengths(first) == [0, 1, 2, 4, 8, 16]
+    if approximation is None:  # a run that was cut off
+        run_job(first.missing()[0])
+    assert fit_all([config], settings) == 0
+    whole = open_study(config, settings)
+    assert whole.missing() == []
+    assert strengths(whole)[:7] == [0, 1, 2, 4, 8, 16, 32]
+    assert len(whole.results()) == len(whole.trials)
+    capsys.readouterr()
+    assert fit_all([config], settings) == 0
+    assert "all stored, nothing to compute" in capsys.readouterr().err

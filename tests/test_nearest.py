@@ -18,3 +18,8 @@ def test_a_misspelt_name_is_answered_by_the_nearest(name, meant):
 def test_a_name_like_no_other_gets_the_list_alone():
     with pytest.raises(ValueError, match=r"one of crimes, table, got 'xyzzy'$"):
         check_name("xyzzy", ["crimes", "table"], key="data.problem")
+
+
+def test_two_letters_that_changed_places_are_the_smallest_slip():
+    with pytest.raises(ValueError, match="the nearest is 'krr_fkd'"):
+        check_name("krr_fdk", ["krr", "krr_fkl", "krr_fkd", "krr_fkd_printed"], key="name")

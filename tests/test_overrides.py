@@ -1,6 +1,7 @@
 import pytest
 
 from configs.errors import UserError
+from configs.load import load_config
 from configs.overrides import apply_overrides
 
 
@@ -28,3 +29,15 @@ def test_the_given_tree_is_left_alone():
 def test_a_path_that_cannot_be_set_is_refused_in_a_sentence(text):
     with pytest.raises(UserError, match="--set"):
         apply_overrides({"a": {"b": 1}, "m": ["x", "y"]}, [text])
+
+
+def test_an_address_alone_says_which_kind_of_cluster_is_meant():
+    tree = {"cluster": {"kind": "local", "blas_threads": 1}}
+    address = "cluster.address=tcp://10.0.0.1:8786"
+    (found,) = [load_config("default", [address]).cluster]
+    assert (found.kind, found.address) == ("address", "tcp://10.0.0.1:8786")
+    assert "kind" not in apply_overrides(tree, [address])["cluster"]
+    said = apply_overrides(tree, [address, "cluster.kind=threads"])["cluster"]
+    assert said["kind"] == "threads"
+    with pytest.raises(UserError, match="exactly when kind is 'address'"):
+        load_config("default", [address, "cluster.kind=threads"])

@@ -1,4 +1,5 @@
 import pytest
+from own_sample import write_rents
 from sweep_process import write_config
 from sweep_sample import sweep_config
 
@@ -56,3 +57,12 @@ def test_a_sweep_has_a_row_per_run_and_a_search_its_remark(planned):
     assert [row[0] for row in rows] == ["sweep-0", "sweep-1"]
     _, text = planned(plain, "methods=[{name: krr_fkd, search: {gamma: [0.1, 0.2]}}]")
     assert "winner brings the fits of its grid" in text
+
+
+def test_a_plan_of_an_own_table_says_how_its_rows_were_read(settings, tmp_path, capsys):
+    show_plan(str(write_rents(tmp_path, data={"missing": "drop"})), ())
+    text = " ".join(capsys.readouterr().out.split())
+    assert "120 rows read" in text
+    assert "read as Windows-1252, separated by semicolons, decimal comma" in text
+    assert "data.missing: impute keeps them" in text
+    assert "strengths that are not given are added" in text

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -191,3 +192,9 @@ def test_a_run_whose_gate_refuses_fails_everywhere_and_promotes_nothing(first, t
         text for (text,) in _rows(home, "select data from artifact where key = 'result-quick'")
     ]
     assert len([text for text in texts if "## Broken limits" in text]) == 1
+
+
+def test_the_advice_of_a_report_keeps_what_was_set(terminal):
+    code, _, err = terminal.fkd("report", "default", *WORDS, "--set", "seed=7")
+    assert code == 2
+    assert f"`{shlex.join(['fkd', 'run', 'default', *WORDS, '--set', 'seed=7'])}`" in err
