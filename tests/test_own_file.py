@@ -132,3 +132,25 @@ def test_a_file_that_is_no_table_is_named(tmp_path, name):
     path.write_bytes(b"\x80\x04\x95pickle\n1,2\n3\n")
     with pytest.raises(UserError, match=name):
         read_own_file(asked(path))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"missing_words": ["?"]}, {"decimal": "."}, {"encoding": "cp1252"}, {"missing": "impute"}],
+    ids=str,
+)
+def test_a_file_read_otherwise_is_another_table(frame, tmp_path, changes):
+    settings = Settings(tmp_path / "home", None, None, None)
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    plain, other = (asked(tmp_path / "own.csv", **keys) for keys in ({}, changes))
+    assert load_table(plain, settings).digest != load_table(other, settings).digest
+
+
+def test_a_file_in_another_folder_is_the_same_table(frame, tmp_path):
+    settings = Settings(tmp_path / "home", None, None, None)
+    digests = set()
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        frame.to_csv(folder / "own.csv", index=False)
+        digests.add(load_table(asked(folder / "own.csv"), settings).digest)
+    assert len(digests) == 1
