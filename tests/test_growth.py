@@ -1,5 +1,7 @@
 """Grids of strengths outside the paper's data: short, geometric, as long as removal goes on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,8 +10,10 @@ from own_sample import rents, write_rents
 from configs.load import load_config, parse_config
 from fkd.catalog.methods import method
 from flows.fitting import fit_all
+from tasks.study import growth
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
+from tasks.study.results import TrialResult, collect
 
 
 @pytest.fixture
@@ -46,6 +50,12 @@ def grown(study_of, entry):
     raise AssertionError("it grows for ever")
 
 
+def dummy_error(study):
+    """The error of the training mean, over the outer folds."""
+    table, folds = study.loaded.table, study.inputs.splits.outer(study.loaded.table).values()
+    return np.mean([np.abs(table.y[f.test] - table.y[f.train].mean()).mean() for f in folds])
+
+
 def strengths(study):
     return [trial.strength for trial in study.trials]
 
@@ -61,8 +71,7 @@ def test_it_grows_until_the_error_is_that_of_a_constant(study_of):
     found = strengths(study)
     assert found == [0, 0.01, 0.1, 1, *(10.0**k for k in range(1, len(found) - 3))]
     assert len(found) > 5
-    table, folds = study.loaded.table, study.inputs.splits.outer(study.loaded.table).values()
-    dummy = np.mean([np.abs(table.y[f.test] - table.y[f.train].mean()).mean() for f in folds])
+    dummy = dummy_error(study)
     errors = [result.mean("mae", "s") for result in study.results()]
     assert (max(errors[:-1]) < 0.99 * dummy < errors[-1]) or found[-1] == 1e4
 
@@ -116,6 +125,26 @@ def test_a_run_grows_by_itself_resumes_and_then_computes_nothing(
     assert whole.missing() == []
     assert strengths(whole)[:7] == [0, 1, 2, 4, 8, 16, 32]
     assert len(whole.results()) == len(whole.trials)
+    errors = [result.mean("mae", "Alter") for result in whole.results()]
+    assert max(errors[:-1]) < 0.99 * dummy_error(whole) < errors[-1]
     capsys.readouterr()
     assert fit_all([config], settings) == 0
     assert "all stored, nothing to compute" in capsys.readouterr().err
+
+
+def test_equal_predictions_end_a_grid_whose_error_is_small(study_of, monkeypatch):
+    """Nothing is left to remove, though the model is far from a constant."""
+    study = study_of("krr_fkd")
+    for job in study.missing():
+        run_job(job)
+    *_, last = collect(study.trials, study.inputs, study.loaded.table, study.store)
+    plain = collect(study.trials[:1], study.inputs, study.loaded.table, study.store)[0]
+    assert plain.mean("mae", "s") < 0.5 * dummy_error(study)
+    moved = [replace(record, y_pred=record.y_pred + 1e-3) for record in plain.records]
+    others = (replace(plain, trial=last.trial), TrialResult(last.trial, tuple(moved)))
+    found = []
+    for other in others:
+        monkeypatch.setattr(growth, "collect", lambda *_, other=other: [plain, other])
+        asked = study.config.methods[0], "table", study.trials, study.inputs
+        found.append(growth.next_setting(*asked, study.loaded.table, study.store))
+    assert found == [None, 32]
