@@ -107,7 +107,7 @@ class DataConfig(Frozen):
         name = check_name(str(given["problem"]), (*PROBLEMS, TABLE), key="data.problem")
         problem = PROBLEMS.get(name)
         sources = problem.sources if problem else ("file",)
-        sensitive = _as_tuple(given.get("sensitive", problem.sensitive if problem else ()))
+        sensitive = _as_tuple(given.get("sensitive", problem.sensitive if problem else ())) or ()
         defaults = {
             "source": sources[0],
             "measure_on": sensitive,

@@ -16,6 +16,8 @@ from configs.overrides import apply_overrides
 from configs.schema import RunConfig
 from configs.sweep import expand
 
+_TABLES = (".csv", ".tsv", ".xlsx", ".parquet", ".feather")
+
 
 def shipped() -> tuple[str, ...]:
     """Return the names of the configurations that come with fkd."""
@@ -90,11 +92,18 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _read(source: str | Path) -> str:
     """Return a file's text: a path first, then a shipped name with or without its ending."""
     path = Path(source)
+    if path.suffix.lower() in _TABLES:
+        raise UserError(
+            f"{source} must be a configuration, got a table; write a YAML file that names it as "
+            "data.path, see docs/data.md."
+        )
     if path.is_file():
         try:
             return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{source} must be a readable UTF-8 text file ({error}).") from error
+            raise UserError(
+                f"{source} must be a readable UTF-8 text file ({error}); save it as UTF-8."
+            ) from error
     name = str(source).removeprefix("configs/").removesuffix(".yaml")
     try:
         check_name(name, shipped(), key="a shipped configuration")

@@ -7,6 +7,8 @@ import yaml
 
 from configs.errors import UserError
 
+_SEPARATORS = (",", ";", "|", "\t")
+
 
 def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """Return a copy of the tree with each `path=value` set; values are read as YAML."""
@@ -19,7 +21,8 @@ def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str,
                 f"--set takes path.to.key=value, got {text!r}; for example --set folds.k=10."
             )
         try:
-            parsed = yaml.safe_load(value)
+            # A bare separator is no YAML value, or another one than it looks like.
+            parsed = value if value in _SEPARATORS else yaml.safe_load(value)
         except yaml.YAMLError as error:
             cause = " ".join(str(error).split())
             raise UserError(f"--set {path}: {value!r} is not a YAML value ({cause}).") from error

@@ -137,6 +137,7 @@ def test_folds_that_cannot_be_meant_are_refused(keys, words):
         ({"measure_on": "y"}, "data.target must not be a sensitive column"),
         ({"numeric": ["x", "x"]}, "got twice \\['x'\\]"),
         ({"categorical": ["x"]}, "got twice \\['x'\\]"),
+        ({"sensitive": None}, "data.sensitive must be given for problem table, got none"),
         ({"sensitive": ["s", "s"]}, "data.sensitive must name each column once"),
         ({"keep": ["t", "t"]}, "data.keep must name each column once"),
         ({"encoding": "klingon"}, "data.encoding must be auto or an encoding"),

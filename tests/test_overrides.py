@@ -41,3 +41,9 @@ def test_an_address_alone_says_which_kind_of_cluster_is_meant():
     assert said["kind"] == "threads"
     with pytest.raises(UserError, match="exactly when kind is 'address'"):
         load_config("default", [address, "cluster.kind=threads"])
+
+
+@pytest.mark.parametrize("sign", [",", ";", "|", "\t"])
+def test_a_bare_separator_is_itself(sign):
+    found = apply_overrides({}, [f"data.separator={sign}"])
+    assert found == {"data": {"separator": sign}}

@@ -126,3 +126,30 @@ def test_gaps_are_kept_or_their_rows_dropped_with_the_way_to_keep_them(tmp_path,
 
 def test_the_words_of_a_german_cell_are_what_they_look_like():
     assert german(1234.5) == "1.234,50"
+
+
+@pytest.mark.parametrize(
+    ("kept", "end", "words"),
+    [
+        (0, b"", "line of column names, but it is empty"),
+        (1, b"", "must have rows below its line of column names"),
+        (1, b"\r\n", "two rows .* got none of 0"),
+    ],
+    ids=["nothing", "header alone", "header with its end"],
+)
+def test_a_file_without_rows_is_refused(tmp_path, kept, end, words):
+    path = write_rents(tmp_path).with_suffix(".csv")
+    path.write_bytes(b"".join(path.read_bytes().splitlines()[:kept]) + end)
+    with pytest.raises(UserError, match=words):
+        read_own_file(asked(path))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "xlsx", "csv"])
+def test_a_word_for_missing_is_no_label(tmp_path, frame, kind):
+    path, marked = tmp_path / f"t.{kind}", frame.copy()
+    marked.loc[[1, 2], "Bezirk"] = "k.A."
+    write = {"parquet": marked.to_parquet, "xlsx": marked.to_excel, "csv": marked.to_csv}[kind]
+    write(path)
+    town = read_own_file(asked(path)).categories["Bezirk"]
+    assert_array_equal(town.codes[[1, 2]], [-1, -1])
+    assert "k.A." not in town.labels

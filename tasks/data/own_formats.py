@@ -146,6 +146,8 @@ def _read_text(
 
 def _check_names(found: Sequence[str], wanted: Sequence[str], path: Path) -> None:
     """Name the column that the file lacks, with the nearest that it has, or has twice."""
+    if not found:
+        raise UserError(f"{path} must begin with a line of column names, but it is empty.")
     for name in wanted:
         try:
             check_name(name, found, key=f"a column of {path}")

@@ -104,7 +104,7 @@ def _column(raw: RawColumns, name: str, words: Sequence[str]) -> _Column:
         text = pa.array(cells, type=pa.string(), from_pandas=True)
     else:
         numbers, text = _sorted_cells(raw, cells, name)
-    text = pc.utf8_trim_whitespace(pa.concat_arrays(text.chunks) if _chunked(text) else text)
+    text = pc.utf8_trim_whitespace(text.combine_chunks() if _chunked(text) else text)
     absent = pc.is_in(text, pa.array([*USUAL_WORDS, *words], pa.string()))
     text = pc.if_else(absent, pa.scalar(None, pa.string()), text)
     point, comma = (_mask(pc.match_substring_regex(text, form)) for form in (_POINT, _COMMA))

@@ -75,6 +75,8 @@ def find_form(path: Path, data: DataConfig, wanted: Sequence[str]) -> TextForm:
     before = int(named)
     if named:
         text = text.partition("\n")[2]
+    if text.strip() and "\n" not in text and "\r" not in text:
+        raise UserError(f"{path} must have rows below its line of column names, got none of them.")
     candidates: Sequence[str] = tuple(SEPARATOR_WORDS)
     if data.separator != AUTO:
         candidates = (data.separator,)
