@@ -11,6 +11,8 @@ from configs.model import Frozen
 from configs.schema import Measure
 
 Score = Literal["mae", "mse", "hgr", "gdp", "pf"]
+Error = Literal["mae", "rmse"]
+"""By which two curves are compared: the paper's, and the one that large errors weigh in."""
 Part = Literal["all", "strong", "weak"]
 
 
@@ -46,8 +48,8 @@ class NotBetter(_Claim):
     than: str
     measure: Measure
     part: Part = "all"
-    margin: float = Field(default=0.001, ge=0)
-    """Less error by less than this is none."""
+    margin: float = Field(default=0.02, ge=0, lt=1)
+    """Less error by less than this share of what the better curve gains on the dummy is none."""
 
 
 class MorePronounced(_Claim):
@@ -61,10 +63,12 @@ class MorePronounced(_Claim):
 
 
 class Equal(_Claim):
-    """The curve's least error is that of another, to a margin."""
+    """The curve's error is another's least one, to a margin."""
 
     rule: Literal["equal"]
     than: str
+    at: float | None = None
+    """The strength at which the curve's error is taken, 0: unregularised; its least if not said."""
     margin: float = Field(default=0.02, gt=0)
 
 

@@ -15,6 +15,7 @@ from configs.explain import explain
 from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
+from configs.readings import reading_slug
 from configs.schema import ClusterConfig, Measure, RunConfig, TrackingConfig
 from fkd.catalog.methods import method
 
@@ -102,6 +103,10 @@ class ExperimentConfig(Frozen):
     """Whether this is the small form, kept apart from the whole one."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """Why curves are not computed, by label; claims on them are not judged."""
+    reading: dict[str, Any] = Field(default_factory=dict)
+    """Keys of `data` that are read otherwise than the file says."""
+    unread: dict[str, str] = Field(default_factory=dict)
+    """Runs that such a reading does not change, with the reason; they are not judged again."""
 
     @field_validator("claims", mode="before")
     @classmethod
@@ -135,9 +140,15 @@ class ExperimentConfig(Frozen):
         return self
 
     @property
+    def collection(self) -> str:
+        """To what its page belongs: a quick run, or another reading, overwrites no other one."""
+        words = ["paper", *(["quick"] if self.quick else [])]
+        return "-".join([*words, *([reading_slug(self.reading)] if self.reading else [])])
+
+    @property
     def prefix(self) -> str:
-        """How names of its runs begin: a quick run must not take the place of a whole one."""
-        return f"paper-quick-{self.name}" if self.quick else f"paper-{self.name}"
+        """How names of its runs begin: apart from those of other collections."""
+        return f"{self.collection}-{self.name}"
 
     def run_configs(self, run: str, cluster: ClusterConfig) -> dict[str, RunConfig]:
         """Return a run by variant as `fkd run` would take it; nothing is chosen: no inner folds."""

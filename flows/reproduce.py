@@ -9,6 +9,7 @@ from configs.experiment import experiment_names, parse_experiment, read_experime
 from configs.load import parse_config
 from configs.nearest import check_name
 from configs.overrides import apply_overrides
+from configs.readings import READING_KEYS, read_otherwise
 from configs.schema import ClusterConfig
 from configs.variants import is_network, quick, without
 from fkd.catalog.methods.method_declaration import Method
@@ -29,11 +30,16 @@ def reproduce_paper(
 ) -> None:
     """Compute and judge experiments, then print their verdicts with the path of the page."""
     start = time.monotonic()
-    cluster = _cluster(overrides)
+    cluster, reading = _settings(overrides)
     trees = [_tree(name, leave_out, is_quick=is_quick) for name in _chosen(names)]
+    trees, unread = _read(trees, reading) if reading else (trees, [])
+    for tree in trees:
+        parse_experiment(tree)  # faults are told before any work
     settings = read_settings()
     ensure_writable(settings.home)
     watcher().say(f"{len(trees)} experiments of the paper (state in {settings.home})")
+    for sentence in unread:
+        watcher().say(f"left out: {sentence}")
     with prefect_server(settings):
         # Prefect reads its settings when it is first imported: only now are they in force.
         from flows.reproduction_flow import reproduce
@@ -47,16 +53,35 @@ def reproduce_paper(
         raise problem
 
 
-def _cluster(overrides: Sequence[str]) -> ClusterConfig:
-    """Return where trials are computed; nothing else of an experiment can be changed from here."""
+def _settings(overrides: Sequence[str]) -> tuple[ClusterConfig, dict[str, Any]]:
+    """Return where trials are computed, which keys of the data are read otherwise."""
     tree = apply_overrides({}, overrides)
-    if idle := sorted(set(tree) - {"cluster"}):
+    if idle := sorted(set(tree) - {"cluster", "data"}):
         raise UserError(
-            f"--set of fkd reproduce takes keys of cluster only, got {', '.join(idle)}; the "
-            "experiments are what their files say."
+            "--set of fkd reproduce takes keys of cluster, or of data to read it otherwise "
+            f"({', '.join(READING_KEYS)}), got {', '.join(idle)}; the experiments are what their "
+            "files say."
         )
+    reading = tree.pop("data", {})
+    if not isinstance(reading, dict):
+        raise UserError(f"--set data takes a key of it, such as data.drop=[], got {reading!r}.")
     # As a run of its own, so that faults in it are told as everywhere.
-    return parse_config({"methods": ["dummy"], **tree}, "--set").cluster
+    return parse_config({"methods": ["dummy"], **tree}, "--set").cluster, reading
+
+
+def _read(
+    trees: Sequence[dict[str, Any]], reading: dict[str, Any]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the experiments under another reading, why the others have none."""
+    found, unread = list[dict[str, Any]](), list[str]()
+    for tree in trees:
+        try:
+            found.append(read_otherwise(tree, reading))
+        except UserError as error:
+            unread.append(str(error))
+    if not found:
+        raise UserError(" ".join(dict.fromkeys(unread)))
+    return found, unread
 
 
 def _chosen(names: Sequence[str]) -> list[str]:
@@ -82,6 +107,4 @@ def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, A
         return None
 
     tree = without(read_experiment(name), reason)
-    tree = quick(tree) if is_quick else tree
-    parse_experiment(tree)  # faults are told before any work
-    return tree
+    return quick(tree) if is_quick else tree

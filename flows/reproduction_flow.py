@@ -11,6 +11,7 @@ from prefect import flow
 
 from configs.errors import UserError
 from configs.experiment import ExperimentConfig, experiment_names, parse_experiment
+from configs.readings import reading_slug
 from configs.schema import ClusterConfig
 from configs.variants import synthetic
 from fkd import __version__
@@ -31,7 +32,8 @@ from tasks.reproduction.experiment_recording import record_story, record_studies
 from tasks.reproduction.reproduction_page import write_page
 from tasks.reproduction.resample import Resampling, resample
 from tasks.reproduction.story import Story, read_stories, story_of, write_story
-from tasks.reproduction.verdicts import DRAWS, WORDS, verdicts_on
+from tasks.reproduction.tally import COUNTS
+from tasks.reproduction.verdicts import DRAWS, verdicts_on
 from tasks.study.opening import Study, open_study
 
 _QUICK_DRAWS = 40
@@ -53,8 +55,11 @@ class Opened:
 @flow(name="reproduce", flow_run_name=reproduction_run_name, persist_result=False)
 def reproduce(trees: list[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
     """Compute, judge and tell the experiments; raise where something could not be done."""
-    names = [f"experiment:{tree['name']}" for tree in trees]
-    with tagged_run([*names, "paper", f"fkd:{__version__}"]):
+    tags = [f"experiment:{tree['name']}" for tree in trees]
+    tags += sorted(
+        {f"reading:{reading_slug(tree['reading'])}" for tree in trees if "reading" in tree}
+    )
+    with tagged_run([*tags, "paper", f"fkd:{__version__}"]):
         found = tell_all(trees, cluster)
         post_markdown("result-paper", found.markdown(), "Claims of the paper, judged")
     if found.problems:
@@ -74,7 +79,7 @@ def tell_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reprodu
             continue
         stories.append(story)
         problems += faults
-        folder = pages(read_settings(), quick=story.quick)
+        folder = pages(read_settings(), story.collection)
         page = write_page(read_stories(folder, experiment_names()), folder)
     return Reproduced(page, tuple(stories), tuple(dict.fromkeys(problems)))
 
@@ -92,9 +97,9 @@ def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[Story, list[str]
     return story, [*problems, *faults, *publish(story)]
 
 
-def pages(settings: Settings, *, quick: bool) -> Path:
-    """Return the folder of the page; a quick run does not overwrite a whole one."""
-    return settings.experiments / ("paper-quick" if quick else "paper")
+def pages(settings: Settings, collection: str) -> Path:
+    """Return the folder of the page that a collection of experiments has."""
+    return settings.experiments / collection
 
 
 @stage
@@ -174,9 +179,9 @@ def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, l
     }
     story = story_of(experiment, curves, opened.absent, verdicts, told, draws=draws)
     story = replace(story, seconds=time.monotonic() - start)
-    folder = pages(settings, quick=experiment.quick) / experiment.name
+    folder = pages(settings, experiment.collection) / experiment.name
     write_story(story, experiment, curves, folder)
-    counts = ", ".join(f"{story.count(word)} {word}" for word in WORDS)
+    counts = ", ".join(f"{story.count(as_)} {as_}" for as_ in COUNTS)
     watcher().say(f"{experiment.name}: {counts} ({story.seconds:.0f} s)")
     return story, problems
 
@@ -196,7 +201,7 @@ def publish(story: Story) -> list[str]:
     """Put verdicts, figures and tables into MLflow; return what could not be done."""
     settings = read_settings()
     try:
-        record_story(story, settings, pages(settings, quick=story.quick) / story.name)
+        record_story(story, settings, pages(settings, story.collection) / story.name)
     except TrackingUnreachableError as error:
         return [str(error)]
     return []

@@ -7,8 +7,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from configs.claims import Claim
+from tasks.reproduction.front_rules import errors_of
 from tasks.reproduction.fronts import front_error, gap, levels_of
-from tasks.reproduction.rules import NotJudgedError, rule_of
+from tasks.reproduction.region import NotJudgedError
+from tasks.reproduction.rules import rule_of, scores_needed
 from tasks.reproduction.verdicts import interval_of, word_of
 
 CLAIM = TypeAdapter(Claim)
@@ -40,9 +42,10 @@ class _Curve(SimpleNamespace):
         return int(parameters["place"])
 
 
-def curves(**strengths):
+def curves(*constants, **strengths):
     return {
-        label: _Curve(label=label, strengths=list(values)) for label, values in strengths.items()
+        label: _Curve(label=label, strengths=list(values), constant=label in constants)
+        for label, values in strengths.items()
     }
 
 
@@ -51,8 +54,9 @@ WORSE = [(mae + 0.01, hgr, gdp) for mae, hgr, gdp in A]
 DUMMY = [(0.2, 0.0, 0.0)]
 
 
-def value(of, row, **strengths):
-    rule = rule_of(of, curves(**strengths) if strengths else {}, row)
+def value(of, row, error="mae", **strengths):
+    found = curves(**strengths or dict.fromkeys(row, (0,)))
+    rule = rule_of(of, found, row, error)
     number = rule.statistic(row)
     return number, rule.low < number < rule.high
 
@@ -118,12 +122,62 @@ def test_better(part):
     assert not value(claim("better", than="A", measure="hgr", curve="B", part=part), row)[1]
 
 
-def test_not_better_forgives_a_small_lead():
-    row = scores(A=A, B=WORSE, Dummy=DUMMY)
+def squared(row, **rmse):
+    """The scores with a second error of each curve."""
+    return {label: {**by, "rmse": np.array(rmse[label], float)} for label, by in row.items()}
+
+
+def test_who_is_better_follows_the_error():
+    row = squared(
+        scores(A=A, B=WORSE, Dummy=DUMMY), A=[0.2, 0.22, 0.25], B=[0.18, 0.2, 0.23], Dummy=[0.3]
+    )
+    of = claim("better", than="B", measure="hgr")
+    assert value(of, row)[1]
+    assert not value(of, row, "rmse")[1]
+    assert value(claim("better", curve="B", than="A", measure="hgr"), row, "rmse")[1]
+    assert "RMSE at equal HGR" in rule_of(of, {}, row, "rmse").unit
+
+
+def test_only_claims_on_two_fronts_are_judged_by_both_errors():
+    assert errors_of(claim("better", than="B", measure="hgr")) == ("mae", "rmse")
+    assert errors_of(claim("not_better", than="B", measure="hgr")) == ("mae", "rmse")
+    lead = claim("more_pronounced", than="B", measure="hgr", beside="gdp")
+    assert errors_of(lead) == ("mae", "rmse")
+    assert scores_needed(lead)["Dummy"] == ("mae", "rmse")
+    assert errors_of(claim("less_error", than="B")) == ("mae",)
+
+
+def test_a_margin_is_a_share_of_what_the_better_curve_gains_on_the_dummy():
+    row = scores(A=A, B=WORSE, Dummy=DUMMY)  # A: 0.01 better, of a gain of 0.1
     keys = {"measure": "hgr", "part": "weak"}
+    number, true = value(claim("not_better", than="B", margin=0.09, **keys), row)
+    assert (number, true) == (pytest.approx(-0.1), False)
+    assert value(claim("not_better", than="B", margin=0.11, **keys), row)[1]
     assert value(claim("not_better", curve="B", than="A", **keys), row)[1]
-    assert not value(claim("not_better", than="B", **keys), row)[1]
-    assert value(claim("not_better", than="B", margin=0.02, **keys), row)[1]
+    # In another unit of the target the verdict is the same.
+    tenth = {label: {**by, "mae": by["mae"] / 10} for label, by in row.items()}
+    assert value(claim("not_better", than="B", margin=0.09, **keys), tenth)[0] == pytest.approx(
+        -0.1
+    )
+
+
+def test_without_an_effect_there_is_no_share_of_it():
+    of = claim("not_better", than="B", measure="hgr")
+    flat = scores(A=[(0.21, 0.1, 0)], B=[(0.22, 0.2, 0)], Dummy=DUMMY)
+    found = curves(A=(0,), B=(0,))
+    with pytest.raises(NotJudgedError, match="neither has less MAE than the dummy"):
+        rule_of(of, found, flat)
+    with pytest.raises(NotJudgedError, match="without a dummy"):
+        rule_of(of, found, scores(A=A, B=WORSE))
+
+
+def test_two_constants_are_compared_as_any_two_errors():
+    row = scores(A=[(0.1999, 0.1, 0)], B=[(0.2, 0.2, 0)], Dummy=DUMMY)
+    rule = rule_of(
+        claim("not_better", than="B", measure="hgr"), curves("A", "B", A=(0,), B=(0,)), row
+    )
+    assert -0.001 < rule.statistic(row) < 0
+    assert rule.unit.endswith("a share of the dummy's")
 
 
 def test_more_pronounced_in_the_measure_where_the_lead_is_greater():
@@ -165,6 +219,16 @@ def test_equal_and_less_error():
     assert not value(claim("equal", than="Dummy", curve="B"), row)[1]
     assert value(claim("less_error", than="Dummy", curve="B"), row)[1]
     assert not value(claim("less_error", than="B", curve="Dummy"), row)[1]
+
+
+def test_equal_can_be_taken_at_one_strength():
+    """Regularised the curve has the dummy's error, unregularised it has less, or the reverse."""
+    row = scores(A=[(0.21, 0, 0), (0.199, 0, 0)], Dummy=DUMMY)
+    assert value(claim("equal", than="Dummy"), row, A=(0, 5))[1]
+    found = value(claim("equal", than="Dummy", at=0), row, A=(0, 5))
+    assert found == (pytest.approx(0.05), False)
+    assert value(claim("equal", than="Dummy", at=5), row, A=(0, 5))[1]
+    assert "setting 0" in rule_of(claim("equal", than="Dummy", at=0), curves(A=(0,)), row).unit
 
 
 def test_near_compares_equal_strengths_only():

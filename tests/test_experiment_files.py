@@ -121,6 +121,34 @@ def test_no_two_claims_of_an_experiment_say_the_same(name):
     assert not any("{" in text for text in said)
 
 
+def test_other_states_are_other_than_that_of_the_paper():
+    experiment = parse_experiment(read_experiment("E9"))
+    assert "MT" in experiment.runs  # drawn beside them
+    assert not any("MT" in claim.runs for claim in experiment.claims)
+    assert len(statements(read_experiment("E9"))) == 6 * 8
+    assert "Montana" not in " ".join(statements(read_experiment("E9")))
+
+
+def test_what_the_paper_says_of_unregularised_methods_is_taken_without_regularisation():
+    experiment = parse_experiment(without(read_experiment("E1"), network))
+    equal = [claim for claim in experiment.claims if claim.rule == "equal"]
+    assert {claim.at for claim in equal} == {0}
+    assert all("unregularised" in claim.says for claim in equal)
+    for label in ("KRR-FKD", "KRR-FKL"):
+        entry = experiment.runs["acs_travel_time"].curves[label].method
+        strength = method(entry.name).strength
+        assert 0 in [getattr(s, strength) for s in entry.settings("acs_travel_time")]
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_margins_are_shares_and_statements_say_of_what(name):
+    for claim in parse_experiment(without(read_experiment(name), network)).claims:
+        if claim.rule == "not_better":
+            assert claim.margin == 0.02
+            assert "to 2 % of" in claim.says
+            assert "gain on the dummy" in claim.says
+
+
 def test_quick_grids_keep_their_ends():
     plain = quick(read_experiment("E1"))
     lengths = plain["runs"]["crimes"]["curves"]["SVR-FKD"]["grid"]["iterations"]

@@ -45,6 +45,23 @@ def test_a_quick_reproduction_is_judged_recorded_and_resumed(home):
     assert left_after(home, 30) == []
 
 
+@pytest.mark.timeout(600)
+def test_another_reading_has_a_page_of_its_own(home):
+    published = home / "experiments" / "paper-quick"
+    published.mkdir(parents=True)
+    (published / "report.html").write_text("as it was")
+    code, said = fkd(home, "reproduce", "E2", "E4", "--quick", "--set", "data.missing=drop")
+    assert (code, "read so already" in said) == (2, True), said
+    code, said = fkd(home, "reproduce", "E2", "--quick", "--set", "data.drop=[]")
+    assert code == 0, said
+    assert "Read otherwise than published: data.drop=[]." in " ".join(said.split())
+    assert (published / "report.html").read_text() == "as it was"
+    page = home / "experiments" / "paper-quick-drop-none" / "report.html"
+    assert "Read otherwise than published: <code>data.drop=[]</code>" in page.read_text()
+    assert "data.drop=[]" in page.with_name("summary.md").read_text()
+    assert left_after(home, 30) == []
+
+
 def _no_census(monkeypatch):
     """Let census files be out of reach."""
 
@@ -114,7 +131,10 @@ def test_every_study_is_tried_though_mlflow_is_down(quick_study, monkeypatch):
     [
         (["E77"], [], [], "E77"),
         (["E1"], ["neurl"], [], "neurl.*neural"),
-        (["E1"], [], ["seed=3"], "cluster only, got seed"),
+        (["E1"], [], ["seed=3"], "keys of cluster, or of data.*got seed"),
+        (["E1"], [], ["data.sample=3"], "must be one of drop, missing.*sample"),
+        (["E4"], [], ["data.missing=zero"], "E4 has no run that data.missing=zero"),
+        (["E4"], [], ["data=3"], r"such as data.drop=\[\], got 3"),
         (["E1"], [], ["cluster.worker=3"], "workers"),
     ],
 )

@@ -4,8 +4,10 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import tasks.reproduction.verdicts
 from configs.experiment import parse_experiment, read_experiment, statements
 from configs.schema import ClusterConfig
 from fkd import measures
@@ -38,6 +40,7 @@ TREE = {
                 "ours": {"name": "krr_fkd", "grid": {"iterations": [0, 4, 12]}},
                 "same": {"name": "krr_fkd", "grid": {"iterations": [0, 4, 12]}},
                 "kept": {"name": "krr_fkd", "variant": "kept", "grid": {"iterations": [0, 4]}},
+                "flat": {"name": "krr", "alpha": 1e9},
                 "Dummy": "dummy",
             },
         },
@@ -63,6 +66,7 @@ TREE = {
         _claim(
             "it trades as well", "not_better", curve="same", than="ours", measure="gdp", margin=0.01
         ),
+        _claim("it wins", "better", curve="ours", than="flat", measure="gdp"),
         _claim("it gets fairer", "trend", curve="ours", of="gdp", direction="down"),
         _claim("with a net", "better", curve="net", than="ours", measure="hgr"),
         _claim(
@@ -129,6 +133,57 @@ def test_a_curve_is_near_itself_without_any_noise(judged):
 def test_equal_predictions_agree_and_others_do_not(judged):
     assert _of(judged, "to the bit").verdict == "holds"
     assert _of(judged, "kept is same").verdict == "fails"
+
+
+def test_a_claim_on_two_fronts_has_a_verdict_by_each_error(judged):
+    found = _of(judged, "it wins")
+    assert found.told == "holds by MAE and RMSE"
+    assert found.rmse_low < found.rmse_value < found.rmse_high < 0
+    assert found.rmse_value != found.value
+    assert found.rmse_folds_true == found.folds == 3
+    assert _of(judged, "it gets fairer").rmse_verdict is None
+    assert replace(found, rmse_verdict="fails").told == "holds by MAE, fails by RMSE"
+
+
+def test_a_claim_that_one_error_cannot_judge_keeps_the_verdict_of_the_other(judged, monkeypatch):
+    experiment, curves, _, _, _ = judged
+    scores = tasks.reproduction.verdicts.resampled_scores
+
+    def poor(*given):
+        rows = scores(*given)
+        for row in rows:
+            row["Dummy"]["rmse"] = 0 * row["Dummy"]["rmse"]
+        return rows
+
+    monkeypatch.setattr("tasks.reproduction.verdicts.resampled_scores", poor)
+    alone = tuple(claim for claim in experiment.claims if claim.says == "it trades as well")
+    experiment = experiment.model_copy(update={"claims": alone})
+    (found,) = verdicts_on(experiment, curves, {}, lambda jobs: None, DRAWS)
+    assert (found.verdict, found.rmse_verdict) == ("holds", "not run")
+    assert "less RMSE than the dummy" in found.rmse_reason
+
+
+def test_a_curve_that_says_the_same_for_everyone_is_named(judged):
+    curves = judged[1]["crimes"]
+    assert {label for label, curve in curves.items() if curve.constant} == {"flat", "Dummy"}
+    assert {label for label, curve in curves.items() if curve.collapsed} == {"flat"}
+    assert _of(judged, "it wins").collapsed == "flat"
+    assert _of(judged, "Crimes: it learns").collapsed == ""  # the dummy is meant as a constant
+
+
+def test_one_strength_that_varies_makes_a_curve_no_constant(judged):
+    ours, flat = (judged[1]["crimes"][label] for label in ("ours", "flat"))
+    assert not replace(flat, results=(*flat.results, ours.results[0])).constant
+
+
+def test_squared_errors_of_a_fold_are_those_of_its_predictions(judged):
+    curve = judged[1]["crimes"]["ours"]
+    table, splits = curve.study.loaded.table, curve.study.inputs.splits
+    fold = next(iter(splits.outer(table).values()))
+    rows = fold.test
+    wrong = table.y[rows] - curve.results[1].records[0].y_pred
+    found = curve.fold_scores("rmse", None, 0)[1]
+    assert found == pytest.approx(np.sqrt(np.mean(wrong**2)), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +271,12 @@ def test_the_page_tells_claims_reasons_and_runs_that_are_missing(judged, tmp_pat
     assert replace(current, verdicts=said[1:]).outdated
     assert "http" not in text.replace("http-equiv", "")  # nothing is fetched
     assert (tmp_path / "summary.md").read_text().count("| not run |") == 4  # heading included
-    assert (tmp_path / "E2" / "results.csv").read_text().startswith("run,curve,")
+    results = pd.read_csv(tmp_path / "E2" / "results.csv")
+    assert list(results.columns[:2]) == ["run", "curve"]
+    ours = results[results["curve"] == "ours"]
+    assert np.all(np.sqrt(ours["mse"]) > ours["mae"])
+    assert 'holds by MAE</span> <span class="small">flat is a constant' in text
+    assert "holds by RMSE" in text
     assert (tmp_path / "E2" / "crimes.png").stat().st_size > 10_000
 
 
@@ -239,7 +299,7 @@ def test_the_summary_says_what_proves_nothing(judged):
     assert "A quick run: its verdicts say nothing about the paper." in text
 
 
-@pytest.mark.parametrize("score", ["hgr", "gdp", "pf", "mae", "mse"])
+@pytest.mark.parametrize("score", ["hgr", "gdp", "pf", "mae", "mse", "rmse"])
 def test_draws_are_those_of_the_measures_own_interval(judged, score):
     curve = judged[1]["crimes"]["ours"]
     keys = tuple(record.key for record in curve.results[2].records)

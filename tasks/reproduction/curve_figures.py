@@ -11,9 +11,7 @@ from tasks.report.figures import DPI, png_bytes, still
 from tasks.report.palette import style_of
 from tasks.report.panels import Panel, Point, Series, with_front
 from tasks.report.words import MEASURES
-from tasks.reproduction.curves import Curve, Curves, distances
-
-_DUMMIES = ("dummy", "median_dummy")
+from tasks.reproduction.curves import DUMMIES, Curve, Curves, distances
 
 
 def run_figure(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes:
@@ -45,7 +43,7 @@ def _panel(curves: Curves, measure: str, column: str) -> Panel:
 def _with_slots(curves: Curves) -> list[tuple[int, Curve]]:
     """Return every curve with its place in the palette, dummies counted apart."""
     slots = {False: itertools.count(), True: itertools.count()}
-    return [(next(slots[curve.method in _DUMMIES]), curve) for curve in curves.values()]
+    return [(next(slots[curve.method in DUMMIES]), curve) for curve in curves.values()]
 
 
 def _series(curve: Curve, slot: int, measure: str, column: str) -> Series:
@@ -59,7 +57,7 @@ def _series(curve: Curve, slot: int, measure: str, column: str) -> Series:
         )
         for result in curve.results
     )
-    return Series(curve.label, (points,), slot, dummy=curve.method in _DUMMIES)
+    return Series(curve.label, (points,), slot, dummy=curve.method in DUMMIES)
 
 
 def _errors(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes:

@@ -1,5 +1,6 @@
 """Curves of an experiment as stored results."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from fkd.core.arrays import Array
 from tasks.planned.trials import make_trials
 from tasks.study.opening import Study
 from tasks.study.results import TrialResult
+
+DUMMIES = ("dummy", "median_dummy")  # the methods that are meant to be constants
+_CONSTANT = 0.01  # of the target's deviation: predictions that vary less explain under 2 % of it
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,21 @@ class Curve:
         settings = [result.trial.parameters for result in self.results]
         return tuple(name for name in settings[0] if len({str(s[name]) for s in settings}) > 1)
 
+    @property
+    def constant(self) -> bool:
+        """Whether it says nearly the same for everyone, at every strength and on every fold."""
+        limit = _CONSTANT * float(self.study.loaded.table.y.std())
+        return all(
+            float(record.y_pred.std()) < limit
+            for result in self.results
+            for record in result.records
+        )
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether it is a constant without being meant as one."""
+        return self.method not in DUMMIES and self.constant
+
     def words(self, i: int) -> str:
         """Return what sets one setting apart, such as m=5."""
         parameters = self.results[i].trial.parameters
@@ -56,7 +75,10 @@ class Curve:
     def fold_scores(self, score: str, column: str | None, fold: int) -> list[float]:
         """Return one score of every setting on one fold."""
         name = column or self.study.inputs.measure_on[0]
-        return [result.records[fold].measures[name][score] for result in self.results]
+        found = [result.records[fold].measures[name] for result in self.results]
+        if score == "rmse":
+            return [math.sqrt(measures["mse"]) for measures in found]
+        return [measures[score] for measures in found]
 
     def at(self, strength: float) -> int | None:
         """Return the setting of a strength, None where there is none."""

@@ -6,8 +6,9 @@ from configs.claims import Claim
 from fkd.core.arrays import Array
 from tasks.reproduction.curves import Curves
 from tasks.reproduction.fronts import CurveScores
+from tasks.reproduction.region import NotJudgedError
 from tasks.reproduction.resample import Resampling
-from tasks.reproduction.rules import NotJudgedError, scores_needed
+from tasks.reproduction.rules import scores_needed
 
 
 def resamplings(claim: Claim, curves: Curves, draws: int) -> dict[str, dict[str, list[Resampling]]]:

@@ -8,7 +8,7 @@ from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import Settings
 from tasks.adapters.tracking import Tracking
 from tasks.reproduction.story import Story
-from tasks.reproduction.verdicts import WORDS
+from tasks.reproduction.tally import COUNTS
 from tasks.study.opening import Study
 from tasks.study.recording import record_files, record_trials
 from tasks.study.results import tidy, write_results
@@ -35,5 +35,5 @@ def record_story(story: Story, settings: Settings, folder: Path) -> None:
     """Put counts of verdicts, figures and tables on a run of the experiment's name."""
     tracking = Tracking(settings, story.prefix)
     run = tracking.parent_run(f"story-{story.prefix}", story.title, {"fkd.version": __version__})
-    tags = {f"fkd.claims.{word.replace(' ', '_')}": str(story.count(word)) for word in WORDS}
+    tags = {f"fkd.claims.{as_.replace(' ', '_')}": str(story.count(as_)) for as_ in COUNTS}
     tracking.finish(run, tags, folder)

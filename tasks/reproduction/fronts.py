@@ -25,11 +25,13 @@ def front_error(measure: Array, error: Array, dummy: float | None, levels: Array
     return np.asarray(np.interp(levels, measure[keep][order], error[keep][order]))
 
 
-def gap(scores: CurveScores, first: str, second: str, measure: str, levels: Array) -> float:
+def gap(
+    scores: CurveScores, first: str, second: str, measure: str, levels: Array, error: str = "mae"
+) -> float:
     """Return the mean difference of two fronts' errors over the levels."""
-    dummy = float(scores[DUMMY]["mae"][0]) if DUMMY in scores else None
+    dummy = float(scores[DUMMY][error][0]) if DUMMY in scores else None
     one, other = (
-        front_error(scores[label][measure], scores[label]["mae"], dummy, levels)
+        front_error(scores[label][measure], scores[label][error], dummy, levels)
         for label in (first, second)
     )
     return float(np.mean(one - other))

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from configs.readings import reading_words
 from tasks.adapters.files import write_atomic
 from tasks.report.page_pieces import image_address, page_template, resource
 from tasks.report.words import duration, shown
 from tasks.reproduction.bars import WIDTH, bars
 from tasks.reproduction.story import Story
-from tasks.reproduction.verdicts import WORDS, Verdict
+from tasks.reproduction.tally import COUNTS, headline
+from tasks.reproduction.verdicts import Verdict
 
 
 def write_page(stories: Sequence[Story], folder: Path) -> Path:
@@ -22,19 +24,21 @@ def write_page(stories: Sequence[Story], folder: Path) -> Path:
         for run, file in story.figures.items()
     }
     page = folder / "report.html"
+    verdicts = [verdict for story in stories for verdict in story.verdicts]
     text = template.render(
         stories=stories,
         images=images,
-        words=WORDS,
+        counts=COUNTS,
         css=Markup(
             resource("tasks.report", "report.css")
             + resource("tasks.reproduction", "reproduction.css")
         ),
-        paper={word: sum(story.count(word, ours=False) for story in stories) for word in WORDS},
-        ours={word: sum(story.count(word, ours=True) for story in stories) for word in WORDS},
+        headlines=[headline(verdicts, ours=ours) for ours in (False, True)],
+        readings=list(dict.fromkeys(reading_words(s.reading) for s in stories if s.reading)),
         synthetic=any("SYNTHETIC" in text for story in stories for text in story.rows.values()),
         number=number,
-        interval=interval,
+        interval=lambda verdict: span(verdict.low, verdict.high),
+        span=span,
         bars={story.name: bars(story.verdicts) for story in stories},
         bar_width=WIDTH,
         duration=duration,
@@ -53,38 +57,52 @@ def number(value: float | None) -> str:
     return text.replace("-", "−")
 
 
-def interval(verdict: Verdict) -> str:
-    """Return the interval of a verdict's number, nothing where there is none."""
-    if verdict.low is None:
-        return ""
-    return f"{number(verdict.low)} to {number(verdict.high)}"
+def span(low: float | None, high: float | None) -> str:
+    """Return an interval, nothing where there is none."""
+    return "" if low is None else f"{number(low)} to {number(high)}"
 
 
 def summary(stories: Sequence[Story]) -> str:
     """Return the verdicts as Markdown."""
-    lines = ["| experiment | " + " | ".join(WORDS) + " |", "| --- | " + "--- | " * len(WORDS)]
+    verdicts = [verdict for story in stories for verdict in story.verdicts]
+    lines = [f"{headline(verdicts, ours=ours)}\n" for ours in (False, True)]
+    lines += ["| experiment | " + " | ".join(COUNTS) + " |", "| --- | " + "--- | " * len(COUNTS)]
     lines += [
         f"| {story.name} {story.title} | "
-        + " | ".join(str(story.count(word)) for word in WORDS)
+        + " | ".join(str(story.count(as_)) for as_ in COUNTS)
         + " |"
         for story in stories
     ]
     for story in stories:
         lines += ["", f"## {story.name}: {story.title}", "", story.question, ""]
         lines += [f"{text}\n" for text in _caveats(story)]
-        lines += ["| claim | verdict | number | 95 % interval | folds |", "| --- " * 5 + "|"]
+        heads = ("claim", "verdict", "number", "95 % interval", "folds", "by RMSE", "interval")
+        lines += ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
         lines += [_summary_row(verdict) for verdict in story.verdicts]
     return "\n".join(lines) + "\n"
 
 
 def _caveats(story: Story) -> list[str]:
-    """Return why verdicts say nothing about the paper, if so."""
+    """Return why verdicts say nothing about the paper, or not under its reading, if so."""
     quick = ["A quick run: its verdicts say nothing about the paper."] if story.quick else []
-    return quick + [f"{run}: {text}." for run, text in story.rows.items() if "SYNTHETIC" in text]
+    words = reading_words(story.reading)
+    reading = [f"Read otherwise than published: {words}."] if words else []
+    unread = [f"{run} is not judged again: {why}." for run, why in story.unread.items()]
+    synthetic = [f"{run}: {text}." for run, text in story.rows.items() if "SYNTHETIC" in text]
+    return quick + reading + unread + synthetic
 
 
 def _summary_row(verdict: Verdict) -> str:
     """Return one claim as a row of a Markdown table."""
     folds = "" if verdict.folds is None else f"{verdict.folds_true} of {verdict.folds}"
-    cells = (verdict.says, verdict.verdict, number(verdict.value), interval(verdict), folds)
+    constant = f" ({verdict.collapsed} is a constant)" if verdict.collapsed else ""
+    cells = (
+        verdict.says,
+        verdict.told + constant,
+        number(verdict.value),
+        span(verdict.low, verdict.high),
+        folds,
+        number(verdict.rmse_value),
+        span(verdict.rmse_low, verdict.rmse_high),
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

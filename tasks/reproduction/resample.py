@@ -92,6 +92,8 @@ def _score(name: str, y: Array, f: Array, s: Array) -> float:
         return float(np.abs(y - f).mean())
     if name == "mse":
         return float(np.square(y - f).mean())
+    if name == "rmse":
+        return float(np.sqrt(np.square(y - f).mean()))
     if name == "hgr":
         return float(measures.hgr(f, s, margins="standard"))
     if name == "gdp":

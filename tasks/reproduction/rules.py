@@ -2,46 +2,27 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
 
 from configs.claims import (
-    Better,
     Change,
     Claim,
     Equal,
+    Error,
     Faster,
     LessError,
-    MorePronounced,
     Near,
-    NotBetter,
     Optimal,
     Trend,
 )
 from fkd.core.arrays import Array
 from tasks.reproduction.curves import Curve, Curves
-from tasks.reproduction.fronts import DUMMY, CurveScores, gap, levels_of
-
-_RATIO = "least MAE relative to the other's"
-
-
-class NotJudgedError(Exception):
-    """A claim cannot be judged, for the reason given."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A number from the scores on some rows; the claim is true where low < number < high."""
-
-    statistic: Callable[[CurveScores], float]
-    unit: str  # what the number is
-    low: float
-    high: float
-    bounded: bool = False  # whether a shift of its draws could pass a bound of the number
-    least: float = -math.inf  # below which no number can be
+from tasks.reproduction.front_rules import FRONT_CLAIMS, errors_of, front_rule_of
+from tasks.reproduction.fronts import DUMMY, CurveScores
+from tasks.reproduction.region import NotJudgedError, Rule
 
 
 def curves_needed(claim: Claim) -> tuple[str, ...]:
@@ -53,64 +34,40 @@ def curves_needed(claim: Claim) -> tuple[str, ...]:
 def scores_needed(claim: Claim) -> dict[str, tuple[str, ...]]:
     """Return which scores of which curves a claim looks at."""
     named = [getattr(claim, key, None) for key in ("measure", "beside", "of", "by")]
-    wanted = tuple(dict.fromkeys(["mae", *filter(None, named)]))
+    errors = errors_of(claim)
+    wanted = tuple(dict.fromkeys([*errors, *filter(None, named)]))
     found = dict.fromkeys(curves_needed(claim), wanted)
-    if isinstance(claim, Better | NotBetter | MorePronounced):
+    if isinstance(claim, FRONT_CLAIMS):
         # The constant prediction ends every front.
-        found.setdefault(DUMMY, ("mae",))
+        found.setdefault(DUMMY, errors)
     return found
 
 
-def rule_of(claim: Claim, curves: Curves, scores: CurveScores) -> Rule:
-    """Return how a claim is decided; `scores` fix what is compared: levels, ranges."""
+def rule_of(claim: Claim, curves: Curves, scores: CurveScores, error: Error = "mae") -> Rule:
+    """Return how a claim is decided; `scores` fix what is compared: levels, ranges, effects."""
+    if isinstance(claim, FRONT_CLAIMS):
+        return front_rule_of(claim, curves, scores, error)
     return _RULES[type(claim)](claim, curves, scores)
 
 
-def _better(claim: Better, curves: Curves, scores: CurveScores) -> Rule:
-    return Rule(*_gap_of(claim, scores), -math.inf, 0.0)
-
-
-def _not_better(claim: NotBetter, curves: Curves, scores: CurveScores) -> Rule:
-    return Rule(*_gap_of(claim, scores), -claim.margin, math.inf)
-
-
-def _gap_of(
-    claim: Better | NotBetter, scores: CurveScores
-) -> tuple[Callable[[CurveScores], float], str]:
-    """Return the difference of two fronts, what it is."""
-    pair = claim.curve, claim.than
-    levels = levels_of(scores, *pair, claim.measure, claim.part)
-    unit = f"mean difference in MAE at equal {claim.measure.upper()}"
-    return lambda row: gap(row, *pair, claim.measure, levels), unit
-
-
-def _more_pronounced(claim: MorePronounced, curves: Curves, scores: CurveScores) -> Rule:
-    pair = claim.curve, claim.than
-    levels = {
-        measure: levels_of(scores, *pair, measure, claim.part)
-        for measure in (claim.measure, claim.beside)
-    }
-
-    def statistic(row: CurveScores) -> float:
-        one, other = (gap(row, *pair, measure, at) for measure, at in levels.items())
-        # Without a lead there is none to be greater.
-        return max(one, one - other)
-
-    first, second = claim.measure.upper(), claim.beside.upper()
-    unit = f"difference in MAE at equal {first}, or that minus the one at equal {second} if larger"
-    return Rule(statistic, unit, -math.inf, 0.0)
-
-
 def _equal(claim: Equal, curves: Curves, scores: CurveScores) -> Rule:
-    return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -claim.margin, claim.margin)
+    return Rule(*_ratio_of(claim, curves), -claim.margin, claim.margin)
 
 
 def _less_error(claim: LessError, curves: Curves, scores: CurveScores) -> Rule:
+    return Rule(*_ratio_of(claim, curves), -math.inf, 0.0)
+
+
+def _ratio_of(
+    claim: Equal | LessError, curves: Curves
+) -> tuple[Callable[[CurveScores], float], str]:
+    """Return an error relative to another curve's least, what it is."""
     if claim.at is None:
-        return Rule(_least_ratio(claim.curve, claim.than), _RATIO, -math.inf, 0.0)
-    place = _setting(curves[claim.curve], claim.at)
-    unit = f"MAE at m = {claim.at:g} relative to the other's least"
-    return Rule(_least_ratio(claim.curve, claim.than, place), unit, -math.inf, 0.0)
+        return _least_ratio(claim.curve, claim.than), "least MAE relative to the other's"
+    curve = curves[claim.curve]
+    place = _setting(curve, claim.at)
+    unit = f"MAE at {curve.words(place)} relative to the other's least"
+    return _least_ratio(claim.curve, claim.than, place), unit
 
 
 def _least_ratio(
@@ -224,9 +181,6 @@ def _setting(curve: Curve, strength: float) -> int:
 
 
 _RULES: Mapping[type, Callable[[Any, Curves, CurveScores], Rule]] = {
-    Better: _better,
-    NotBetter: _not_better,
-    MorePronounced: _more_pronounced,
     Equal: _equal,
     LessError: _less_error,
     Near: _near,

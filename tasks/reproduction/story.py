@@ -7,14 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from configs.experiment import ExperimentConfig, read_experiment, statements
+from configs.readings import read_otherwise
 from tasks.adapters.files import write_atomic
 from tasks.reproduction.curve_figures import run_figure
 from tasks.reproduction.curves import Curve, Curves
-from tasks.reproduction.verdicts import OURS, Verdict
-from tasks.study.results import MEASURES, tidy
+from tasks.reproduction.tally import count
+from tasks.reproduction.verdicts import Verdict
+from tasks.study.results import MEASURES, TrialResult, tidy
 
 AllCurves = Mapping[str, Curves]  # by run
 _FILE = "story.json"
@@ -25,11 +28,14 @@ class Story:
     """What an experiment found."""
 
     name: str
+    collection: str  # the folder of its page
     prefix: str  # how its runs are called in MLflow
     title: str
     question: str
     finished: str  # day and time
     quick: bool
+    reading: dict[str, Any]  # keys of the data that were read otherwise than published
+    unread: dict[str, str]  # runs that such a reading does not change, with the reason
     draws: int
     rows: dict[str, str]  # how many rows a run had, from where; synthetic ones say so
     absent: dict[str, str]  # runs that were not computed, with the reason
@@ -43,16 +49,14 @@ class Story:
     @property
     def outdated(self) -> bool:
         """Whether the shipped experiment says other things by now."""
-        return {verdict.says for verdict in self.verdicts} != set(
-            statements(read_experiment(self.name))
-        )
+        shipped = read_experiment(self.name)
+        if self.reading:
+            shipped = read_otherwise(shipped, self.reading)
+        return {verdict.says for verdict in self.verdicts} != set(statements(shipped))
 
-    def count(self, word: str, *, ours: bool | None = None) -> int:
-        """Return how many claims have that verdict: all, ours, or the paper's."""
-        return sum(
-            verdict.verdict == word and ours in (None, verdict.source == OURS)
-            for verdict in self.verdicts
-        )
+    def count(self, as_: str) -> int:
+        """Return how many claims count as that."""
+        return count(self.verdicts, as_)
 
 
 def story_of(
@@ -67,11 +71,14 @@ def story_of(
     """Return what an experiment found, from its curves with their verdicts."""
     return Story(
         name=experiment.name,
+        collection=experiment.collection,
         prefix=experiment.prefix,
         title=experiment.title,
         question=experiment.question,
         finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         quick=experiment.quick,
+        reading=experiment.reading,
+        unread=experiment.unread,
         draws=draws,
         rows=dict(rows),
         absent=dict(absent),
@@ -140,11 +147,18 @@ def table_of(run: str, curves: Curves) -> list[dict[str, Any]]:
                 row: dict[str, Any] = {"run": run, "curve": curve.label, "setting": curve.words(i)}
                 row |= {"column": column, "unit": unit}
                 row["own_mae"] = result.mean("mae", column) * (high - low)
+                row["rmse"], row["rmse_std"] = _rmse(result, column)
                 for measure in MEASURES:
                     row[measure] = result.mean(measure, column)
                     row[f"{measure}_std"] = result.std(measure, column)
                 rows.append(row)
     return rows
+
+
+def _rmse(result: TrialResult, column: str) -> tuple[float, float]:
+    """Return mean and deviation over folds of the root of the mean squared error."""
+    found = np.sqrt(result.values("mse", column))
+    return float(found.mean(axis=0)), float(found.std(axis=0))
 
 
 def _tidy(run: str, curve: Curve) -> pd.DataFrame:

@@ -7,14 +7,16 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from configs.claims import Agree, Claim
+from configs.claims import Agree, Claim, Error
 from configs.experiment import ExperimentConfig
 from fkd.measures.subsamples import ends
 from tasks.reproduction.curves import Curves, distances
 from tasks.reproduction.evidence import fold_scores, resampled_scores, resamplings
-from tasks.reproduction.fronts import DUMMY
+from tasks.reproduction.front_rules import errors_of
+from tasks.reproduction.fronts import DUMMY, CurveScores
+from tasks.reproduction.region import NotJudgedError, Rule
 from tasks.reproduction.resample import Resampling
-from tasks.reproduction.rules import NotJudgedError, Rule, rule_of, scores_needed
+from tasks.reproduction.rules import curves_needed, rule_of, scores_needed
 
 DRAWS = 300
 _LEVEL = 0.95
@@ -43,6 +45,25 @@ class Verdict:
     # The claim is true between these numbers; None: on all of that side.
     true_above: float | None = None
     true_below: float | None = None
+    collapsed: str = ""  # which of the compared curves is a constant without being meant as one
+    # The same by the root of the mean squared error, where two errors are compared at all.
+    rmse_verdict: Word | None = None
+    rmse_reason: str = ""
+    rmse_value: float | None = None
+    rmse_low: float | None = None
+    rmse_high: float | None = None
+    rmse_folds_true: int | None = None
+
+    @property
+    def told(self) -> str:
+        """The verdict with the error by which it was reached, where there are two."""
+        if self.rmse_verdict is None:
+            return self.verdict
+        if self.rmse_verdict == self.verdict:
+            return f"{self.verdict} by MAE and RMSE"
+        return f"{self.verdict} by MAE, {self.rmse_verdict} by RMSE".replace(
+            "not run", "not judged"
+        )
 
 
 def verdicts_on(
@@ -119,23 +140,55 @@ def _lacking(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
 
 def _by_draws(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -> Verdict:
     """Return the verdict by the interval of the claim's number over draws of its scores."""
-    rows = resampled_scores(claim, curves, draws)
+    rows, folds = resampled_scores(claim, curves, draws), fold_scores(claim, curves)
+    labels = [label for label in curves_needed(claim) if curves[label].collapsed]
     rule = rule_of(claim, curves, rows[0])
-    value, *others = (rule.statistic(row) for row in rows)
-    low, high = interval_of(rule, value, others)
-    folds = [rule_of(claim, curves, row).statistic(row) for row in fold_scores(claim, curves)]
+    second: dict[str, Any] = {}
+    if "rmse" in errors_of(claim):
+        try:
+            second = _judged(claim, curves, rows, folds, "rmse")
+        except NotJudgedError as error:
+            # What is known by the paper's error stays known.
+            second = {"verdict": "not run", "reason": str(error)}
     return Verdict(
         **told,
-        verdict=word_of(rule, value, low, high),
+        **_judged(claim, curves, rows, folds, "mae"),
+        **{f"rmse_{key}": value for key, value in second.items()},
         unit=rule.unit,
-        value=value,
-        low=low,
-        high=high,
-        folds_true=sum(rule.low < v < rule.high for v in folds),
         folds=len(folds),
         true_above=_finite(rule.low),
         true_below=_finite(rule.high),
+        collapsed=", ".join(labels),
     )
+
+
+def _judged(
+    claim: Claim,
+    curves: Curves,
+    rows: Sequence[CurveScores],
+    folds: Sequence[CurveScores],
+    error: Error,
+) -> dict[str, Any]:
+    """Return number, interval, word and true folds of a claim by one of the errors."""
+    rule = rule_of(claim, curves, rows[0], error)
+    value, *others = (rule.statistic(row) for row in rows)
+    low, high = interval_of(rule, value, others)
+    return {
+        "verdict": word_of(rule, value, low, high),
+        "value": value,
+        "low": low,
+        "high": high,
+        "folds_true": sum(_is_true(claim, curves, row, error) for row in folds),
+    }
+
+
+def _is_true(claim: Claim, curves: Curves, row: CurveScores, error: Error) -> bool:
+    """Return whether a claim's number lies in its region on these rows alone."""
+    try:
+        rule = rule_of(claim, curves, row, error)
+    except NotJudgedError:
+        return False
+    return rule.low < rule.statistic(row) < rule.high
 
 
 def _finite(number: float) -> float | None:

@@ -15,6 +15,7 @@ from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.planned.trials import Inputs, Trial, record_key
 
 MEASURES = ("mae", "hgr", "gdp", "pf")
+_WRITTEN = ("mae", "mse", "hgr", "gdp", "pf")  # who is best may depend on the error
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,14 @@ def tidy(results: Sequence[TrialResult], problem: str, removed: Sequence[str]) -
             "sensitive": column,
             "removed": " ".join(removed),
             "fold": fold,
-            **{measure: found[measure] for measure in MEASURES},
+            **{measure: found[measure] for measure in _WRITTEN},
             "seconds": record.seconds,
         }
         for result in results
         for fold, record in enumerate(result.records)
         for column, found in record.measures.items()
     ]
-    return _last(pd.DataFrame(rows), ["sensitive", "removed", "fold", *MEASURES, "seconds"])
+    return _last(pd.DataFrame(rows), ["sensitive", "removed", "fold", *_WRITTEN, "seconds"])
 
 
 def write_results(frame: pd.DataFrame, folder: Path) -> Path:
