@@ -48,9 +48,10 @@ class Reproduced:
         """Print how many claims hold, where the page is."""
         console = Console(highlight=False)
         table = Table(title="Claims, judged", title_justify="left")
-        table.add_column("experiment", no_wrap=True)
+        table.add_column("experiment")
         for as_ in COUNTS:
-            table.add_column(as_, justify="right")
+            # No word of a heading is cut, however narrow the terminal.
+            table.add_column(as_, justify="right", min_width=max(map(len, as_.split())))
         for row in self.rows():
             table.add_row(*map(escape, row))
         console.print(table)

@@ -50,5 +50,6 @@ def test_the_headline_names_the_error_by_which_statements_hold():
     assert "2 fail, 1 are unclear, 0 were not judged" in text
     assert "Of 5 that compare errors" in text
     assert "1 hold by MAE and by RMSE, 2 by MAE alone, 1 by RMSE alone, 1 by neither" in text
+    assert "constant" not in headline([verdict("holds", "holds")], ours=False).split("Of 1 that")[0]
     assert "RMSE" not in headline([verdict("holds")], ours=False)
     assert "added here 1 hold" in headline(FOUND, ours=True)

@@ -32,12 +32,17 @@ def headline(verdicts: Sequence[Verdict], *, ours: bool) -> str:
     """Return in words how many of the paper's statements, or of ours, hold by which error."""
     found = {as_: count(verdicts, as_, ours=ours) for as_ in COUNTS}
     whose = "added here" if ours else "taken from the paper"
+    constant = found["holds against a constant"]
+    apart = (
+        f"{constant} more hold only against a network that predicts a constant (it has collapsed "
+        "to the mean), "
+        if constant
+        else ""
+    )
     return (
-        f"Of the statements {whose} {found['holds']} hold, "
-        f"{found['holds against a constant']} more hold only against a network that predicts a "
-        f"constant (it has collapsed to the mean), {found['fails']} fail, {found['unclear']} are "
-        f"unclear, {found['not run']} were not judged, errors being absolute ones (MAE) as in the "
-        f"paper.{_by_both(verdicts, ours=ours)}"
+        f"Of the statements {whose} {found['holds']} hold, {apart}{found['fails']} fail, "
+        f"{found['unclear']} are unclear, {found['not run']} were not judged, errors being "
+        f"absolute ones (MAE) as in the paper.{_by_both(verdicts, ours=ours)}"
     )
 
 
