@@ -138,6 +138,13 @@ def test_who_is_better_follows_the_error():
     assert "RMSE at equal HGR" in rule_of(of, {}, row, "rmse").unit
 
 
+def test_a_front_by_rmse_ends_at_the_dummys_rmse():
+    row = squared(scores(A=A, B=A[:1], Dummy=DUMMY), A=[0.2, 0.24, 0.3], B=[0.2], Dummy=[0.4])
+    # B: halfway between (0.5, 0.2) and (0, 0.4); A: between its own points.
+    found = gap(row, "A", "B", "hgr", np.array([0.25]), "rmse")
+    np.testing.assert_allclose(found, 0.255 - 0.3)
+
+
 def test_only_claims_on_two_fronts_are_judged_by_both_errors():
     assert errors_of(claim("better", than="B", measure="hgr")) == ("mae", "rmse")
     assert errors_of(claim("not_better", than="B", measure="hgr")) == ("mae", "rmse")
