@@ -16,10 +16,11 @@ from configs.census import Horizon, check_release, expand_states
 from configs.model import Frozen
 from configs.nearest import check_name
 from configs.own_columns import check_columns, check_own_columns
+from configs.own_words import OwnWords, check_words, words_last
 from configs.text_form import AUTO, Decimal, MissingWords, Separator, check_encoding
 from fkd.catalog.encoder import Scale
 from fkd.catalog.problems.own_table import NAME as TABLE
-from fkd.catalog.problems.own_table import own_problem
+from fkd.catalog.problems.own_table import TableWords, own_problem
 from fkd.catalog.problems.problem_declaration import Problem
 from fkd.catalog.problems.registry import PROBLEMS
 
@@ -45,7 +46,7 @@ class TwinConfig(Frozen):
     seed: int = Field(default=0, ge=0)
 
 
-class DataConfig(Frozen):
+class DataConfig(OwnWords):
     """The rows of one problem: where they come from, what is removed, what is an input."""
 
     problem: str = "crimes"
@@ -127,6 +128,7 @@ class DataConfig(Frozen):
         _refuse_idle(self, ("twin",), self.source == "synthetic", "source synthetic")
         if self.problem == TABLE:
             check_own_columns(self)
+        check_words(self, self.declaration.columns, own=self.problem == TABLE)
         _check_alternatives(self)
         problem = self.declaration
         check_name(self.source, problem.sources, key="data.source")
@@ -142,7 +144,7 @@ class DataConfig(Frozen):
     @model_serializer(mode="wrap")
     def _without_idle(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out how text is read where none is: old digests stay what they were."""
-        plain: dict[str, Any] = handler(self)
+        plain = words_last(handler(self))
         if self.problem == TABLE:
             return plain
         return {key: value for key, value in plain.items() if key not in _FORM_KEYS}
@@ -161,6 +163,14 @@ class DataConfig(Frozen):
             categorical=self.categorical,
             extra=self.keep,
             scale=self.scale or "minmax",
+            words=TableWords(
+                title=self.title or "",
+                description=self.description or "",
+                row_noun=self.row_noun or "",
+                titles=self.titles,
+                units=self.units,
+                descriptions=self.descriptions,
+            ),
         )
 
     @property

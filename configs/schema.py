@@ -12,6 +12,7 @@ from configs.hook_config import HooksConfig
 from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
+from configs.own_words import WORD_KEYS
 from configs.shared import check_shared
 
 Measure = Literal["hgr", "gdp", "pf"]
@@ -166,7 +167,8 @@ class RunConfig(Frozen):
     @property
     def digest(self) -> str:
         """Digest of all that decides the numbers: not where they are computed or kept."""
-        return self._digest(exclude={**dict.fromkeys(_AROUND, True), "cluster": _PLACE})
+        around = dict.fromkeys(_AROUND, True)
+        return self._digest(exclude={**around, "cluster": _PLACE, "data": set(WORD_KEYS)})
 
     def _digest(self, exclude: Any) -> str:
         """Return 16 hexadecimal digits of the canonical JSON."""

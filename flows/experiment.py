@@ -19,7 +19,9 @@ from tasks.adapters.settings import read_settings
 from tasks.data.load import remarks
 from tasks.report.gather import report_data
 from tasks.report.page import render
+from tasks.report.text import finding_of
 from tasks.study.champion import select_champion
+from tasks.study.known_runs import note_time
 from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_files, record_trials
 from tasks.study.results import tidy, write_results
@@ -48,12 +50,24 @@ def run_all(configs: Sequence[RunConfig]) -> list[Outcome]:
     with tagged_run(run_tags(configs)):
         for config in configs:
             load(config)
+        fresh = [bool(open_study(c, read_settings()).missing(again=True)) for c in configs]
         fit(list(configs))
-        return [conclude(config, start) for config in configs]
+        return [
+            conclude(config, start if computed else None)
+            for config, computed in zip(configs, fresh, strict=True)
+        ]
 
 
-def conclude(config: RunConfig, start: float) -> Outcome:
-    """Record, select, report and publish what the store holds of a configuration."""
+def conclude(config: RunConfig, start: float | None) -> Outcome:
+    """Record, select, report and publish what the store holds of a configuration.
+
+    Parameters
+    ----------
+    config
+        What was computed.
+    start
+        When computing began, None where all was stored: then the time of an earlier run holds.
+    """
     notices = record(config)
     notices += select(config)
     page = report(config, start)
@@ -113,11 +127,12 @@ def select(config: RunConfig) -> tuple[str, ...]:
 
 
 @stage
-def report(config: RunConfig, start: float) -> str:
+def report(config: RunConfig, start: float | None) -> str:
     """Return the path of the written report."""
     study = open_study(config, read_settings())
-    found = report_data(study, seconds=time.monotonic() - start)
-    return str(render(found, study.folder).html)
+    if start is not None:
+        note_time(study, time.monotonic() - start)
+    return str(render(report_data(study), study.folder).html)
 
 
 @stage
@@ -125,7 +140,7 @@ def publish(config: RunConfig) -> tuple[str, ...]:
     """Register the champion, put figures and report on the parent run; return what failed."""
     study = open_study(config, read_settings())
     try:
-        record_champion(study)
+        record_champion(study, finding_of(report_data(study)))
         record_files(study)
     except TrackingUnreachableError as error:
         return (str(error),)

@@ -1,6 +1,7 @@
 """What a run made, for the person who started it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -12,13 +13,20 @@ from fkd.catalog.methods import method
 from tasks.adapters.addresses import without_credentials
 from tasks.adapters.registry import CHAMPION
 from tasks.adapters.tracking_places import runs_page
+from tasks.report.gather import report_data
+from tasks.report.text import finding_of
 from tasks.study.champion import select_champion
+from tasks.study.finding import Finding
 from tasks.study.gate import GateError, broken_limits
 from tasks.study.judgement import ScoreIntervals
 from tasks.study.opening import Study
 from tasks.study.recording import model_address, recorded
 from tasks.study.results import TrialResult
 from tasks.study.selection import NoChampionError
+
+_SEARCHED = (
+    "‡ parameters searched on rows that most folds test on: these means look a little too good"
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,10 @@ class Outcome:
     broken: tuple[str, ...]  # limits of the gate that the champion breaks
     held_out: ScoreIntervals | None = None  # the champion's figures on rows it never saw
     record: str | None = None  # where MLflow has the run, as it may be shown
+    finding: Finding | None = None  # what the champion changed, None where there is none
+    names: Mapping[str, str] = field(default_factory=dict)  # of methods and variants, by trial
+    words: Mapping[str, str] = field(default_factory=dict)  # for measured columns
+    searched: frozenset[str] = frozenset()  # trials that a search has won
 
     @classmethod
     def of(cls, study: Study, page: str, notices: tuple[str, ...]) -> "Outcome":
@@ -61,6 +73,10 @@ class Outcome:
             tuple(broken),
             None if champion is None else selected.judgement.held_out,
             _record(study),
+            None if champion is None else finding_of(report_data(study)),
+            study.names,
+            study.config.data.declaration.words,
+            study.searched,
         )
 
     def message(self) -> dict[str, Any]:
@@ -81,16 +97,23 @@ class Outcome:
         console = Console(highlight=False)
         for column in self.columns:
             console.print(self._table(column))
+        if any(result.trial.key in self.searched for result in self.results):
+            console.print(f"[dim]{_SEARCHED}[/dim]")
+        if self.finding is not None:
+            for sentence in self.finding.broken:
+                console.print(f"[bold red]{escape(sentence)}[/bold red]")
+            console.print(escape(" ".join(self.finding.sentences)))
         for what, where in self.paths.items():
             console.print(f"[bold]{what:8}[/bold] {escape(where)}", soft_wrap=True)
 
     def _table(self, column: str) -> Table:
         """Return the trials' means ± deviations on one measured column."""
+        words = self.words.get(column, column)
         table = Table(
-            title=f"Mean ± std over folds, dependence on {escape(column)}; ← champion",
+            title=f"Mean ± std over folds, dependence on {escape(words)}; ← champion",
             title_justify="left",
         )
-        table.add_column("method", no_wrap=True)
+        table.add_column("method")
         table.add_column("strength", justify="right")
         for heading in ("MAE", "HGR", "GDP", "PF"):
             table.add_column(heading, justify="right", no_wrap=True)
@@ -101,12 +124,18 @@ class Outcome:
                 for m in ("mae", "hgr", "gdp", "pf")
             ]
             table.add_row(
-                declared.title + (" ←" if chosen else ""),
+                self._name(result) + (" ←" if chosen else ""),
                 f"{result.trial.strength:g}" if declared.strength else "",
                 *numbers,
                 style="bold green" if chosen else None,
             )
         return table
+
+    def _name(self, result: TrialResult) -> str:
+        """Return method and variant, marked where a search has chosen its parameters."""
+        key = result.trial.key
+        name = self.names.get(key, method(result.trial.method).title)
+        return escape(name) + (" ‡" if key in self.searched else "")
 
     def problem(self) -> UserError | None:
         """Return what could not be done as one error, None where all is well."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fkd.catalog.methods import method
 from flows.outcome import Outcome
+from tasks.adapters.markdown import plain_markdown
 
 _MEASURES = ("mae", "hgr", "gdp", "pf")
 
@@ -12,27 +13,34 @@ _MEASURES = ("mae", "hgr", "gdp", "pf")
 def result_markdown(outcome: Outcome) -> str:
     """Return the trials' means, the champion, its held-out figures, what went wrong, links."""
     problem = outcome.problem()
-    parts = [f"# {outcome.name}", "" if problem is None else f"**{_plain(str(problem))}**"]
+    parts = [f"# {outcome.name}", "" if problem is None else f"**{plain_markdown(str(problem))}**"]
+    if outcome.finding is not None:
+        found = (*outcome.finding.broken, *outcome.finding.sentences)
+        parts += [plain_markdown(" ".join(found))]
     for column in outcome.columns:
-        parts += [f"## Means over folds, dependence on {_plain(column)}", _trials(outcome, column)]
+        words = plain_markdown(outcome.words.get(column, column))
+        parts += [f"## Means over folds, dependence on {words}", _trials(outcome, column)]
     if outcome.held_out is not None:
         parts += ["## The champion on held-out rows", _held_out(outcome)]
     if outcome.broken:
-        parts += ["## Broken limits", "\n".join(f"- {_plain(text)}" for text in outcome.broken)]
+        parts += [
+            "## Broken limits",
+            "\n".join(f"- {plain_markdown(text)}" for text in outcome.broken),
+        ]
     return "\n\n".join([*filter(None, parts), "## Where it lies", _places(outcome)])
 
 
 def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table, the first column to the left, all others to the right."""
     rule = ["---", *["---:"] * (len(heading) - 1)]
-    lines = [[_plain(cell) for cell in row] for row in rows]
+    lines = [[plain_markdown(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rule, *lines))
 
 
 def file_link(path: str) -> str:
     """Return a link to a file of the machine on which the run was."""
     place = Path(path).absolute()
-    return f"[{_plain(str(place))}](<{place.as_uri()}>)"
+    return f"[{plain_markdown(str(place))}](<{place.as_uri()}>)"
 
 
 def _trials(outcome: Outcome, column: str) -> str:
@@ -40,9 +48,10 @@ def _trials(outcome: Outcome, column: str) -> str:
     rows = []
     for result in outcome.results:
         declared, chosen = method(result.trial.method), result.trial.key == outcome.champion
+        name = outcome.names.get(result.trial.key, declared.title)
         rows.append(
             [
-                declared.title + (" ← champion" if chosen else ""),
+                name + (" ← champion" if chosen else ""),
                 f"{result.trial.strength:g}" if declared.strength else "",
                 *(f"{result.mean(m, column):.4f} ± {result.std(m, column):.4f}" for m in _MEASURES),
             ]
@@ -71,10 +80,5 @@ def _places(outcome: Outcome) -> str:
     }
     if outcome.record is not None:
         web = outcome.record.startswith("http")
-        places["MLflow"] = f"<{outcome.record}>" if web else _plain(outcome.record)
+        places["MLflow"] = f"<{outcome.record}>" if web else plain_markdown(outcome.record)
     return "\n".join(f"- {what}: {where}" for what, where in places.items())
-
-
-def _plain(text: str) -> str:
-    """Return a text in which nothing is markup."""
-    return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text)

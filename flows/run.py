@@ -57,5 +57,5 @@ def rewrite_report(source: str, overrides: Sequence[str]) -> None:
             f"{config.name} is not finished: {sum(len(job.trials) for job in jobs)} fits are not "
             f"stored; compute them by `{shlex.join(['fkd', 'run', source, *words])}`."
         )
-    page = render(report_data(study, seconds=float("nan")), study.folder).html
+    page = render(report_data(study), study.folder).html
     Console(markup=False, highlight=False).print(str(page), soft_wrap=True)

@@ -5,6 +5,8 @@ from rich.console import Console
 from configs.errors import UserError
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import Settings, read_settings
+from tasks.report.gather import report_data
+from tasks.report.text import finding_of
 from tasks.study.known_runs import KnownRun, known_runs, now
 from tasks.study.recording import record_champion, record_files, record_trials
 
@@ -38,7 +40,7 @@ def _sync(run: KnownRun, settings: Settings) -> None:
     if study.missing():
         note = "; it is not finished, so that no champion is chosen"
     else:
-        record_champion(study, ran=run.ran or now())
+        record_champion(study, finding_of(report_data(study)), ran=run.ran or now())
         record_files(study)
     Console(highlight=False).print(
         f"{study.config.name}: {added} new trial runs{note}", markup=False, soft_wrap=True

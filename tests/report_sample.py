@@ -23,6 +23,7 @@ from tasks.report.contents import (
 )
 
 BLACK, WHITE = "racepctblack", "racePctWhite"
+TITLES = {BLACK: "the share of Black residents", WHITE: "the share of white residents"}
 # method, label, strength name, parameters, then (strength, MAE, HGR, GDP, PF)
 SVR = (
     (0, 0.0915, 0.583, 0.0565, 0.301),
@@ -176,7 +177,6 @@ def make_champion(columns: tuple[str, ...]) -> ChampionSummary:
 
 def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> ReportData:
     """A full report; `changes` replace its fields."""
-    titles = {BLACK: "the share of Black residents", WHITE: "the share of white residents"}
     report = ReportData(
         name="crimes",
         title="Violent crime without leaning on race",
@@ -184,7 +184,7 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
         target=TargetColumn("ViolentCrimesPerPop", "violent crimes per population"),
         columns=tuple(
             SensitiveColumn(
-                c, titles.get(c, ""), noise_floor=ReportedNoiseFloor(0.103, 0.152, 399, 200)
+                c, TITLES.get(c, ""), noise_floor=ReportedNoiseFloor(0.103, 0.152, 399, 200)
             )
             for c in columns
         ),

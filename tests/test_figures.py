@@ -2,7 +2,7 @@ import struct
 
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
-from report_sample import BLACK, make_report, make_trials
+from report_sample import BLACK, TITLES, make_report, make_trials
 
 from tasks.report.figures import DPI, draw, still
 from tasks.report.panels import Panel, Point, Series
@@ -38,8 +38,10 @@ def test_every_panel_has_error_bars_on_both_axes(panels):
 
 def test_mae_stands_on_y_and_the_measure_on_x(panels):
     axes = draw(panels).axes
-    assert axes[0].get_ylabel() == "MAE (scaled)"
-    assert [ax.get_xlabel() for ax in axes] == [f"{m} on {BLACK}" for m in ("HGR", "GDP", "PF")]
+    assert axes[0].get_ylabel() == "MAE of violent crimes per population\n(scaled)"
+    assert [ax.get_xlabel() for ax in axes] == [
+        f"{m} on {TITLES[BLACK]}" for m in ("HGR", "GDP", "PF")
+    ]
     assert len({ax.get_ylim() for ax in axes}) == 1
 
 

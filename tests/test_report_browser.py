@@ -205,3 +205,53 @@ def test_a_report_without_figures_still_opens(visit, tmp_path):
     seen = visit(render(report, tmp_path).html)
     assert seen.complaints == []
     assert seen.page.locator(".plot").count() == 0
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_no_tooltip_is_cut_off(visit, report_page, width):
+    seen = visit(report_page, viewport={"width": width, "height": 900})
+    page = seen.page
+    for i in range(3):
+        plot = page.locator(".plot").nth(i)
+        plot.scroll_into_view_if_needed()
+        points = plot.locator(".scatterlayer .point")
+        for k in range(0, points.count(), 4):
+            box = points.nth(k).bounding_box()
+            page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            until(page, "i => document.querySelectorAll('.plot')[i].querySelector('.hovertext')", i)
+            label = plot.locator(".hovertext").first.bounding_box()
+            assert label["x"] >= 0
+            assert label["x"] + label["width"] <= width
+            page.mouse.move(2, 2)
+            page.wait_for_timeout(60)
+
+
+def test_the_trials_table_is_whole_on_a_desktop(visit, tmp_path):
+    path = render(make_report(), tmp_path).html
+    wide = visit(path, viewport={"width": 1400, "height": 900}).page
+    cut = "box => box.scrollWidth > box.clientWidth"
+    assert not wide.eval_on_selector(".trials", cut)
+    assert not wide.locator(".more").first.is_visible()
+
+
+def test_columns_that_a_phone_cannot_show_are_announced(visit, tmp_path):
+    path = render(make_report(), tmp_path).html
+    phone = visit(path, viewport={"width": 390, "height": 844}).page
+    hint = phone.locator("#trials .more")
+    assert hint.is_visible()
+    assert "sideways" in hint.inner_text()
+    assert phone.eval_on_selector(".trials", "box => box.classList.contains('wider')")
+    phone.eval_on_selector(".trials", "box => { box.scrollLeft = box.scrollWidth; }")
+    until(phone, "() => document.querySelector('.trials').classList.contains('end')")
+
+
+def test_a_phone_shows_all_numbers_of_the_chosen_model(visit, tmp_path):
+    path = render(make_report(), tmp_path).html
+    phone = visit(path, viewport={"width": 390, "height": 844}).page
+    for cell in phone.locator("#chosen td").all():
+        box = cell.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    assert phone.eval_on_selector("#chosen td", "c => getComputedStyle(c, '::before').content") == (
+        '"Chosen model"'
+    )

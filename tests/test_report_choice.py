@@ -125,7 +125,7 @@ def test_a_person_is_told_which_inputs_stand_in_for_the_attribute():
     columns = (replace(report.columns[0], proxies=proxies),)
     told = person_sentences(replace(report, columns=columns))[0]
     assert (
-        "but inputs that go along with it are there: the share of white residents "
+        "but the inputs that go along with it most remain: the share of white residents "
         "(correlation 0.79) and the share with low income (correlation 0.41)"
     ) in told
 

@@ -13,6 +13,6 @@ def test_made_up_rows_are_reported_as_such(settings, tmp_path):
     study = open_study(config, settings)
     for job in study.missing():
         run_job(job)
-    page = render(report_data(study, seconds=1.0), tmp_path).html.read_text()
+    page = render(report_data(study), tmp_path).html.read_text()
     assert "synthetic" in page.lower()
     assert "sha256 <" not in page

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from report_sample import BLACK, WHITE, make_champion, make_report
+from report_sample import BLACK, TITLES, WHITE, make_champion, make_report
 
 from tasks.report.contents import ReportedNumber, TargetColumn
 from tasks.report.tables import champion_grid, on_front, trial_grid
@@ -33,7 +33,7 @@ def test_the_error_stands_in_its_own_unit_where_the_target_has_one():
 
 def test_headings_name_the_column_where_there_are_several():
     assert "GDP" in trial_grid(make_report()).headings
-    assert f"GDP, {WHITE}" in trial_grid(make_report((BLACK, WHITE))).headings
+    assert f"GDP, {TITLES[WHITE]}" in trial_grid(make_report((BLACK, WHITE))).headings
 
 
 def test_a_further_measure_gets_a_column_and_no_front():
@@ -57,7 +57,10 @@ def test_the_champion_stands_beside_the_untreated_model():
     report = make_report()
     grid = champion_grid(report, report.champion)
     assert grid.headings == ("Measure", "Chosen model", "Nothing removed", "Change")
-    assert column_of(grid, "Measure") == ["MAE", *(f"{m} on {BLACK}" for m in ("HGR", "GDP", "PF"))]
+    assert column_of(grid, "Measure") == [
+        "MAE",
+        *(f"{m} on {TITLES[BLACK]}" for m in ("HGR", "GDP", "PF")),
+    ]
     first, second, *_ = column_of(grid, "Change")
     assert first == "0.0339 (0.0246\xa0to\xa00.0432)"
     assert second == "−0.186 (−0.244\xa0to\xa0−0.128)"

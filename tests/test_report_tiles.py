@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from report_sample import BLACK, WHITE, changed, make_champion, make_report
+from report_sample import BLACK, TITLES, WHITE, changed, make_champion, make_report
 
 from tasks.report.contents import TargetColumn
 from tasks.report.tiles import tiles_of
@@ -27,7 +27,7 @@ def test_a_change_within_noise_has_no_direction():
 
 def test_every_column_has_its_tiles():
     titles = [tile.title for tile in tiles_of(make_report((BLACK, WHITE)))]
-    assert titles[4:] == [f"HGR, {WHITE}", f"GDP, {WHITE}", f"PF, {WHITE}"]
+    assert titles[4:] == [f"{m}, {TITLES[WHITE]}" for m in ("HGR", "GDP", "PF")]
 
 
 def test_the_error_stands_in_the_targets_own_unit():

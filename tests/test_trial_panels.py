@@ -1,7 +1,7 @@
 import math
 from dataclasses import replace
 
-from report_sample import BLACK, WHITE, make_report, make_trials
+from report_sample import BLACK, TITLES, WHITE, make_report, make_trials
 
 from tasks.report.contents import ReportedNumber, TargetColumn
 from tasks.report.panels import x_range
@@ -15,7 +15,9 @@ def first_panel(report):
 def test_the_three_measures_stand_in_the_order_of_the_paper():
     report = make_report((BLACK, WHITE))
     panels = panels_of(report, report.columns[1])
-    assert [panel.x_label for panel in panels] == [f"{m} on {WHITE}" for m in ("HGR", "GDP", "PF")]
+    assert [panel.x_label for panel in panels] == [
+        f"{m} on {TITLES[WHITE]}" for m in ("HGR", "GDP", "PF")
+    ]
     assert [panel.floor is not None for panel in panels] == [True, False, False]
 
 
@@ -63,7 +65,9 @@ def test_a_measure_that_nobody_took_has_no_panel():
         for trial in make_trials((BLACK,))
     ]
     report = make_report(trials=tuple(trials), champion=None)
-    assert [panel.x_label for panel in panels_of(report, report.columns[0])] == [f"GDP on {BLACK}"]
+    assert [panel.x_label for panel in panels_of(report, report.columns[0])] == [
+        f"GDP on {TITLES[BLACK]}"
+    ]
 
 
 def test_lines_join_only_settings_that_differ_in_strength():

@@ -53,7 +53,7 @@ class Registry(Tracking):
     """The registered models of one MLflow, beside the runs of an experiment."""
 
     def register(
-        self, run: str, wanted: ModelVersion, *, verdict: str, alias: str, ran: str
+        self, run: str, wanted: ModelVersion, *, verdict: Mapping[str, str], alias: str, ran: str
     ) -> str:
         """Return the model's address; one that is registered already is registered once.
 
@@ -62,7 +62,7 @@ class Registry(Tracking):
         run
             The parent run, on which the model's files lie.
         verdict
-            What the gate said of it, kept with the version.
+            Tags on what the gate said of it, what was found; said anew of a version that is there.
         alias
             The one that points at it from now on, unless it points at what a later run or a later
             word of a person made it; all others stay where they are.
@@ -76,7 +76,10 @@ class Registry(Tracking):
                 version = self._version(model, wanted.key)
                 if version is None:
                     version = self._create_version(run, wanted)
-            self.client.set_model_version_tag(model, version, "fkd.verdict", verdict)
+            for name, value in verdict.items():
+                self.client.set_model_version_tag(model, version, name, value)
+            if self.client.get_model_version(model, version).description != wanted.note:
+                self.client.update_model_version(model, version, wanted.note)
             holder = self._alias(model, alias)
             if holder == version or not self._later(model, holder, ran):
                 self.client.set_model_version_tag(model, version, _RAN, ran)

@@ -133,7 +133,7 @@ def _person_inputs(report: ReportData, chosen: TrialSummary) -> str:
         return f"{given}, then removes part of that." if _removed_some(report) else f"{given}."
     given = f"This model is not given {removed}"
     if proxies := _proxy_words(report):
-        given = f"{given}, but inputs that go along with {it} are there: {proxies}"
+        given = f"{given}, but the inputs that go along with {it} most remain: {proxies}"
     if chosen.removes_nothing:
         return f"{given}; nothing of what its inputs say about {it} has been taken out."
     if not _removed_some(report):

@@ -1,10 +1,11 @@
 """What the removal changed on held-out rows: fell, rose, or no more than noise."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.report.contents import HeldOutScores, ReportData, ReportedInterval, SensitiveColumn
 from tasks.report.words import MEASURES, change, in_unit, joined, own_number, shown
+
+FELL, ROSE, SAME = "fell", "rose", "cannot be told from unchanged"
 
 
 @dataclass(frozen=True)
@@ -29,23 +30,31 @@ def compare(report: ReportData) -> Comparison | None:
 def effect_of(found: ReportedInterval) -> str:
     """Return which way a number went, as far as the interval of its change can tell."""
     if found.high < 0:
-        return "fell"
-    return "rose" if found.low > 0 else "cannot be told from unchanged"
+        return FELL
+    return ROSE if found.low > 0 else SAME
 
 
-def dependence_sentence(columns: Sequence[SensitiveColumn], comparison: Comparison) -> str:
-    """Return how the dependence on every column changed."""
-    moves = [
-        f"its dependence on {column.words} {_moves(column.name, comparison)}" for column in columns
-    ]
-    return (
-        "Compared with the same model with nothing removed (on the same held-out rows), "
-        f"{'; '.join(moves)}."
-    )
+def dependence_sentences(report: ReportData, comparison: Comparison) -> tuple[str, ...]:
+    """Return how the dependence on every column changed, each direction in its own sentence."""
+    told = [sentence for column in report.columns for sentence in _directions(column, comparison)]
+    opening = "Compared with the same model with nothing removed (on the same held-out rows), "
+    return (f"{opening}{told[0][0].lower()}{told[0][1:]}", *told[1:]) if told else ()
 
 
-def _moves(column: str, comparison: Comparison) -> str:
-    """Return which measures of one column fell, which rose, which did neither."""
+def _directions(column: SensitiveColumn, comparison: Comparison) -> list[str]:
+    """Return what fell, what rose, what did neither, on one column."""
+    moves = _moves(column.name, comparison)
+    on = f"dependence on {column.words}"
+    ends = {
+        FELL: f"Its {on} fell by {{}}.",
+        ROSE: f"Its {on} rose by {{}}: more of it is there than with nothing removed.",
+        SAME: f"Its {on} by {{}} cannot be told from unchanged.",
+    }
+    return [text.format(joined(moves[effect])) for effect, text in ends.items() if effect in moves]
+
+
+def _moves(column: str, comparison: Comparison) -> dict[str, list[str]]:
+    """Return by effect the measures of one column with their numbers before and after."""
     before, after = comparison.before.scores[column], comparison.after.scores[column]
     changes = comparison.changes.scores[column]
     by_effect: dict[str, list[str]] = {}
@@ -54,8 +63,18 @@ def _moves(column: str, comparison: Comparison) -> str:
             numbers = (shown(side[name].value, words.decimals) for side in (before, after))
             told = f"{words.label} ({' to '.join(numbers)})"
             by_effect.setdefault(effect_of(changes[name]), []).append(told)
-    order = sorted(by_effect, key=["fell", "rose", "cannot be told from unchanged"].index)
-    return joined([f"{effect} by {joined(by_effect[effect])}" for effect in order])
+    return by_effect
+
+
+def effect_word(report: ReportData, comparison: Comparison) -> str:
+    """Return which way the dependence on what was removed went, in a word or two."""
+    found = {
+        effect
+        for column in report.columns
+        if column.removed
+        for effect in _moves(column.name, comparison)
+    }
+    return " and ".join(effect for effect in (FELL, ROSE) if effect in found) or "within noise"
 
 
 def cost_sentence(report: ReportData, comparison: Comparison) -> str:
@@ -66,9 +85,9 @@ def cost_sentence(report: ReportData, comparison: Comparison) -> str:
         f"({change(before, after)})"
     )
     effect = effect_of(comparison.changes.mae)
-    if effect == "rose":
+    if effect == ROSE:
         return f"The price is accuracy: the mean absolute error rose {moved}."
-    if effect == "fell":
+    if effect == FELL:
         return f"It cost no accuracy: the mean absolute error fell {moved}."
     return f"The mean absolute error went {moved}, which cannot be told from unchanged."
 

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
-from tasks.report.panels import Panel, Point, Series, x_range, y_range
+from tasks.report.panels import Panel, Point, Series, lines_of, x_range, y_range
 
 DPI = 150
 _LEGEND_WIDTH = 7  # entries that fit beside each other under three panels
@@ -59,7 +59,7 @@ def draw(panels: Sequence[Panel], *, title: str = "", columns: int = 3) -> Figur
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
     for row in grid:
-        row[0].set_ylabel(_plain(panels[0].y_label))
+        row[0].set_ylabel(_axis(panels[0].y_label))
     axes[0].set_ylim(*y_range(panels))
     if title:
         figure.suptitle(_plain(title), fontsize=11)
@@ -70,7 +70,7 @@ def draw(panels: Sequence[Panel], *, title: str = "", columns: int = 3) -> Figur
 def _draw_panel(ax: Axes, panel: Panel) -> None:
     """Draw one panel on one pair of axes."""
     ax.set_title(_plain(panel.title), fontsize=10)
-    ax.set_xlabel(_plain(panel.x_label))
+    ax.set_xlabel(_axis(panel.x_label))
     ax.grid(color="#e5e5e5", linewidth=0.6)
     ax.xaxis.set_major_locator(MaxNLocator(6))  # more labels of four decimals would overlap
     ax.set_axisbelow(True)
@@ -152,6 +152,11 @@ def _legend_entries(panels: Sequence[Panel]) -> dict[str, Artist]:
 def _symbol(marker: str, colour: str, **look: Any) -> Line2D:
     """Return a lone marker."""
     return Line2D([], [], linestyle="none", marker=marker, color=colour, **look)
+
+
+def _axis(label: str) -> str:
+    """Return an axis label in as many lines as it needs."""
+    return _plain("\n".join(lines_of(label)))
 
 
 def _plain(text: str) -> str:

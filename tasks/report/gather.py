@@ -9,6 +9,7 @@ from configs.load import dump_config
 from configs.schema import SelectConfig
 from fkd import __version__
 from fkd.catalog.methods import method
+from fkd.catalog.problems.own_table import NAME as TABLE
 from fkd.core.predictors import FourierExpansion, KernelExpansion
 from tasks.report.contents import (
     ChampionSummary,
@@ -31,17 +32,19 @@ from tasks.report.contents import (
 from tasks.study.champion import Champion, select_champion
 from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
+from tasks.study.known_runs import time_taken
 from tasks.study.opening import Study
 from tasks.study.proxies import strongest_proxies
 from tasks.study.recording import model_address, recorded
-from tasks.study.results import TrialResult, other_parameters
+from tasks.study.results import TrialResult
 from tasks.study.same_again import command_again
 from tasks.study.selection import NoChampionError, worst
+from tasks.study.variant_names import shown_parameters
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
 
 
-def report_data(study: Study, seconds: float) -> ReportData:
+def report_data(study: Study) -> ReportData:
     """Return everything the report of a study shows."""
     try:
         champion, why = select_champion(study), ""
@@ -62,7 +65,7 @@ def report_data(study: Study, seconds: float) -> ReportData:
         columns=tuple(_column(study, name, champion) for name in study.inputs.measure_on),
         trials=tuple(_trial(study, result) for result in study.results()),
         data=_data(study),
-        run=_run(study, champion, seconds),
+        run=_run(study, champion),
         removed=tuple(problem.words.get(name, name) for name in study.inputs.sensitive),
         champion=None if champion is None else _champion(study, champion),
         no_champion=why,
@@ -103,11 +106,11 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
     """Return one trial's means with deviations over folds."""
     declared = method(result.trial.method)
     first = study.inputs.measure_on[0]
-    params = _shown_parameters(result)
+    params: dict[str, Scalar] = shown_parameters(result.trial)
     return TrialSummary(
         key=result.trial.key,
         method=declared.name,
-        label=declared.title,
+        label=study.names[result.trial.key],
         mae=ReportedNumber(result.mean("mae", first), result.std("mae", first)),
         scores={
             column: {
@@ -126,17 +129,6 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         removes_nothing=declared.removes_nothing(result.trial.setting()),
         searched=result.trial.key in study.searched,
     )
-
-
-def _shown_parameters(result: TrialResult) -> dict[str, Scalar]:
-    """Return the parameters that say something: an exact kernel has no landmarks."""
-    approximation = result.trial.parameters.get("approximation", {})
-    exact = approximation.get("kind") == "exact"
-    return {
-        name: value
-        for name, value in other_parameters(result.trial).items()
-        if not (exact and name.startswith("approximation."))
-    }
 
 
 def _deciding(study: Study, champion: Champion) -> dict[str, float]:
@@ -211,13 +203,22 @@ def _data(study: Study) -> DataProvenance:
         inputs=len(table.numeric_names) + len(table.categorical_names),
         survey_weight="PWGTP" if "PWGTP" in table.extra else "",
         synthetic=story["synthetic"],
-        datasheet=story["datasheet"],
+        datasheet=_datasheet(study),
     )
 
 
-def _run(study: Study, champion: Champion | None, seconds: float) -> RunProvenance:
+def _datasheet(study: Study) -> str:
+    """Return the data's sheet; that of an own table in the words of today's configuration."""
+    data = study.config.data
+    if data.problem == TABLE:
+        return data.declaration.datasheet
+    return str(study.loaded.provenance["datasheet"])
+
+
+def _run(study: Study, champion: Champion | None) -> RunProvenance:
     """Return what is needed to make the same numbers again."""
     place = recorded(study)
+    seconds, finished = time_taken(study)
     tracking: Mapping[str, str] = (
         {}
         if place is None
@@ -230,7 +231,7 @@ def _run(study: Study, champion: Champion | None, seconds: float) -> RunProvenan
     )
     return RunProvenance(
         seed=study.config.seed,
-        finished=datetime.now(UTC),
+        finished=finished or datetime.now(UTC),
         seconds=seconds,
         config_digest=study.config.digest,
         config_yaml=dump_config(study.config),

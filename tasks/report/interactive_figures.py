@@ -5,7 +5,7 @@ import html
 from plotly import graph_objects as go
 
 from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
-from tasks.report.panels import Panel, Series, x_range, y_range
+from tasks.report.panels import Panel, Series, lines_of, x_range, y_range
 
 
 def interactive(panel: Panel, *, y_limits: tuple[float, float] | None = None) -> go.Figure:
@@ -77,6 +77,11 @@ def _traces(series: Series) -> list[go.Scatter]:
     return [line, markers]
 
 
+def _axis(label: str) -> str:
+    """Return an axis label in as many lines as it needs, escaped for plotly."""
+    return "<br>".join(html.escape(line) for line in lines_of(label))
+
+
 def _lay_out(figure: go.Figure, panel: Panel, y_limits: tuple[float, float] | None) -> None:
     """Axes, margins, the noise floor, the limit; colours of text are left to the page."""
     figure.update_layout(
@@ -87,9 +92,14 @@ def _lay_out(figure: go.Figure, panel: Panel, y_limits: tuple[float, float] | No
         hovermode="closest",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        xaxis={"title": {"text": html.escape(panel.x_label)}, "range": list(x_range(panel))},
+        xaxis={
+            "title": {"text": _axis(panel.x_label)},
+            "range": list(x_range(panel)),
+            "automargin": True,
+        },
         yaxis={
-            "title": {"text": html.escape(panel.y_label)},
+            "title": {"text": _axis(panel.y_label)},
+            "automargin": True,
             "range": list(y_limits or y_range([panel])),
         },
     )

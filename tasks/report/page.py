@@ -28,8 +28,8 @@ from tasks.report.limits import limits_of
 from tasks.report.page_pieces import image_address, page_template, resource
 from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
 from tasks.report.panels import Panel, Series, y_range
-from tasks.report.tables import champion_grid, trial_grid
-from tasks.report.text import broken_limits, result_sentences, task_sentence
+from tasks.report.tables import champion_grid, parameters_of, trial_grid
+from tasks.report.text import finding_of, task_sentence
 from tasks.report.tiles import tiles_of
 from tasks.report.trial_panels import panels_of
 from tasks.report.words import count, day, duration, params_words, setting_words, with_std
@@ -113,6 +113,7 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         panels=_json({i: p for figure in figures for i, p in _interactive(figure)}),
         words=_words(report),
         trials=trial_grid(report),
+        parameters=parameters_of(report),
         chosen=champion_grid(report, report.champion) if report.champion else None,
         datasheet=_markdown(report.data.datasheet),
         count=count,
@@ -133,11 +134,10 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
 
 def _words(report: ReportData) -> dict[str, Any]:
     """Return the computed sentences."""
-    broken = broken_limits(report)
-    results = [text for text in result_sentences(report) if text and text not in broken]
+    finding = finding_of(report)
     return {
-        "broken": broken,
-        "summary": [task_sentence(report), *results],
+        "broken": finding.broken,
+        "summary": [task_sentence(report), *finding.sentences],
         "tiles": tiles_of(report),
         "policy": policy_sentence(report.champion) if report.champion else "",
         "deciding": deciding_sentence(report.champion) if report.champion else "",

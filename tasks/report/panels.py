@@ -1,11 +1,14 @@
 """Panels of a trade-off figure, as plain values."""
 
 import itertools
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fkd.measures.pareto import non_dominated
 from tasks.report.contents import ReportedNoiseFloor
+
+_LABEL_WIDTH = 40  # characters along an axis
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ def with_front(panel: Panel) -> Panel:
         for one in panel.series
     )
     return replace(panel, series=series)
+
+
+def lines_of(label: str) -> list[str]:
+    """Return an axis label in lines that are no longer than a panel."""
+    return textwrap.wrap(label, _LABEL_WIDTH)
 
 
 def x_range(panel: Panel) -> tuple[float, float]:

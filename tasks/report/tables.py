@@ -64,9 +64,8 @@ def trial_grid(report: ReportData) -> Grid:
         *unit,
         *(_heading(report, column, measure) for column, measure in pairs),
         "On front of",
-        "Folds",
+        *(("Folds",) if _folds_differ(report) else ()),
         "Time",
-        "Parameters",
     )
     chosen = report.champion.trial if report.champion else None
     rows = tuple(
@@ -89,7 +88,27 @@ def _measured_pairs(report: ReportData) -> list[tuple[str, str]]:
 def _heading(report: ReportData, column: str, measure: str) -> str:
     """Return the measure's label, with the column where there are several."""
     label = MEASURES[measure].label
-    return label if len(report.columns) == 1 else f"{label}, {column}"
+    return label if len(report.columns) == 1 else f"{label}, {_words(report, column)}"
+
+
+def _words(report: ReportData, column: str) -> str:
+    """Return a measured column's title, or its name."""
+    return next(c.words for c in report.columns if c.name == column)
+
+
+def _folds_differ(report: ReportData) -> bool:
+    """Return whether some trials rest on more folds than others."""
+    return len({trial.folds for trial in report.trials}) > 1
+
+
+def parameters_of(report: ReportData) -> dict[str, list[str]]:
+    """Return by method or variant the parameters of its trials, strengths apart."""
+    found: dict[str, list[str]] = {}
+    for trial in report.trials:
+        words = params_words(trial)
+        if words and words not in found.setdefault(trial.label, []):
+            found[trial.label].append(words)
+    return {label: settings for label, settings in found.items() if settings}
 
 
 def _fronts(report: ReportData) -> dict[str, list[str]]:
@@ -135,9 +154,8 @@ def _trial_cells(
             for score, measure in scores
         ),
         TableCell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
-        TableCell(str(trial.folds), trial.folds),
+        *((TableCell(str(trial.folds), trial.folds),) if _folds_differ(report) else ()),
         TableCell(duration(trial.seconds), trial.seconds),
-        TableCell(params_words(trial) or ABSENT),
     )
 
 
@@ -157,7 +175,7 @@ def champion_grid(report: ReportData, champion: ChampionSummary) -> Grid:
         found = champion.held_out.scores.get(column, {}).get(measure)
         before = reference.scores.get(column, {}).get(measure) if reference else None
         if found:
-            label = f"{MEASURES[measure].label} on {column}"
+            label = f"{MEASURES[measure].label} on {_words(report, column)}"
             changed = changes.scores.get(column, {}).get(measure) if changes else None
             decimals = MEASURES[measure].decimals
             rows.append(_held_out_row(label, decimals, found, before, changed))

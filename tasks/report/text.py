@@ -1,13 +1,22 @@
 """Sentences on what was done, what is left, what it cost."""
 
 from tasks.report.contents import (
+    ChampionSummary,
     HeldOutScores,
     ReportData,
     ReportedNoiseFloor,
     SensitiveColumn,
+    TrialSummary,
 )
-from tasks.report.effect import compare, cost_sentence, dependence_sentence, standing_sentence
+from tasks.report.effect import (
+    compare,
+    cost_sentence,
+    dependence_sentences,
+    effect_word,
+    standing_sentence,
+)
 from tasks.report.words import MEASURES, count, joined, setting_words, with_interval
+from tasks.study.finding import Finding
 
 
 def removed_words(report: ReportData) -> str:
@@ -27,12 +36,34 @@ def task_sentence(report: ReportData) -> str:
     )
 
 
+def finding_of(report: ReportData) -> Finding:
+    """Return what a run found, in a few words and in sentences."""
+    broken, comparison = broken_limits(report), compare(report)
+    if not report.chosen:
+        word = "no champion"
+    elif report.chosen.dummy:
+        word = "a constant"
+    elif report.chosen.removes_nothing:
+        word = "nothing removed"
+    else:
+        word = effect_word(report, comparison) if comparison else "not compared"
+    words = ("limit broken", word) if broken else (word,)
+    return Finding("; ".join(words), broken, result_sentences(report))
+
+
 def result_sentences(report: ReportData) -> tuple[str, ...]:
-    """Return broken limits first, then what was chosen, what it changed, what that cost."""
+    """Return what was chosen, what it changed, what that cost."""
     champion, chosen = report.champion, report.chosen
     if not champion or not chosen:
         return (report.no_champion or "No model was chosen; the figures show what can be had.",)
-    opening = (*broken_limits(report), f"The chosen model is {setting_words(chosen)}.")
+    return tuple(filter(None, _chosen_sentences(report, champion, chosen)))
+
+
+def _chosen_sentences(
+    report: ReportData, champion: ChampionSummary, chosen: TrialSummary
+) -> tuple[str, ...]:
+    """Return the sentences on a chosen model, empty ones among them."""
+    opening = (f"The chosen model is {setting_words(chosen)}.",)
     found, noise = champion.held_out, _noise_sentence(report, champion.held_out)
     standing = standing_sentence(report, found)
     if chosen.dummy:
@@ -51,7 +82,7 @@ def result_sentences(report: ReportData) -> tuple[str, ...]:
         return (*opening, unknown, standing, noise)
     return (
         *opening,
-        dependence_sentence(report.columns, comparison),
+        *dependence_sentences(report, comparison),
         noise,
         cost_sentence(report, comparison),
     )
@@ -63,7 +94,7 @@ def broken_limits(report: ReportData) -> tuple[str, ...]:
     if not champion:
         return ()
     return tuple(
-        f"It breaks its limit: {MEASURES[name].label} on {column.words} is "
+        f"The chosen model breaks its limit: {MEASURES[name].label} on {column.words} is "
         f"{with_interval(found, MEASURES[name].decimals)} on the held-out rows, above {limit:g}."
         for name, limit in champion.limits.items()
         for column in report.columns

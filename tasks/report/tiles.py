@@ -43,7 +43,7 @@ def _measures(report: ReportData, column: SensitiveColumn, comparison: Compariso
     before, after = comparison.before.scores[name], comparison.after.scores[name]
     return [
         Tile(
-            f"{info.label}, {info.title if len(report.columns) == 1 else name}",
+            f"{info.label}, {info.title if len(report.columns) == 1 else column.words}",
             shown(after[measure].value, info.decimals),
             _changed(
                 change(before[measure].value, after[measure].value),

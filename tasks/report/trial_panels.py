@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import textwrap
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from tasks.report.contents import ReportData, ReportedNumber, SensitiveColumn, TrialSummary
@@ -9,12 +10,16 @@ from tasks.report.panels import Panel, Point, Series, with_front
 from tasks.report.words import (
     MAE_DECIMALS,
     MEASURES,
+    error_words,
     estimate_in_unit,
     has_own_unit,
+    in_unit,
     params_words,
     strength_words,
     with_std,
 )
+
+_HOVER_WIDTH = 30  # characters of a line that fit beside a point in the middle of a phone
 
 
 def panels_of(report: ReportData, column: SensitiveColumn) -> tuple[Panel, ...]:
@@ -34,13 +39,20 @@ def _panel(report: ReportData, column: SensitiveColumn, measure: str) -> Panel:
     info = MEASURES[measure]
     return Panel(
         title=f"{info.label}: {info.title}",
-        x_label=f"{info.label} on {column.name}",
-        y_label="MAE (scaled)",
+        x_label=f"{info.label} on {column.words}",
+        y_label=error_words(report.target),
         series=_all_series(report, column.name, measure),
         floor=column.noise_floor if measure == "hgr" else None,
-        meaning=info.meaning,
+        meaning=" ".join(filter(None, (info.meaning, _in_own_unit(report, measure)))),
         limit=report.champion.limits.get(measure) if report.champion else None,
     )
+
+
+def _in_own_unit(report: ReportData, measure: str) -> str:
+    """Return what a step on the axis of a scaled measure is in the target's unit."""
+    if measure != "gdp" or not has_own_unit(report.target):
+        return ""
+    return f"0.01 is {in_unit(0.01, report.target)}."
 
 
 def _all_series(report: ReportData, column: str, measure: str) -> tuple[Series, ...]:
@@ -83,9 +95,9 @@ def _point(report: ReportData, trial: TrialSummary, column: str, measure: str) -
     chosen = report.champion is not None and report.champion.trial == trial.key
     return Point(
         x=score.mean,
-        y=trial.mae.mean,
+        y=trial.mae.mean * report.target.scale,
         x_std=_std(score),
-        y_std=_std(trial.mae),
+        y_std=_std(trial.mae) * report.target.scale,
         hover=_hover(report, trial, measure, score, chosen),
         chosen=chosen,
     )
@@ -105,8 +117,9 @@ def _hover(
         own,
         params_words(trial),
         "needs the sensitive column to predict" if trial.needs_sensitive else "",
+        "searched: looks a little too good" if trial.searched else "",
     )
-    return tuple(line for line in lines if line)
+    return tuple(piece for line in lines for piece in textwrap.wrap(line, _HOVER_WIDTH))
 
 
 def _std(estimate: ReportedNumber) -> float:

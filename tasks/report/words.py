@@ -107,6 +107,13 @@ def unit_words(target: TargetColumn) -> str:
     return target.unit if has_own_unit(target) else "on a scale from 0 to 1"
 
 
+def error_words(target: TargetColumn) -> str:
+    """Return what an axis or a heading calls the mean absolute error."""
+    if has_own_unit(target):
+        return f"MAE of {target.title} in {target.unit}"
+    return f"MAE of {target.title} (scaled)"
+
+
 def own_number(value: float, target: TargetColumn) -> str:
     """Return a scaled error as a bare number in the target's own unit."""
     if not has_own_unit(target):

@@ -58,7 +58,9 @@ def select_champion(study: Study) -> Champion:
         _write(path, *stored)
     bundle, judgement = stored
     example = _example(study, bundle)
-    return Champion(key, selected.trial, selected.title, bundle, judgement, example, policy)
+    return Champion(
+        key, selected.trial, study.title(selected.trial), bundle, judgement, example, policy
+    )
 
 
 def _candidates(study: Study) -> list[TrialResult]:

@@ -1,6 +1,7 @@
 """The runs of an FKD_HOME with where they are recorded, so that none is forgotten."""
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,15 +63,30 @@ def now() -> str:
 def note_run(study: Study) -> None:
     """Keep what `fkd sync` needs to find a run; the files of its name are its own from now on."""
     entry = {
+        **_timing(study),
         "name": study.config.name,
         "data": study.loaded.digest,
         "ran": now(),
         "config": study.config.model_dump(mode="json", exclude={"hooks"}),
     }
-    path = _folder(study.settings) / f"{identity_of(study)}.json"
-    write_atomic(path, json.dumps(entry, indent=1).encode())
+    write_atomic(_entry(study), json.dumps(entry, indent=1).encode())
     if _owner(study) != identity_of(study):
         _write_place(study, None)
+
+
+def note_time(study: Study, seconds: float) -> None:
+    """Keep how long a run took that has computed something, beside its entry."""
+    entry = {**_plain_entry(study), "took": seconds, "finished": now()}
+    write_atomic(_entry(study), json.dumps(entry, indent=1).encode())
+
+
+def time_taken(study: Study) -> tuple[float, datetime | None]:
+    """Return the seconds of the run that computed a study, when it ended; NaN, None if unknown."""
+    found = _timing(study)
+    try:
+        return float(found["took"]), datetime.fromisoformat(str(found["finished"]))
+    except (KeyError, TypeError, ValueError):
+        return math.nan, None
 
 
 def note_place(study: Study, experiment_id: str, run_id: str) -> None:
@@ -157,6 +173,25 @@ def _read_entry(path: Path) -> KnownRun:
             "writes it again."
         ) from error
     return KnownRun(parse_config(config, str(entry.get("name", path.name))), data, ran)
+
+
+def _entry(study: Study) -> Path:
+    """Return the small file of a study."""
+    return _folder(study.settings) / f"{identity_of(study)}.json"
+
+
+def _plain_entry(study: Study) -> dict[str, Any]:
+    """Return what a study's file holds, nothing where it is absent or damaged."""
+    try:
+        found = json.loads(_entry(study).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _timing(study: Study) -> dict[str, Any]:
+    """Return what is kept of the run that computed."""
+    return {k: v for k, v in _plain_entry(study).items() if k in ("took", "finished")}
 
 
 def _folder(settings: Settings) -> Path:

@@ -1,6 +1,7 @@
 """A configuration bound to its rows, its trials, its store."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from configs.schema import RunConfig
@@ -15,6 +16,7 @@ from tasks.planned.trials import Inputs, Job, Trial, make_trials, plan, record_k
 from tasks.study.growth import next_setting
 from tasks.study.results import TrialResult, collect
 from tasks.study.search import winner
+from tasks.study.variant_names import variant_names
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,17 @@ class Study:
     def folder(self) -> Path:
         """Where the experiment's files are written."""
         return self.settings.experiments / self.config.name
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The methods' titles by trial key; variants of one method are told apart."""
+        return variant_names(self.trials)
+
+    def title(self, trial: Trial) -> str:
+        """Return a trial's method, variant and strength, for people."""
+        strength = method(trial.method).strength
+        name = self.names[trial.key]
+        return name if strength is None else f"{name} {strength}={trial.strength:g}"
 
     def missing(self, *, again: bool = False) -> list[Job]:
         """Return the jobs whose results are not stored yet, those that failed only if `again`."""
@@ -107,5 +120,6 @@ def _trials(
             further = replace(settings[-1], **{str(method(entry.name).strength): strength})
             made += make_trials(entry.name, [further], inputs)
         found += made
-        won |= {trial.key for trial in made if best is not None}
+        if best is not None:
+            won |= {best.key, *(trial.key for trial in made)}
     return tuple({trial.key: trial for trial in found}.values()), frozenset(won)

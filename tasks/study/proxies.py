@@ -19,7 +19,7 @@ class Proxy:
 def strongest_proxies(
     table: Table, column: str, *, most: int = 3, above: float = 0.3
 ) -> list[Proxy]:
-    """Return the inputs most related to a sensitive column, strongest first.
+    """Return the inputs most related to a sensitive column, strongest first, at least one.
 
     A number by its absolute correlation, a category by the correlation ratio: the correlation of
     the column with its own mean in each category.
@@ -29,7 +29,7 @@ def strongest_proxies(
     table, column
         Rows, and the sensitive column's name; the column itself is left out.
     most, above
-        How many at most, how closely related at least.
+        How many at most; how closely related the second and further ones are at least.
     """
     s = table.S([column])[:, 0]
     found = [
@@ -42,8 +42,9 @@ def strongest_proxies(
         for name, codes in zip(table.categorical_names, table.codes.T, strict=True)
         if name != column
     ]
-    close = [proxy for proxy in found if proxy.correlation > above]
-    return sorted(close, key=lambda proxy: -proxy.correlation)[:most]
+    ordered = sorted(found, key=lambda proxy: -proxy.correlation)
+    close = [proxy for proxy in ordered if proxy.correlation > above]
+    return close[:most] or ordered[:1]
 
 
 def _group_means(codes: IntArray, s: Array) -> Array:

@@ -13,6 +13,7 @@ from tasks.adapters.registry import CANDIDATE, CHAMPION, ModelVersion, Registry
 from tasks.adapters.tracked import RunDetails
 from tasks.adapters.tracking import Tracking
 from tasks.study.champion import Champion, select_champion
+from tasks.study.finding import Finding
 from tasks.study.gate import broken_limits, verdict
 from tasks.study.judgement import Judgement
 from tasks.study.known_runs import (
@@ -69,7 +70,9 @@ def record_trials(study: Study, *, afterwards: bool = False) -> int:
     return added
 
 
-def record_champion(study: Study, *, ran: str | None = None) -> str | None:
+def record_champion(
+    study: Study, finding: Finding | None = None, *, ran: str | None = None
+) -> str | None:
     """Return the address of the registered model; the same one is registered once.
 
     The gate comes first: a model that breaks it is registered as a candidate, with the verdict,
@@ -79,6 +82,8 @@ def record_champion(study: Study, *, ran: str | None = None) -> str | None:
     ----------
     study
         What was computed and recorded.
+    finding
+        What it says, for descriptions and tags of the run and of the model's version.
     ran
         When it was computed, if not now: what was promoted later stays so.
     """
@@ -98,7 +103,7 @@ def record_champion(study: Study, *, ran: str | None = None) -> str | None:
         example=champion.example,
         requirements=[f"{name}=={version(name)}" for name in REQUIREMENTS],
         tags={"fkd.trial": champion.trial.key, "fkd.title": champion.title},
-        note=model_note(study, champion),
+        note=model_note(study, champion, finding),
         params=champion_params(champion),
         metrics=metrics,
         data=used_data(study),
@@ -106,12 +111,23 @@ def record_champion(study: Study, *, ran: str | None = None) -> str | None:
     address = registry.register(
         parent,
         wanted,
-        verdict=verdict(champion.judgement, study.config.gate),
+        verdict={
+            "fkd.verdict": verdict(champion.judgement, study.config.gate),
+            **_found(finding),
+        },
         alias=alias_of(champion.judgement, study.config.gate),
         ran=ran or now(),
     )
-    registry.mark_champion(parent, champion.trial.key, metrics, parent_details(study, champion))
+    details = parent_details(study, champion, finding)
+    registry.mark_champion(parent, champion.trial.key, metrics, details)
+    if finding is not None:
+        registry.tag(parent, _found(finding))
     return address
+
+
+def _found(finding: Finding | None) -> dict[str, str]:
+    """Return the tag that says in a few words what was found."""
+    return {} if finding is None else {"fkd.finding": finding.word}
 
 
 def alias_of(judgement: Judgement, gate: Mapping[str, float]) -> str:

@@ -37,14 +37,6 @@ class TrialResult:
         """Return the standard deviation over folds, dividing by their number."""
         return float(np.std(self.values(measure, column)))
 
-    @property
-    def title(self) -> str:
-        """The method with its strength, for people."""
-        declared = method(self.trial.method)
-        if declared.strength is None:
-            return declared.title
-        return f"{declared.title} {declared.strength}={self.trial.strength:g}"
-
 
 def collect(
     trials: Iterable[Trial], inputs: Inputs, table: Table, store: TrialStore, *, inner: bool = False

@@ -5,13 +5,14 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from fkd.catalog.methods import method
 from tasks.adapters.addresses import without_credentials
+from tasks.adapters.markdown import plain_markdown
 from tasks.adapters.tracked import RunDetails, Span, TrialRun, UsedData, metric_name
 from tasks.data.load import describe_rows
 from tasks.planned.folds import Fold
 from tasks.planned.trials import Trial, record_key
 from tasks.study.champion import Champion
+from tasks.study.finding import Finding
 from tasks.study.opening import Study
 from tasks.study.results import MEASURES, TrialResult, flat_parameters
 
@@ -22,8 +23,17 @@ folds, `seconds` is what its fits took. Metrics `held_out/…` are the champion'
 part in choosing it, `_low` and `_high` the ends of 95 % intervals. A run lasts as long as its fits
 took one after another, whenever it was recorded."""
 
+_EXAMPLE = (
+    "The input example is made up, no row of the data: deciles of each number, common labels."
+)
+_SEARCHED = """\
+Its parameters were searched on rows that all folds but the held-out one test on, so its means over
+folds look a little too good."""
 
-def parent_details(study: Study, champion: Champion | None = None) -> RunDetails:
+
+def parent_details(
+    study: Study, champion: Champion | None = None, finding: Finding | None = None
+) -> RunDetails:
     """Return what the run of a whole configuration carries."""
     config, data = study.config, study.config.data
     params = {
@@ -40,7 +50,7 @@ def parent_details(study: Study, champion: Champion | None = None) -> RunDetails
     # A champion among trials of which some failed, or are to come, may yet be another one.
     if champion is not None and not study.failures() and not study.missing():
         params |= champion_params(champion)
-    note = "\n\n".join([_subject(study), *_chosen(study, champion), _METRICS])
+    note = "\n\n".join([_subject(study), *_chosen(study, champion, finding), _METRICS])
     return RunDetails(note, params, used_data(study), _span(study, study.trials, inner=True))
 
 
@@ -56,10 +66,13 @@ def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialR
             summary[f"{name}_std"] = result.std(measure, column)
     summary["seconds"] = sum(record.seconds for record in result.records)
     params = {**_params(result.trial), "seed": str(study.config.seed)}
-    note = f"{result.title}, one trial of {study.config.name}. {_subject(study)}\n\n{_METRICS}"
+    title = study.title(result.trial)
+    searched = [_SEARCHED] if result.trial.key in study.searched else []
+    opening = f"{title}, one trial of {study.config.name}. {_subject(study)}"
+    note = "\n\n".join([opening, *searched, _METRICS])
     span = _span(study, [result.trial], inner=False)
     details = RunDetails(note, params, used_data(study), span)
-    return TrialRun(result.trial.key, result.title, tags, folds, summary, details)
+    return TrialRun(result.trial.key, title, tags, folds, summary, details)
 
 
 def champion_params(champion: Champion) -> dict[str, str]:
@@ -80,9 +93,9 @@ def held_out_metrics(champion: Champion) -> dict[str, float]:
     }
 
 
-def model_note(study: Study, champion: Champion) -> str:
+def model_note(study: Study, champion: Champion, finding: Finding | None = None) -> str:
     """Return the description of a registered model's version."""
-    return "\n\n".join([_subject(study), *_chosen(study, champion)])
+    return "\n\n".join([_subject(study), *_chosen(study, champion, finding), _EXAMPLE])
 
 
 def used_data(study: Study) -> UsedData:
@@ -130,23 +143,33 @@ def _params(trial: Trial) -> dict[str, str]:
 def _subject(study: Study) -> str:
     """Return what was predicted from which rows, with what removed."""
     data, table = study.config.data, study.loaded.table
-    removed = ", ".join(f"`{name}`" for name in data.sensitive)
+    removed = ", ".join(_named(study, name) for name in data.sensitive)
     measured = ", ".join(f"`{name}`" for name in data.measure_on)
+    title = plain_markdown(data.declaration.title)
     return (
-        f"Predicts `{table.target_name}` of {data.problem} with {removed} removed, dependence "
+        f"Predicts {_named(study, table.target_name)} of {title} with {removed} removed, dependence "
         f"measured on {measured}. {describe_rows(study.loaded.provenance)}; digest of the data "
         f"`{study.loaded.digest[:_DIGEST]}`."
     )
 
 
-def _chosen(study: Study, champion: Champion | None) -> list[str]:
-    """Return which model was selected how, with its numbers on held-out rows as a table."""
+def _named(study: Study, column: str) -> str:
+    """Return a column's name with its title and unit, where it has them."""
+    problem = study.config.data.declaration
+    unit = problem.target_unit if column == problem.target else problem.units.get(column, "")
+    unit = "" if unit.endswith(column) else unit  # "units of rent" says nothing
+    told = ", ".join(filter(None, (problem.words.get(column), unit and f"in {unit}")))
+    return f"`{column}`" + (f" ({plain_markdown(told)})" if told else "")
+
+
+def _chosen(study: Study, champion: Champion | None, finding: Finding | None) -> list[str]:
+    """Return what was found, then which model was selected how, with its held-out numbers."""
     policy = study.config.select
     if champion is None or policy is None:
         return []
     limits = ", ".join(f"{name} ≤ {most:g}" for name, most in policy.subject_to.items())
     how = f"at the knee of {policy.knee_of}" if policy.knee_of else "by least mae"
-    judgement, declared = champion.judgement, method(champion.trial.method)
+    judgement = champion.judgement
     held_out = held_out_metrics(champion)
     names = [name for name in held_out if not name.endswith(("_low", "_high"))]
     rows = [
@@ -154,8 +177,12 @@ def _chosen(study: Study, champion: Champion | None) -> list[str]:
         f"{held_out[f'{name}_low']:.4f} – {held_out[f'{name}_high']:.4f} |"
         for name in names
     ]
+    told = (
+        [] if finding is None else [plain_markdown(" ".join((*finding.broken, *finding.sentences)))]
+    )
     return [
-        f"Champion: {champion.title} ({declared.title}), selected {how}"
+        *told,
+        f"Champion: {plain_markdown(champion.title)}, selected {how}"
         f"{f' under {limits}' if limits else ''} on {study.config.inner_folds} inner folds of "
         f"{judgement.rows_choosing} rows. On {judgement.rows_held_out} held-out rows:",
         "\n".join(["| measure | value | 95 % interval |", "|---|---|---|", *rows]),

@@ -62,6 +62,8 @@ class Problem:
         Parts of a column in files over several years, of which each row fills one.
     words
         How reports name a column, and what a row is under the key "rows".
+    units
+        In what a column other than the target is counted, by its name.
     version
         Part of every digest: raised when the same files would give other rows.
     """
@@ -87,12 +89,19 @@ class Problem:
     renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     split: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
 
     @property
     def predictors(self) -> tuple[str, ...]:
         """Every column that can be an input."""
         return self.numeric + self.categorical
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is looked at, each once: target, sensitive ones, inputs, kept ones."""
+        named = (self.target, *self.sensitive, *self.predictors, *self.extra)
+        return tuple(dict.fromkeys(named))
 
     def with_gappy(self) -> Self:
         """Return the problem with its gappy columns as predictors, their gaps filled by 0."""

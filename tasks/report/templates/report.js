@@ -40,6 +40,23 @@
       }
     });
 
+  // A table that is wider than the page says so, until its end is in sight.
+  for (const box of document.querySelectorAll(".scroll")) {
+    const hint = document.createElement("p");
+    hint.className = "more";
+    hint.textContent = "This table is wider than the page: scroll it sideways for the other columns.";
+    box.before(hint);
+    const look = () => {
+      const hidden = box.scrollWidth - box.clientWidth;
+      hint.hidden = hidden <= 1;
+      box.classList.toggle("wider", hidden > 1);
+      box.classList.toggle("end", box.scrollLeft >= hidden - 1);
+    };
+    box.addEventListener("scroll", look, { passive: true });
+    new ResizeObserver(look).observe(box);
+    look();
+  }
+
   const order = (a, b) => {
     const [x, y] = [a, b].map((cell) => cell.dataset.value ?? cell.textContent);
     const [p, q] = [x, y].map(Number);
