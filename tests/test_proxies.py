@@ -41,3 +41,15 @@ def test_the_closest_come_first_and_the_column_itself_is_left_out(table):
 def test_no_more_than_asked_for_are_named(table):
     assert len(strongest_proxies(table, "age", most=1)) == 1
     assert len(strongest_proxies(table, "age", above=0.0, most=9)) == 4  # a constant is none
+
+
+def test_the_closest_is_named_however_far_it_is(table):
+    (found,) = strongest_proxies(table, "age", above=0.999)
+    assert found.name == "decade"
+
+
+def test_a_gap_hides_no_proxy(table):
+    table.numeric[:40, 0] = np.nan
+    found = {proxy.name: proxy.correlation for proxy in strongest_proxies(table, "age")}
+    s, x = table.sensitive[40:, 0], table.numeric[40:, 0]
+    assert_allclose(found["years left"], -np.corrcoef(x, s)[0, 1])

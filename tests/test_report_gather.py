@@ -1,4 +1,6 @@
-from configs.load import load_config
+import pandas as pd
+
+from configs.load import load_config, parse_config
 from tasks.report.gather import report_data
 from tasks.report.page import render
 from tasks.study.evaluate import run_job
@@ -16,3 +18,41 @@ def test_made_up_rows_are_reported_as_such(settings, tmp_path):
     page = render(report_data(study), tmp_path).html.read_text()
     assert "synthetic" in page.lower()
     assert "sha256 <" not in page
+
+
+def test_the_words_of_an_own_table_reach_the_whole_page(settings, tmp_path, rng):
+    n = 60
+    size, age = rng.uniform(20, 120, n), rng.uniform(20, 80, n)
+    rent = 10 * size + 3 * age + rng.normal(0, 20, n)
+    frame = pd.DataFrame({"size": size, "age": age, "rent": rent})
+    frame.to_csv(tmp_path / "rents.csv", index=False)
+    data = {
+        "problem": "table",
+        "path": str(tmp_path / "rents.csv"),
+        "target": "rent",
+        "sensitive": "age",
+        "numeric": ["size"],
+    }
+    words = {
+        "title": "Rents of Berlin",
+        "row_noun": "flats",
+        "titles": {"rent": "monthly rent", "age": "age of the tenant", "size": "living space"},
+        "units": {"rent": "euros"},
+        "descriptions": {"size": "without cellar"},
+    }
+    methods = [{"name": "krr_fkd", "grid": {"iterations": [0, 1]}}]
+    rest = {"folds": {"k": 2}, "select": {"inner_folds": 2}, "methods": methods}
+    study = open_study(parse_config({"data": data, **rest}, "rents"), settings)
+    for job in study.missing():
+        run_job(job)
+    # Words that come later find the same results.
+    study = open_study(parse_config({"data": {**data, **words}, **rest}, "rents"), settings)
+    assert not study.missing()
+    report = report_data(study)
+    page = render(report, tmp_path).html.read_text()
+    assert "predict monthly rent from 1 columns of data on 60 flats (Rents of Berlin)" in page
+    assert "HGR on age of the tenant" in page
+    assert "MAE of monthly rent in euros" in page
+    assert "the inputs that go along with it most remain: living space" in page
+    assert "<td>without cellar</td>" in page
+    assert "units of rent" not in page

@@ -3,7 +3,7 @@ from dataclasses import replace
 from report_sample import BLACK, TITLES, WHITE, make_champion, make_report
 
 from tasks.report.contents import ReportedNumber, TargetColumn
-from tasks.report.tables import champion_grid, on_front, trial_grid
+from tasks.report.tables import champion_grid, on_front, parameters_of, trial_grid
 
 
 def column_of(grid, heading):
@@ -73,3 +73,17 @@ def test_a_champion_without_reference_stands_alone():
     assert grid.headings == ("Measure", "Chosen model")
     assert column_of(grid, "Measure")[1] == "MAE in dollars"
     assert column_of(grid, "Chosen model")[1].startswith("12,710 (11,439")
+
+
+def test_parameters_stand_once_below_the_table():
+    report = make_report()
+    assert "Parameters" not in trial_grid(report).headings
+    assert parameters_of(report)["SVR-FKD"] == ["C = 0.75, epsilon = 0.01, gamma = 0.05"]
+
+
+def test_folds_are_a_column_only_where_they_differ():
+    report = make_report()
+    assert "Folds" not in trial_grid(report).headings
+    first, *others = report.trials
+    fewer = replace(report, trials=(replace(first, folds=2), *others))
+    assert column_of(trial_grid(fewer), "Folds")[0] == "2"

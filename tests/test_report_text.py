@@ -144,3 +144,27 @@ def test_columns_above_and_below_the_floor_are_told_apart():
 def test_without_champion_the_reason_is_told(reason):
     text = told(make_report(champion=None, no_champion=reason))
     assert text == (reason or "No model was chosen; the figures show what can be had.")
+
+
+@pytest.mark.parametrize(
+    ("after", "word"),
+    [
+        ((0.127, 0.4, 0.02, 0.05), "fell"),
+        ((0.127, 0.8, 0.08, 0.5), "rose"),
+        ((0.127, 0.4, 0.02, 0.5), "fell and rose"),
+        ((0.0932, 0.6, 0.05, 0.3), "within noise"),
+    ],
+)
+def test_what_was_found_is_one_word(after, word):
+    champion = champion_with(after, (0.093, 0.6, 0.05, 0.3))
+    champion = replace(champion, policy=SelectionPolicy("least"))
+    assert finding_of(make_report(champion=champion)).word == word
+
+
+def test_nothing_removed_is_never_called_a_fall():
+    same = (0.0932, 0.111, 0.0551, 0.296)
+    champion = champion_with(same, same, trial="trial-0")
+    champion = replace(champion, policy=SelectionPolicy("least"))
+    assert finding_of(make_report(champion=champion)).word == "nothing removed"
+    broken = replace(champion, gate_limits={"gdp": 0.01})
+    assert finding_of(make_report(champion=broken)).word == "limit broken; nothing removed"

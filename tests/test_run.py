@@ -57,6 +57,17 @@ def terminal(first):
         yield terminal
 
 
+def _took(page):
+    """What a report says of the time that its numbers took."""
+    return re.search(r"<dt>Took</dt><dd>([^<]+)</dd>", page)[1]
+
+
+def test_the_terminal_says_what_the_removal_changed(first):
+    said = " ".join(first[2].split())
+    assert "The chosen model is KRR-FKD with iterations 4. Compared with the same model" in said
+    assert "its dependence on share of Black residents fell by" in said
+
+
 def test_a_fresh_run_ends_well_and_quietly(first):
     home, code, out, err = first
     assert code == 0, err
@@ -160,10 +171,13 @@ def test_a_second_run_computes_nothing_and_changes_no_number(first, terminal):
     home = first[0]
     results = home / "experiments" / "quick" / "results.csv"
     before = results.read_bytes()
+    took = _took((home / "experiments" / "quick" / "report.html").read_text())
     stored = {p: p.stat().st_mtime_ns for p in (home / "store").rglob("*.npz")}
     code, _, err = terminal.fkd("run", "default", *WORDS)
     assert code == 0, err
     assert "nothing to compute" in err
+    page = home / "experiments" / "quick" / "report.html"
+    assert _took(page.read_text()) == took
     assert results.read_bytes() == before
     assert {p: p.stat().st_mtime_ns for p in (home / "store").rglob("*.npz")} == stored
     client = MlflowClient(f"sqlite:///{home / 'mlflow' / 'mlflow.db'}")
@@ -182,10 +196,17 @@ def test_a_run_whose_gate_refuses_fails_everywhere_and_promotes_nothing(first, t
     assert code == 3, err
     assert "Traceback" not in out + err
     assert "The champion breaks the gate: gdp on racepctblack" in err + out
+    said = " ".join(out.split())
+    assert "The chosen model breaks its limit: GDP on share of Black residents" in said
+    page = (home / "experiments" / "quick" / "report.html").read_text()
+    top = page[: page.index('<p class="lead">')]
+    assert "The chosen model breaks its limit: GDP on share of Black residents" in top
     assert "models:/quick@candidate" in out
     assert client.get_model_version_by_alias("quick", "champion").version == before
     refused = client.get_model_version_by_alias("quick", "candidate")
     assert refused.version != before
+    assert refused.tags["fkd.finding"].startswith("limit broken; ")
+    assert "The chosen model breaks its limit: GDP" in refused.description
     assert refused.tags["fkd.verdict"].startswith("refused: gdp on racepctblack")
     assert _rows(home, "select state_type from flow_run order by created")[-1] == ("FAILED",)
     texts = [

@@ -1,8 +1,10 @@
 """What MLflow's pages show: which runs there are, what stands on them, how long they took."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
+from datetime import UTC
 
 import mlflow.data
 import numpy as np
@@ -20,7 +22,8 @@ from tasks.adapters.tracked import metric_name
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
-from tasks.study.known_runs import recorded
+from tasks.study.finding import Finding
+from tasks.study.known_runs import note_time, recorded, time_taken
 from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_files, record_trials
 
@@ -103,7 +106,8 @@ def test_every_run_and_the_model_are_described(shown):
     (version,) = client.search_model_versions("name = 'quick'")
     notes = [run.data.tags["mlflow.note.content"] for run in (parent, *trials)]
     for note in (*notes, version.description):
-        assert "Predicts `ViolentCrimesPerPop` of crimes with `racepctblack` removed" in note
+        assert "Predicts `ViolentCrimesPerPop` (violent crimes per resident" in note
+        assert "of Communities and Crime with `racepctblack` (share of Black residents)" in note
     for note in (notes[0], version.description):
         assert "Champion: " in note
         assert "| mae |" in note
@@ -111,6 +115,36 @@ def test_every_run_and_the_model_are_described(shown):
     assert {metric.key for metric in logged.metrics} >= {"held_out/mae", "held_out/gdp"}
     assert {metric.dataset_name for metric in logged.metrics} == {"crimes"}
     assert logged.params["champion.method"] == select_champion(shown).trial.method
+
+
+def test_run_and_model_say_what_was_found(study):
+    record_all(study, finding=Finding("fell", (), ("Its HGR fell.",)))
+    client = client_of(study)
+    ((parent, _),) = runs_of(study).values()
+    (version,) = client.search_model_versions("name = 'quick'")
+    for tags, note in (
+        (parent.data.tags, parent.data.tags["mlflow.note.content"]),
+        (version.tags, version.description),
+    ):
+        assert tags["fkd.finding"] == "fell"
+        assert "Its HGR fell." in note
+    assert "made up" in version.description
+    # A limit that is set later is said of the same version.
+    broken = Finding("limit broken; fell", ("It breaks its limit.",), ("Its HGR fell.",))
+    record_all(study, finding=broken)
+    (version,) = client.search_model_versions("name = 'quick'")
+    assert version.tags["fkd.finding"] == "limit broken; fell"
+    assert "It breaks its limit. Its HGR fell." in version.description
+
+
+def test_a_repeat_keeps_the_time_of_the_run_that_computed(study):
+    assert math.isnan(time_taken(study)[0])
+    record_trials(study)
+    note_time(study, 42.5)
+    seconds, finished = time_taken(study)
+    assert (seconds, finished.tzinfo) == (42.5, UTC)
+    record_trials(study)
+    assert time_taken(study) == (seconds, finished)
 
 
 def test_folds_are_not_mistaken_for_means(shown):

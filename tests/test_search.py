@@ -90,3 +90,27 @@ def test_a_search_over_what_is_decided_is_refused(axis):
     entry = f"{{name: krr_fkd, gamma: 0.1, search: {{{axis}}}, grid: {{ridge: [0.2]}}}}"
     with pytest.raises(UserError, match="search of krr_fkd"):
         sweep_config(f"methods=[{entry}]")
+
+
+def test_all_that_a_search_chose_is_marked_as_such(config, settings):
+    fit_all([config], settings)
+    study = open_study(config, settings)
+    (gamma, alpha) = next(
+        (t.parameters["gamma"], t.parameters["alpha"]) for t in study.trials if t.strength > 0
+    )
+    chosen = {
+        t.key
+        for t in study.trials
+        if (t.parameters["gamma"], t.parameters["alpha"]) == (gamma, alpha)
+    }
+    assert study.searched == chosen
+    assert len(chosen) == 3
+
+
+def test_a_winner_without_a_grid_of_its_own_is_marked_too(settings):
+    fair_only = SEARCH.replace("[0, 2, 4]", "[2]")
+    config = sweep_config(fair_only, "cluster={kind: threads, workers: 1}")
+    fit_all([config], settings)
+    study = open_study(config, settings)
+    marked = [t for t in study.trials if t.key in study.searched]
+    assert sorted(t.strength for t in marked) == [0, 2]

@@ -4,6 +4,7 @@ from dataclasses import replace
 from report_sample import BLACK, TITLES, WHITE, make_report, make_trials
 
 from tasks.report.contents import ReportedNumber, TargetColumn
+from tasks.report.palette import style_of
 from tasks.report.panels import x_range
 from tasks.report.trial_panels import panels_of
 
@@ -101,3 +102,31 @@ def test_hovering_tells_method_strength_and_values():
     assert "SVR-FKD (the chosen model)\niterations 60\nHGR 0.380 ± 0.023\nMAE 0.1250 ±" in text
     assert "MAE 125 ± 4 dollars" in text
     assert "gamma = 0.05" in text
+
+
+def test_the_error_is_drawn_in_the_targets_own_unit():
+    target = TargetColumn("rent", "monthly rent", "euros", 1000.0)
+    report = make_report(target=target)
+    panel = panels_of(report, report.columns[0])[1]
+    assert panel.y_label == "MAE of monthly rent in euros"
+    assert {round(p.y / 1000, 6) for p in panel.points} == {
+        round(t.mae.mean, 6) for t in report.trials
+    }
+    assert panel.meaning.endswith("0.01 is 10.0 euros.")
+
+
+def test_variants_of_one_method_look_different():
+    first, second, *others = make_report().trials
+    trials = (replace(first, label="A (x 1)"), replace(second, label="A (x 2)"), *others)
+    report = make_report(trials=trials, champion=None)
+    one, two, *_ = panels_of(report, report.columns[0])[0].series
+    assert (one.label, two.label) == ("A (x 1)", "A (x 2)")
+    assert style_of(one) != style_of(two)
+
+
+def test_a_tooltip_has_short_lines_and_marks_a_searched_setting():
+    first, *others = make_report().trials
+    report = make_report(trials=(replace(first, searched=True), *others), champion=None)
+    hover = panels_of(report, report.columns[0])[0].series[0].points[0].hover
+    assert max(map(len, hover)) <= 30
+    assert "searched: looks a little too" in hover

@@ -44,7 +44,7 @@ def strongest_proxies(
     ]
     ordered = sorted(found, key=lambda proxy: -proxy.correlation)
     close = [proxy for proxy in ordered if proxy.correlation > above]
-    return close[:most] or ordered[:1]
+    return close[:most] or [proxy for proxy in ordered[:1] if proxy.correlation > 0]
 
 
 def _group_means(codes: IntArray, s: Array) -> Array:

@@ -147,8 +147,8 @@ def _subject(study: Study) -> str:
     measured = ", ".join(f"`{name}`" for name in data.measure_on)
     title = plain_markdown(data.declaration.title)
     return (
-        f"Predicts {_named(study, table.target_name)} of {title} with {removed} removed, dependence "
-        f"measured on {measured}. {describe_rows(study.loaded.provenance)}; digest of the data "
+        f"Predicts {_named(study, table.target_name)} of {title} with {removed} removed, "
+        f"dependence measured on {measured}. {describe_rows(study.loaded.provenance)}; digest of the data "
         f"`{study.loaded.digest[:_DIGEST]}`."
     )
 

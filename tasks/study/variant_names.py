@@ -8,7 +8,7 @@ from tasks.planned.trials import Trial
 from tasks.study.results import other_parameters
 
 _MOST = 8  # variants of one method that figures and tables can keep apart
-_ABSENT = object()
+_KIND = "approximation.kind"
 
 
 def variant_names(trials: Iterable[Trial]) -> dict[str, str]:
@@ -61,18 +61,18 @@ def _names(name: str, trials: Sequence[Trial]) -> dict[str, str]:
 
 def _differences(own: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> str:
     """Return the parameters that not all variants share, as one of them has them."""
-    names = dict.fromkeys(name for variant in variants for name in variant)
-    told = [
-        f"{_short(name)} {_value(own[name])}".strip()
-        for name in names
-        if name in own and len({repr(v.get(name, _ABSENT)) for v in variants}) > 1
-    ]
+    told = []
+    for name in (name for name in own if _differs(name, variants)):
+        # The kind of an approximation says by itself what it is.
+        label = "" if name == _KIND else f"{name.rpartition('.')[2]} "
+        told.append(f"{label}{_value(own[name])}")
     return ", ".join(told) or "exact"
 
 
-def _short(name: str) -> str:
-    """Return a nested parameter by its own name; the kind of an approximation needs none."""
-    return "" if name == "approximation.kind" else name.rpartition(".")[2]
+def _differs(name: str, variants: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a parameter tells variants apart; only an exact kernel lacks some."""
+    values = [repr(variant[name]) for variant in variants if name in variant]
+    return len(set(values)) > 1 or (name == _KIND and len(values) < len(variants))
 
 
 def _value(value: Any) -> str:
