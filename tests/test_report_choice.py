@@ -77,7 +77,7 @@ def test_the_best_probe_speaks_for_all(after, share):
         Recoverability("age", "boosting", ReportedNumber(0.92), ReportedNumber(after)),
         Recoverability("income", "ridge", ReportedNumber(0.99), ReportedNumber(0.99)),
     )
-    sentence = recoverability_sentence(rows, column)
+    sentence = recoverability_sentence(make_report(recoverability=rows), column)
     assert "(boosting) explains 92 % of the variation of age" in sentence
     assert f"and {share} (boosting) after it" in sentence
 
@@ -147,3 +147,13 @@ def test_a_person_learns_that_the_attribute_is_an_input():
     report = make_report()
     column = replace(report.columns[0], is_input=True)
     assert "among its inputs" in person_sentences(replace(report, columns=(column,)))[0]
+
+
+def test_a_model_that_removes_nothing_is_compared_with_nothing():
+    champion = replace(make_champion((BLACK,)), trial="trial-0")
+    rows = (Recoverability(BLACK, "ridge", ReportedNumber(0.8), ReportedNumber(0.8)),)
+    report = make_report(champion=champion, recoverability=rows)
+    assert "with nothing removed" not in " ".join(person_sentences(report))
+    told = recoverability_sentence(report, report.columns[0])
+    assert told.endswith("nothing was removed from them.")
+    assert "after" not in told

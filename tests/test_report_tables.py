@@ -87,3 +87,9 @@ def test_folds_are_a_column_only_where_they_differ():
     first, *others = report.trials
     fewer = replace(report, trials=(replace(first, folds=2), *others))
     assert column_of(trial_grid(fewer), "Folds")[0] == "2"
+
+
+def test_a_champion_that_removes_nothing_stands_beside_nobody():
+    champion = replace(make_champion((BLACK,)), trial="trial-0")
+    grid = champion_grid(make_report(champion=champion), champion)
+    assert grid.headings == ("Measure", "Chosen model")

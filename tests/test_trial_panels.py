@@ -101,7 +101,7 @@ def test_hovering_tells_method_strength_and_values():
     text = "\n".join(chosen.hover)
     assert "SVR-FKD (the chosen model)\niterations 60\nHGR 0.380 ± 0.023\nMAE 0.1250 ±" in text
     assert "MAE 125 ± 4 dollars" in text
-    assert "gamma = 0.05" in text
+    assert "gamma\xa0=\xa00.05" in text
 
 
 def test_the_error_is_drawn_in_the_targets_own_unit():

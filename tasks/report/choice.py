@@ -2,7 +2,6 @@
 
 from tasks.report.contents import (
     ChampionSummary,
-    Recoverability,
     ReportData,
     ReportedInterval,
     SensitiveColumn,
@@ -88,11 +87,17 @@ def _decimals(name: str) -> int:
     return MEASURES[name].decimals if name in MEASURES else MAE_DECIMALS
 
 
-def recoverability_sentence(rows: tuple[Recoverability, ...], column: SensitiveColumn) -> str:
+def recoverability_sentence(report: ReportData, column: SensitiveColumn) -> str:
     """Return what the best probe learns about a column from features before, after removal."""
-    own = [row for row in rows if row.column == column.name]
+    own = [row for row in report.recoverability if row.column == column.name]
     before = max(own, key=lambda row: row.before.mean)
     after = max(own, key=lambda row: row.after.mean)
+    if report.chosen and report.chosen.removes_nothing:
+        return (
+            f"On rows it has not seen, the best probe ({before.probe}) explains "
+            f"{_share(before.before.mean)} of the variation of {column.words} from the features; "
+            "nothing was removed from them."
+        )
     return (
         f"On rows it has not seen, the best probe ({before.probe}) explains "
         f"{_share(before.before.mean)} of the variation of {column.words} from the features before "
@@ -181,6 +186,8 @@ def _person_left(report: ReportData, champion: ChampionSummary) -> str:
 def _untreated(report: ReportData, column: SensitiveColumn) -> str:
     """Return the same number with nothing removed, in brackets, where it is known."""
     reference = report.champion.reference if report.champion else None
+    if report.chosen and report.chosen.removes_nothing:
+        return ""
     if not reference or "gdp" not in reference.scores[column.name]:
         return ""
     gdp = reference.scores[column.name]["gdp"].value

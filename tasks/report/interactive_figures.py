@@ -90,6 +90,7 @@ def _lay_out(figure: go.Figure, panel: Panel, y_limits: tuple[float, float] | No
         margin={"l": 58, "r": 10, "t": 8, "b": 46},
         height=330,
         hovermode="closest",
+        hoverlabel={"align": "left"},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         xaxis={

@@ -145,7 +145,7 @@ def _words(report: ReportData) -> dict[str, Any]:
         "person": person_sentences(report),
         "limits": limits_of(report),
         "probes": {
-            column.name: recoverability_sentence(report.recoverability, column)
+            column.name: recoverability_sentence(report, column)
             for column in report.columns
             if any(row.column == column.name for row in report.recoverability)
         },

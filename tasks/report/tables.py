@@ -1,7 +1,7 @@
 """Tables of a report, cell by cell."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fkd.measures.pareto import non_dominated
 from tasks.report.contents import (
@@ -161,6 +161,9 @@ def _trial_cells(
 
 def champion_grid(report: ReportData, champion: ChampionSummary) -> Grid:
     """Return the champion's numbers on held-out rows, beside those with nothing removed."""
+    chosen = report.trial(champion.trial)
+    if chosen.removes_nothing:  # it would stand beside itself
+        champion = replace(champion, reference=None, changes=None)
     reference = champion.reference
     headings = ["Measure", "Chosen model"]
     if reference:

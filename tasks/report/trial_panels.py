@@ -115,7 +115,7 @@ def _hover(
         f"{info.label} {with_std(score, info.decimals)}",
         f"MAE {with_std(trial.mae, MAE_DECIMALS)}",
         own,
-        params_words(trial),
+        params_words(trial).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"),
         "needs the sensitive column to predict" if trial.needs_sensitive else "",
         "searched: looks a little too good" if trial.searched else "",
     )

@@ -148,7 +148,8 @@ def _subject(study: Study) -> str:
     title = plain_markdown(data.declaration.title)
     return (
         f"Predicts {_named(study, table.target_name)} of {title} with {removed} removed, "
-        f"dependence measured on {measured}. {describe_rows(study.loaded.provenance)}; digest of the data "
+        f"dependence measured on {measured}. "
+        f"{describe_rows(study.loaded.provenance)}; digest of the data "
         f"`{study.loaded.digest[:_DIGEST]}`."
     )
 
