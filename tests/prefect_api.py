@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +19,18 @@ def ask(url: str, method: str = "POST", **body: object) -> Any:
         headers={"Content-Type": "application/json"},
         method=method,
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        text = answer.read()
-    return json.loads(text) if text else None
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            # A busy server whose database is locked has done nothing, and says so by this.
+            if error.code != 503 or time.monotonic() > deadline:
+                raise
+            time.sleep(1.0)
+        else:
+            return json.loads(text) if text else None
 
 
 def deployment(api: str, name: str) -> dict[str, Any]:

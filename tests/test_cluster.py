@@ -12,6 +12,8 @@ from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
 from tasks.adapters.workers import worker_memory
 
+pytestmark = pytest.mark.stack
+
 
 def _run(config, settings, jobs, **options):
     finished = []

@@ -12,6 +12,8 @@ from sweep_sample import same_numbers, sweep_config, undisturbed
 from tasks.adapters.settings import Settings
 from tasks.study.opening import open_study
 
+pytestmark = pytest.mark.stack
+
 
 @pytest.fixture
 def home(tmp_path, tmp_path_factory):

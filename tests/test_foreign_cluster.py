@@ -19,6 +19,8 @@ from tasks.adapters.jobs import run_jobs
 from tasks.adapters.muster import Muster
 from tasks.adapters.servers.server_kind import free_port
 
+pytestmark = pytest.mark.stack
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -13,6 +13,8 @@ import psutil
 import pytest
 from server_process import clean_environment, left_after
 
+pytestmark = pytest.mark.stack
+
 PATIENCE = 180.0  # seconds; a busy machine needs many
 
 FIT = """

@@ -17,6 +17,8 @@ from tasks.adapters.settings import Settings
 from tasks.adapters.tracking import tracking_uri
 from tasks.study.opening import open_study
 
+pytestmark = pytest.mark.stack
+
 
 @pytest.fixture
 def home(tmp_path, tmp_path_factory):

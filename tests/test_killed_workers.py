@@ -23,6 +23,8 @@ from tasks.adapters.cluster import connect
 from tasks.study.opening import open_study
 from tasks.study.recording import record_trials
 
+pytestmark = pytest.mark.stack
+
 
 class Killer(threading.Thread):
     """Kills the workers that wait for it in the middle of their jobs."""

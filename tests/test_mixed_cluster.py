@@ -12,6 +12,8 @@ from tasks.adapters.workers import worker_kernels
 from tasks.planned.trials import record_key
 from tasks.study.opening import open_study
 
+pytestmark = pytest.mark.stack
+
 
 @pytest.fixture
 def other_core():

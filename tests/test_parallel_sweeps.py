@@ -12,6 +12,8 @@ from tracking_server import mlflow_server, recorded_trials, warm_mlflow
 from tasks.adapters.settings import Settings
 from tasks.study.opening import open_study
 
+pytestmark = pytest.mark.stack
+
 
 def _start(home, configs, folder, **environment):
     """Start one run per configuration; two of the same name are the same run twice."""

@@ -27,6 +27,8 @@ from tasks.adapters.servers.prefect_server import prefect_kind, prefect_server
 from tasks.adapters.servers.server_kind import answers
 from tasks.adapters.settings import Settings
 
+pytestmark = pytest.mark.stack
+
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):

@@ -19,6 +19,8 @@ from tasks.reproduction.experiment_recording import record_studies
 from tasks.reproduction.story import Story
 from tasks.study.opening import open_study
 
+pytestmark = pytest.mark.stack
+
 
 @pytest.fixture
 def home(tmp_path, tmp_path_factory):

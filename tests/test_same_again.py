@@ -16,6 +16,8 @@ from tasks.adapters.settings import Settings
 from tasks.study.opening import open_study
 from tasks.study.same_again import command_again
 
+pytestmark = pytest.mark.stack
+
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory):

@@ -30,6 +30,8 @@ from flows.scheduled import check_home
 from tasks.adapters.servers.prefect_environment import client_environment
 from tasks.adapters.servers.shared_server import read_record
 
+pytestmark = pytest.mark.stack
+
 ROOT = Path(__file__).parent.parent
 
 SERVE = """

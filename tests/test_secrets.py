@@ -18,6 +18,8 @@ from tracking_server import mlflow_server, warm_mlflow
 
 from tasks.data.twin import write_twin
 
+pytestmark = pytest.mark.stack
+
 # One for each place, so that a finding says where it came from.
 PLACES = ("mlflow", "mirror", "prefect", "webhook", "file", "command", "variable")
 SECRETS = {place: f"pl4nted-{place}-s3cret" for place in PLACES}

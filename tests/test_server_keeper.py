@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import psutil
+import pytest
 from server_process import (
     HOLD,
     PATIENCE,
@@ -18,6 +19,8 @@ from server_process import (
 from tasks.adapters.servers.flock import SHARED, locked, open_lock
 from tasks.adapters.servers.server_keeper import keep
 from tasks.adapters.servers.server_kind import answers
+
+pytestmark = pytest.mark.stack
 
 
 def _keep(kind):

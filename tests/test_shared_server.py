@@ -22,6 +22,8 @@ from configs.errors import UserError
 from tasks.adapters.servers.server_kind import answers
 from tasks.adapters.servers.shared_server import read_record, server_lease
 
+pytestmark = pytest.mark.stack
+
 
 def _hold(home):
     return Holder(HOLD, light_kind(home / "light").dumps(), home=home)

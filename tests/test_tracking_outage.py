@@ -23,6 +23,8 @@ from tasks.study.known_runs import recorded
 from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_files, record_trials
 
+pytestmark = pytest.mark.stack
+
 
 @contextmanager
 def _database(kind, folder, base):

@@ -23,6 +23,8 @@ from server_process import (
 from flows.ui import dask_page
 from tasks.adapters.settings import Settings
 
+pytestmark = pytest.mark.stack
+
 # A stand-in for servers that the user runs: it answers everything.
 ANSWER = """
 def do_GET(self):
