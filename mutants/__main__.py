@@ -15,7 +15,7 @@ from mutants.declared import equivalents, named_mutants
 from mutants.draw import draw
 from mutants.mutant import Mutant
 from mutants.page import WANTED, Tried, score, write_page
-from mutants.seen import SeenMap
+from mutants.seen import SeenMap, files_of_tests
 from mutants.tree import Copy
 from mutants.trial import Verdict, Verdicts, chosen_tests, try_mutant
 
@@ -68,8 +68,13 @@ def _tried(mutants: Sequence[Mutant], asked: argparse.Namespace) -> list[Verdict
     begun, kept = time.monotonic(), Verdicts(CACHE / "verdicts", ROOT)
     seen = SeenMap(ROOT, CACHE / "seen.json")
     with _copies(asked.jobs) as copies:
-        if not all(mutant.named for mutant in mutants):
-            seen.update(copies, stale=asked.stale)
+        drawn = [mutant for mutant in mutants if not mutant.named]
+        quick, stacks = files_of_tests(ROOT)
+        if drawn:
+            seen.update(copies, tests=quick, stale=asked.stale)
+        # Whole stacks take minutes: they are looked at where no other test runs the function.
+        if any(not chosen_tests(mutant, seen) for mutant in drawn):
+            seen.update(copies, tests=stacks, stale=asked.stale)
         free: SimpleQueue[Copy] = SimpleQueue()
         for copy in copies:
             free.put(copy)

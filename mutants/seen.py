@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from mutants.tree import Copy
 
 _TRACING = Path(__file__).parent / "tracing"
+_STACK = "pytestmark = pytest.mark.stack"
 _LONGEST = 900.0  # seconds that one test file may take while it is watched
 
 
@@ -37,6 +38,14 @@ def helpers(root: Path) -> list[str]:
     return [f"tests/{f.name}" for f in files if f.is_file() and not f.name.startswith("test_")]
 
 
+def files_of_tests(root: Path) -> tuple[list[str], list[str]]:
+    """Return the test files, those that start whole stacks of processes apart."""
+    files = sorted((root / "tests").glob("test_*.py"))
+    apart = [f for f in files if _STACK in f.read_text()]
+    quick = [f for f in files if f not in apart]
+    return [f"tests/{f.name}" for f in quick], [f"tests/{f.name}" for f in apart]
+
+
 class SeenMap:
     """What was seen of every test file; looked at again where a file that it ran has changed."""
 
@@ -47,10 +56,10 @@ class SeenMap:
             plain = json.loads(store.read_text())
             self._known = {test: Seen(**entry) for test, entry in plain.items()}
 
-    def update(self, copies: Iterable[Copy], *, stale: bool = False) -> None:
-        """Look at the test files that are new or changed; `stale` lets changed code be."""
-        tests = [f"tests/{f.name}" for f in sorted((self.root / "tests").glob("test_*.py"))]
-        self._known = {test: seen for test, seen in self._known.items() if test in tests}
+    def update(self, copies: Iterable[Copy], *, tests: Iterable[str], stale: bool = False) -> None:
+        """Look at those of the test files that are new or changed; `stale` lets changed code be."""
+        there = {test: seen for test, seen in self._known.items() if (self.root / test).is_file()}
+        self._known = there
         missing = [test for test in tests if not self._is_fresh(test, stale)]
         free: SimpleQueue[Copy] = SimpleQueue()
         for copy in (copies := list(copies)):

@@ -11,7 +11,7 @@ from mutants.declared import Equivalent, equivalents, named_mutants
 from mutants.draw import KINDS, draw
 from mutants.mutant import Mutant
 from mutants.page import score, write_page
-from mutants.seen import SeenMap
+from mutants.seen import SeenMap, files_of_tests
 from mutants.tree import Copy
 from mutants.trial import Verdict, Verdicts, chosen_tests, try_mutant
 
@@ -151,10 +151,16 @@ def test_at_most_one_per_function_equal_shares_and_no_equivalent(root):
     assert len(others) == 24
 
 
+def test_files_that_start_whole_stacks_stand_apart(root):
+    (root / "tests" / "test_whole.py").write_text("pytestmark = pytest.mark.stack\n")
+    quick = ["tests/test_other.py", "tests/test_sums.py"]
+    assert files_of_tests(root) == (quick, ["tests/test_whole.py"])
+
+
 def test_tests_are_chosen_by_what_they_run_and_verdicts_kept(root, tmp_path):
     copy = Copy(root, tmp_path / "copy")
     seen = SeenMap(root, tmp_path / "seen.json")
-    seen.update([copy])
+    seen.update([copy], tests=files_of_tests(root)[0])
     assert seen.failing() == []
     killed = mutant(root, "value < limit", "value > limit")
     assert chosen_tests(killed, seen) == ["tests/test_sums.py"]
