@@ -77,7 +77,7 @@ def _record(study):
 
 
 def _report(study):
-    render(report_data(study, seconds=1.0), study.folder)
+    render(report_data(study), study.folder)
 
 
 @pytest.mark.parametrize("stage", [_load, _fit, _write, _record, _report])

@@ -118,7 +118,7 @@ def test_a_person_may_promote_what_was_refused(study):
     ],
 )
 def test_the_report_says_what_the_gate_said(study, tmp_path, gate, address, said):
-    page = render(report_data(under(study, gate=gate), seconds=1.0), tmp_path).html.read_text()
+    page = render(report_data(under(study, gate=gate)), tmp_path).html.read_text()
     page = page.replace("gate's", "gate&#39;s")
     assert f"Registered as <code>models:/{address}</code>" in page
     assert said in page

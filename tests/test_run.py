@@ -21,6 +21,8 @@ from configs.load import load_config
 from fkd import __version__
 from flows.plan import show_plan
 
+pytestmark = pytest.mark.stack
+
 ARTIFACTS = "select key, type, data, description from artifact"
 WORDS = [word for override in QUICK for word in ("--set", override)]
 

@@ -44,13 +44,14 @@ def dependence_sentences(report: ReportData, comparison: Comparison) -> tuple[st
 def _directions(column: SensitiveColumn, comparison: Comparison) -> list[str]:
     """Return what fell, what rose, what did neither, on one column."""
     moves = _moves(column.name, comparison)
-    on = f"dependence on {column.words}"
-    ends = {
-        FELL: f"Its {on} fell by {{}}.",
-        ROSE: f"Its {on} rose by {{}}: more of it is there than with nothing removed.",
-        SAME: f"Its {on} by {{}} cannot be told from unchanged.",
+    by = {effect: joined(told) for effect, told in moves.items()}
+    its = f"Its dependence on {column.words}"
+    sentences = {
+        FELL: f"{its} fell by {by.get(FELL)}.",
+        ROSE: f"{its} rose by {by.get(ROSE)}: more of it is there than with nothing removed.",
+        SAME: f"{its} by {by.get(SAME)} cannot be told from unchanged.",
     }
-    return [text.format(joined(moves[effect])) for effect, text in ends.items() if effect in moves]
+    return [sentence for effect, sentence in sentences.items() if effect in by]
 
 
 def _moves(column: str, comparison: Comparison) -> dict[str, list[str]]:
