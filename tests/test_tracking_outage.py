@@ -117,7 +117,7 @@ def test_a_server_that_dies_while_it_records_gets_the_rest_once_it_is_back(
     assert "quick: 3 new trial runs" in shown.out
     assert record_trials(study) == 0
     _check_once(study)
-    render(report_data(study, seconds=1.0), study.folder)
+    render(report_data(study), study.folder)
     record_files(study)
     said = [str(error.value) for error in (never_started, died)]
     said += ["".join(traceback.format_exception(error.value)) for error in (never_started, died)]
