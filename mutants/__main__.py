@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--seed", type=int, default=SEED, help="of the draw")
     parser.add_argument("--drawn", type=int, default=DRAWN, help="how many are drawn")
+    parser.add_argument("--stacks", action="store_true", help="ask the tests of `make stack` too")
     parser.add_argument("--stale", action="store_true", help="look only at changed tests again")
     return parser
 
@@ -72,8 +73,8 @@ def _tried(mutants: Sequence[Mutant], asked: argparse.Namespace) -> list[Verdict
         quick, stacks = files_of_tests(ROOT)
         if drawn:
             seen.update(copies, tests=quick, stale=asked.stale)
-        # Whole stacks take minutes: they are looked at where no other test runs the function.
-        if any(not chosen_tests(mutant, seen) for mutant in drawn):
+        # Whole stacks take minutes. Left out, what only they would notice counts as survivor.
+        if asked.stacks and any(not chosen_tests(mutant, seen) for mutant in drawn):
             seen.update(copies, tests=stacks, stale=asked.stale)
         free: SimpleQueue[Copy] = SimpleQueue()
         for copy in copies:

@@ -293,6 +293,9 @@ def test_less_error_at_one_setting():
 
 
 def test_optimal_to_a_margin():
+    of = claim("optimal", at={"place": 2}, by="mse")
+    far = {"A": {"mse": np.array([4.0, 2.0, 3.0])}}
+    assert value(of, far, A=(0, 0, 0))[0] == pytest.approx(0.5)
     row = {"A": {"mse": np.array([1.00, 1.005, 1.2])}}
     for place, true in ((0, True), (1, True), (2, False)):
         of = claim("optimal", at={"place": place}, by="mse")
@@ -312,3 +315,8 @@ def test_a_verdict_needs_the_whole_interval_on_one_side(low, high, word):
 @pytest.mark.parametrize(("value", "low", "high"), [(0.5, -3, -1), (-0.5, 1, 3)])
 def test_a_verdict_does_not_contradict_its_own_number(value, low, high):
     assert word_of(SimpleNamespace(low=-np.inf, high=0.0), value, low, high) == "unclear"
+
+
+def test_an_interval_that_only_touches_the_region_fails():
+    above = SimpleNamespace(low=0.0, high=np.inf)
+    assert word_of(above, -1.0, -2.0, 0.0) == "fails"

@@ -41,3 +41,9 @@ def test_a_machine_on_features_needs_no_kernel_matrix():
     reduced = kernel_cost([setting("svr_fkd", "nystroem")], N, D)
     exact = kernel_cost([setting("svr_fkd")], N, D)
     assert reduced.bytes < 8 * N * 4000 < 8 * N**2 < exact.bytes
+
+
+def test_a_plain_ridge_costs_its_factor_and_nothing_for_paths_or_machines():
+    cost = kernel_cost([setting("krr")], 3000, 9)
+    assert cost.flops == 2.0 * 3000**2 * 9 + 1.5 * 3000**3 + 1e6
+    assert cost.bytes == 8.0 * 4 * 3000**2 + 1e7

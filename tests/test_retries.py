@@ -32,3 +32,9 @@ def test_no_retries_means_one_try(tried):
     tries, causes = tried(["passing fault"], retries=0)
     assert tries == {"passing fault": 1}
     assert causes == {"passing fault": "ConnectionResetError: the disk blinked"}
+
+
+def test_one_retry_means_two_tries(tried):
+    tries, causes = tried(["passing fault"], retries=1)
+    assert tries == {"passing fault": 2}
+    assert causes == {}

@@ -153,6 +153,12 @@ def test_what_was_left_of_an_interrupted_making_is_removed(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_its_folders_are_made_too(tmp_path):
+    path = tmp_path / "a" / "b" / "mlflow.db"
+    prepare_database(path, lambda place: change(place, "CREATE TABLE IF NOT EXISTS t (a)"), ())
+    assert path.stat().st_size > 0
+
+
 def test_a_locked_database_is_no_damaged_one(database):
     opened = []
     with closing(sqlite3.connect(database)) as writer:
