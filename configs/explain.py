@@ -1,5 +1,6 @@
 """A validation error as one sentence that names the nearest valid key."""
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -12,8 +13,15 @@ from fkd.catalog.methods import methods
 
 def explain(error: ValidationError, source: str, tree: Any) -> str:
     """Return what is wrong in the source, one sentence per fault."""
-    sentences = [_sentence(fault, tree) for fault in error.errors()]
+    faults = error.errors()
+    sentences = [_sentence(f, tree) for f in faults if not _follows(f, [g["loc"] for g in faults])]
     return f"{source}: " + " ".join(sentences)
+
+
+def _follows(fault: Any, places: Sequence[tuple[int | str, ...]]) -> bool:
+    """Return whether a list is too short only because of its faulty items, which are told."""
+    loc = fault["loc"]
+    return fault["type"] == "too_short" and any(p != loc and p[: len(loc)] == loc for p in places)
 
 
 def _sentence(fault: Any, tree: Any) -> str:

@@ -168,3 +168,9 @@ def test_a_table_in_place_of_a_configuration_is_told_apart(tmp_path):
     path = write_rents(tmp_path).with_suffix(".csv")
     with pytest.raises(UserError, match=r"must be a configuration, got a table; .*data\.path"):
         load_config(path)
+
+
+def test_a_misspelt_only_method_is_one_fault():
+    with pytest.raises(UserError, match="nearest is 'krr_fkd'") as caught:
+        parse_config({"methods": ["krr_fdk"]}, "mine.yaml")
+    assert "at least" not in str(caught.value)
