@@ -49,7 +49,7 @@ def errors(K: np.ndarray, S: np.ndarray, ridge: float) -> list[dict[str, float]]
     rows = []
     for m in LENGTHS:
         K_m = downdate(K, exact[:, :m])
-        ours = downdate(K, G @ path.at(m))
+        ours = downdate(K, G @ path.at(m).V)
         verbatim, _ = algorithm_1(K, S, ridge=ridge, iterations=m)
         scale = np.linalg.norm(K_m)
         rows.append(

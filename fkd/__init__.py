@@ -5,6 +5,7 @@ from fkd.estimators.decomposition import FairKernelDecomposition
 from fkd.estimators.discrete import one_hot
 from fkd.estimators.gaussian_process import FairGaussianProcess
 from fkd.estimators.kernel_ridge import FairKernelRidge
+from fkd.estimators.kernel_shrinkage import FairKernelShrinkage
 from fkd.estimators.support_vector_classification import FairSVC
 from fkd.estimators.support_vector_regression import FairSVR
 from fkd.moved import put_up
@@ -13,6 +14,7 @@ __all__ = [
     "FairGaussianProcess",
     "FairKernelDecomposition",
     "FairKernelRidge",
+    "FairKernelShrinkage",
     "FairSVC",
     "FairSVR",
     "FairnessWarning",

@@ -29,13 +29,13 @@ def fitted(rng, n=80, l=2, iterations=6, **setting):
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(0, 6), alpha=st.floats(0.01, 10))
 def test_it_is_kernel_ridge_regression_on_the_fair_kernel(seed, m, alpha):
     X, y, fmap, moments, path = fitted(np.random.default_rng(seed))
-    F = fmap.training_product(X, path.at(m))
+    F = fmap.training_product(X, path.at(m).V)
     K_m = downdate(fmap.training_gram(X), F)
     (f,) = ridge_expansions(fmap, moments, path, [(m, alpha)])
     oracle = KernelRidge(alpha=alpha, kernel="precomputed").fit(K_m, y)
     assert_allclose(f.predict(X), oracle.predict(K_m), atol=1e-9)
     new = X[:9] + 0.1
-    K_t = fmap.cross(new, X) - fmap.product(new, path.at(m)) @ F.T
+    K_t = fmap.cross(new, X) - fmap.product(new, path.at(m).V) @ F.T
     assert_allclose(f.predict(new), oracle.predict(K_t), atol=1e-8)
 
 
@@ -43,7 +43,7 @@ def test_it_is_kernel_ridge_regression_on_the_fair_kernel(seed, m, alpha):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_it_is_ridge_regression_on_the_fair_features(rng, approximation, fit_intercept):
     X, y, fmap, moments, path = fitted(rng, approximation=approximation, landmarks=30)
-    U = path.at(2)
+    U = path.at(2).V
     G = fmap.transform(X)
     fair = G - (G @ U) @ U.T
     (f,) = ridge_expansions(fmap, moments, path, [(2, 0.5)], fit_intercept=fit_intercept)
@@ -64,7 +64,7 @@ def test_every_setting_is_the_same_bits_alone_as_in_company(rng, fit_intercept):
 
 def test_weights_are_orthogonal_to_what_was_removed(rng):
     _, _, _, moments, path = fitted(rng)
-    betas = ridge_coefficients(moments, path, alpha=0.5, widths=range(13), fit_intercept=False)
+    betas = ridge_coefficients(moments, path, alpha=0.5, strengths=range(13), fit_intercept=False)
     inside = [np.abs(path.U[:, :w].T @ beta).max(initial=0) for w, beta in betas.items()]
     assert max(inside) < 1e-13 * np.linalg.norm(betas[0])
     assert np.abs(path.U.T @ betas[0]).max() > 1e-3 * np.linalg.norm(betas[0])  # it was there

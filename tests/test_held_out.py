@@ -218,6 +218,6 @@ def test_the_column_to_be_told_of_goes_before_the_one_of_which_more_is_left(rng)
         (0.39, 0.35), abs=0.05
     )
     with pytest.warns(FairnessWarning, match="fell by less than half on 2000|did not fall"):
-        found.tell(5, centred=True)
+        found.tell("after 5 iterations", "more iterations, a larger ridge")
     alone = judge_scores(before, after, S[:, :1], (np.zeros(2000), np.zeros(2000)))
     assert alone.dependence_after > found.dependence_after

@@ -1,4 +1,4 @@
-"""Ridge regression on fair features, for every length of the removal path at once."""
+"""Ridge regression on fair features, for every strength at once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,60 +7,102 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from fkd.core.arrays import Array
+from fkd.core.directions import Directions, Removals
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import ShiftedInverse
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive
 from fkd.core.predictors import MapExpansion
-from fkd.core.removal_path import RemovalPath
 
 
 def ridge_coefficients(
-    moments: Moments, path: RemovalPath, *, alpha: float, widths: Iterable[int], fit_intercept: bool
-) -> dict[int, Array]:
-    """Return beta by number of removed columns: ridge weights orthogonal to U[:, :width].
+    moments: Moments,
+    removals: Removals,
+    *,
+    alpha: float,
+    strengths: Iterable[float],
+    fit_intercept: bool,
+) -> dict[float, Array]:
+    """Return beta by strength: the weights of ridge regression on the fair features.
 
-    With D = (C + alpha·I)⁻¹ and U_wᵀ D U_w = L Lᵀ the solution is beta_w = D c - W_w z_w, where
-    W = D U L⁻ᵀ, z = L⁻¹ Uᵀ D c. L is nested, hence column j adds one term to beta, and the first
-    columns never depend on later ones.
+    With D = (C + alpha·I)⁻¹ the solution is D c - W z (`FairInverse`), column by column of the
+    directions. Those of a removal path are nested: column j adds one term to beta, and the first
+    columns never depend on later ones. A shrinkage has the same directions at every strength, with
+    other shares of each.
     """
-    wanted = set(widths)
+    wanted = {strength: removals.at(strength) for strength in strengths}
+    alpha = positive("alpha", alpha)
     C, c = moments.normal_equations(fit_intercept=fit_intercept)
-    U = path.U[:, : max(wanted, default=0)]
     # Centred moments are made for this one use.
-    D = FairInverse.of(C, positive("alpha", alpha), U, name="alpha", overwrite=fit_intercept)
-    beta = D.plain @ c
-    found = {0: beta} if 0 in wanted else {}
-    for j, (u, w, pivot) in enumerate(zip(U.T, D.W.T, D.pivots, strict=True), start=1):
-        # uᵀ beta / pivot is z_j: beta is already orthogonal to the columns before j.
-        beta = beta - w * ((u @ beta) / pivot)
-        if j in wanted:
-            found[j] = beta
+    D = ShiftedInverse.of(C, alpha, name="alpha", overwrite=fit_intercept)
+    plain = D @ c
+    V = removals.V[:, : max((removed.width for removed in wanted.values()), default=0)]
+    DV = _applied(D, V, nested=removals.nested)
+    if not removals.nested:
+        return {
+            strength: _betas(FairInverse.on(D, DV, alpha, removed, name="alpha"), plain, removed)[
+                -1
+            ]
+            for strength, removed in wanted.items()
+        }
+    longest = max(wanted.values(), key=lambda removed: removed.width, default=removals.at(0))
+    betas = _betas(FairInverse.on(D, DV, alpha, longest, name="alpha"), plain, longest)
+    return {strength: betas[removed.width] for strength, removed in wanted.items()}
+
+
+def _applied(D: ShiftedInverse, V: Array, *, nested: bool) -> Array:
+    """Return D V."""
+    if not nested:
+        return D @ V
+    # Column by column, so that a longer path does not change the columns before it.
+    DV = np.empty(V.shape, order="F")
+    for j, v in enumerate(V.T):
+        DV[:, j] = D @ v
+    return DV
+
+
+def _betas(inverse: "FairInverse", plain: Array, removed: Directions) -> list[Array]:
+    """Return beta after each of the directions, from the plain one."""
+    found = [plain]
+    roots = np.sqrt(removed.shares)
+    for v, root, w, pivot in zip(removed.V.T, roots, inverse.W.T, inverse.pivots, strict=True):
+        # With L of `FairInverse` this is z_j: beta holds the columns before j already.
+        found.append(found[-1] - w * ((root * (v @ found[-1])) / pivot))
     return found
 
 
 @dataclass(frozen=True)
 class FairInverse:
-    """The operator of (C + a·I)⁻¹ among weights orthogonal to U: D - W Wᵀ, applied by ``@``."""
+    """The operator (C + a·P⁻¹)⁻¹ = D - W Wᵀ with P = I - V diag(d) Vᵀ, applied by ``@``.
+
+    Where a direction is wholly removed that is (C + a·I)⁻¹ among weights orthogonal to it.
+    """
 
     plain: ShiftedInverse  # D = (C + a·I)⁻¹
-    W: Array  # D U L⁻ᵀ with UᵀDU = L Lᵀ, (r, w)
+    W: Array  # D V d^½ L⁻ᵀ with d^½ VᵀDV d^½ + diag(1 - d)/a = L Lᵀ, (r, w)
     pivots: Array  # the diagonal of L, (w,)
 
     @classmethod
-    def of(
-        cls, C: Array, a: float, U: Array, *, name: str, overwrite: bool = False
+    def of(cls, C: Array, a: float, removed: Directions, *, name: str) -> "FairInverse":
+        """Return the operator; `name` is that of `ShiftedInverse.of`."""
+        D = ShiftedInverse.of(C, a, name=name)
+        return cls.on(D, _applied(D, removed.V, nested=True), a, removed, name=name)
+
+    @classmethod
+    def on(
+        cls, D: ShiftedInverse, DV: Array, a: float, removed: Directions, *, name: str
     ) -> "FairInverse":
-        """Return the operator; `name` and `overwrite` are those of `ShiftedInverse.of`."""
-        D = ShiftedInverse.of(C, a, name=name, overwrite=overwrite)
-        r, w = U.shape
+        """Return the operator from D with D V."""
+        r, w = removed.V.shape
+        roots = np.sqrt(removed.shares)
         W, L = np.empty((r, w), order="F"), np.zeros((w, w))
         for j in range(w):
-            u = U[:, j]
-            Du = D @ u
-            row = solve_triangular(L[:j, :j], U[:, :j].T @ Du, lower=True) if j else np.empty(0)
-            L[j, :j], L[j, j] = row, _pivot(float(u @ Du - row @ row), a, name)
-            W[:, j] = (Du - W[:, :j] @ row) / L[j, j]
+            v, Dv = roots[j] * removed.V[:, j], roots[j] * DV[:, j]
+            before = roots[:j] * (removed.V[:, :j].T @ Dv)
+            row = solve_triangular(L[:j, :j], before, lower=True) if j else np.empty(0)
+            square = float(v @ Dv - row @ row) + float(removed.kept[j]) / a
+            L[j, :j], L[j, j] = row, _pivot(square, a, name)
+            W[:, j] = (Dv - W[:, :j] @ row) / L[j, j]
         return cls(D, W, L.diagonal().copy())
 
     def __matmul__(self, B: Array) -> Array:
@@ -68,7 +110,7 @@ class FairInverse:
 
     @property
     def log_determinant(self) -> float:
-        """The logarithm of det(C + a·I) among weights orthogonal to U."""
+        """The logarithm of det(C + a·I) of the fair features, less w logarithms of a."""
         diagonals = np.concatenate([self.plain.L.diagonal(), self.pivots])
         return 2 * float(np.log(diagonals).sum(axis=0))
 
@@ -87,36 +129,35 @@ def _pivot(square: float, a: float, name: str) -> float:
 def ridge_expansions(
     feature_map: FeatureMap,
     moments: Moments,
-    path: RemovalPath,
-    settings: Sequence[tuple[int, float]],
+    removals: Removals,
+    settings: Sequence[tuple[float, float]],
     *,
     fit_intercept: bool = False,
 ) -> list[MapExpansion]:
-    """Return one predictor per (m, alpha) in `settings`, in order.
+    """Return one predictor per (strength, alpha) in `settings`, in order.
 
     Parameters
     ----------
-    feature_map, moments, path
-        Of the training rows; the path must be at least as long as the largest m.
+    feature_map, moments, removals
+        Of the training rows; a path must be at least as long as the largest strength.
     settings
-        Pairs of removal length m with predictor ridge alpha > 0. Each alpha costs one
-        factorisation, which all its m share; no result depends on the other settings.
+        Pairs of a strength (the length of a path, the mu of a shrinkage) with the predictor's
+        ridge alpha > 0. Each alpha costs one factorisation, which all its strengths share; no
+        result depends on the other settings.
     fit_intercept
         Let the predictor have a free constant.
     """
-    width = {m: path.width(m) for m, _ in settings}
-    found = {}
+    found: dict[tuple[float, float], Array] = {}
     for alpha in dict.fromkeys(alpha for _, alpha in settings):
         betas = ridge_coefficients(
             moments,
-            path,
+            removals,
             alpha=alpha,
-            widths=[width[m] for m, a in settings if a == alpha],
+            strengths=[strength for strength, a in settings if a == alpha],
             fit_intercept=fit_intercept,
         )
-        found.update({(w, alpha): beta for w, beta in betas.items()})
-    chosen = [found[width[m], alpha] for m, alpha in settings]
+        found.update({(strength, alpha): beta for strength, beta in betas.items()})
     return [
         feature_map.expansion(beta, moments.intercept(beta) if fit_intercept else 0.0)
-        for beta in chosen
+        for beta in (found[setting] for setting in settings)
     ]

@@ -44,9 +44,12 @@ def resolution(A: Array) -> float:
     return EPS_SINGLE if long.mean() > _LONG else EPS
 
 
-def project(G: Array, U: Array) -> Array:
-    """Return G - (G U) Uᵀ, the rows of G without their part in the span of orthonormal columns."""
-    return G - (G @ U) @ U.T
+def project(G: Array, U: Array, share: Array | float = 1.0) -> Array:
+    """Return G - (G U) diag(share) Uᵀ: rows without a share of their part along each column of U.
+
+    The columns are orthonormal; with a share of 1 of each, nothing is left in their span.
+    """
+    return np.asarray(G - (G @ U * share) @ U.T)
 
 
 def psd_factor(K: Array, *, overwrite: bool = False) -> tuple[Array, IntArray | None]:

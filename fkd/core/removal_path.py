@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fkd.core.arrays import Array
+from fkd.core.directions import Directions
 from fkd.core.linalg import DEFLATION, ShiftedInverse, rank_cut
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, whole
@@ -15,8 +17,10 @@ from fkd.core.parameters import positive, whole
 class RemovalPath:
     """Nested removed directions.
 
-    The first m iterations remove the span of ``at(m)``, whose columns are orthonormal.
+    The first m iterations remove the span of the first columns of U, which are orthonormal.
     """
+
+    nested: ClassVar[bool] = True
 
     U: Array  # (r, w), Fortran-ordered
     ends: tuple[int, ...]  # columns removed after 0, 1, 2, ... iterations
@@ -28,11 +32,16 @@ class RemovalPath:
         return cls(np.empty((r, 0), order="F"), (0,))
 
     @property
+    def V(self) -> Array:
+        """The directions of all iterations, which is what every removal calls them."""
+        return self.U
+
+    @property
     def effective(self) -> int:
         """The number of iterations that found something to remove."""
         return len(self.ends) - 1
 
-    def width(self, m: int) -> int:
+    def width(self, m: float) -> int:
         """Return how many directions m iterations remove; a cut path refuses a longer m."""
         m = whole("iterations", m, low=0)
         if m > self.effective and not self.exhausted:
@@ -42,13 +51,13 @@ class RemovalPath:
             )
         return self.ends[min(m, self.effective)]
 
-    def at(self, m: int) -> Array:
-        """Return U_m, the directions of the first m iterations; all of an exhausted path's."""
-        return self.U[:, : self.width(m)]
+    def at(self, strength: float) -> Directions:
+        """Return the directions of the first m iterations, whole; all of an exhausted path's."""
+        return Directions.whole(self.U[:, : self.width(strength)])
 
     def head(self, m: int) -> "RemovalPath":
         """Return the path of the first m iterations; the array is shared."""
-        return RemovalPath(self.at(m), self.ends[: m + 1], self.exhausted and m >= self.effective)
+        return RemovalPath(self.at(m).V, self.ends[: m + 1], self.exhausted and m >= self.effective)
 
 
 def removal_path(

@@ -1,31 +1,22 @@
-"""The fair kernel as a scikit-learn transformer."""
+"""The fair kernel of a removal path as a scikit-learn transformer."""
 
 from copy import copy
-from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
-import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fkd.core.arrays import Array
-from fkd.core.fair_kernel import FairKernel
-from fkd.core.fair_ridge import ridge_expansions
-from fkd.core.moments import Moments
-from fkd.estimators.held_out import HeldOut, judge_recovery
-from fkd.estimators.removal_estimator import Removal, RemovalEstimator
-
-# Ridge of the regression that guesses the sensitive features, in units of the mean eigenvalue.
-_GUESSING = 0.1
+from fkd.core.kernels import KernelFunction
+from fkd.core.removal_path import RemovalPath
+from fkd.estimators.kernel_transformer import FairKernelTransformer
 
 
-class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RemovalEstimator):
+class FairKernelDecomposition(FairKernelTransformer):
     """Kernel from which what predicts the sensitive features has been removed.
 
     `transform` gives the fair kernel against the training rows, for any estimator that takes
     ``kernel="precomputed"``; `features` gives fair features, for any estimator at all. The method
     is Fair Kernel Decomposition of Störck, Hinder & Hammer (2026), Algorithm 1. The parameters are
-    those of `fkd.estimators.removal_estimator.RemovalEstimator`.
+    those of `fkd.estimators.removal_estimator.RemovalEstimator` that a path has.
 
     Attributes
     ----------
@@ -52,68 +43,55 @@ class FairKernelDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     (50, 50)
     """
 
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
-        """Return self, with the removal learnt from these rows.
+    def __init__(
+        self,
+        kernel: str | KernelFunction = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        ridge: float | None = None,
+        iterations: int = 10,
+        basis: str | None = None,
+        gamma_s: float = 10.0,
+        given: Any = None,
+        approximation: str = "exact",
+        landmarks: int | None = None,
+        landmark_method: str = "rpcholesky",
+        center_sensitive: bool = True,
+        held_out: float = 0.2,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            ridge=ridge,
+            iterations=iterations,
+            basis=basis,
+            gamma_s=gamma_s,
+            given=given,
+            approximation=approximation,
+            landmarks=landmarks,
+            landmark_method=landmark_method,
+            center_sensitive=center_sensitive,
+            held_out=held_out,
+            random_state=random_state,
+        )
 
-        Parameters
-        ----------
-        X
-            Training rows (n, d), or their kernel matrix where kernel is ``"precomputed"``.
-        y
-            Ignored; removal does not look at the target.
-        sensitive_features
-            One or several columns (n,) or (n, l) to remove. Required.
-        """
-        X = self._inputs(X, reset=True)
-        no_target = np.zeros(len(X))
-        removal, _ = self._fit_removal(X, no_target, sensitive_features, self.iterations)
-        self.map_, self.path_ = removal.feature_map, removal.path
-        self.fair_ = FairKernel.of(self.map_, X, self.path_.U)
-        self._n_features_out = len(X)
-        return self
-
-    def _judge(
-        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, iterations: int
-    ) -> HeldOut:
-        """Return what held-out rows say: how well S is guessed from the features."""
-        # A ridge of its own: that of the removal may be one under which nothing is found.
-        alpha = _GUESSING * float(moments.C.trace()) / len(moments.C)
-        settings = [(0, alpha), (iterations, alpha)]
-        before, after = np.empty(S.shape), np.empty(S.shape)
-        for j, s in enumerate(removal.S.T):
-            target = replace(moments, c=moments.b[:, j], y=float(s.sum(axis=0)))
-            plain, fair = ridge_expansions(
-                removal.feature_map, target, removal.path, settings, fit_intercept=True
-            )
-            before[:, j], after[:, j] = plain.predict(X), fair.predict(X)
-        return judge_recovery(before, after, S)
-
-    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Array:
-        """Return the fair kernel matrix of the training rows, exactly symmetric."""
-        return self.fit(X, y, sensitive_features=sensitive_features).fair_.gram()
-
-    def transform(self, X: Any) -> Array:
-        """Return the fair kernel of X against the training rows, (k, n)."""
+    @property
+    def path_(self) -> RemovalPath:
+        """The removed directions, nested in the number of iterations."""
         check_is_fitted(self, "fair_")
-        return self.fair_.block(self._inputs(X, reset=False))
-
-    def features(self, X: Any) -> Array:
-        """Return fair features G(X) - G(X) U Uᵀ, (k, r), of which the fair kernel is made."""
-        check_is_fitted(self, "fair_")
-        return self.fair_.features(self._inputs(X, reset=False))
-
-    def diag(self, X: Any) -> Array:
-        """Return the fair k(x, x) of each row, without the block that it is the diagonal of."""
-        check_is_fitted(self, "fair_")
-        return self.fair_.diag(self._inputs(X, reset=False))
+        return cast(RemovalPath, self._removals)
 
     def at(self, m: int) -> Self:
         """Return a fitted copy that removes m iterations only; large arrays are shared."""
-        check_is_fitted(self, "fair_")
-        shorter = copy(self)
-        shorter.path_ = self.path_.head(m)
+        shorter, path = copy(self), self.path_.head(m)
+        shorter._removals = path
         shorter.iterations = m
-        shorter.effective_iterations_ = shorter.path_.effective
-        shorter.fair_ = self.fair_.head(shorter.path_.U)
+        shorter.effective_iterations_ = path.effective
+        shorter.fair_ = self.fair_.head(path.at(m))
         shorter.held_out_ = None  # the trial was of the longer path
         return shorter

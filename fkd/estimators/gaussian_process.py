@@ -7,6 +7,7 @@ import numpy as np
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.border import check_finite_result, target_vector
+from fkd.core.directions import Directions
 from fkd.core.fair_kernel import fair_features
 from fkd.core.fair_ridge import FairInverse, ridge_expansions
 from fkd.core.kernels import KernelFunction
@@ -14,6 +15,7 @@ from fkd.core.linalg import gram, project
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
+from fkd.core.price import ridge_mu
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
@@ -35,8 +37,8 @@ class FairGaussianProcess(FairRegressor):
         one. To find one costs an eigendecomposition of the fair features' moments.
     normalize_y
         Take both variances in units of the target's variance, so that its unit changes nothing.
-    kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
-center_sensitive, held_out, random_state
+    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
+approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
         As in `fkd.estimators.removal_estimator.RemovalEstimator`.
 
     Attributes
@@ -74,6 +76,11 @@ center_sensitive, held_out, random_state
         coef0: float = 1.0,
         ridge: float | None = None,
         iterations: int = 10,
+        removal: str = "path",
+        penalty: float = 10.0,
+        basis: str | None = None,
+        gamma_s: float = 10.0,
+        given: Any = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -88,6 +95,11 @@ center_sensitive, held_out, random_state
             coef0=coef0,
             ridge=ridge,
             iterations=iterations,
+            removal=removal,
+            penalty=penalty,
+            basis=basis,
+            gamma_s=gamma_s,
+            given=given,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -115,46 +127,60 @@ center_sensitive, held_out, random_state
         if truth("normalize_y", self.normalize_y):
             unit = float(y.std(axis=0)) or 1.0
         z = (y - level) / unit
-        removal, moments = self._fit_removal(X, z, sensitive_features, self.iterations)
-        U = removal.path.at(self.iterations)
-        self.amplitude_, self.alpha_ = self._variances(removal, moments, U)
+        removal, moments = self._fit_removal(X, z, sensitive_features, self._strength())
+        strength = self._inner(removal, moments, self._strength())
+        removed = removal.removals.at(strength)
+        self.amplitude_, self.alpha_ = self._variances(removal, moments, removed)
         ratio = self.alpha_ / self.amplitude_
-        (mean,) = _means(removal, moments, [self.iterations], ratio)
+        (mean,) = _means(removal, moments, [strength], ratio)
         self._tell_collapse(mean, removal)
         self.expansion_ = rescaled(mean, unit, level)
-        self.map_, self.U_, self.unit_ = removal.feature_map, U, unit
-        self.inverse_ = FairInverse.of(moments.C, ratio, U, name="alpha / amplitude")
+        self.map_, self.removed_, self.unit_ = removal.feature_map, removed, unit
+        self.inverse_ = FairInverse.of(moments.C, ratio, removed, name="alpha / amplitude")
         self.log_marginal_likelihood_ = self._likelihood(moments.c, z)
         return self
 
-    def _variances(self, removal: Removal, moments: Moments, U: Array) -> tuple[float, float]:
+    def _inner(self, removal: Removal, moments: Moments, strength: float) -> float:
+        """Return a strength as the removal counts it: a price by the plain process' variances.
+
+        Those of the fair process would themselves depend on what is removed.
+        """
+        if not self._shrinks:
+            return strength
+        plain = removal.removals.at(0)
+        amplitude, alpha = self._variances(removal, moments, plain)
+        return ridge_mu(strength, n=moments.n, alpha=alpha / amplitude)
+
+    def _variances(
+        self, removal: Removal, moments: Moments, removed: Directions
+    ) -> tuple[float, float]:
         """Return amplitude with noise, what is not given by its most probable value."""
         amplitude = None if self.amplitude is None else positive("amplitude", self.amplitude)
         alpha = None if self.alpha is None else positive("alpha", self.alpha)
         if amplitude is not None and alpha is not None:
             return amplitude, alpha
-        C = gram(fair_features(removal.feature_map, removal.X, U))
-        c = project(moments.c[None, :], U)[0]
+        C = gram(fair_features(removal.feature_map, removal.X, removed))
+        c = removed.features(moments.c[None, :])[0]
         largest = float(moments.C.diagonal().max())
         return MarginalLikelihood.of(C, c, removal.y, largest=largest).best(amplitude, alpha)
 
     def _likelihood(self, c: Array, z: Array) -> float:
         """Return the log density of the target at the fitted variances."""
-        (r, w), n, ratio = self.U_.shape, len(z), self.alpha_ / self.amplitude_
+        (r, w), n, ratio = self.removed_.V.shape, len(z), self.alpha_ / self.amplitude_
         square = float(z @ z - c @ (self.inverse_ @ c)) / self.alpha_
-        # K + ratio·I has the eigenvalues of C + ratio·I beside U, all others are the ratio.
+        # K + ratio·I has the eigenvalues of the fair C + ratio·I, all others are the ratio.
         logs = self.inverse_.log_determinant + (n - r + w) * np.log(ratio)
         # The target itself has a unit that is so many times wider.
         units = 2 * n * np.log(self.unit_) + n * np.log(2 * np.pi * self.amplitude_)
         return -0.5 * float(square + logs + units)
 
     def _expansions(
-        self, removal: Removal, moments: Moments, lengths: Sequence[int]
+        self, removal: Removal, moments: Moments, strengths: Sequence[float]
     ) -> list[MapExpansion]:
-        """Return the predictive means after so many iterations each, at one pair of variances."""
-        U = removal.path.at(max(lengths))
-        amplitude, alpha = self._variances(removal, moments, U)
-        return _means(removal, moments, lengths, alpha / amplitude)
+        """Return the predictive means at these strengths, at one pair of variances."""
+        inner = [self._inner(removal, moments, strength) for strength in strengths]
+        amplitude, alpha = self._variances(removal, moments, removal.removals.at(max(inner)))
+        return _means(removal, moments, inner, alpha / amplitude)
 
     def predict(self, X: Any, return_std: bool = False, include_noise: bool = True) -> Any:
         """Return the predictive mean, with its standard deviation where `return_std`.
@@ -184,14 +210,15 @@ center_sensitive, held_out, random_state
         G = self.map_.transform(X)
         beyond = self.map_.beyond(X, G)
         # g·g - gᵀC(C + δI)⁻¹g = δ gᵀ(C + δI)⁻¹g, which loses no digits where little is left.
-        G = project(G, self.U_)
+        # What is wholly removed counts for nothing, down to the last bit.
+        G = project(G, self.removed_.gone)
         left = np.maximum(np.einsum("ij,ji->i", G, self.inverse_ @ G.T), 0.0)
         return np.asarray(beyond + (self.alpha_ / self.amplitude_) * left)
 
 
 def _means(
-    removal: Removal, moments: Moments, lengths: Sequence[int], ratio: float
+    removal: Removal, moments: Moments, strengths: Sequence[float], ratio: float
 ) -> list[MapExpansion]:
     """Return the predictive means, which are kernel ridge regressions of ridge `ratio`."""
-    settings = [(m, ratio) for m in lengths]
-    return ridge_expansions(removal.feature_map, moments, removal.path, settings)
+    settings = [(strength, ratio) for strength in strengths]
+    return ridge_expansions(removal.feature_map, moments, removal.removals, settings)

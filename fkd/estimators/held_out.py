@@ -42,15 +42,19 @@ class HeldOut:
     dummy_error: float = 0.0  # of the best constant
     noise: float = 0.0  # standard error of the difference of the two
 
-    def tell(self, iterations: int, *, centred: bool) -> None:
-        """Warn where the model is not what its user may believe."""
+    def tell(self, how_much: str = "", cure: str = "") -> None:
+        """Warn where the model is not what its user may believe.
+
+        Parameters
+        ----------
+        how_much, cure
+            What was removed, what would remove more; nothing where nothing was.
+        """
         found = _left_over(self.dependence_before, self.dependence_after)
-        if iterations and self.chance < _CHANCE and found:
-            cure = "" if centred else ", or center_sensitive=True"
+        if how_much and self.chance < _CHANCE and found:
             caution(
                 f"{found} on {self.rows} held-out rows: {self.dependence_before:.2f} before, "
-                f"{self.dependence_after:.2f} after {iterations} iterations; use more iterations, "
-                f"a larger ridge{cure}"
+                f"{self.dependence_after:.2f} {how_much}; use {cure}"
             )
         gap = self.error - self.dummy_error
         if gap > max(2 * self.noise, _ROUNDING * max(self.dummy_error, 1.0)):
@@ -94,7 +98,7 @@ def tell_collapse(spread: float, causes: str) -> None:
         caution(
             f"the model has collapsed to nearly a constant: its predictions of the training rows "
             f"spread {spread:.1%} as far as the target; check {causes} and the scale of the "
-            "inputs, or use fewer iterations"
+            "inputs, or remove less"
         )
 
 

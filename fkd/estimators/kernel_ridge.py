@@ -9,6 +9,7 @@ from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion, Predictor
+from fkd.core.price import ridge_mu
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
 
@@ -23,8 +24,8 @@ class FairKernelRidge(FairRegressor):
     fit_intercept
         Let the predictor have a free constant, so that the level of the target changes nothing.
         The published form has none.
-    kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
-center_sensitive, held_out, random_state
+    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
+approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
         As in `fkd.estimators.removal_estimator.RemovalEstimator`.
 
     Attributes
@@ -56,6 +57,11 @@ center_sensitive, held_out, random_state
         coef0: float = 1.0,
         ridge: float | None = None,
         iterations: int = 10,
+        removal: str = "path",
+        penalty: float = 10.0,
+        basis: str | None = None,
+        gamma_s: float = 10.0,
+        given: Any = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -70,6 +76,11 @@ center_sensitive, held_out, random_state
             coef0=coef0,
             ridge=ridge,
             iterations=iterations,
+            removal=removal,
+            penalty=penalty,
+            basis=basis,
+            gamma_s=gamma_s,
+            given=given,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -90,7 +101,7 @@ center_sensitive, held_out, random_state
         sensitive_features
             One or several columns (n,) or (n, l) to remove. Required.
         """
-        found = self._fit_all(X, y, sensitive_features, [(self.iterations, self.alpha)])
+        found = self._fit_all(X, y, sensitive_features, [(self._strength(), self.alpha)])
         (self.expansion_,) = found
         return self
 
@@ -100,10 +111,11 @@ center_sensitive, held_out, random_state
         y: Any,
         *,
         sensitive_features: Any = None,
-        iterations: Sequence[int],
         alphas: Sequence[float],
-    ) -> dict[tuple[int, float], Predictor]:
-        """Return a predictor per (m, alpha), all from one factorisation of the kernel.
+        iterations: Sequence[int] | None = None,
+        penalties: Sequence[float] | None = None,
+    ) -> dict[tuple[float, float], Predictor]:
+        """Return a predictor per strength and alpha, all from one factorisation of the kernel.
 
         Each equals what `fit` gives for that pair alone, bit for bit. Nothing is tried on held-out
         rows: choose among them by rows of your own.
@@ -112,14 +124,18 @@ center_sensitive, held_out, random_state
         ----------
         X, y, sensitive_features
             As in `fit`.
-        iterations, alphas
-            The values to combine; those of the constructor are not used.
+        alphas
+            Ridges of the predictor, to be combined with the strengths; those of the constructor
+            are not used.
+        iterations, penalties
+            The strengths: of a path its lengths, of a shrinkage its prices.
         """
-        settings = [(m, alpha) for m in iterations for alpha in alphas]
+        wanted, name = (penalties, "penalties") if self._shrinks else (iterations, "iterations")
+        settings = [(strength, alpha) for strength in wanted or () for alpha in alphas]
         if not settings:
             raise ValueError(
-                "iterations and alphas must hold at least one value each, got "
-                f"{list(iterations)} with {list(alphas)}"
+                f"{name} and alphas must hold at least one value each where "
+                f"removal={self.removal!r}, got {list(wanted or ())} with {list(alphas)}"
             )
         found = self._fit_all(X, y, sensitive_features, settings, trial=False)
         return dict(zip(settings, found, strict=True))
@@ -129,37 +145,43 @@ center_sensitive, held_out, random_state
         X: Any,
         y: Any,
         sensitive_features: Any,
-        settings: Sequence[tuple[int, float]],
+        settings: Sequence[tuple[float, float]],
         *,
         trial: bool = True,
     ) -> list[MapExpansion]:
-        """Return a predictor per (m, alpha) of the checked rows."""
+        """Return a predictor per (strength, alpha) of the checked rows."""
         X = self._inputs(X, reset=True)
         y = target_vector(y, len(X))
         # Before any sum: an offset of the target then costs no digits.
         level = float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
-        longest = max(m for m, _ in settings)
-        removal, moments = self._fit_removal(X, y - level, sensitive_features, longest, trial=trial)
+        most = max(strength for strength, _ in settings)
+        removal, moments = self._fit_removal(X, y - level, sensitive_features, most, trial=trial)
         found = self._ridges(removal, moments, settings)
         if trial:  # of a whole path a constant may well be the end
             self._tell_collapse(found[0], removal)
         return [rescaled(f, 1.0, level) for f in found]
 
     def _expansions(
-        self, removal: Removal, moments: Moments, lengths: Sequence[int]
+        self, removal: Removal, moments: Moments, strengths: Sequence[float]
     ) -> list[MapExpansion]:
-        """Return the regressions after so many iterations each."""
+        """Return the regressions at these strengths."""
         alpha = removal.share * positive("alpha", self.alpha)
-        return self._ridges(removal, moments, [(m, alpha) for m in lengths])
+        return self._ridges(removal, moments, [(strength, alpha) for strength in strengths])
 
     def _ridges(
-        self, removal: Removal, moments: Moments, settings: Sequence[tuple[int, float]]
+        self, removal: Removal, moments: Moments, settings: Sequence[tuple[float, float]]
     ) -> list[MapExpansion]:
-        """Return a regression per (m, alpha)."""
+        """Return a regression per (strength, alpha)."""
+        if self._shrinks:
+            n = moments.n
+            settings = [
+                (ridge_mu(price, n=n, alpha=positive("alpha", alpha)), alpha)
+                for price, alpha in settings
+            ]
         return ridge_expansions(
             removal.feature_map,
             moments,
-            removal.path,
+            removal.removals,
             settings,
             fit_intercept=self.fit_intercept,
         )

@@ -25,15 +25,15 @@ class FairRegressor(RegressorMixin, RemovalEstimator):
 
     @abstractmethod
     def _expansions(
-        self, removal: Removal, moments: Moments, lengths: Sequence[int]
+        self, removal: Removal, moments: Moments, strengths: Sequence[float]
     ) -> list[MapExpansion]:
-        """Return the machines that are fitted after so many iterations each."""
+        """Return the machines that are fitted at these strengths."""
 
     def _judge(
-        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, iterations: int
+        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
     ) -> HeldOut:
         """Return what held-out rows say, the target in units of its deviation."""
-        machines = self._expansions(removal, moments, [0, iterations])
+        machines = self._expansions(removal, moments, [0, strength])
         before, after = (machine.predict(X)[:, None] for machine in machines)
         unit = float(removal.y.std(axis=0)) or 1.0
         # Of all constants the median has the least absolute error, the mean the least square.

@@ -1,7 +1,7 @@
-"""What every fair estimator fits first: a feature map with its removal path."""
+"""What every fair estimator fits first: a feature map with what is taken out of it."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import Array
+from fkd.core.basis_moments import BasisMoments, basis_moments, centred
 from fkd.core.border import check_numeric_columns, check_range, column_names, sensitive_matrix
 from fkd.core.cautions import caution
+from fkd.core.directions import Removals
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.feature_maps.make import EXACT_ROWS
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
-from fkd.core.parameters import positive, truth
+from fkd.core.parameters import choice, not_negative, positive, truth
 from fkd.core.removal_path import RemovalPath, removal_path
+from fkd.core.sensitive_basis import BasisSettings, check_width
+from fkd.core.shrinkage import shrinkage
 from fkd.estimators.held_out import HeldOut, split_rows
+from fkd.estimators.legitimate import legitimate_columns, refuse_sensitive
 
 # Of all squared features that is a ridge under which ten iterations bring the dependence of ridge
 # regression down on rows of any number, dimension, unit; docs/decisions/0009 has the trial.
@@ -34,15 +39,18 @@ _OF_MAP = (
 )
 
 
+REMOVALS = ("path", "shrinkage")
+
+
 @dataclass(frozen=True)
 class Removal:
-    """Training rows with their feature map and removal path."""
+    """Training rows with their feature map and what is taken out of it."""
 
     X: Array  # (n, d)
     y: Array  # (n,)
     S: Array  # (n, l)
     feature_map: FeatureMap
-    path: RemovalPath
+    removals: Removals
     # Of the rows that they stand for: what counts per row is scaled by it in a trial.
     share: float = 1.0
 
@@ -66,6 +74,21 @@ class RemovalEstimator(BaseEstimator, ABC):
         offset of the inputs counts under linear and polynomial kernels: standardise them.)
     iterations
         How often to remove; 0 leaves the kernel as it is.
+    removal
+        ``"path"`` cuts directions out of the kernel, `iterations` times; ``"shrinkage"`` makes
+        those small along which a prediction would covary with functions of the sensitive features.
+    penalty
+        Of a shrinkage: the price of a squared covariance with such a function, in units of the
+        machine's mean loss (docs/shrinkage.md); 0 leaves the kernel as it is.
+    basis
+        The functions: ``"columns"`` (the sensitive columns themselves), ``"rbf"`` (a kernel on
+        them), ``"splines"`` on the ranks of each, ``"levels"`` (an indicator per value). None is
+        ``"columns"`` on a path, ``"rbf"`` for a shrinkage.
+    gamma_s
+        Width of the kernel of ``"rbf"``, the sensitive columns in units of their training range.
+    given
+        What may depend on the sensitive features: ``"y"``, or names or positions of columns of X.
+        Only what the functions hold beyond splines of these is taken out.
     approximation
         ``"exact"``, ``"nystroem"``, ``"fourier"``, ``"identity"`` (for ``kernel="linear"``) or
         ``"auto"``: exact up to 10 000 rows, Nystroem beyond.
@@ -97,6 +120,11 @@ class RemovalEstimator(BaseEstimator, ABC):
         coef0: float = 1.0,
         ridge: float | None = None,
         iterations: int = 10,
+        removal: str = "path",
+        penalty: float = 10.0,
+        basis: str | None = None,
+        gamma_s: float = 10.0,
+        given: Any = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -110,6 +138,11 @@ class RemovalEstimator(BaseEstimator, ABC):
         self.coef0 = coef0
         self.ridge = ridge
         self.iterations = iterations
+        self.removal = removal
+        self.penalty = penalty
+        self.basis = basis
+        self.gamma_s = gamma_s
+        self.given = given
         self.approximation = approximation
         self.landmarks = landmarks
         self.landmark_method = landmark_method
@@ -132,12 +165,21 @@ class RemovalEstimator(BaseEstimator, ABC):
         check_range("X", A, column_names(X, A.shape[1]))
         return np.asarray(A)
 
+    @property
+    def _shrinks(self) -> bool:
+        """Whether directions are made small instead of being cut out."""
+        return choice("removal", self.removal, REMOVALS) == "shrinkage"
+
+    def _strength(self) -> float:
+        """Return how much is to be taken out, as the user says it."""
+        return not_negative("penalty", self.penalty) if self._shrinks else self.iterations
+
     def _fit_removal(
         self,
         X: Array,
         y: Array,
         sensitive_features: Any,
-        iterations: int,
+        strength: float,
         *,
         trial: bool = True,
     ) -> tuple[Removal, Moments]:
@@ -147,29 +189,50 @@ class RemovalEstimator(BaseEstimator, ABC):
         them.
         """
         S = sensitive_matrix(sensitive_features, len(X))
+        self._check_given(X, S, sensitive_features)
         if truth("center_sensitive", self.center_sensitive):
             # Before any sum: an offset of the columns then costs no digits.
             S = S - S.mean(axis=0)
-        self.held_out_ = self._trial(X, y, S, iterations) if trial else None
-        if self.held_out_ is not None:
-            self.held_out_.tell(iterations, centred=bool(self.center_sensitive))
-        removal, moments = self._remove(X, y, S, iterations)
-        self.effective_iterations_ = removal.path.effective
-        if self.effective_iterations_ < iterations:
-            r, w = removal.path.U.shape
+        self.held_out_ = self._trial(X, y, S, strength) if trial else None
+        if self.held_out_ is not None and strength:
+            self.held_out_.tell(*self._words(strength))
+        elif self.held_out_ is not None:
+            self.held_out_.tell()
+        removal, moments = self._remove(X, y, S, strength)
+        if isinstance(removal.removals, RemovalPath):
+            self._tell_end(removal.removals, int(strength))
+        return removal, moments
+
+    def _words(self, strength: float) -> tuple[str, str]:
+        """Return how much was taken out, with what would take out more, for people."""
+        if self._shrinks:
+            return f"at a penalty of {strength:g}", "a larger penalty, or another basis"
+        centring = "" if self.center_sensitive else ", or center_sensitive=True"
+        return f"after {strength} iterations", f"more iterations, a larger ridge{centring}"
+
+    def _tell_end(self, path: RemovalPath, iterations: int) -> None:
+        """Keep how long the path is; warn where it ended before its time."""
+        self.effective_iterations_ = path.effective
+        if path.effective < iterations:
+            r, w = path.U.shape
             left = "holds nothing more of the sensitive features" if w < r else "is nothing"
             caution(
-                f"the removal ended after {self.effective_iterations_} of {iterations} iterations: "
+                f"the removal ended after {path.effective} of {iterations} iterations: "
                 f"what is left of the features {left}"
             )
-        return removal, moments
+
+    def _check_given(self, X: Array, S: Array, sensitive_features: Any) -> None:
+        """Refuse legitimate columns that are the sensitive ones."""
+        if self.given is not None and not isinstance(self.given, str):
+            names = getattr(self, "feature_names_in_", None)
+            refuse_sensitive(self.given, names, X, S, column_names(sensitive_features, S.shape[1]))
 
     def _remove(
         self,
         X: Array,
         y: Array,
         S: Array,
-        iterations: int,
+        strength: float,
         *,
         share: float = 1.0,
         **changes: Any,
@@ -181,20 +244,48 @@ class RemovalEstimator(BaseEstimator, ABC):
         own = {name: getattr(self, name) for name in _OF_MAP}
         feature_map = make_map(X, **(own | changes))
         moments = training_moments(feature_map, X, S, y)
+        if self._shrinks:
+            removals: Removals = shrinkage(self._sums(feature_map, X, y, S))
+        else:
+            removals = self._path(feature_map, moments, X, y, S, int(strength), share)
+        return Removal(X, y, S, feature_map, removals, share), moments
+
+    def _path(
+        self,
+        feature_map: FeatureMap,
+        moments: Moments,
+        X: Array,
+        y: Array,
+        S: Array,
+        iterations: int,
+        share: float,
+    ) -> RemovalPath:
+        """Return the removal path of these rows."""
         # Features that are all zero leave nothing to find under any ridge.
         ridge = _RIDGE * float(moments.C.trace()) or 1.0
         if self.ridge is not None:
             ridge = share * positive("ridge", self.ridge)
-        path = removal_path(
+        columns = self.basis in (None, "columns") and self.given is None
+        if not columns:
+            moments = replace(moments, b=self._sums(feature_map, X, y, S).products())
+        return removal_path(
             moments,
             ridge=ridge,
             iterations=iterations,
-            center_sensitive=bool(self.center_sensitive),
+            center_sensitive=columns and bool(self.center_sensitive),
             independent=feature_map.independent,
         )
-        return Removal(X, y, S, feature_map, path, share), moments
 
-    def _trial(self, X: Array, y: Array, S: Array, iterations: int) -> HeldOut | None:
+    def _sums(self, feature_map: FeatureMap, X: Array, y: Array, S: Array) -> BasisMoments:
+        """Return products of the features with functions of the sensitive columns."""
+        kind = ("rbf" if self._shrinks else "columns") if self.basis is None else self.basis
+        basis = BasisSettings(kind, self.gamma_s).fit(S)
+        names = getattr(self, "feature_names_in_", None)
+        Z = legitimate_columns(self.given, names, X, y, precomputed=self.kernel == "precomputed")
+        (B,) = centred([check_width(basis(S))])
+        return basis_moments(feature_map, X, B, None if Z is None else centred([Z])[0])
+
+    def _trial(self, X: Array, y: Array, S: Array, strength: float) -> HeldOut | None:
         """Return what held-out rows say of a fit to the others, None where they can say nothing."""
         parts = split_rows(len(X), self.held_out)
         if parts is None:
@@ -210,13 +301,13 @@ class RemovalEstimator(BaseEstimator, ABC):
                 X[train][:, columns],
                 y[train],
                 S[train],
-                iterations,
+                strength,
                 share=len(train) / len(X),
                 **self._trial_map(len(X), len(train)),
             )
         except ValueError:
             return None  # the fit to all rows says it in its own numbers
-        return self._judge(*fitted, X[test][:, columns], y[test], S[test], iterations)
+        return self._judge(*fitted, X[test][:, columns], y[test], S[test], strength)
 
     def _trial_map(self, n: int, rows: int) -> dict[str, Any]:
         """Return the settings in which the map of a trial on some of n rows differs."""
@@ -234,6 +325,6 @@ class RemovalEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _judge(
-        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, iterations: int
+        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
     ) -> HeldOut:
         """Return what held-out rows say of the machine that a removal leads to."""

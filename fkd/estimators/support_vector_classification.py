@@ -13,6 +13,7 @@ from fkd.core.fair_kernel import FairKernel
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, steps
+from fkd.core.price import margin_mu
 from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
@@ -28,8 +29,8 @@ class FairSVC(ClassifierMixin, RemovalEstimator):
     tol, max_iter
         When the solver stops: at this violation of its conditions, or after so many steps, with a
         ConvergenceWarning; -1 is no limit.
-    kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
-center_sensitive, held_out, random_state
+    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
+approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
         As in `fkd.estimators.removal_estimator.RemovalEstimator`.
 
     Attributes
@@ -68,6 +69,11 @@ center_sensitive, held_out, random_state
         coef0: float = 1.0,
         ridge: float | None = None,
         iterations: int = 10,
+        removal: str = "path",
+        penalty: float = 10.0,
+        basis: str | None = None,
+        gamma_s: float = 10.0,
+        given: Any = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -82,6 +88,11 @@ center_sensitive, held_out, random_state
             coef0=coef0,
             ridge=ridge,
             iterations=iterations,
+            removal=removal,
+            penalty=penalty,
+            basis=basis,
+            gamma_s=gamma_s,
+            given=given,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -106,21 +117,24 @@ center_sensitive, held_out, random_state
         X = self._inputs(X, reset=True)
         self.classes_, codes = class_codes(y, len(X))
         numbers = codes.astype(np.float64)
-        removal, moments = self._fit_removal(X, numbers, sensitive_features, self.iterations)
+        removal, moments = self._fit_removal(X, numbers, sensitive_features, self._strength())
         del moments  # as large as the kernel matrix, which libsvm needs the room for
-        self.fair_, self.svc_ = self._machine(removal, self.iterations)
+        self.fair_, self.svc_ = self._machine(removal, self._strength())
         rows = sample_rows(len(X))
         several = len(np.unique(self.svc_.predict(self.fair_.block(X[rows])))) > 1
         tell_collapse(float(several), "C, gamma, the balance of the classes")
         self.n_iter_ = int(self.svc_.n_iter_.max())
         return self
 
-    def _machine(self, removal: Removal, iterations: int) -> tuple[FairKernel, SVC]:
-        """Return the fair kernel after so many iterations with the machine on it."""
-        fair = FairKernel.of(removal.feature_map, removal.X, removal.path.at(iterations))
+    def _machine(self, removal: Removal, strength: float) -> tuple[FairKernel, SVC]:
+        """Return the fair kernel at a strength with the machine on it."""
+        C = positive("C", self.C) / removal.share
+        per_price = margin_mu(1.0, n=len(removal.y), C=C) if self._shrinks else 1
+        removed = removal.removals.at(per_price * strength)
+        fair = FairKernel.of(removal.feature_map, removal.X, removed)
         svc = SVC(
             kernel="precomputed",
-            C=positive("C", self.C) / removal.share,
+            C=C,
             tol=positive("tol", self.tol),
             max_iter=steps("max_iter", self.max_iter),
         )
@@ -131,10 +145,10 @@ center_sensitive, held_out, random_state
         return len(np.unique(y)) > 1
 
     def _judge(
-        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, iterations: int
+        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
     ) -> HeldOut:
         """Return what held-out rows say: of the decisions, by the share of wrong classes."""
-        machines = [self._machine(removal, m) for m in (0, iterations)]
+        machines = [self._machine(removal, s) for s in (0, strength)]
         before, after = (
             svc.decision_function(fair.block(X)).reshape(len(X), -1) for fair, svc in machines
         )

@@ -8,14 +8,14 @@ from sklearn.svm import SVR
 
 from fkd.core.arrays import Array
 from fkd.core.border import target_vector
+from fkd.core.directions import Removals
 from fkd.core.fair_kernel import fair_features, fair_gram
 from fkd.core.feature_maps import ExactMap, FeatureMap
 from fkd.core.kernels import KernelFunction
-from fkd.core.linalg import project
 from fkd.core.moments import Moments
 from fkd.core.parameters import not_negative, positive, steps
 from fkd.core.predictors import MapExpansion
-from fkd.core.removal_path import RemovalPath
+from fkd.core.price import margin_mu
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
 
@@ -32,33 +32,33 @@ def svr_expansions(
     feature_map: FeatureMap,
     X: Array,
     y: Array,
-    path: RemovalPath,
-    settings: Sequence[tuple[int, float, float]],
+    removals: Removals,
+    settings: Sequence[tuple[float, float, float]],
 ) -> Iterator[MapExpansion]:
-    """Yield one predictor per (m, C, epsilon) in `settings`, in order, as `svr_machines` does."""
-    return (found for found, _ in svr_machines(feature_map, X, y, path, settings))
+    """Yield one predictor per (strength, C, epsilon), in order, as `svr_machines` does."""
+    return (found for found, _ in svr_machines(feature_map, X, y, removals, settings))
 
 
 def svr_machines(
     feature_map: FeatureMap,
     X: Array,
     y: Array,
-    path: RemovalPath,
-    settings: Sequence[tuple[int, float, float]],
+    removals: Removals,
+    settings: Sequence[tuple[float, float, float]],
     *,
     tol: float = LIBSVM_TOL,
     max_iter: int = LIBSVM_STEPS,
 ) -> Iterator[tuple[MapExpansion, int]]:
-    """Yield one predictor with its solver's steps per (m, C, epsilon) in `settings`, in order.
+    """Yield one predictor with its solver's steps per (strength, C, epsilon), in order.
 
     Parameters
     ----------
-    feature_map, path
-        Of the training rows; the path must be at least as long as the largest m.
+    feature_map, removals
+        Of the training rows; a path must be at least as long as the largest strength.
     X, y
         Training rows (n, d) with their target (n,).
     settings
-        Removal length m, penalty C > 0, insensitive width epsilon >= 0. Neighbours of equal m
+        Strength, penalty C > 0, insensitive width epsilon >= 0. Neighbours of equal strength
         share one fair kernel matrix; no result depends on the other settings.
     tol, max_iter
         When libsvm stops: at this violation of its conditions, or after so many steps, with a
@@ -66,15 +66,17 @@ def svr_machines(
     """
     precomputed = isinstance(feature_map, ExactMap) or len(X) <= PRECOMPUTED_ROWS
     K = feature_map.training_gram(X) if precomputed else None
-    fitted_m, fair = -1, np.empty(0)
-    for m, C, epsilon in settings:
-        U = path.at(m)
-        if m != fitted_m:
-            # A symmetric matrix's transpose has the row order that libsvm reads without a copy.
+    fitted, fair = -1.0, np.empty(0)
+    for strength, C, epsilon in settings:
+        removed = removals.at(strength)
+        if strength != fitted:
             fair = (
-                fair_features(feature_map, X, U) if K is None else fair_gram(feature_map, X, U, K).T
+                fair_features(feature_map, X, removed)
+                if K is None
+                # A symmetric matrix's transpose has the row order that libsvm reads without a copy.
+                else fair_gram(feature_map, X, removed, K).T
             )
-            fitted_m = m
+            fitted = strength
         svr = SVR(
             kernel="precomputed" if precomputed else "linear",
             C=positive("C", C),
@@ -85,8 +87,7 @@ def svr_machines(
         ).fit(fair, y)
         a = np.zeros(len(X))
         a[svr.support_] = svr.dual_coef_[0]
-        beta = feature_map.training_adjoint(X, a)
-        beta = project(beta[None, :], U)[0]
+        beta = removed.weights(feature_map.training_adjoint(X, a))
         found = feature_map.expansion(beta, float(svr.intercept_[0]))
         yield found, int(svr.n_iter_)
 
@@ -103,8 +104,8 @@ class FairSVR(FairRegressor):
     tol, max_iter
         When the solver stops: at this violation of its conditions, or after so many steps, with a
         ConvergenceWarning; -1 is no limit.
-    kernel, gamma, degree, coef0, ridge, iterations, approximation, landmarks, landmark_method, \
-center_sensitive, held_out, random_state
+    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
+approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
         As in `fkd.estimators.removal_estimator.RemovalEstimator`.
 
     Attributes
@@ -140,6 +141,11 @@ center_sensitive, held_out, random_state
         coef0: float = 1.0,
         ridge: float | None = None,
         iterations: int = 10,
+        removal: str = "path",
+        penalty: float = 10.0,
+        basis: str | None = None,
+        gamma_s: float = 10.0,
+        given: Any = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -154,6 +160,11 @@ center_sensitive, held_out, random_state
             coef0=coef0,
             ridge=ridge,
             iterations=iterations,
+            removal=removal,
+            penalty=penalty,
+            basis=basis,
+            gamma_s=gamma_s,
+            given=given,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -183,29 +194,32 @@ center_sensitive, held_out, random_state
         y = target_vector(y, len(X))
         # Before any sum: an offset of the target then costs no digits.
         level = float(y.mean(axis=0))
-        removal, moments = self._fit_removal(X, y - level, sensitive_features, self.iterations)
+        removal, moments = self._fit_removal(X, y - level, sensitive_features, self._strength())
         del moments  # as large as the kernel matrix, which libsvm needs the room for
-        ((found, self.n_iter_),) = self._machines(removal, [self.iterations])
+        ((found, self.n_iter_),) = self._machines(removal, [self._strength()])
         self._tell_collapse(found, removal)
         self.expansion_ = rescaled(found, 1.0, level)
         return self
 
     def _expansions(
-        self, removal: Removal, moments: Moments, lengths: Sequence[int]
+        self, removal: Removal, moments: Moments, strengths: Sequence[float]
     ) -> list[MapExpansion]:
-        """Return the machines after so many iterations each."""
-        return [found for found, _ in self._machines(removal, lengths)]
+        """Return the machines at these strengths."""
+        return [found for found, _ in self._machines(removal, strengths)]
 
     def _machines(
-        self, removal: Removal, lengths: Sequence[int]
+        self, removal: Removal, strengths: Sequence[float]
     ) -> Iterator[tuple[MapExpansion, int]]:
-        """Yield the machines after so many iterations each, with their solver's steps."""
+        """Yield the machines at these strengths, with their solver's steps."""
+        C = positive("C", self.C) / removal.share
+        n, unit = len(removal.y), float(removal.y.std(axis=0)) or 1.0
+        per_price = margin_mu(1.0, n=n, C=C, unit=unit) if self._shrinks else 1
         return svr_machines(
             removal.feature_map,
             removal.X,
             removal.y,
-            removal.path,
-            [(m, positive("C", self.C) / removal.share, self.epsilon) for m in lengths],
+            removal.removals,
+            [(per_price * strength, C, self.epsilon) for strength in strengths],
             tol=self.tol,
             max_iter=self.max_iter,
         )

@@ -21,7 +21,7 @@ class SharedTraining(Training):
     """
 
     def __init__(self, encode: Callable[[], Array], **parts: Any) -> None:
-        for name, value in {**parts, "encode": encode, "_maps": {}}.items():
+        for name, value in {**parts, "encode": encode, "_maps": {}, "_sums": {}}.items():
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:

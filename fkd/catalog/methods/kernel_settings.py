@@ -5,7 +5,6 @@ from typing import Protocol, TypeVar
 
 from fkd.catalog.methods.method_declaration import Approximation, Training
 from fkd.core.arrays import Array
-from fkd.core.linalg import project
 from fkd.core.removal_path import RemovalPath, removal_path
 
 
@@ -74,5 +73,5 @@ def kernel_key(parameters: OnKernel) -> tuple[Hashable, ...]:
 def features_left(training: Training, parameters: OnPath, X: Array) -> Array:
     """Return G(X) - (G(X) U) Uᵀ, the features that are left of rows X."""
     feature_map, _ = training.reduced(parameters.gamma, parameters.approximation)
-    U = longest_path(training, [parameters]).at(parameters.iterations)
-    return project(feature_map.transform(X), U)
+    removed = longest_path(training, [parameters]).at(parameters.iterations)
+    return removed.features(feature_map.transform(X))

@@ -60,7 +60,7 @@ def _ridge(
         moments,
         RemovalPath.nothing(feature_map.rank),
         alpha=p.alpha,
-        widths=[0],
+        strengths=[0],
         fit_intercept=p.fit_intercept,
     )[0]
     intercept = moments.intercept(beta) if p.fit_intercept else 0.0

@@ -9,9 +9,11 @@ from fkd.catalog.methods.cost import Cost, kernel_cost
 from fkd.catalog.methods.extras import Extra
 from fkd.catalog.methods.ladder import first_strengths, next_strength
 from fkd.core.arrays import Array
+from fkd.core.basis_moments import BasisMoments, basis_moments, centred
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import Predictor
+from fkd.core.sensitive_basis import BasisSettings, SplineBasis, check_width
 
 
 def number(
@@ -51,6 +53,22 @@ class Approximation:
 
 
 Reduced = tuple[FeatureMap, Moments]
+GIVEN = ("none", "y")
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Which functions of s a prediction should not covary with, beyond what is legitimate."""
+
+    basis: BasisSettings
+    given: str = "none"
+
+    def columns(self, S: Array, y: Array) -> Callable[[Array, Array], tuple[Array, Array | None]]:
+        """Return from rows that every split trains on how to get basis and given of any rows."""
+        # Sensitive columns come in units of their fixed range.
+        basis = self.basis.fit(S, [(0.0, 1.0)] * S.shape[1])
+        legitimate = SplineBasis.of(y[:, None]) if self.given == "y" else None
+        return lambda S, y: (basis(S), None if legitimate is None else legitimate(y[:, None]))
 
 
 def rbf_map(X: Array, gamma: float, approximation: Approximation, seed: int) -> FeatureMap:
@@ -77,7 +95,11 @@ class Training:
     reduce: Callable[[float, Approximation], Reduced] | None = field(
         default=None, repr=False, compare=False
     )  # where a shared map's moments come from
+    couple: Callable[[float, Approximation, Functions], BasisMoments] | None = field(
+        default=None, repr=False, compare=False
+    )  # where its products with functions of s come from
     _maps: dict[Hashable, Reduced] = field(default_factory=dict, repr=False, compare=False)
+    _sums: dict[Hashable, BasisMoments] = field(default_factory=dict, repr=False, compare=False)
 
     def reduced(self, gamma: float, approximation: Approximation) -> Reduced:
         """Return the RBF feature map of these rows with its moments, made once per setting."""
@@ -95,13 +117,40 @@ class Training:
     def _shared(self, gamma: float, approximation: Approximation) -> Reduced:
         """Return the map of all splits with these rows' part of its moments."""
         if self.reduce is None:
-            raise ValueError(
-                "approximation.shared must be False where no rows are reserved for a shared map, "
-                "got True; set folds.reserve"
-            )
+            raise ValueError(_NOTHING_RESERVED)
         return self.reduce(gamma, approximation)
 
+    def coupled(
+        self, gamma: float, approximation: Approximation, functions: Functions
+    ) -> BasisMoments:
+        """Return products of the features with functions of s, made once per setting."""
+        key = (gamma, approximation, functions)
+        if key not in self._sums:
+            make = self._couple_shared if approximation.shared else self._couple_own
+            self._sums[key] = make(gamma, approximation, functions)
+        return self._sums[key]
 
+    def _couple_own(
+        self, gamma: float, approximation: Approximation, functions: Functions
+    ) -> BasisMoments:
+        """Return the products on the map of these rows, from functions that they decide."""
+        B, Z = functions.columns(self.S, self.y)(self.S, self.y)
+        (B,), Z = centred([check_width(B)]), None if Z is None else centred([Z])[0]
+        return basis_moments(self.reduced(gamma, approximation)[0], self.X, B, Z)
+
+    def _couple_shared(
+        self, gamma: float, approximation: Approximation, functions: Functions
+    ) -> BasisMoments:
+        """Return these rows' part of the products on the map of all splits."""
+        if self.couple is None:
+            raise ValueError(_NOTHING_RESERVED)
+        return self.couple(gamma, approximation, functions)
+
+
+_NOTHING_RESERVED = (
+    "approximation.shared must be False where no rows are reserved for a shared map, "
+    "got True; set folds.reserve"
+)
 # On these problems a bare name means what was published; there alone it can be compared.
 PUBLISHED_PROBLEMS = ("crimes", "acs_income", "acs_travel_time")
 # As published, neither is done. Removal then spends its first direction on the mean of s, and a
@@ -151,6 +200,8 @@ class Method:
         they are those of `represent` at strength 0.
     needs_sensitive
         Whether predicting needs the sensitive columns: such a method is marked in every figure.
+    ours
+        Whether it stands in no paper: a bare name then means our own form on every problem.
     extra
         Optional packages without which `fit` refuses to start; None where the core is enough.
     cost
@@ -168,6 +219,7 @@ class Method:
     represent: Callable[[Training, Any, Array], Array] | None = None
     unremoved: Callable[[Training, Any, Array], Array] | None = None
     needs_sensitive: bool = False
+    ours: bool = False
     extra: Extra | None = None
     cost: Callable[[Sequence[Any], int, int], Cost] = kernel_cost
 
@@ -231,6 +283,8 @@ class Method:
 
     def form(self, problem: str) -> dict[str, bool]:
         """Return whether S is centred, whether a constant is fitted, where a bare name decides."""
+        if self.ours:
+            return {}
         published = problem in PUBLISHED_PROBLEMS
         return {f.name: not published for f in fields(self.parameters) if f.name in _FORM}
 

@@ -39,7 +39,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Project
         return _path(training, longest, ridge, center)
 
     for p in settings:
-        U = np.ascontiguousarray(path(p.ridge, p.center_sensitive).at(p.iterations))
+        U = np.ascontiguousarray(path(p.ridge, p.center_sensitive).at(p.iterations).V)
         yield ProjectedExpansion(_svr(project(training.X, U), training.y, p), U)
 
 
@@ -77,7 +77,7 @@ def _svr(X: Array, y: Array, p: Parameters) -> KernelExpansion:
 
 def _represent(training: Training, p: Parameters, X: Array) -> Array:
     """Return X - (X U) Uᵀ, the inputs that are left."""
-    U = _path(training, p.iterations, p.ridge, p.center_sensitive).at(p.iterations)
+    U = _path(training, p.iterations, p.ridge, p.center_sensitive).at(p.iterations).V
     return project(X, U)
 
 

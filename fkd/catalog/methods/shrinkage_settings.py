@@ -1,0 +1,61 @@
+"""What settings of one shrinkage share."""
+
+from collections.abc import Hashable, Sequence
+from typing import Protocol, TypeVar
+
+from fkd.catalog.methods.kernel_settings import OnKernel, kernel_key
+from fkd.catalog.methods.method_declaration import Functions, Training
+from fkd.core.arrays import Array
+from fkd.core.sensitive_basis import BasisSettings
+from fkd.core.shrinkage import Shrinkage, shrinkage
+
+
+class OnFunctions(OnKernel, Protocol):
+    """Parameters that decide which functions of s matter on which kernel."""
+
+    @property
+    def basis(self) -> str:
+        """Kind of the basis."""
+
+    @property
+    def gamma_s(self) -> float:
+        """Width of its kernel, s in units of its range."""
+
+
+class OnShrinkage(OnFunctions, Protocol):
+    """Parameters that decide a shrinkage."""
+
+    @property
+    def given(self) -> str:
+        """What is legitimate."""
+
+
+P = TypeVar("P", bound=OnShrinkage)
+
+# Prices at which fronts are drawn: from where hardly anything changes to where hardly anything is
+# left to remove.
+PENALTIES = (0.0, 0.3, 1.0, 2.0, 4.0, 7.0, 12.0, 20.0, 35.0, 70.0, 150.0, 400.0, 3000.0)
+
+
+def functions_of(p: OnShrinkage) -> Functions:
+    """Return which functions of s a setting means."""
+    return Functions(BasisSettings(p.basis, p.gamma_s), p.given)
+
+
+def by_shrinkage(settings: Sequence[P]) -> list[list[P]]:
+    """Return the settings in groups that share a decomposition."""
+    groups: dict[Hashable, list[P]] = {}
+    for p in settings:
+        groups.setdefault((*kernel_key(p), functions_of(p)), []).append(p)
+    return list(groups.values())
+
+
+def shrinkage_of(training: Training, p: OnShrinkage) -> Shrinkage:
+    """Return the directions that settings of one group make small."""
+    return shrinkage(training.coupled(p.gamma, p.approximation, functions_of(p)))
+
+
+def shrunk_features(training: Training, p: OnShrinkage, mu: float, X: Array) -> Array:
+    """Return the features of rows X as mu leaves them."""
+    feature_map, _ = training.reduced(p.gamma, p.approximation)
+    return shrinkage_of(training, p).at(mu).features(feature_map.transform(X))

@@ -1,0 +1,82 @@
+"""Support vector regression on the shrunk kernel (SVR-FKS)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fkd.catalog.methods import svr_fkd
+from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.method_declaration import (
+    GIVEN,
+    Approximation,
+    Method,
+    Published,
+    Training,
+    number,
+)
+from fkd.catalog.methods.shrinkage_settings import (
+    PENALTIES,
+    by_shrinkage,
+    shrinkage_of,
+    shrunk_features,
+)
+from fkd.core.arrays import Array
+from fkd.core.predictors import Predictor
+from fkd.core.price import margin_mu
+from fkd.core.sensitive_basis import BASES
+from fkd.estimators.support_vector_regression import svr_expansions
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Price of dependence, RBF widths of inputs with sensitive columns, penalty, tube."""
+
+    penalty: float = number(0.0, at_least=0)
+    gamma: float = number(0.05, above=0)
+    C: float = number(0.75, above=0)
+    epsilon: float = number(0.01, at_least=0)
+    gamma_s: float = number(10.0, above=0)
+    basis: str = field(default="rbf", metadata={"choices": BASES})
+    given: str = field(default="none", metadata={"choices": GIVEN})
+    approximation: Approximation = field(default_factory=Approximation)
+
+
+def _mu(p: Parameters, training: Training) -> float:
+    y = training.y
+    # A constant target has nothing to pay for.
+    return margin_mu(p.penalty, n=len(y), C=p.C, unit=float(y.std(axis=0)) or 1.0)
+
+
+def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
+    """Yield the predictors as soon as each is fitted, settings of one shrinkage from one map."""
+    found: dict[Parameters, Predictor] = {}
+    waiting = list(settings)
+    for group in by_shrinkage(settings):
+        feature_map, _ = training.reduced(group[0].gamma, group[0].approximation)
+        shrunk = shrinkage_of(training, group[0])
+        wanted = [(_mu(p, training), p.C, p.epsilon) for p in group]
+        fitted = svr_expansions(feature_map, training.X, training.y, shrunk, wanted)
+        for p, f in zip(group, fitted, strict=True):
+            found[p] = f
+            while waiting and waiting[0] in found:
+                yield found[waiting.pop(0)]
+
+
+def _represent(training: Training, p: Parameters, X: Array) -> Array:
+    """Return the features of rows X that the machine sees."""
+    return shrunk_features(training, p, _mu(p, training), X)
+
+
+METHOD = Method(
+    name="svr_fks",
+    title="SVR-FKS",
+    parameters=Parameters,
+    fit=_fit,
+    strength="penalty",
+    shared=kernel_key,
+    represent=_represent,
+    published={
+        problem: Published(fixed=paper.fixed, grid={"penalty": PENALTIES})
+        for problem, paper in svr_fkd.METHOD.published.items()
+    },
+    ours=True,
+)

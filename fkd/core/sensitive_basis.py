@@ -1,0 +1,184 @@
+"""Bases of functions of the sensitive attribute: what a prediction should not covary with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+from sklearn.preprocessing import SplineTransformer
+
+from fkd.core.arrays import AnyArray, Array
+from fkd.core.kernels import Kernel
+from fkd.core.parameters import choice, positive, whole
+
+BASES = ("columns", "rbf", "splines", "levels")
+# Landmarks at most; a kernel ten times as narrow as the range of one column needs some twenty.
+RBF_SIZE = 64
+SPLINE_KNOTS = 8
+# What landmarks leave of the kernel of s: far below what any sample could show.
+_RESIDUAL = 1e-10
+# Values among which landmarks are looked for, points at which a distribution is known.
+_MOST_VALUES = 4000
+
+
+class SensitiveBasis(Protocol):
+    """Functions of the sensitive columns."""
+
+    def __call__(self, S: Array) -> Array:
+        """Return one column per function, (n, p)."""
+
+
+@dataclass(frozen=True)
+class BasisSettings:
+    """Which basis is meant: a kind, the width of its kernel.
+
+    ``"columns"`` are the sensitive columns themselves; ``"rbf"`` an RBF kernel on all of them
+    together, by landmarks; ``"splines"`` cubic splines on the ranks of each; ``"levels"`` one
+    indicator per value of each, for discrete ones.
+    """
+
+    kind: str = field(default="rbf", metadata={"choices": BASES})
+    gamma_s: float = 10.0
+
+    def fit(self, S: Array, limits: ArrayLike | None = None) -> SensitiveBasis:
+        """Return the basis that rows S (n, l) decide.
+
+        Parameters
+        ----------
+        S
+            Sensitive columns of training rows, or of rows that every split trains on.
+        limits
+            Least and greatest value of each column, (l, 2): the unit in which `gamma_s` is
+            counted; of these rows where None.
+        """
+        choice("basis", self.kind, BASES)
+        low, high = (S.min(axis=0), S.max(axis=0)) if limits is None else np.asarray(limits).T
+        scaled = Scaled(low, np.where(high > low, high - low, 1.0))
+        if self.kind == "columns":
+            return scaled
+        if self.kind == "levels":
+            return LevelBasis(tuple(np.unique(column) for column in S.T))
+        if self.kind == "splines":
+            return SplineBasis.of(S)
+        return RbfBasis.of(scaled, S, positive("gamma_s", self.gamma_s))
+
+
+def check_width(B: Array) -> Array:
+    """Return the basis of training rows; refuse one of as many functions as rows."""
+    n, p = B.shape
+    if p >= n:
+        raise ValueError(
+            f"basis must have fewer functions than the {n} training rows, got {p}; use 'rbf', or "
+            "'splines' where the sensitive columns are not discrete"
+        )
+    return B
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The columns themselves, in units of a range."""
+
+    low: Array
+    span: Array
+
+    def __call__(self, S: Array) -> Array:
+        """Return (s - low) / span."""
+        return np.asarray((S - self.low) / self.span)
+
+
+@dataclass(frozen=True)
+class RbfBasis:
+    """B(s) with B(s)·B(s') = exp(-gamma |s - s'|²) up to what the landmarks leave."""
+
+    scaled: Scaled
+    kernel: Kernel
+    centers: Array  # (p, l)
+    L: Array  # lower triangular, of the landmarks' kernel matrix
+
+    @classmethod
+    def of(cls, scaled: Scaled, S: Array, gamma: float, size: int = RBF_SIZE) -> "RbfBasis":
+        """Return the basis of landmarks among the rows, each where most is unexplained."""
+        values = distinct(scaled(S))
+        kernel = Kernel("rbf", gamma)
+        pivots = greedy_pivots(kernel, values, whole("size", size, low=1))
+        centers = values[pivots]
+        return cls(scaled, kernel, centers, np.linalg.cholesky(kernel(centers, centers)))
+
+    def __call__(self, S: Array) -> Array:
+        """Return k(s, Z) L⁻ᵀ."""
+        K = self.kernel(self.centers, self.scaled(S))
+        return np.asarray(solve_triangular(self.L, K, lower=True, check_finite=False).T)
+
+
+def distinct(S: Array) -> Array:
+    """Return different rows of S in order, evenly picked where they are many."""
+    values = np.unique(S, axis=0)
+    if len(values) <= _MOST_VALUES:
+        return values
+    return np.asarray(values[np.linspace(0, len(values) - 1, num=_MOST_VALUES).astype(np.intp)])
+
+
+def greedy_pivots(kernel: Kernel, values: Array, size: int) -> list[int]:
+    """Return the rows that a pivoted Cholesky factorisation takes, at most `size`."""
+    residual = np.ones(len(values))
+    F = np.empty((0, len(values)))
+    pivots: list[int] = []
+    while len(pivots) < min(size, len(values)) and residual.max() > _RESIDUAL:
+        pivot = int(residual.argmax())
+        column = kernel(values, values[[pivot]])[:, 0] - F[:, pivot] @ F
+        column /= np.sqrt(residual[pivot])
+        residual = np.maximum(residual - column**2, 0.0)
+        residual[pivot] = 0.0
+        F = np.vstack([F, column])
+        pivots.append(pivot)
+    return pivots
+
+
+@dataclass(frozen=True)
+class SplineBasis:
+    """Cubic splines on the ranks of each column, so that its distribution does not matter."""
+
+    values: tuple[Array, ...]  # of each column, rising
+    ranks: tuple[Array, ...]  # the share of rows below, ties in their middle
+
+    @classmethod
+    def of(cls, S: Array) -> "SplineBasis":
+        """Return the basis whose ranks are among these rows."""
+        known = [_ranks(column) for column in S.T]
+        return cls(tuple(v for v, _ in known), tuple(r for _, r in known))
+
+    def __call__(self, S: Array) -> Array:
+        """Return the splines of all columns side by side."""
+        splines = SplineTransformer(SPLINE_KNOTS, degree=3, knots="uniform")
+        splines.fit(np.array([[0.0], [1.0]]))
+        blocks = [
+            splines.transform(np.interp(column, values, ranks)[:, None])
+            for column, values, ranks in zip(S.T, self.values, self.ranks, strict=True)
+        ]
+        return np.hstack(blocks)
+
+
+def _ranks(column: Array) -> tuple[Array, Array]:
+    """Return the values of a column with the share of rows below each."""
+    values, counts = np.unique(column, return_counts=True)
+    shares = (np.cumsum(counts) - counts / 2) / len(column)
+    if len(values) <= _MOST_VALUES:
+        return values, shares
+    picked = np.linspace(0, len(values) - 1, num=_MOST_VALUES).astype(np.intp)
+    return values[picked], shares[picked]
+
+
+@dataclass(frozen=True)
+class LevelBasis:
+    """One indicator per value of each discrete column; a value never seen has none."""
+
+    levels: Sequence[AnyArray]
+
+    def __call__(self, S: Array) -> Array:
+        """Return the indicators of all columns side by side."""
+        blocks = [
+            column[:, None] == values for column, values in zip(S.T, self.levels, strict=True)
+        ]
+        return np.hstack(blocks).astype(np.float64)

@@ -1,0 +1,113 @@
+"""The shrunk kernel as a scikit-learn transformer."""
+
+from copy import copy
+from typing import Any, Self, cast
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fkd.core.kernels import KernelFunction
+from fkd.core.parameters import not_negative
+from fkd.core.shrinkage import Shrinkage
+from fkd.estimators.kernel_transformer import FairKernelTransformer
+
+
+class FairKernelShrinkage(FairKernelTransformer):
+    """Kernel in which directions that covary with functions of the sensitive features are small.
+
+    K_mu = G (I + mu T Tᵀ)⁻¹ Gᵀ with G the features of the plain kernel, T their covariance with a
+    basis of functions of the sensitive features: for any machine that takes
+    ``kernel="precomputed"`` its regulariser then prices the squared covariance of the prediction
+    with each of these functions (docs/shrinkage.md). Other parameters are those of
+    `fkd.estimators.removal_estimator.RemovalEstimator`.
+
+    Parameters
+    ----------
+    mu
+        Price on squared covariances beside the squared norm of the weights: 0 is the plain kernel,
+        ``inf`` leaves nothing that covaries with any function of the basis over the training rows.
+    basis
+        ``"rbf"``, ``"columns"``, ``"splines"`` or ``"levels"``.
+    gamma_s
+        Width of the kernel of ``"rbf"``, the sensitive columns in units of their training range.
+    given
+        What may depend on the sensitive features: ``"y"``, or names or positions of columns of X.
+
+    Attributes
+    ----------
+    map_ : FeatureMap
+        The feature map of the training rows.
+    shrinkage_ : Shrinkage
+        The directions with their squared covariances.
+    fair_ : FairKernel
+        What is left of the kernel, as arrays.
+    held_out_ : HeldOut or None
+        How well ridge regression guesses the sensitive features of rows that a trial fit left out,
+        from plain and from fair features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd import FairKernelShrinkage
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> fair = FairKernelShrinkage(gamma=0.1, mu=1e4).fit(X, sensitive_features=X[:, 0])
+    >>> fair.transform(X).shape
+    (50, 50)
+    """
+
+    def __init__(
+        self,
+        kernel: str | KernelFunction = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        mu: float = 1e4,
+        basis: str = "rbf",
+        gamma_s: float = 10.0,
+        given: Any = None,
+        approximation: str = "exact",
+        landmarks: int | None = None,
+        landmark_method: str = "rpcholesky",
+        held_out: float = 0.2,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            removal="shrinkage",
+            basis=basis,
+            gamma_s=gamma_s,
+            given=given,
+            approximation=approximation,
+            landmarks=landmarks,
+            landmark_method=landmark_method,
+            held_out=held_out,
+            random_state=random_state,
+        )
+        self.mu = mu
+
+    def _strength(self) -> float:
+        """Return mu, which may be infinite."""
+        return np.inf if self.mu == np.inf else not_negative("mu", self.mu)
+
+    def _words(self, strength: float) -> tuple[str, str]:
+        """Return how much was taken out, with what would take out more, for people."""
+        return f"at mu = {strength:g}", "a larger mu, or another basis"
+
+    @property
+    def shrinkage_(self) -> Shrinkage:
+        """The directions with their squared covariances."""
+        check_is_fitted(self, "fair_")
+        return cast(Shrinkage, self._removals)
+
+    def at(self, mu: float) -> Self:
+        """Return a fitted copy at another mu; large arrays are shared."""
+        other = copy(self)
+        other.mu = mu
+        other.fair_ = self.fair_.head(self.shrinkage_.at(other._strength()))
+        other.held_out_ = None  # the trial was at this mu
+        return other

@@ -1,0 +1,79 @@
+"""Columns on which a prediction may depend, whatever they have to do with the sensitive ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fkd.core.arrays import AnyArray, Array
+from fkd.core.parameters import whole
+from fkd.core.sensitive_basis import SplineBasis
+
+# Columns that correlate more closely are one column in two units.
+_SAME = 1e-12
+
+
+def legitimate_columns(
+    given: Any, names: AnyArray | None, X: Array, y: Array, *, precomputed: bool
+) -> Array | None:
+    """Return splines of what is legitimate, (n, k); None where nothing is.
+
+    Parameters
+    ----------
+    given
+        None, ``"y"``, or names or positions of columns.
+    names
+        Of the columns of X, None where it had none.
+    X, y
+        Training rows (n, d) with their target (n,).
+    precomputed
+        Whether X is a kernel matrix, which has no columns to name.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "y":
+        return SplineBasis.of(y[:, None])(y[:, None])
+    if precomputed:
+        raise ValueError(
+            f"given must be 'y' or None where kernel='precomputed', got {given!r}; rows of a "
+            "kernel matrix have no columns"
+        )
+    columns = X[:, _positions(given, names, X.shape[1])]
+    return SplineBasis.of(columns)(columns)
+
+
+def refuse_sensitive(
+    given: Any, names: AnyArray | None, X: Array, S: Array, sensitive: Sequence[str]
+) -> None:
+    """Refuse a legitimate column that is a sensitive one, in any unit."""
+    for j in _positions(given, names, X.shape[1]):
+        x = X[:, j] - X[:, j].mean(axis=0)
+        for name, s in zip(sensitive, (S - S.mean(axis=0)).T, strict=True):
+            if (x @ s) ** 2 >= (1 - _SAME) * (x @ x) * (s @ s) > 0:
+                raise ValueError(
+                    f"given must not name the sensitive features, got column {_label(j, names)}, "
+                    f"which is sensitive column {name}; nothing would be left to remove"
+                )
+
+
+def _positions(given: Any, names: AnyArray | None, d: int) -> list[int]:
+    """Return the positions of the named columns."""
+    wanted = [given] if isinstance(given, str | int | np.integer) else list(given)
+    if not wanted:
+        raise ValueError("given must name at least one column, got none; None is nothing given")
+    return [_position(column, names, d) for column in wanted]
+
+
+def _position(column: Any, names: AnyArray | None, d: int) -> int:
+    """Return the position of one column."""
+    if not isinstance(column, str):
+        return whole("given", column, low=0, high=d - 1)
+    known = [] if names is None else list(names)
+    if column not in known:
+        told = ", ".join(known) if known else "none: X has no column names, use positions"
+        raise ValueError(f"given must be 'y' or name columns of X ({told}), got {column!r}")
+    return known.index(column)
+
+
+def _label(j: int, names: AnyArray | None) -> str:
+    return str(j) if names is None else repr(names[j])
