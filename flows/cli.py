@@ -62,10 +62,14 @@ def run(config: str = "default", /, *, overrides: Overrides = (), dry_run: bool 
 
         show_plan(config, overrides)
         return
-    from flows.run import run_config
+    from configs.load import load_configs
+
+    # Before the slow imports: a mistyped word is answered at once.
+    found = load_configs(config, overrides)
+    from flows.run import run_configs
 
     _begin_run()
-    run_config(config, overrides)
+    run_configs(found)
 
 
 @app.command
@@ -93,9 +97,12 @@ def report(config: str = "default", /, *, overrides: Overrides = ()) -> None:
     config
         A YAML file, or the name of a shipped one.
     """
+    from configs.load import load_config
+
+    found = load_config(config, overrides)
     from flows.run import rewrite_report
 
-    rewrite_report(config, overrides)
+    rewrite_report(found, asked=(config, overrides))
 
 
 @app.command

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from configs.errors import UserError
-from configs.load import load_config, load_configs
 from configs.schema import RunConfig
 from flows.ending import BadEndError, end_runs, failure_told
 from flows.outcome import Outcome
@@ -19,10 +18,9 @@ from tasks.report.page import render
 from tasks.study.opening import open_study
 
 
-def run_config(source: str, overrides: Sequence[str]) -> None:
-    """Run a configuration whole, then print its trials with the paths of what was made."""
+def run_configs(configs: Sequence[RunConfig]) -> None:
+    """Run configurations whole, then print their trials with the paths of what was made."""
     start = time.monotonic()
-    configs = load_configs(source, overrides)
     settings = read_settings()
     ensure_writable(settings.home)
     names = configs[0].name if len(configs) == 1 else f"{len(configs)} runs"
@@ -47,9 +45,12 @@ def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Outcome]:
             return error.outcomes
 
 
-def rewrite_report(source: str, overrides: Sequence[str]) -> None:
-    """Write a configuration's report again from its stored results, then print its path."""
-    config = load_config(source, overrides)
+def rewrite_report(config: RunConfig, *, asked: tuple[str, Sequence[str]]) -> None:
+    """Write a configuration's report again from its stored results, then print its path.
+
+    `asked` are the words of the command line that the configuration was read from.
+    """
+    source, overrides = asked
     study = open_study(config, read_settings())
     if jobs := study.missing():
         words = [word for override in overrides for word in ("--set", override)]

@@ -77,7 +77,7 @@ def test_shared_maps_and_sums(settings, monkeypatch, threads):
     stored = store_map(SharedMap(inputs, 0.05, Approximation("nystroem", 20, shared=True)))
     assert found == [{threads}]
     monkeypatch.setattr(streaming.Moments, "of", noting(streaming.Moments.of))
-    streaming.cell_moments(stored, 0)
+    streaming.cell_sums(stored, 0)
     assert found == [{threads}] * 2
 
 

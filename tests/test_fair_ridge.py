@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
+from fkd.core.directions import Directions
 from fkd.core.fair_ridge import FairInverse, ridge_coefficients, ridge_expansions
 from fkd.core.feature_maps import make_map
 from fkd.core.linalg import downdate
@@ -64,8 +65,10 @@ def test_every_setting_is_the_same_bits_alone_as_in_company(rng, fit_intercept):
 
 def test_weights_are_orthogonal_to_what_was_removed(rng):
     _, _, _, moments, path = fitted(rng)
-    betas = ridge_coefficients(moments, path, alpha=0.5, strengths=range(13), fit_intercept=False)
-    inside = [np.abs(path.U[:, :w].T @ beta).max(initial=0) for w, beta in betas.items()]
+    betas = ridge_coefficients(
+        moments, path, alpha=0.5, strengths=range(path.effective + 1), fit_intercept=False
+    )
+    inside = [np.abs(path.at(m).V.T @ beta).max(initial=0) for m, beta in betas.items()]
     assert max(inside) < 1e-13 * np.linalg.norm(betas[0])
     assert np.abs(path.U.T @ betas[0]).max() > 1e-3 * np.linalg.norm(betas[0])  # it was there
 
@@ -126,6 +129,6 @@ def test_the_fair_inverse_is_that_of_the_weights_left(rng, fit_intercept, n):
     Q, _ = np.linalg.qr(np.hstack([U, rng.normal(size=(len(U), len(U) - U.shape[1]))]))
     V = Q[:, U.shape[1] :]
     inner = V.T @ C @ V + 0.5 * np.eye(V.shape[1])
-    D = FairInverse.of(C, 0.5, U, name="alpha")
+    D = FairInverse.of(C, 0.5, Directions.whole(U), name="alpha")
     assert_allclose(D @ c, V @ np.linalg.solve(inner, V.T @ c), atol=1e-9)
     assert_allclose(D.log_determinant, np.linalg.slogdet(inner)[1], rtol=1e-9)

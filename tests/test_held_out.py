@@ -203,7 +203,7 @@ def test_a_path_is_not_tried_by_a_ridge_that_nobody_asked_for(rng):
     setting = {"sensitive_features": s, "iterations": [3]}
     found = FairKernelRidge(alpha=-1).fit_path(X, y, alphas=[1.0], **setting)
     assert list(found) == [(3, 1.0)]
-    with pytest.raises(ValueError, match="alphas must hold at least one value each, got"):
+    with pytest.raises(ValueError, match="alphas must hold at least one value each where"):
         FairKernelRidge().fit_path(X, y, alphas=[], **setting)
 
 

@@ -50,6 +50,8 @@ def test_elsewhere_centring_and_intercept_are_on(name):
     for setting in declared.settings("table", {}, None):
         for flag in ("center_sensitive", "fit_intercept"):
             assert getattr(setting, flag, True) is True
+    if declared.ours:
+        return
     published = declared.settings("crimes", {}, None)
     assert not any(getattr(s, "center_sensitive", False) for s in published)
     assert not any(getattr(s, "fit_intercept", False) for s in published)

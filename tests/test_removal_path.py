@@ -319,7 +319,7 @@ def test_any_ridge_stays_within_a_singular_matrix(rng, exponent, independent):
                 v = v - V @ (V.T @ v)
         v, _ = np.linalg.qr(v)
         V = v if V is None else np.hstack([V, v])
-    F, oracle = G @ path.at(6), (Q[:, keep] * np.sqrt(lam[keep])) @ V
+    F, oracle = G @ path.at(6).V, (Q[:, keep] * np.sqrt(lam[keep])) @ V
     assert path.ends == (0, 2, 4, 6, 8, 10, 12)
     assert_allclose(F @ F.T, oracle @ oracle.T, atol=1e-10)
 

@@ -57,7 +57,7 @@ def assert_equal(left, right, **tolerance):
 
 
 def test_training_moments_are_the_sum_of_the_other_folds(shared):
-    stream_moments(here, [shared])
+    stream_moments(here, {shared: []})
     stored = store_map(shared)
     for fold in folds(shared).values():
         assert_equal(direct(shared, fold.train), moments_of(stored, fold.train), rtol=1e-10)
@@ -68,7 +68,7 @@ def test_the_number_of_blocks_does_not_matter(shared, monkeypatch, blocks):
     cell = max(study_cells(shared.inputs), key=lambda cell: len(cell.rows))
     monkeypatch.setattr(streaming, "TASK_ROWS", -(-len(cell.rows) // blocks))
     made = []
-    stream_moments(lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep), [shared])
+    stream_moments(lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep), {shared: []})
     index = next(i for i, c in enumerate(study_cells(shared.inputs)) if c is cell)
     assert sum(getattr(block, "cell", None) == index for block in made) == blocks
     train = folds(shared)["1"].train
@@ -77,23 +77,23 @@ def test_the_number_of_blocks_does_not_matter(shared, monkeypatch, blocks):
 
 def test_what_the_cluster_did_not_do_is_made_where_it_is_needed(shared):
     train = folds(shared)["0.1"].train
-    stream_moments(nowhere, [shared])
+    stream_moments(nowhere, {shared: []})
     alone = moments_of(store_map(shared), train)
     for path in shared.inputs.settings.moments.glob("*.npz"):
         path.unlink()
-    stream_moments(here, [shared])
+    stream_moments(here, {shared: []})
     assert_equal(alone, moments_of(store_map(shared), train))
 
 
 def test_a_second_pass_computes_nothing(shared):
-    stream_moments(here, [shared, shared])
+    stream_moments(here, {shared: []})
     made = []
-    stream_moments(lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep), [shared])
+    stream_moments(lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep), {shared: []})
     assert made == [shared]
 
 
 def test_damaged_moments_are_made_again(shared):
-    stream_moments(here, [shared])
+    stream_moments(here, {shared: []})
     train = folds(shared)["0"].train
     before = moments_of(store_map(shared), train)
     for path in set(shared.inputs.settings.moments.glob("*.npz")) - {shared.path}:
@@ -104,7 +104,7 @@ def test_damaged_moments_are_made_again(shared):
 
 
 def test_moments_of_another_map_are_not_used(shared, monkeypatch):
-    stream_moments(here, [shared])
+    stream_moments(here, {shared: []})
     stored = store_map(shared)
     content = shared.path.read_bytes()
     monkeypatch.setattr(streaming, "VERSION", 99)
@@ -114,7 +114,7 @@ def test_moments_of_another_map_are_not_used(shared, monkeypatch):
 
 def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
     monkeypatch.setattr(streaming, "TASK_ROWS", 40)
-    stream_moments(here, [shared])
+    stream_moments(here, {shared: []})
     alone = moments_of(store_map(shared), folds(shared)["0"].train)
     for path in shared.inputs.settings.moments.glob("*.npz"):
         path.unlink()
@@ -131,7 +131,7 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
 
             assert not run_jobs(client, function, jobs, retries=3, time_limit=60.0, keep=take)
 
-        stream_moments(run, [shared])
+        stream_moments(run, {shared: []})
         assert pids[0] not in client.run(os.getpid).values()  # it was killed indeed
     assert len(taken) == len(set(taken)) > 40
     assert_equal(alone, moments_of(store_map(shared), folds(shared)["0"].train))

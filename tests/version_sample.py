@@ -48,9 +48,15 @@ def settings(name: str) -> dict[str, object]:
         on_top = strong if declared.strength else {}
         changes |= {k: {**on_top, "approximation": v} for k, v in kinds.items()}
     if "fit_intercept" in known:
-        changes["intercept"] = {"fit_intercept": True}
+        changes["intercept"] = {"fit_intercept": not declared.parameters().fit_intercept}
     if "center_sensitive" in known:
         changes["centred"] = {**strong, "center_sensitive": True}
+    if "basis" in known:
+        changes["splines"] = {**strong, "basis": "splines"}
+    if "given" in known:
+        changes["given"] = {**strong, "given": "y"}
+    if "calibrate" in known:
+        changes["median"] = {**strong, "calibrate": "median"}
     return {label: declared.parameters(**{**given, **change}) for label, change in changes.items()}
 
 

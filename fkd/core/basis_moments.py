@@ -1,6 +1,5 @@
 """Sums over rows that couple features with functions of the sensitive attribute, as they add."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import add
@@ -101,8 +100,3 @@ def basis_moments(
         parts.append(BasisMoments.of(G, B[rows], None if Z is None else Z[rows]))
         start = rows.stop
     return reduce(add, parts)
-
-
-def centred(columns: Sequence[Array]) -> list[Array]:
-    """Return blocks of columns less their means: an offset then costs a sum no digits."""
-    return [A - A.mean(axis=0) for A in columns]

@@ -11,11 +11,11 @@ from sklearn.preprocessing import SplineTransformer
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.kernels import Kernel
-from fkd.core.parameters import choice, positive, whole
+from fkd.core.parameters import choice, positive
 
 BASES = ("columns", "rbf", "splines", "levels")
-# Landmarks at most; a kernel ten times as narrow as the range of one column needs some twenty.
-RBF_SIZE = 64
+# Landmarks at most, at most one per four rows; at gamma_s = 10 one column needs some twenty.
+RBF_SIZE, _ROWS_PER_LANDMARK = 64, 4
 SPLINE_KNOTS = 8
 # What landmarks leave of the kernel of s: far below what any sample could show.
 _RESIDUAL = 1e-10
@@ -65,15 +65,19 @@ class BasisSettings:
         return RbfBasis.of(scaled, S, positive("gamma_s", self.gamma_s))
 
 
-def check_width(B: Array) -> Array:
-    """Return the basis of training rows; refuse one of as many functions as rows."""
-    n, p = B.shape
+def centred(basis: SensitiveBasis, S: Array) -> SensitiveBasis:
+    """Return the functions less their means over rows S: an offset would cost a sum digits.
+
+    As many functions as rows are refused: any prediction would be one of them.
+    """
+    B = basis(S)
+    (n, p), means = B.shape, B.mean(axis=0)
     if p >= n:
         raise ValueError(
             f"basis must have fewer functions than the {n} training rows, got {p}; use 'rbf', or "
             "'splines' where the sensitive columns are not discrete"
         )
-    return B
+    return lambda S: basis(S) - means
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,11 @@ class RbfBasis:
     L: Array  # lower triangular, of the landmarks' kernel matrix
 
     @classmethod
-    def of(cls, scaled: Scaled, S: Array, gamma: float, size: int = RBF_SIZE) -> "RbfBasis":
+    def of(cls, scaled: Scaled, S: Array, gamma: float) -> "RbfBasis":
         """Return the basis of landmarks among the rows, each where most is unexplained."""
         values = distinct(scaled(S))
         kernel = Kernel("rbf", gamma)
-        pivots = greedy_pivots(kernel, values, whole("size", size, low=1))
+        pivots = greedy_pivots(kernel, values, min(RBF_SIZE, max(1, len(S) // _ROWS_PER_LANDMARK)))
         centers = values[pivots]
         return cls(scaled, kernel, centers, np.linalg.cholesky(kernel(centers, centers)))
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.parameters import whole
-from fkd.core.sensitive_basis import SplineBasis
+from fkd.core.sensitive_basis import SplineBasis, centred
 
 # Columns that correlate more closely are one column in two units.
 _SAME = 1e-12
@@ -32,14 +32,18 @@ def legitimate_columns(
     if given is None:
         return None
     if isinstance(given, str) and given == "y":
-        return SplineBasis.of(y[:, None])(y[:, None])
+        return _splines(y[:, None])
     if precomputed:
         raise ValueError(
             f"given must be 'y' or None where kernel='precomputed', got {given!r}; rows of a "
             "kernel matrix have no columns"
         )
-    columns = X[:, _positions(given, names, X.shape[1])]
-    return SplineBasis.of(columns)(columns)
+    return _splines(X[:, _positions(given, names, X.shape[1])])
+
+
+def _splines(columns: Array) -> Array:
+    """Return splines of the columns, less their means."""
+    return centred(SplineBasis.of(columns), columns)(columns)
 
 
 def refuse_sensitive(

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import Array
-from fkd.core.basis_moments import BasisMoments, basis_moments, centred
+from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.border import check_numeric_columns, check_range, column_names, sensitive_matrix
 from fkd.core.cautions import caution
 from fkd.core.directions import Removals
@@ -19,7 +19,7 @@ from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
 from fkd.core.parameters import choice, not_negative, positive, truth
 from fkd.core.removal_path import RemovalPath, removal_path
-from fkd.core.sensitive_basis import BasisSettings, check_width
+from fkd.core.sensitive_basis import BasisSettings, centred
 from fkd.core.shrinkage import shrinkage
 from fkd.estimators.held_out import HeldOut, split_rows
 from fkd.estimators.legitimate import legitimate_columns, refuse_sensitive
@@ -279,11 +279,10 @@ class RemovalEstimator(BaseEstimator, ABC):
     def _sums(self, feature_map: FeatureMap, X: Array, y: Array, S: Array) -> BasisMoments:
         """Return products of the features with functions of the sensitive columns."""
         kind = ("rbf" if self._shrinks else "columns") if self.basis is None else self.basis
-        basis = BasisSettings(kind, self.gamma_s).fit(S)
+        basis = centred(BasisSettings(kind, self.gamma_s).fit(S), S)
         names = getattr(self, "feature_names_in_", None)
         Z = legitimate_columns(self.given, names, X, y, precomputed=self.kernel == "precomputed")
-        (B,) = centred([check_width(basis(S))])
-        return basis_moments(feature_map, X, B, None if Z is None else centred([Z])[0])
+        return basis_moments(feature_map, X, basis(S), Z)
 
     def _trial(self, X: Array, y: Array, S: Array, strength: float) -> HeldOut | None:
         """Return what held-out rows say of a fit to the others, None where they can say nothing."""

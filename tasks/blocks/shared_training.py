@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import Approximation, Training
-from fkd.catalog.methods.method_declaration import Reduced
+from fkd.catalog.methods import Approximation, Training, method
+from fkd.catalog.methods.method_declaration import Functions, Reduced
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
+from fkd.core.basis_moments import BasisMoments
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.blocks.streaming import moments_of
+from tasks.blocks.streaming import coupled_of, moments_of
 from tasks.planned.folds import Fold
 from tasks.planned.trials import Inputs, Job, Trial
 
@@ -41,12 +42,17 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
         stored = store_map(SharedMap(inputs, gamma, approximation))
         return load_map(stored), moments_of(stored, fold.train)
 
+    def coupled(gamma: float, approximation: Approximation, functions: Functions) -> BasisMoments:
+        stored = store_map(SharedMap(inputs, gamma, approximation))
+        return coupled_of(stored, fold.train, functions)
+
     training = SharedTraining(
         lambda: encoder.transform(train),
         y=train.y,
         S=train.S(inputs.sensitive),
         seed=inputs.seed,
         reduce=moments,
+        couple=coupled,
     )
     return training, encoder
 
@@ -60,8 +66,16 @@ def shared_map_of(trial: Trial, inputs: Inputs) -> SharedMap | None:
     return SharedMap(inputs, setting.gamma, approximation)
 
 
-def shared_maps(jobs: Iterable[Job]) -> list[SharedMap]:
-    """Return the distinct shared maps that jobs rest on."""
+def shared_maps(jobs: Iterable[Job]) -> dict[SharedMap, list[Functions]]:
+    """Return the distinct shared maps that jobs rest on, each with the functions of s they need."""
     pairs = dict.fromkeys((trial, job.inputs) for job in jobs for trial in job.trials)
-    found = (shared_map_of(trial, inputs) for trial, inputs in pairs)
-    return list(dict.fromkeys(shared for shared in found if shared is not None))
+    found: dict[SharedMap, list[Functions]] = {}
+    for trial, inputs in pairs:
+        shared = shared_map_of(trial, inputs)
+        if shared is None:
+            continue
+        needed = found.setdefault(shared, [])
+        functions = method(trial.method).functions(trial.setting())
+        if functions is not None and functions not in needed:
+            needed.append(functions)
+    return found

@@ -1,11 +1,13 @@
 """What settings of one kernel, of one removal path on it, share."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from fkd.catalog.methods.method_declaration import Approximation, Training
+from fkd.catalog.methods.method_declaration import Approximation, Functions, Training
 from fkd.core.arrays import Array
 from fkd.core.removal_path import RemovalPath, removal_path
+from fkd.core.sensitive_basis import BasisSettings
 
 
 class OnKernel(Protocol):
@@ -35,13 +37,24 @@ class OnPath(OnKernel, Protocol):
     def center_sensitive(self) -> bool:
         """Whether the sensitive columns are centred first."""
 
+    @property
+    def basis(self) -> str:
+        """The functions of the sensitive columns that are removed."""
+
+    @property
+    def gamma_s(self) -> float:
+        """Width of the kernel of the basis "rbf"."""
+
 
 P = TypeVar("P", bound=OnPath)
 
 
 def path_key(parameters: OnPath) -> Hashable:
     """Return the key of a removal path: settings with the same one differ in length alone."""
-    return (*kernel_key(parameters), parameters.ridge, parameters.center_sensitive)
+    p = parameters
+    # The columns themselves have no width.
+    basis = (p.basis, p.gamma_s) if p.basis != "columns" else ()
+    return (*kernel_key(p), p.ridge, p.center_sensitive, *basis)
 
 
 def by_path(settings: Sequence[P]) -> list[list[P]]:
@@ -56,13 +69,25 @@ def longest_path(training: Training, group: Sequence[OnPath]) -> RemovalPath:
     """Return one path that serves every setting of a group."""
     first = group[0]
     feature_map, moments = training.reduced(first.gamma, first.approximation)
+    functions = functions_of_path(first)
+    if functions is not None:
+        sums = training.coupled(first.gamma, first.approximation, functions)
+        moments = replace(moments, b=sums.products())
     return removal_path(
         moments,
         ridge=first.ridge,
         iterations=max(p.iterations for p in group),
-        center_sensitive=first.center_sensitive,
+        # Functions other than the columns are always taken from their mean.
+        center_sensitive=functions is None and first.center_sensitive,
         independent=feature_map.independent,
     )
+
+
+def functions_of_path(parameters: OnPath) -> Functions | None:
+    """Return which functions of s a path removes, None where they are the columns themselves."""
+    if parameters.basis == "columns":
+        return None
+    return Functions(BasisSettings(parameters.basis, parameters.gamma_s))
 
 
 def kernel_key(parameters: OnKernel) -> tuple[Hashable, ...]:

@@ -3,16 +3,25 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.kernel_settings import by_path, features_left, kernel_key, longest_path
+from fkd.catalog.methods.calibration import CALIBRATIONS, calibrated
+from fkd.catalog.methods.kernel_settings import (
+    by_path,
+    features_left,
+    functions_of_path,
+    kernel_key,
+    longest_path,
+)
 from fkd.catalog.methods.method_declaration import (
     Approximation,
     Method,
     Published,
     Training,
+    later,
     number,
 )
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.predictors import Predictor
+from fkd.core.sensitive_basis import BASES
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,9 @@ class Parameters:
     fit_intercept: bool = False
     center_sensitive: bool = False
     approximation: Approximation = field(default_factory=Approximation)
+    basis: str = later("columns", choices=BASES)
+    gamma_s: float = later(10.0, gt=0)
+    calibrate: str = later("mean", choices=CALIBRATIONS)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
@@ -38,7 +50,8 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
             chosen = [p for p in group if p.fit_intercept is free]
             pairs = [(p.iterations, p.alpha) for p in chosen]
             fitted = ridge_expansions(feature_map, moments, path, pairs, fit_intercept=free)
-            found.update(zip(chosen, fitted, strict=True))
+            for p, f in zip(chosen, fitted, strict=True):
+                found[p] = calibrated(f, training, p.calibrate)
     yield from (found[p] for p in settings)
 
 
@@ -50,6 +63,7 @@ METHOD = Method(
     strength="iterations",
     shared=kernel_key,
     represent=features_left,
+    functions=functions_of_path,
     published={
         "crimes": Published(grid={"iterations": (0, 5, 10, 18)}),
         "acs_income": Published(grid={"iterations": (0, 15, 20, 30)}),

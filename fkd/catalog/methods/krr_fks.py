@@ -16,6 +16,7 @@ from fkd.catalog.methods.method_declaration import (
 from fkd.catalog.methods.shrinkage_settings import (
     PENALTIES,
     by_shrinkage,
+    functions_of,
     shrinkage_of,
     shrunk_features,
 )
@@ -73,6 +74,7 @@ METHOD = Method(
     strength="penalty",
     shared=kernel_key,
     represent=_represent,
+    functions=functions_of,
     published={"acs_income": Published(grid={"penalty": PENALTIES})},
     ours=True,
 )

@@ -9,11 +9,11 @@ from fkd.catalog.methods.cost import Cost, kernel_cost
 from fkd.catalog.methods.extras import Extra
 from fkd.catalog.methods.ladder import first_strengths, next_strength
 from fkd.core.arrays import Array
-from fkd.core.basis_moments import BasisMoments, basis_moments, centred
+from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import Predictor
-from fkd.core.sensitive_basis import BasisSettings, SplineBasis, check_width
+from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
 
 
 def number(
@@ -66,9 +66,11 @@ class Functions:
     def columns(self, S: Array, y: Array) -> Callable[[Array, Array], tuple[Array, Array | None]]:
         """Return from rows that every split trains on how to get basis and given of any rows."""
         # Sensitive columns come in units of their fixed range.
-        basis = self.basis.fit(S, [(0.0, 1.0)] * S.shape[1])
-        legitimate = SplineBasis.of(y[:, None]) if self.given == "y" else None
-        return lambda S, y: (basis(S), None if legitimate is None else legitimate(y[:, None]))
+        basis = centred(self.basis.fit(S, [(0.0, 1.0)] * S.shape[1]), S)
+        if self.given != "y":
+            return lambda S, y: (basis(S), None)
+        legitimate = centred(SplineBasis.of(y[:, None]), y[:, None])
+        return lambda S, y: (basis(S), legitimate(y[:, None]))
 
 
 def rbf_map(X: Array, gamma: float, approximation: Approximation, seed: int) -> FeatureMap:
@@ -135,7 +137,6 @@ class Training:
     ) -> BasisMoments:
         """Return the products on the map of these rows, from functions that they decide."""
         B, Z = functions.columns(self.S, self.y)(self.S, self.y)
-        (B,), Z = centred([check_width(B)]), None if Z is None else centred([Z])[0]
         return basis_moments(self.reduced(gamma, approximation)[0], self.X, B, Z)
 
     def _couple_shared(
@@ -172,6 +173,11 @@ def _nothing_shared(parameters: Any) -> Hashable:
     return key
 
 
+def _no_functions(parameters: Any) -> Functions | None:
+    """Return None: the sensitive columns themselves are enough."""
+    return None
+
+
 @dataclass(frozen=True)
 class Method:
     """A method: its name, parameters, strength, version, its fit.
@@ -206,6 +212,8 @@ class Method:
         Optional packages without which `fit` refuses to start; None where the core is enough.
     cost
         What several settings cost on n rows of d inputs, for planning.
+    functions
+        Which functions of s a setting needs products of the features with; None for none.
     """
 
     name: str
@@ -222,6 +230,7 @@ class Method:
     ours: bool = False
     extra: Extra | None = None
     cost: Callable[[Sequence[Any], int, int], Cost] = kernel_cost
+    functions: Callable[[Any], Functions | None] = _no_functions
 
     def __post_init__(self) -> None:
         """Refuse features of which nobody could say what was removed from them."""

@@ -4,15 +4,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from fkd.catalog.methods.kernel_settings import features_left, kernel_key, longest_path, path_key
+from fkd.catalog.methods.kernel_settings import (
+    features_left,
+    functions_of_path,
+    kernel_key,
+    longest_path,
+    path_key,
+)
 from fkd.catalog.methods.method_declaration import (
     Approximation,
     Method,
     Published,
     Training,
+    later,
     number,
 )
 from fkd.core.predictors import Predictor
+from fkd.core.sensitive_basis import BASES
 from fkd.estimators.support_vector_regression import svr_expansions
 
 
@@ -27,6 +35,8 @@ class Parameters:
     ridge: float = number(0.05, above=0)
     center_sensitive: bool = False
     approximation: Approximation = field(default_factory=Approximation)
+    basis: str = later("columns", choices=BASES)
+    gamma_s: float = later(10.0, gt=0)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
@@ -47,6 +57,7 @@ METHOD = Method(
     strength="iterations",
     shared=kernel_key,
     represent=features_left,
+    functions=functions_of_path,
     published={
         "crimes": Published(grid={"iterations": (0, 5, 30, 45, 60, 80)}),
         "acs_income": Published(

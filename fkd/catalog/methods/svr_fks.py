@@ -16,6 +16,7 @@ from fkd.catalog.methods.method_declaration import (
 from fkd.catalog.methods.shrinkage_settings import (
     PENALTIES,
     by_shrinkage,
+    functions_of,
     shrinkage_of,
     shrunk_features,
 )
@@ -74,6 +75,7 @@ METHOD = Method(
     strength="penalty",
     shared=kernel_key,
     represent=_represent,
+    functions=functions_of,
     published={
         problem: Published(fixed=paper.fixed, grid={"penalty": PENALTIES})
         for problem, paper in svr_fkd.METHOD.published.items()
