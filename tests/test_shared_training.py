@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
 from fkd.catalog.methods import Training
-from fkd.catalog.methods.method_declaration import Approximation
+from fkd.catalog.methods.training_fold import Approximation
 from fkd.core.moments import training_moments
 from tasks.adapters.blas import blas_threads
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map

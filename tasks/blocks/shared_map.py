@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods.method_declaration import Approximation, rbf_map
+from fkd.catalog.methods.training_fold import Approximation, rbf_map
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
 from tasks.adapters.blas import blas_threads

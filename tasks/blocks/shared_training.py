@@ -5,7 +5,7 @@ from typing import Any
 
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Approximation, Training, method
-from fkd.catalog.methods.method_declaration import Functions, Reduced
+from fkd.catalog.methods.training_fold import Functions, Reduced
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments

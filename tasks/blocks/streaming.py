@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.catalog.methods.method_declaration import Functions
+from fkd.catalog.methods.training_fold import Functions
 from fkd.catalog.table import Table
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.basis_moments import BasisMoments

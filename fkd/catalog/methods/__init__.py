@@ -5,7 +5,8 @@ import pkgutil
 from functools import cache
 
 from fkd.catalog.methods.cost import Cost
-from fkd.catalog.methods.method_declaration import Approximation, Method, Published, Training
+from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.catalog.methods.training_fold import Approximation, Training
 
 __all__ = ["Approximation", "Cost", "Method", "Published", "Training", "method", "methods"]
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fkd.catalog.methods.method_declaration import Training
+from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import MapExpansion
 
 CALIBRATIONS = ("mean", "median")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fkd.catalog.methods.method_declaration import Training
 from fkd.catalog.methods.plain_ridge import OnRidge, plain_ridge
+from fkd.catalog.methods.training_fold import Training
 from fkd.core.linear_correction import LinearCorrection
 from fkd.core.predictors import CorrectedExpansion
 

@@ -5,15 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.corrected_ridge import corrected_ridges
 from fkd.catalog.methods.extras import FAIRLEARN
-from fkd.catalog.methods.method_declaration import (
-    Approximation,
-    Method,
-    Published,
-    Training,
-    number,
-)
+from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.linear_correction import LinearCorrection
 from fkd.core.predictors import CorrectedExpansion
 

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from fkd.catalog.methods.method_declaration import Approximation, Functions, Training
+from fkd.catalog.methods.training_fold import Approximation, Functions, Training
 from fkd.core.arrays import Array
 from fkd.core.removal_path import RemovalPath, removal_path
 from fkd.core.sensitive_basis import BasisSettings

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.method_declaration import Approximation, Method, Training, number
+from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.plain_ridge import plain_ridge
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
 
 

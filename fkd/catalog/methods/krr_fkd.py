@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.calibration import CALIBRATIONS, calibrated
 from fkd.catalog.methods.kernel_settings import (
     by_path,
@@ -11,14 +12,8 @@ from fkd.catalog.methods.kernel_settings import (
     kernel_key,
     longest_path,
 )
-from fkd.catalog.methods.method_declaration import (
-    Approximation,
-    Method,
-    Published,
-    Training,
-    later,
-    number,
-)
+from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.predictors import Predictor
 from fkd.core.sensitive_basis import BASES

@@ -3,15 +3,10 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.method_declaration import (
-    Approximation,
-    Method,
-    Published,
-    Training,
-    later,
-    number,
-)
+from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
 from fkd.rivals.fair_kernel_learning import feature_products, penalised_weights, sensitive_factor
 

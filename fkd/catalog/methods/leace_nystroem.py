@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.extras import LEACE
 from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.method_declaration import Approximation, Method, Training, number
+from fkd.catalog.methods.method_declaration import Method
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.arrays import Array
 from fkd.core.fair_ridge import ridge_coefficients
 from fkd.core.feature_maps import FeatureMap

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fkd.catalog.methods.method_declaration import Method, Training
+from fkd.catalog.methods.method_declaration import Method
+from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import ConstantPrediction
 
 

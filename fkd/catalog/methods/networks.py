@@ -4,9 +4,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
 from fkd.catalog.methods.extras import NEURAL
-from fkd.catalog.methods.method_declaration import Training, number
+from fkd.catalog.methods.training_fold import Training
 from fkd.core.perceptron import Perceptron
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which only a training does

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
 from fkd.catalog.methods.extras import NEURAL
-from fkd.catalog.methods.method_declaration import Method, Published, Training, number
+from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
+from fkd.catalog.methods.training_fold import Training
 from fkd.core.arrays import Array
 from fkd.core.perceptron import Perceptron
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fkd.catalog.methods.extras import NEURAL
-from fkd.catalog.methods.method_declaration import Method, Published, Training
+from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
+from fkd.catalog.methods.training_fold import Training
 from fkd.core.perceptron import Perceptron
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from fkd.catalog.methods.kernel_settings import OnKernel
-from fkd.catalog.methods.method_declaration import Training
+from fkd.catalog.methods.training_fold import Training
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.moments import Moments

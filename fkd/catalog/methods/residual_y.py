@@ -5,15 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.method_declaration import (
-    Approximation,
-    Method,
-    Published,
-    Training,
-    number,
-)
+from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.plain_ridge import ridge_on
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 

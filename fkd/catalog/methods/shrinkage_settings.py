@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
 
 from fkd.catalog.methods.kernel_settings import OnKernel, kernel_key
-from fkd.catalog.methods.method_declaration import Functions, Training
+from fkd.catalog.methods.training_fold import Functions, Training
 from fkd.core.arrays import Array
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.shrinkage import Shrinkage, shrinkage

@@ -5,14 +5,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from fkd.catalog.methods import svr_fkd
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.method_declaration import (
-    Approximation,
-    Method,
-    Published,
-    Training,
-    number,
-)
+from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
 from fkd.core.removal_path import RemovalPath
 from fkd.estimators.support_vector_regression import svr_expansions

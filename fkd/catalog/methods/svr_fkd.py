@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.kernel_settings import (
     features_left,
     functions_of_path,
@@ -11,14 +12,8 @@ from fkd.catalog.methods.kernel_settings import (
     longest_path,
     path_key,
 )
-from fkd.catalog.methods.method_declaration import (
-    Approximation,
-    Method,
-    Published,
-    Training,
-    later,
-    number,
-)
+from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
 from fkd.core.sensitive_basis import BASES
 from fkd.estimators.support_vector_regression import svr_expansions

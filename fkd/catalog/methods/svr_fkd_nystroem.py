@@ -7,7 +7,9 @@ from itertools import groupby
 import numpy as np
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.method_declaration import Approximation, Method, Training, later, number
+from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.method_declaration import Method
+from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.predictors import Predictor
 from fkd.core.removal_path import RemovalPath

@@ -4,15 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods import svr_fkd
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.method_declaration import (
-    GIVEN,
-    Approximation,
-    Method,
-    Published,
-    Training,
-    number,
-)
+from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.shrinkage_settings import (
     PENALTIES,
     by_shrinkage,
@@ -20,6 +14,7 @@ from fkd.catalog.methods.shrinkage_settings import (
     shrinkage_of,
     shrunk_features,
 )
+from fkd.catalog.methods.training_fold import GIVEN, Approximation, Training
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from fkd.core.price import margin_mu

@@ -7,7 +7,9 @@ from functools import cache
 import numpy as np
 from sklearn.svm import SVR
 
-from fkd.catalog.methods.method_declaration import Method, Published, Training, number
+from fkd.catalog.methods.bounds import number
+from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.catalog.methods.training_fold import Training
 from fkd.core.arrays import Array
 from fkd.core.feature_maps import IdentityMap
 from fkd.core.kernels import Kernel

@@ -1,0 +1,127 @@
+"""The rows that a method is fitted to, with the factorisations and sums that its settings share."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from fkd.catalog.methods.bounds import number
+from fkd.core.arrays import Array
+from fkd.core.basis_moments import BasisMoments, basis_moments
+from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.moments import Moments, training_moments
+from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
+
+_NOTHING_RESERVED = (
+    "approximation.shared must be False where no rows are reserved for a shared map, "
+    "got True; set folds.reserve"
+)
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """How the kernel is represented: exactly, or by a reduced set of features."""
+
+    kind: str = field(
+        default="exact", metadata={"choices": ("exact", "nystroem", "fourier", "auto")}
+    )
+    landmarks: int = number(1000, at_least=1)
+    landmark_method: str = field(
+        default="rpcholesky", metadata={"choices": ("rpcholesky", "uniform")}
+    )
+    # One map for all splits, from reserved rows that no split tests on; moments then add up.
+    shared: bool = False
+
+
+Reduced = tuple[FeatureMap, Moments]
+GIVEN = ("none", "y")
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Which functions of s a prediction should not covary with, beyond what is legitimate."""
+
+    basis: BasisSettings
+    given: str = "none"
+
+    def columns(self, S: Array, y: Array) -> Callable[[Array, Array], tuple[Array, Array | None]]:
+        """Return from rows that every split trains on how to get basis and given of any rows."""
+        # Sensitive columns come in units of their fixed range.
+        basis = centred(self.basis.fit(S, [(0.0, 1.0)] * S.shape[1]), S)
+        if self.given != "y":
+            return lambda S, y: (basis(S), None)
+        legitimate = centred(SplineBasis.of(y[:, None]), y[:, None])
+        return lambda S, y: (basis(S), legitimate(y[:, None]))
+
+
+def rbf_map(X: Array, gamma: float, approximation: Approximation, seed: int) -> FeatureMap:
+    """Return the RBF feature map of rows X that an approximation asks for."""
+    return make_map(
+        X,
+        kernel="rbf",
+        gamma=gamma,
+        approximation=approximation.kind,
+        landmarks=min(approximation.landmarks, len(X)),
+        landmark_method=approximation.landmark_method,
+        random_state=seed,
+    )
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows of one training fold, with the factorisations that its methods share."""
+
+    X: Array  # (n, d)
+    y: Array  # (n,)
+    S: Array  # (n, l)
+    seed: int
+    reduce: Callable[[float, Approximation], Reduced] | None = field(
+        default=None, repr=False, compare=False
+    )  # where a shared map's moments come from
+    couple: Callable[[float, Approximation, Functions], BasisMoments] | None = field(
+        default=None, repr=False, compare=False
+    )  # where its products with functions of s come from
+    _maps: dict[Hashable, Reduced] = field(default_factory=dict, repr=False, compare=False)
+    _sums: dict[Hashable, BasisMoments] = field(default_factory=dict, repr=False, compare=False)
+
+    def reduced(self, gamma: float, approximation: Approximation) -> Reduced:
+        """Return the RBF feature map of these rows with its moments, made once per setting."""
+        key = (gamma, approximation)
+        if key not in self._maps:
+            make = self._shared if approximation.shared else self._own
+            self._maps[key] = make(gamma, approximation)
+        return self._maps[key]
+
+    def _own(self, gamma: float, approximation: Approximation) -> Reduced:
+        """Return the map made from these rows with its moments."""
+        feature_map = rbf_map(self.X, gamma, approximation, self.seed)
+        return feature_map, training_moments(feature_map, self.X, self.S, self.y)
+
+    def _shared(self, gamma: float, approximation: Approximation) -> Reduced:
+        """Return the map of all splits with these rows' part of its moments."""
+        if self.reduce is None:
+            raise ValueError(_NOTHING_RESERVED)
+        return self.reduce(gamma, approximation)
+
+    def coupled(
+        self, gamma: float, approximation: Approximation, functions: Functions
+    ) -> BasisMoments:
+        """Return products of the features with functions of s, made once per setting."""
+        key = (gamma, approximation, functions)
+        if key not in self._sums:
+            make = self._couple_shared if approximation.shared else self._couple_own
+            self._sums[key] = make(gamma, approximation, functions)
+        return self._sums[key]
+
+    def _couple_own(
+        self, gamma: float, approximation: Approximation, functions: Functions
+    ) -> BasisMoments:
+        """Return the products on the map of these rows, from functions that they decide."""
+        B, Z = functions.columns(self.S, self.y)(self.S, self.y)
+        return basis_moments(self.reduced(gamma, approximation)[0], self.X, B, Z)
+
+    def _couple_shared(
+        self, gamma: float, approximation: Approximation, functions: Functions
+    ) -> BasisMoments:
+        """Return these rows' part of the products on the map of all splits."""
+        if self.couple is None:
+            raise ValueError(_NOTHING_RESERVED)
+        return self.couple(gamma, approximation, functions)
