@@ -31,7 +31,7 @@ INSIDE = {
     "fkd": {
         "core": (),
         "measures": ("core",),
-        "estimators": ("core",),
+        "estimators": ("core", "measures"),
         "paper": ("core",),
         "rivals": ("core", "measures"),
         "catalog": ("core", "measures", "estimators", "paper", "rivals"),

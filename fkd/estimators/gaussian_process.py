@@ -1,6 +1,6 @@
 """Gaussian process regression on the fair kernel."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +38,7 @@ class FairGaussianProcess(FairRegressor):
     normalize_y
         Take both variances in units of the target's variance, so that its unit changes nothing.
     kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
+unfairness, approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
         As in `fkd.estimators.removal_estimator.RemovalEstimator`.
 
     Attributes
@@ -51,6 +51,10 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         Iterations that found something to remove.
     held_out_ : HeldOut or None
         What rows that a trial fit left out say of it.
+    strength_ : float
+        The strength, given or chosen.
+    unfairness_ : KeptBound or None
+        What a bound chose.
 
     Examples
     --------
@@ -81,6 +85,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         basis: str | None = None,
         gamma_s: float = 10.0,
         given: Any = None,
+        unfairness: Mapping[str, float] | None = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -100,6 +105,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
             basis=basis,
             gamma_s=gamma_s,
             given=given,
+            unfairness=unfairness,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -127,8 +133,9 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         if truth("normalize_y", self.normalize_y):
             unit = float(y.std(axis=0)) or 1.0
         z = (y - level) / unit
-        removal, moments = self._fit_removal(X, z, sensitive_features, self._strength())
-        strength = self._inner(removal, moments, self._strength())
+        asked = self._decide(X, z, sensitive_features)
+        removal, moments = self._fit_removal(X, z, sensitive_features, asked)
+        strength = self._inner(removal, moments, asked)
         removed = removal.removals.at(strength)
         self.amplitude_, self.alpha_ = self._variances(removal, moments, removed)
         ratio = self.alpha_ / self.amplitude_
@@ -181,6 +188,15 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         inner = [self._inner(removal, moments, strength) for strength in strengths]
         amplitude, alpha = self._variances(removal, moments, removal.removals.at(max(inner)))
         return _means(removal, moments, inner, alpha / amplitude)
+
+    def _scores(
+        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
+    ) -> Array:
+        """Return the predictive means, each at its own variances, as `fit` would have them."""
+        each = [
+            super(FairGaussianProcess, self)._scores(removal, moments, [s], X) for s in strengths
+        ]
+        return np.concatenate(each, axis=1)
 
     def predict(self, X: Any, return_std: bool = False, include_noise: bool = True) -> Any:
         """Return the predictive mean, with its standard deviation where `return_std`.

@@ -1,8 +1,9 @@
 """Kernel ridge regression on the fair kernel."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from fkd.core.arrays import Array
 from fkd.core.border import target_vector
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.kernels import KernelFunction
@@ -25,7 +26,7 @@ class FairKernelRidge(FairRegressor):
         Let the predictor have a free constant, so that the level of the target changes nothing.
         The published form has none.
     kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
+unfairness, approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
         As in `fkd.estimators.removal_estimator.RemovalEstimator`.
 
     Attributes
@@ -34,6 +35,10 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         Iterations that found something to remove.
     held_out_ : HeldOut or None
         What rows that a trial fit left out say of it.
+    strength_ : float
+        The strength, given or chosen.
+    unfairness_ : KeptBound or None
+        What a bound chose.
 
     Examples
     --------
@@ -62,6 +67,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         basis: str | None = None,
         gamma_s: float = 10.0,
         given: Any = None,
+        unfairness: Mapping[str, float] | None = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -81,6 +87,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
             basis=basis,
             gamma_s=gamma_s,
             given=given,
+            unfairness=unfairness,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -101,9 +108,16 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         sensitive_features
             One or several columns (n,) or (n, l) to remove. Required.
         """
-        found = self._fit_all(X, y, sensitive_features, [(self._strength(), self.alpha)])
+        X = self._inputs(X, reset=True)
+        y = target_vector(y, len(X))
+        strength = self._decide(X, y - self._level(y), sensitive_features)
+        found = self._fit_all(X, y, sensitive_features, [(strength, self.alpha)])
         (self.expansion_,) = found
         return self
+
+    def _level(self, y: Array) -> float:
+        """Return what is subtracted before any sum, so that an offset costs no digits."""
+        return float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
 
     def fit_path(
         self,
@@ -137,23 +151,22 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
                 f"{name} and alphas must hold at least one value each where "
                 f"removal={self.removal!r}, got {list(wanted or ())} with {list(alphas)}"
             )
+        X = self._inputs(X, reset=True)
+        y = target_vector(y, len(X))
         found = self._fit_all(X, y, sensitive_features, settings, trial=False)
         return dict(zip(settings, found, strict=True))
 
     def _fit_all(
         self,
-        X: Any,
-        y: Any,
+        X: Array,
+        y: Array,
         sensitive_features: Any,
         settings: Sequence[tuple[float, float]],
         *,
         trial: bool = True,
     ) -> list[MapExpansion]:
         """Return a predictor per (strength, alpha) of the checked rows."""
-        X = self._inputs(X, reset=True)
-        y = target_vector(y, len(X))
-        # Before any sum: an offset of the target then costs no digits.
-        level = float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
+        level = self._level(y)
         most = max(strength for strength, _ in settings)
         removal, moments = self._fit_removal(X, y - level, sensitive_features, most, trial=trial)
         found = self._ridges(removal, moments, settings)

@@ -29,6 +29,13 @@ class FairRegressor(RegressorMixin, RemovalEstimator):
     ) -> list[MapExpansion]:
         """Return the machines that are fitted at these strengths."""
 
+    def _scores(
+        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
+    ) -> Array:
+        """Return the predictions at these strengths, (k, strengths, 1)."""
+        machines = self._expansions(removal, moments, strengths)
+        return np.stack([machine.predict(X) for machine in machines], axis=1)[:, :, None]
+
     def _judge(
         self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
     ) -> HeldOut:

@@ -1,6 +1,7 @@
 """What every fair estimator fits first: a feature map with what is taken out of it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,13 @@ from fkd.core.parameters import choice, not_negative, positive, truth
 from fkd.core.removal_path import RemovalPath, removal_path
 from fkd.core.sensitive_basis import BasisSettings, centred
 from fkd.core.shrinkage import shrinkage
+from fkd.estimators.bound import (
+    KeptBound,
+    checked_bounds,
+    choose_strength,
+    inner_folds,
+    strengths_to_try,
+)
 from fkd.estimators.held_out import HeldOut, split_rows
 from fkd.estimators.legitimate import legitimate_columns, refuse_sensitive
 
@@ -89,6 +97,11 @@ class RemovalEstimator(BaseEstimator, ABC):
     given
         What may depend on the sensitive features: ``"y"``, or names or positions of columns of X.
         Only what the functions hold beyond splines of these is taken out.
+    unfairness
+        Instead of a strength a bound on what is left, such as ``{"gdp": 0.01}`` (in units of the
+        target's range), ``"hgr"`` or ``"pf"``: the least strength that keeps it on held-out rows
+        of five folds, up to `iterations` on a path. `strength_` is what was chosen,
+        `unfairness_` what it reached, with an interval.
     approximation
         ``"exact"``, ``"nystroem"``, ``"fourier"``, ``"identity"`` (for ``kernel="linear"``) or
         ``"auto"``: exact up to 10 000 rows, Nystroem beyond.
@@ -125,6 +138,7 @@ class RemovalEstimator(BaseEstimator, ABC):
         basis: str | None = None,
         gamma_s: float = 10.0,
         given: Any = None,
+        unfairness: Mapping[str, float] | None = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -143,6 +157,7 @@ class RemovalEstimator(BaseEstimator, ABC):
         self.basis = basis
         self.gamma_s = gamma_s
         self.given = given
+        self.unfairness = unfairness
         self.approximation = approximation
         self.landmarks = landmarks
         self.landmark_method = landmark_method
@@ -173,6 +188,45 @@ class RemovalEstimator(BaseEstimator, ABC):
     def _strength(self) -> float:
         """Return how much is to be taken out, as the user says it."""
         return not_negative("penalty", self.penalty) if self._shrinks else self.iterations
+
+    def _decide(self, X: Array, y: Array, sensitive_features: Any) -> float:
+        """Return how much is to be taken out: what the user says, or what a bound asks for."""
+        strength = self._strength()
+        self.unfairness_: KeptBound | None = None
+        if self.unfairness is not None:
+            bounds = checked_bounds(self.unfairness)
+            S = sensitive_matrix(sensitive_features, len(X))
+            tried = strengths_to_try(shrinks=self._shrinks, iterations=self.iterations)
+            scores = self._held_out_scores(X, y, S, tried)
+            self.unfairness_ = choose_strength(bounds, tried, scores, y, S)
+            strength = self.unfairness_.strength
+        self.strength_ = strength
+        return strength
+
+    def _held_out_scores(self, X: Array, y: Array, S: Array, strengths: Sequence[float]) -> Array:
+        """Return at each strength the scores of every row by a fit without it, (n, k, c)."""
+        if self.center_sensitive:
+            S = S - S.mean(axis=0)
+        found: dict[int, Array] = {}
+        for train, test in inner_folds(len(X)):
+            columns = train if self.kernel == "precomputed" else slice(None)
+            removal, moments = self._remove(
+                X[train][:, columns],
+                y[train],
+                S[train],
+                max(strengths),
+                share=len(train) / len(X),
+                **self._trial_map(len(X), len(train)),
+            )
+            scores = self._scores(removal, moments, strengths, X[test][:, columns])
+            found.update(zip(test.tolist(), scores, strict=True))
+        return np.stack([found[i] for i in range(len(X))])
+
+    @abstractmethod
+    def _scores(
+        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
+    ) -> Array:
+        """Return what the machines of these strengths say of rows X, (k, strengths, c)."""
 
     def _fit_removal(
         self,

@@ -1,5 +1,6 @@
 """Support vector classification on the fair kernel."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ class FairSVC(ClassifierMixin, RemovalEstimator):
         When the solver stops: at this violation of its conditions, or after so many steps, with a
         ConvergenceWarning; -1 is no limit.
     kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
+unfairness, approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
         As in `fkd.estimators.removal_estimator.RemovalEstimator`.
 
     Attributes
@@ -45,6 +46,10 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         Iterations that found something to remove.
     held_out_ : HeldOut or None
         What rows that a trial fit left out say of it.
+    strength_ : float
+        The strength, given or chosen.
+    unfairness_ : KeptBound or None
+        What a bound chose.
 
     Examples
     --------
@@ -74,6 +79,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         basis: str | None = None,
         gamma_s: float = 10.0,
         given: Any = None,
+        unfairness: Mapping[str, float] | None = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -93,6 +99,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
             basis=basis,
             gamma_s=gamma_s,
             given=given,
+            unfairness=unfairness,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -117,9 +124,10 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         X = self._inputs(X, reset=True)
         self.classes_, codes = class_codes(y, len(X))
         numbers = codes.astype(np.float64)
-        removal, moments = self._fit_removal(X, numbers, sensitive_features, self._strength())
+        strength = self._decide(X, numbers, sensitive_features)
+        removal, moments = self._fit_removal(X, numbers, sensitive_features, strength)
         del moments  # as large as the kernel matrix, which libsvm needs the room for
-        self.fair_, self.svc_ = self._machine(removal, self._strength())
+        self.fair_, self.svc_ = self._machine(removal, strength)
         rows = sample_rows(len(X))
         several = len(np.unique(self.svc_.predict(self.fair_.block(X[rows])))) > 1
         tell_collapse(float(several), "C, gamma, the balance of the classes")
@@ -139,6 +147,16 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
             max_iter=steps("max_iter", self.max_iter),
         )
         return fair, svc.fit(fair.gram(), removal.y)
+
+    def _scores(
+        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
+    ) -> Array:
+        """Return the decisions at these strengths, (k, strengths, classes or 1)."""
+        found = []
+        for strength in strengths:
+            fair, svc = self._machine(removal, strength)
+            found.append(svc.decision_function(fair.block(X)).reshape(len(X), -1))
+        return np.stack(found, axis=1)
 
     def _can_learn(self, y: Array) -> bool:
         """Return whether there are two classes to tell apart."""

@@ -1,6 +1,6 @@
 """Support vector regression on fair kernels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -105,7 +105,7 @@ class FairSVR(FairRegressor):
         When the solver stops: at this violation of its conditions, or after so many steps, with a
         ConvergenceWarning; -1 is no limit.
     kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
+unfairness, approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
         As in `fkd.estimators.removal_estimator.RemovalEstimator`.
 
     Attributes
@@ -116,6 +116,10 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         Iterations that found something to remove.
     held_out_ : HeldOut or None
         What rows that a trial fit left out say of it.
+    strength_ : float
+        The strength, given or chosen.
+    unfairness_ : KeptBound or None
+        What a bound chose.
 
     Examples
     --------
@@ -146,6 +150,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         basis: str | None = None,
         gamma_s: float = 10.0,
         given: Any = None,
+        unfairness: Mapping[str, float] | None = None,
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -165,6 +170,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
             basis=basis,
             gamma_s=gamma_s,
             given=given,
+            unfairness=unfairness,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -194,9 +200,10 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         y = target_vector(y, len(X))
         # Before any sum: an offset of the target then costs no digits.
         level = float(y.mean(axis=0))
-        removal, moments = self._fit_removal(X, y - level, sensitive_features, self._strength())
+        strength = self._decide(X, y - level, sensitive_features)
+        removal, moments = self._fit_removal(X, y - level, sensitive_features, strength)
         del moments  # as large as the kernel matrix, which libsvm needs the room for
-        ((found, self.n_iter_),) = self._machines(removal, [self._strength()])
+        ((found, self.n_iter_),) = self._machines(removal, [strength])
         self._tell_collapse(found, removal)
         self.expansion_ = rescaled(found, 1.0, level)
         return self

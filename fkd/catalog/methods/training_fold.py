@@ -1,4 +1,4 @@
-"""The rows that a method is fitted to, with the factorisations and sums that its settings share."""
+"""The rows that a method is fitted to, with what its settings share of them."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
