@@ -38,7 +38,9 @@ def test_a_method_without_its_package_names_the_command_before_any_fit(
         next(iter(declared.fit(make_training(rng), [declared.parameters()])))
 
 
-@pytest.mark.parametrize("name", ["krr", "svr", "krr_fkd", "svr_fkd", "krr_fkl", "svr_inlp"])
+@pytest.mark.parametrize(
+    "name", ["krr", "svr", "krr_fkd", "svr_fkd", "krr_fkl", "svr_inlp", "frrm", "krr_frrm"]
+)
 def test_the_core_is_enough_for_kernel_methods(monkeypatch, name):
     hide(monkeypatch, "torch", "fairlearn", "concept_erasure")
     method(name).check_installed()

@@ -13,6 +13,7 @@ from fkd.core.predictors import (
     FourierExpansion,
     KernelExpansion,
     ProjectedExpansion,
+    SensitiveExpansion,
 )
 
 
@@ -38,6 +39,13 @@ def corrected(rng):
     return CorrectedExpansion(kernel_expansion(rng), correction)
 
 
+def sensitive(rng):
+    inner = KernelExpansion(
+        "rbf", 0.3, 2, 0.5, rng.normal(size=(6, 2)), rng.normal(size=6), intercept=1.5
+    )
+    return SensitiveExpansion(inner, rng.normal(size=1))
+
+
 def perceptron(rng):
     shapes = [(3, 5), (5, 4), (4, 1)]
     return Perceptron(
@@ -51,6 +59,7 @@ MAKERS = {
     "fourier": fourier,
     "projected": projected,
     "corrected": corrected,
+    "sensitive": sensitive,
     "perceptron": perceptron,
     "constant": lambda rng: ConstantPrediction(2.5),
 }
@@ -98,6 +107,18 @@ def test_a_corrected_expansion_of_fourier_features_survives_its_arrays(rng):
     assert_array_equal(CorrectedExpansion.from_arrays(f.arrays()).predict(X), f.predict(X))
 
 
+def test_a_sensitive_expansion_adds_what_stands_behind_the_inputs(rng):
+    inner = fourier(rng)
+    f = SensitiveExpansion(inner, np.array([2.0, -1.0]))
+    X, S = rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
+    rows = np.hstack([X, S])
+    assert_allclose(f.predict(rows), inner.predict(X) + 2 * S[:, 0] - S[:, 1], rtol=1e-12)
+    again = SensitiveExpansion.from_arrays(f.arrays())
+    assert_array_equal(again.predict(rows), f.predict(rows))
+    with pytest.raises(ValueError, match="5 columns"):
+        f.predict(X)
+
+
 def test_a_kernel_function_cannot_be_exported(rng):
     f = kernel_expansion(rng, kernel=lambda X, Z: X @ Z.T)
     assert np.isfinite(f.predict(rng.normal(size=(2, 3)))).all()
@@ -105,7 +126,9 @@ def test_a_kernel_function_cannot_be_exported(rng):
         f.arrays()
 
 
-@pytest.mark.parametrize("kind", ["corrected", "kernel", "fourier", "perceptron", "projected"])
+@pytest.mark.parametrize(
+    "kind", ["corrected", "kernel", "fourier", "perceptron", "projected", "sensitive"]
+)
 @pytest.mark.parametrize("shape", [(4, 2), (3,)])
 def test_rows_of_another_width_are_refused(rng, kind, shape):
     with pytest.raises(ValueError, match="3 columns"):

@@ -11,14 +11,17 @@ from configs.load import dump_config, load_config, parse_config
 from fkd.catalog.methods import Training, method, methods
 from fkd.catalog.methods.method_declaration import PUBLISHED_PROBLEMS
 
-# Digests of what enters the keys of the published trials, from before there was another form.
+# Digests of what enters the keys of the published trials, from before there was another form;
+# `frrm` and `krr_frrm` have one form only, and came later.
 DIGESTS = {
     "correlation_remover": "d606233e104d",
     "dummy": "03974a3f3703",
+    "frrm": "bf3faf9a7162",
     "krr": "a7f20f8c168a",
     "krr_fkd": "7815ebca53eb",
     "krr_fkd_printed": "f3b112250297",
     "krr_fkl": "30c15f755aaa",
+    "krr_frrm": "26cf8175d8ed",
     "leace": "a7f20f8c168a",
     "leace_nystroem": "5cb6e63285c9",
     "median_dummy": "03974a3f3703",

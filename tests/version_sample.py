@@ -57,6 +57,8 @@ def settings(name: str) -> dict[str, object]:
         changes["given"] = {**strong, "given": "y"}
     if "calibrate" in known:
         changes["median"] = {**strong, "calibrate": "median"}
+    if "unfairness" in known:
+        changes["bounded"] = {"unfairness": 0.1}
     return {label: declared.parameters(**{**given, **change}) for label, change in changes.items()}
 
 

@@ -154,8 +154,30 @@ class CorrectedExpansion:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """Return the expansion that `arrays` was taken from."""
-        kind = KernelExpansion if "kernel" in arrays else FourierExpansion
-        return cls(kind.from_arrays(arrays), LinearCorrection.from_arrays(arrays))
+        return cls(_map_expansion(arrays), LinearCorrection.from_arrays(arrays))
+
+
+@dataclass(frozen=True)
+class SensitiveExpansion:
+    """f(x, s) = g(x) + s·slopes: an expansion, beside it the columns that stand behind x."""
+
+    inner: MapExpansion
+    slopes: Array  # (l,)
+
+    def predict(self, X: Any) -> Array:
+        """Return f of each row (x, s)."""
+        d = _inputs(self.inner)
+        X = _rows(X, d + len(self.slopes))
+        return np.asarray(self.inner.predict(X[:, :d]) + X[:, d:] @ self.slopes)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the fields of the inner expansion with the slopes beside them."""
+        return {**self.inner.arrays(), "slopes": self.slopes}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the expansion that `arrays` was taken from."""
+        return cls(_map_expansion(arrays), arrays["slopes"])
 
 
 @dataclass(frozen=True)
@@ -183,9 +205,21 @@ PREDICTORS: dict[str, type[Predictor]] = {
     "fourier": FourierExpansion,
     "projected": ProjectedExpansion,
     "corrected": CorrectedExpansion,
+    "sensitive": SensitiveExpansion,
     "perceptron": Perceptron,
     "constant": ConstantPrediction,
 }
+
+
+def _map_expansion(arrays: Mapping[str, AnyArray]) -> MapExpansion:
+    """Return the inner expansion whose arrays stand among others."""
+    kind = KernelExpansion if "kernel" in arrays else FourierExpansion
+    return kind.from_arrays(arrays)
+
+
+def _inputs(inner: MapExpansion) -> int:
+    """Return the number of inputs that an expansion takes."""
+    return inner.centers.shape[1] if isinstance(inner, KernelExpansion) else len(inner.frequencies)
 
 
 def _rows(X: Any, width: int | None) -> Array:

@@ -38,6 +38,11 @@ def _no_functions(parameters: Any) -> Functions | None:
     return None
 
 
+def _unbounded(_: Any) -> bool:
+    """Return that no setting has a bound beside its strength."""
+    return False
+
+
 @dataclass(frozen=True)
 class Method:
     """A method: its name, parameters, strength, version, its fit.
@@ -53,6 +58,8 @@ class Method:
         Raised by hand whenever the numbers change: part of every trial's key.
     strength
         The parameter that trades accuracy for fairness; None for methods without one.
+    bounded
+        Whether a setting is held by a bound as well, so that it may be fair at strength 0.
     published
         The paper's settings by problem; other problems take the parameters of ``acs_income``, with
         a grid of strengths that is short and geometric.
@@ -82,6 +89,7 @@ class Method:
     fit: Callable[[Training, Sequence[Any]], Iterator[Predictor]]
     version: int = 1
     strength: str | None = None
+    bounded: Callable[[Any], bool] = _unbounded
     published: Mapping[str, Published] = field(default_factory=dict)
     shared: Callable[[Any], Hashable] = _nothing_shared
     represent: Callable[[Training, Any, Array], Array] | None = None
@@ -175,7 +183,7 @@ class Method:
         """Return whether a setting is a plain machine: one of strength 0, or of no fair method."""
         if self.strength is None:
             return self.represent is None
-        return self.strength_of(parameters) == 0
+        return self.strength_of(parameters) == 0 and not self.bounded(parameters)
 
     def describe(self, parameters: Any) -> dict[str, Any]:
         """Return the parameters as a plain dictionary, nested ones included."""
