@@ -8,13 +8,22 @@ from sklearn.metrics.pairwise import rbf_kernel
 from training_sample import fit_one, make_training, worst_correlation
 
 from configs.errors import UserError
-from configs.load import parse_config
+from configs.load import load_config, parse_config
+from fkd.catalog.bundle import Bundle
 from fkd.catalog.methods import Approximation, Training, method
 from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
 from fkd.core.moments import training_moments
 from fkd.core.predictors import SensitiveExpansion
 from tasks.data.embedded import read_crimes
+from tasks.study.champion import select_champion
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
 
+BOUNDED = (
+    "folds.k=3",
+    "select={inner_folds: 2, subject_to: {gdp: 0.03}}",
+    "methods=[{name: frrm, grid: {unfairness: [0.05, 1]}}]",
+)
 BOTH = pytest.mark.parametrize("name", ["frrm", "krr_frrm"])
 
 
@@ -154,6 +163,35 @@ def test_a_bound_makes_a_model_without_a_price_a_fair_one(name):
     assert declared.removes_nothing(declared.parameters())
     assert not declared.removes_nothing(declared.parameters(unfairness=0.5))
     assert not declared.removes_nothing(declared.parameters(penalty=0.1))
+
+
+def test_what_removes_nothing_of_a_setting_has_neither_price_nor_bound():
+    declared = method("krr_frrm")
+    setting = declared.parameters(penalty=0.1, unfairness=0.5, gamma=0.7, alpha=2.0)
+    expected = declared.parameters(gamma=0.7, alpha=2.0)
+    assert declared.without_removal(setting) == expected
+
+
+def test_a_champion_under_a_bound_is_compared_with_the_unbound_one_and_asks_for_s(settings):
+    study = open_study(load_config("default", BOUNDED), settings)
+    for job in study.missing():
+        run_job(job)
+    champion = select_champion(study)
+    fair, plain = (
+        next(r for r in study.results() if r.trial.parameters["unfairness"] == bound)
+        for bound in (0.05, 1.0)
+    )
+    assert champion.trial == fair.trial
+    reference, held_out = champion.judgement.reference, champion.judgement.held_out
+    assert reference.mae[0] == pytest.approx(plain.records[0].measures["racepctblack"]["mae"])
+    assert reference.mae[0] < held_out.mae[0] - 0.01
+    bundle = champion.bundle
+    assert bundle.sensitive == ("racepctblack",)
+    frame = champion.example
+    again = Bundle.from_arrays(bundle.arrays()).predict(frame)
+    assert_array_equal(again, bundle.predict(frame))
+    moved = bundle.predict(frame.assign(racepctblack=frame["racepctblack"] + 0.1))
+    assert np.abs(moved - again).max() > 0.001
 
 
 def config(entry):

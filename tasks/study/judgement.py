@@ -142,21 +142,14 @@ def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[me
 
 
 def _without_removal(study: Study, trial: Trial) -> TrialRecord | None:
-    """Return the held-out record of the same setting at strength 0, None where it was no trial."""
-    strength = method(trial.method).strength
+    """Return the held-out record of the same with nothing removed, None where it was no trial."""
+    plain = method(trial.method).without_removal(trial.setting())
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.held_out_fold(table)
     for other in study.trials:
-        if other.method != trial.method or other.strength != 0:
-            continue
-        if _others(other, strength) == _others(trial, strength):
+        if other.method == trial.method and other.setting() == plain:
             return study.store.read(record_key(other, fold, inputs))
     return None
-
-
-def _others(trial: Trial, strength: str | None) -> dict[str, Any]:
-    """Return the parameters apart from the strength."""
-    return {name: value for name, value in trial.parameters.items() if name != strength}
 
 
 def _scores(

@@ -46,18 +46,13 @@ def _shared(_: Parameters) -> Hashable:
     return "frrm"
 
 
-def bounded(p: Parameters) -> bool:
-    """Return whether a bound is set."""
-    return p.unfairness < 1
-
-
 METHOD = Method(
     name="frrm",
     title="FRRM",
     parameters=Parameters,
     fit=_fit,
     strength="penalty",
-    bounded=bounded,
+    bound="unfairness",
     published={
         problem: Published(grid={"penalty": PENALTIES})
         for problem in ("crimes", "acs_income", "acs_travel_time")

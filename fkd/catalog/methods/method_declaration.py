@@ -38,11 +38,6 @@ def _no_functions(parameters: Any) -> Functions | None:
     return None
 
 
-def _unbounded(_: Any) -> bool:
-    """Return that no setting has a bound beside its strength."""
-    return False
-
-
 @dataclass(frozen=True)
 class Method:
     """A method: its name, parameters, strength, version, its fit.
@@ -58,8 +53,9 @@ class Method:
         Raised by hand whenever the numbers change: part of every trial's key.
     strength
         The parameter that trades accuracy for fairness; None for methods without one.
-    bounded
-        Whether a setting is held by a bound as well, so that it may be fair at strength 0.
+    bound
+        A parameter that bounds unfairness beside the strength, so that a setting may be fair at
+        strength 0; at its default it bounds nothing. None for methods without one.
     published
         The paper's settings by problem; other problems take the parameters of ``acs_income``, with
         a grid of strengths that is short and geometric.
@@ -89,7 +85,7 @@ class Method:
     fit: Callable[[Training, Sequence[Any]], Iterator[Predictor]]
     version: int = 1
     strength: str | None = None
-    bounded: Callable[[Any], bool] = _unbounded
+    bound: str | None = None
     published: Mapping[str, Published] = field(default_factory=dict)
     shared: Callable[[Any], Hashable] = _nothing_shared
     represent: Callable[[Training, Any, Array], Array] | None = None
@@ -149,14 +145,14 @@ class Method:
         if problem in PUBLISHED_PROBLEMS or self.strength is None:
             return paper.grid
         others = {name: values for name, values in paper.grid.items() if name != self.strength}
-        return {self.strength: first_strengths(self._strength_field()), **others}
+        return {self.strength: first_strengths(self._field(self.strength)), **others}
 
     def next_strength(self, last: float) -> float | None:
         """Return the strength that a growing grid tries after the last one, None at its end."""
-        return None if self.strength is None else next_strength(self._strength_field(), last)
+        return None if self.strength is None else next_strength(self._field(self.strength), last)
 
-    def _strength_field(self) -> "Field[Any]":
-        return next(f for f in fields(self.parameters) if f.name == self.strength)
+    def _field(self, name: str) -> "Field[Any]":
+        return next(f for f in fields(self.parameters) if f.name == name)
 
     def form(self, problem: str) -> dict[str, bool]:
         """Return whether S is centred, whether a constant is fitted, where a bare name decides."""
@@ -170,10 +166,16 @@ class Method:
         if self.unremoved is not None:
             return self.unremoved(training, parameters, X)
         assert self.represent is not None
-        assert self.strength is not None
-        nothing = type(getattr(parameters, self.strength))(0)
-        plain = replace(parameters, **{self.strength: nothing})
-        return self.represent(training, plain, X)
+        return self.represent(training, self.without_removal(parameters), X)
+
+    def without_removal(self, parameters: Any) -> Any:
+        """Return the same setting at strength 0 without a bound; itself where it has neither."""
+        changes: dict[str, Any] = {}
+        if self.strength is not None:
+            changes[self.strength] = type(getattr(parameters, self.strength))(0)
+        if self.bound is not None:
+            changes[self.bound] = self._field(self.bound).default
+        return replace(parameters, **changes)
 
     def strength_of(self, parameters: Any) -> float:
         """Return the strength of a setting, 0 where the method has none."""
@@ -183,7 +185,7 @@ class Method:
         """Return whether a setting is a plain machine: one of strength 0, or of no fair method."""
         if self.strength is None:
             return self.represent is None
-        return self.strength_of(parameters) == 0 and not self.bounded(parameters)
+        return bool(parameters == self.without_removal(parameters))
 
     def describe(self, parameters: Any) -> dict[str, Any]:
         """Return the parameters as a plain dictionary, nested ones included."""
