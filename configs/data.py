@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from configs.census import Horizon, check_release, expand_states
+from configs.control import check_control
 from configs.model import Frozen
 from configs.nearest import check_name
 from configs.own_columns import check_columns, check_own_columns
@@ -93,6 +94,9 @@ class DataConfig(OwnWords):
     """Columns whose information is removed from the representation."""
     measure_on: Names = ()
     """Columns on which the fairness measures are taken; by default the sensitive ones."""
+    control: Names = ()
+    """Columns within whose groups the report measures the chosen model once more; none by default.
+    Any column of the table but the measured ones; groups of the target go by its name."""
     drop: Names = ()
     """Columns that are no inputs; by default the sensitive ones."""
     scale_on: Literal["train", "all"] = "train"
@@ -135,6 +139,8 @@ class DataConfig(OwnWords):
         for key in ("sensitive", "measure_on"):
             check_columns(getattr(self, key), problem.sensitive_options, key=f"data.{key}")
         check_columns(self.drop, problem.predictors, key="data.drop", may_be_empty=True)
+        gone = tuple(name for name in self.drop if name not in self.sensitive_columns)
+        check_control(self.control, problem.columns, measured=self.measure_on, dropped=gone)
         if self.horizon is not None:
             expand_states(self.states)
             for year in self.year:
@@ -143,8 +149,10 @@ class DataConfig(OwnWords):
 
     @model_serializer(mode="wrap")
     def _without_idle(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out how text is read where none is: old digests stay what they were."""
+        """Leave out what is idle, such as how text is read: old digests stay what they were."""
         plain = words_last(handler(self))
+        if not self.control:
+            plain.pop("control", None)
         if self.problem == TABLE:
             return plain
         return {key: value for key, value in plain.items() if key not in _FORM_KEYS}

@@ -16,6 +16,8 @@ from fkd.measures.noise_floor import NoiseFloor, noise_floor
 from fkd.measures.pairwise import pairwise_fairness, pairwise_rates
 from fkd.measures.recoverability import Recovery, recoverability
 from fkd.measures.scorers import scorer
+from fkd.measures.strata import StratifiedValue, Stratum, by_stratum
+from fkd.measures.stratified_intervals import stratified_interval
 
 # Raised by hand when a measure gives another number on the same rows: stored trials of the old
 # version are then computed again.
@@ -26,9 +28,12 @@ __all__ = [
     "IntervalPair",
     "NoiseFloor",
     "Recovery",
+    "StratifiedValue",
+    "Stratum",
     "bootstrap_difference",
     "bootstrap_interval",
     "bootstrap_pair",
+    "by_stratum",
     "chi2",
     "gdp",
     "gedi",
@@ -40,4 +45,5 @@ __all__ = [
     "pairwise_rates",
     "recoverability",
     "scorer",
+    "stratified_interval",
 ]

@@ -1,5 +1,6 @@
 """Generalised demographic parity of Jiang et al. (2022), equation 2, by kernel regression."""
 
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -10,6 +11,7 @@ from fkd.core.border import as_column, as_numbers, as_sensitive
 from fkd.core.parameters import choice
 from fkd.measures.columns import is_constant, per_column
 from fkd.measures.margins import GdpMargins, by_range, by_rank, warn_of_outliers
+from fkd.measures.strata import by_stratum
 
 # Below this, distances in units of the bandwidth could overflow when squared.
 SMALLEST_BANDWIDTH = 1e-50
@@ -24,6 +26,7 @@ def gdp(
     margins: GdpMargins | None = None,
     bandwidth: float | None = None,
     grid: ArrayLike | None = None,
+    control_features: ArrayLike | None = None,
 ) -> float | Array:
     """Return the mean over s of |E[y_pred | s] - E[y_pred]|, for each sensitive column.
 
@@ -50,6 +53,9 @@ def gdp(
         times the standard deviation of s for "plugin".
     grid
         Points where "grid" evaluates; default 0.001, 0.002, ..., 0.998.
+    control_features
+        Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
+        and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
 
     Returns
     -------
@@ -58,6 +64,9 @@ def gdp(
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
+    if control_features is not None:
+        own = partial(gdp, estimator=estimator, margins=margins, bandwidth=bandwidth, grid=grid)
+        return by_stratum(own, f, S, control_features=control_features).mean
     if margins is None:
         margins = "range" if grid is None and bandwidth is None else "given"
         for s in S.T if margins == "range" else ():

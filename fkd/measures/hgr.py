@@ -1,6 +1,7 @@
 """Maximal correlation by kernel density, the estimator of Mary et al. (2019), section 4."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from fkd.measures.margins import (
     warn_of_outliers,
     warn_of_rare_groups,
 )
+from fkd.measures.strata import by_stratum
 
 GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
 LARGEST_GRID = 50
@@ -24,7 +26,11 @@ _ROWS = 4 * BLOCK_ROWS  # of one step: a few hundred kilobytes for each side of 
 
 
 def hgr(
-    y_pred: ArrayLike, sensitive_features: ArrayLike, *, margins: HgrMargins | None = None
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    margins: HgrMargins | None = None,
+    control_features: ArrayLike | None = None,
 ) -> float | Array:
     """Return sup corr(a(y_pred), b(s)) over all functions a, b, for each sensitive column.
 
@@ -42,6 +48,9 @@ def hgr(
         them by the normal scores of their ranks, which no outlier moves: the true maximal
         correlation is the same. None is "standard", with a warning of outliers, which would hide
         dependence among all other rows.
+    control_features
+        Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
+        and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
 
     Returns
     -------
@@ -50,6 +59,9 @@ def hgr(
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
+    if control_features is not None:
+        own = partial(hgr, margins=margins)
+        return by_stratum(own, f, S, control_features=control_features).mean
     for column in () if margins else (f, *S.T):
         warn_of_outliers(column, _bandwidth(len(f)) * float(column.std(axis=0)))
         warn_of_rare_groups(column, GRID_REACH + _bandwidth(len(f)), 2 * _bandwidth(len(f)))

@@ -1,5 +1,6 @@
 """Pairwise fairness for a continuous attribute, after Narasimhan et al. (2020), section 2."""
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive, require_length
 from fkd.measures.columns import is_constant, per_column
 from fkd.measures.pair_counts import Ranks, dense_ranks, dominating_pairs
+from fkd.measures.strata import UndefinedMeasureError, by_stratum
 
 
 def pairwise_fairness(
@@ -18,6 +20,7 @@ def pairwise_fairness(
     *,
     criterion: Literal["eo", "dp"] = "eo",
     ties: Literal["strict", "half"] = "strict",
+    control_features: ArrayLike | None = None,
 ) -> float | Array:
     """Return |P(f > f' | y > y', s > s') - P(f > f' | y > y', s < s')| per sensitive column.
 
@@ -37,6 +40,9 @@ def pairwise_fairness(
     ties
         Pairs with f = f' count as not ranked rightly ("strict") or as half ("half"). Pairs tied in
         y or s never count.
+    control_features
+        Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
+        and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
 
     Returns
     -------
@@ -44,6 +50,9 @@ def pairwise_fairness(
         A value in [0, 1], one per sensitive column; exactly 0.0 for a constant prediction.
     """
     f, y, S = _inputs(y_true, y_pred, sensitive_features, criterion, ties)
+    if control_features is not None:
+        own = partial(pairwise_fairness, criterion=criterion, ties=ties)
+        return by_stratum(own, y, f, S, control_features=control_features).mean
     if is_constant(f):
         return per_column(lambda s: 0.0, S)
     return per_column(lambda s: _gap(_rates(y, f, s, ties)), S)
@@ -86,7 +95,7 @@ def _rate(f: Ranks, condition: tuple[Ranks, ...], ties: str) -> float:
     pairs = dominating_pairs(*condition)
     if pairs == 0:
         given = "y > y', " if len(condition) > 1 else ""
-        raise ValueError(
+        raise UndefinedMeasureError(
             "sensitive_features must leave pairs to compare in both directions, got none with "
             f"{given}s > s' or none with {given}s < s'; pairwise fairness is undefined here"
         )

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from tasks.study.within import WithinGroups
+
 Scalar = str | int | float | bool | None
 
 
@@ -207,6 +209,8 @@ class ReportData:
     no_champion: str = ""  # why there is none
     recoverability: tuple[Recoverability, ...] = ()
     failures: tuple[Failure, ...] = ()
+    within: WithinGroups | None = None  # the champion within groups of the control columns
+    control: tuple[str, ...] = ()  # words for these columns
 
     def __post_init__(self) -> None:
         if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:

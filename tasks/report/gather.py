@@ -40,6 +40,7 @@ from tasks.study.results import TrialResult
 from tasks.study.same_again import command_again
 from tasks.study.selection import NoChampionError, worst
 from tasks.study.variant_names import shown_parameters
+from tasks.study.within import within_groups
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
 
@@ -71,6 +72,8 @@ def report_data(study: Study) -> ReportData:
         no_champion=why,
         recoverability=_recovered(champion),
         failures=tuple(Failure(*pair) for pair in study.failures().items()),
+        within=None if champion is None else within_groups(study, champion),
+        control=tuple(problem.words.get(name, name) for name in study.config.data.control),
     )
 
 

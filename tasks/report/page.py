@@ -32,7 +32,16 @@ from tasks.report.tables import champion_grid, parameters_of, trial_grid
 from tasks.report.text import finding_of, task_sentence
 from tasks.report.tiles import tiles_of
 from tasks.report.trial_panels import panels_of
-from tasks.report.words import count, day, duration, params_words, setting_words, with_std
+from tasks.report.within_tables import within_tables
+from tasks.report.words import (
+    count,
+    day,
+    duration,
+    joined,
+    params_words,
+    setting_words,
+    with_std,
+)
 
 
 @dataclass(frozen=True)
@@ -115,10 +124,12 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         trials=trial_grid(report),
         parameters=parameters_of(report),
         chosen=champion_grid(report, report.champion) if report.champion else None,
+        within=within_tables(report),
         datasheet=_markdown(report.data.datasheet),
         count=count,
         day=day,
         duration=duration,
+        joined=joined,
         params_words=params_words,
         setting_words=setting_words,
         style_of=style_of,

@@ -15,6 +15,7 @@ from tasks.report.effect import (
     effect_word,
     standing_sentence,
 )
+from tasks.report.within_tables import within_sentence
 from tasks.report.words import MEASURES, count, joined, setting_words, with_interval
 from tasks.study.finding import Finding
 
@@ -56,7 +57,8 @@ def result_sentences(report: ReportData) -> tuple[str, ...]:
     champion, chosen = report.champion, report.chosen
     if not champion or not chosen:
         return (report.no_champion or "No model was chosen; the figures show what can be had.",)
-    return tuple(filter(None, _chosen_sentences(report, champion, chosen)))
+    sentences = (*_chosen_sentences(report, champion, chosen), within_sentence(report))
+    return tuple(filter(None, sentences))
 
 
 def _chosen_sentences(

@@ -107,7 +107,7 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     table = study.loaded.table
     columns = study.inputs.measure_on
     rng = np.random.default_rng(study.config.seed)
-    plain = _without_removal(study, trial)
+    plain = without_removal(study, trial)
     noise = {}
     for column in columns:
         floor = noise_floor(
@@ -141,7 +141,7 @@ def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[me
     return recoverability(features, S, before=before, random_state=training.seed)
 
 
-def _without_removal(study: Study, trial: Trial) -> TrialRecord | None:
+def without_removal(study: Study, trial: Trial) -> TrialRecord | None:
     """Return the held-out record of the same with nothing removed, None where it was no trial."""
     plain = method(trial.method).without_removal(trial.setting())
     table, inputs = study.loaded.table, study.inputs

@@ -13,6 +13,7 @@ from tasks.data.load import load_table
 from tasks.data.prepared import Loaded
 from tasks.planned.splits import Splits
 from tasks.planned.trials import Inputs, Job, Trial, make_trials, plan, record_key
+from tasks.study.control_columns import check_control_columns
 from tasks.study.growth import next_setting
 from tasks.study.results import TrialResult, collect
 from tasks.study.search import winner
@@ -80,6 +81,7 @@ class Study:
 def open_study(config: RunConfig, settings: Settings, loaded: Loaded | None = None) -> Study:
     """Return the study of a configuration; its table is prepared on first use, unless given."""
     loaded = loaded or load_table(config.data, settings)
+    check_control_columns(loaded, config.data.control)
     inputs = Inputs(
         settings=settings.for_workers(),
         table_digest=loaded.digest,

@@ -1,0 +1,167 @@
+"""Dependence within groups of the control columns, from the stored held-out predictions."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from fkd import measures
+from fkd.catalog.table import Table
+from fkd.core.arrays import AnyArray, Array
+from fkd.measures import by_stratum, noise_floor, stratified_interval
+from fkd.measures.strata import StratifiedValue
+from tasks.adapters.files import read_arrays, write_arrays
+from tasks.adapters.store import digest
+from tasks.planned.trials import record_key
+from tasks.study.champion import Champion
+from tasks.study.control_columns import control_columns
+from tasks.study.judgement import DRAWS, without_removal
+from tasks.study.opening import Study
+
+VERSION = 1  # to be raised whenever these numbers change; part of their key
+CHOSEN, REFERENCE = "chosen", "reference"
+# By the range of each group: in the unit of the whole data set one window would span a narrow
+# group, and whatever the model does there would read as fair.
+_GDP = partial(measures.gdp, margins="range")
+_HGR = partial(measures.hgr, margins="standard")
+
+
+@dataclass(frozen=True)
+class GroupedScore:
+    """One measure of one model on one column, group by group."""
+
+    overall: float  # by the same estimator on all held-out rows
+    mean: tuple[float, float, float]  # over groups by their rows, with its interval
+    groups: tuple[tuple[str, int, float], ...]  # label, rows, value
+    left_out: tuple[tuple[str, int, str], ...]  # label, rows, why
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the score that `asdict` and JSON made plain."""
+        return cls(
+            plain["overall"],
+            tuple(plain["mean"]),
+            tuple(tuple(group) for group in plain["groups"]),
+            tuple(tuple(group) for group in plain["left_out"]),
+        )
+
+
+@dataclass(frozen=True)
+class WithinGroups:
+    """What the held-out rows say of a model within groups of the control columns."""
+
+    control: tuple[str, ...]
+    # By measured column, then measure, then model: "chosen", and "reference" with nothing removed.
+    scores: Mapping[str, Mapping[str, Mapping[str, GroupedScore]]]
+    problems: Mapping[str, Mapping[str, str]]  # by column, then measure: why there is no number
+    noise: Mapping[str, float]  # by column: mean HGR within these groups once s is shuffled
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return what `asdict` and JSON made plain."""
+        scores = {
+            column: {
+                measure: {model: GroupedScore.from_plain(score) for model, score in models.items()}
+                for measure, models in found.items()
+            }
+            for column, found in plain["scores"].items()
+        }
+        return cls(tuple(plain["control"]), scores, plain["problems"], plain["noise"])
+
+
+def within_groups(study: Study, champion: Champion) -> WithinGroups | None:
+    """Return the champion's numbers within groups, made once; None where none are asked for."""
+    control = study.config.data.control
+    if not control:
+        return None
+    key = digest(
+        {
+            "champion": champion.key,
+            "control": control,
+            "version": VERSION,
+            "seed": study.config.seed,
+            "reference": without_removal(study, champion.trial) is not None,
+        }
+    )
+    path = study.settings.store / "within" / f"{key}.npz"
+    stored = read_arrays(path)
+    if stored is not None:
+        return WithinGroups.from_plain(json.loads(str(stored["within"])))
+    made = _make(study, champion, control)
+    text = json.dumps(asdict(made), allow_nan=False)
+    write_arrays(path, {"within": np.array(text)})
+    return WithinGroups.from_plain(json.loads(text))
+
+
+def _make(study: Study, champion: Champion, control: tuple[str, ...]) -> WithinGroups:
+    """Measure both models within groups of the held-out rows; nothing is fitted."""
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.held_out_fold(table)
+    test = table.take(fold.test)
+    chosen = study.store.read(record_key(champion.trial, fold, inputs))
+    plain = without_removal(study, champion.trial)
+    records = {CHOSEN: chosen, REFERENCE: plain}
+    predictions = {name: r.y_pred for name, r in records.items() if r is not None}
+    groups = control_columns(test, control)
+    rng = np.random.default_rng(study.config.seed)
+    scores: dict[str, dict[str, dict[str, GroupedScore]]] = {}
+    problems: dict[str, dict[str, str]] = {}
+    noise: dict[str, float] = {}
+    for column in inputs.measure_on:
+        scores[column], problems[column] = _on_column(test, column, predictions, groups, rng)
+        if "hgr" in scores[column]:
+            within = partial(_HGR, control_features=groups)
+            f, s = next(reversed(predictions.values())), test.S([column])[:, 0]
+            noise[column] = float(noise_floor(f, s, rng=rng, measure=within).mean)
+    return WithinGroups(control, scores, problems, noise)
+
+
+def _on_column(
+    test: Table,
+    column: str,
+    predictions: Mapping[str, Array],
+    groups: AnyArray,
+    rng: np.random.Generator,
+) -> tuple[dict[str, dict[str, GroupedScore]], dict[str, str]]:
+    """Return by measure the scores of every model on one column, then why others are absent."""
+    s = test.S([column])[:, 0]
+    found: dict[str, dict[str, GroupedScore]] = {}
+    problems: dict[str, str] = {}
+    for name, (measure, before, most) in {
+        "hgr": (_HGR, (), 1.0),
+        "gdp": (_GDP, (), np.inf),
+        "pf": (measures.pairwise_fairness, (test.y,), 1.0),
+    }.items():
+        try:
+            found[name] = {
+                model: _grouped(measure, (*before, f, s), groups, rng, most)
+                for model, f in predictions.items()
+            }
+        except ValueError as error:
+            # The fits are done: the report says why this number is missing instead of failing.
+            problems[name] = str(error)
+    return found, problems
+
+
+def _grouped(
+    measure: Any, rows: tuple[Array, ...], groups: AnyArray, rng: np.random.Generator, most: float
+) -> GroupedScore:
+    """Return one measure of one model with the interval of its mean over groups."""
+    value: StratifiedValue = by_stratum(measure, *rows, control_features=groups)
+    interval = stratified_interval(
+        measure,
+        *rows,
+        control_features=groups,
+        rng=rng,
+        replicates=DRAWS,
+        bounds=(0.0, most),
+    )
+    return GroupedScore(
+        overall=float(measure(*rows)),
+        mean=(float(interval.estimate), float(interval.low), float(interval.high)),
+        groups=tuple((s.label, s.rows, float(s.value)) for s in value.strata),
+        left_out=tuple((g.label, g.rows, g.why) for g in value.left_out),
+    )
