@@ -99,6 +99,8 @@ def test_options_reach_every_group(rng):
     assert plugin(f, s, control_features=control) == pytest.approx(mean(plugin, f, s))
     on_grid = partial(gdp, grid=[0.2, 0.7], bandwidth=0.2)
     assert on_grid(f, s, control_features=control) == pytest.approx(mean(on_grid, f, s))
+    by_rank = partial(gdp, margins="rank")
+    assert by_rank(f, s**9, control_features=control) == pytest.approx(mean(by_rank, f, s**9))
     ranked = partial(hgr, margins="rank")
     assert ranked(f, s, control_features=control) == pytest.approx(mean(ranked, f, s))
     half = partial(pairwise_fairness, ties="half")

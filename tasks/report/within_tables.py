@@ -153,5 +153,5 @@ def _floor(noise: float | None) -> tuple[str, ...]:
         return ()
     return (
         f"In groups of these sizes independent columns would read an HGR of about {noise:.2f}, "
-        "more than on all rows at once: compare columns of this table, not rows.",
+        "more than on all rows at once: compare HGR between models, not groups with all rows.",
     )
