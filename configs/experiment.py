@@ -9,10 +9,9 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from configs.claims import Claim, spread
-from configs.data import DataConfig, FoldsConfig
+from configs.curve_config import PLAIN, CurvesConfig
 from configs.errors import UserError
 from configs.explain import explain
-from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
 from configs.readings import reading_slug
@@ -20,61 +19,6 @@ from configs.schema import ClusterConfig, Measure, RunConfig, TrackingConfig
 from fkd.catalog.methods import method
 
 _FOLDER = "paper"
-
-
-PLAIN = "plain"  # the variant of curves that name none
-
-
-class CurveConfig(Frozen):
-    """One line of a figure: a method with its grid, on the run's data or a variant of it."""
-
-    method: MethodConfig
-    variant: str = PLAIN
-
-    @model_validator(mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        """Read a method's entry, the variant's name among its keys."""
-        if not isinstance(value, Mapping):
-            return {"method": value}
-        entry = {name: given for name, given in value.items() if name != "variant"}
-        return {"method": entry, "variant": value.get("variant", PLAIN)}
-
-
-class CurvesConfig(Frozen):
-    """One data set with the curves that are drawn on it."""
-
-    title: str
-    data: DataConfig
-    variants: dict[str, DataConfig] = Field(default_factory=dict)
-    """Keys of `data` that differ, by name; the rows must stay the same ones."""
-    folds: FoldsConfig = Field(default_factory=FoldsConfig)
-    curves: dict[str, CurveConfig] = Field(min_length=1)
-    """What each line of the figure is, by the label that claims use."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _merge_variants(cls, raw: Any) -> Any:
-        """Write the data's own keys where a variant says nothing, before defaults depend on any."""
-        if not isinstance(raw, Mapping) or not isinstance(raw.get("variants"), Mapping):
-            return raw
-        variants = {name: {**raw["data"], **keys} for name, keys in raw["variants"].items()}
-        return {**raw, "variants": variants}
-
-    @model_validator(mode="after")
-    def _variants_are_known(self) -> Self:
-        """Refuse a curve on a variant that is not there."""
-        for curve in self.curves.values():
-            check_name(curve.variant, (PLAIN, *self.variants), key="curves.variant")
-        return self
-
-    def used_variants(self) -> tuple[str, ...]:
-        """Return the variants that some curve is drawn on."""
-        return tuple(dict.fromkeys(curve.variant for curve in self.curves.values()))
-
-    def variant_data(self, variant: str) -> DataConfig:
-        """Return the data of a variant."""
-        return self.variants.get(variant, self.data)
 
 
 class FigureConfig(Frozen):
@@ -150,13 +94,24 @@ class ExperimentConfig(Frozen):
         """How names of its runs begin: apart from those of other collections."""
         return f"{self.collection}-{self.name}"
 
-    def run_configs(self, run: str, cluster: ClusterConfig) -> dict[str, RunConfig]:
-        """Return a run by variant as `fkd run` would take it; nothing is chosen: no inner folds."""
-        found = self.runs[run]
+    def seeds_of(self, run: str) -> tuple[int, ...]:
+        """Return the seeds of a run's folds, the experiment's own where it names none."""
+        return self.runs[run].seeds or (self.seed,)
+
+    def run_configs(
+        self, run: str, cluster: ClusterConfig, seed: int | None = None
+    ) -> dict[str, RunConfig]:
+        """Return a run by variant as `fkd run` would take it; nothing is chosen: no inner folds.
+
+        One of several seeds has the curves that are drawn under it, and a name of its own.
+        """
+        chosen = self.seeds_of(run)[0] if seed is None else seed
+        found = self.runs[run].under(chosen)
+        words = [self.prefix, run, *([f"seed-{chosen}"] if chosen != self.seed else [])]
         return {
             variant: RunConfig(
-                name="-".join([self.prefix, run, *([variant] if variant != PLAIN else [])]),
-                seed=self.seed,
+                name="-".join([*words, *([variant] if variant != PLAIN else [])]),
+                seed=chosen,
                 data=found.variant_data(variant),
                 folds=found.folds,
                 methods=tuple(c.method for c in found.curves.values() if c.variant == variant),
@@ -171,7 +126,9 @@ class ExperimentConfig(Frozen):
 def experiment_names() -> tuple[str, ...]:
     """Return the names of the shipped experiments, in their order."""
     found = files("configs").joinpath(_FOLDER).iterdir()
-    return tuple(sorted(f.name.removesuffix(".yaml") for f in found if f.name.endswith(".yaml")))
+    names = (f.name.removesuffix(".yaml") for f in found if f.name.endswith(".yaml"))
+    # E10 comes after E9.
+    return tuple(sorted(names, key=lambda name: (len(name), name)))
 
 
 def read_experiment(name: str) -> dict[str, Any]:

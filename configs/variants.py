@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from configs.experiment import PLAIN
+from configs.curve_config import PLAIN
 from fkd.catalog.methods import method
 from fkd.catalog.methods.method_declaration import Method, Published
 
@@ -11,6 +11,7 @@ Tree = dict[str, Any]
 
 QUICK_FOLDS = 3
 QUICK_ROWS = 500
+QUICK_SEEDS = 2
 _QUICK_EPOCHS = 5
 _TWIN_ROWS = 2000
 _NOT_EMBEDDED = "the embedded file of a quick run has no columns with missing values"
@@ -56,13 +57,22 @@ def _quick_run(run: Tree) -> Tree:
     if data["problem"] == "crimes":
         data["source"] = "embedded"
     variants = {name: v for name, v in run.get("variants", {}).items() if "missing" not in v}
+    seeds = run.get("seeds", [])[:QUICK_SEEDS]
     curves = {
-        label: _quick_entry(entry, data)
+        label: _few_seeds(_quick_entry(entry, data), seeds)
         for label, entry in run["curves"].items()
         if _entry(entry).get("variant", PLAIN) in (PLAIN, *variants)
     }
     folds = {**run.get("folds", {}), "k": QUICK_FOLDS}
-    return {**run, "data": data, "variants": variants, "folds": folds, "curves": curves}
+    changed = {"data": data, "variants": variants, "folds": folds, "curves": curves}
+    return {**run, **changed, **({"seeds": seeds} if seeds else {})}
+
+
+def _few_seeds(entry: Tree, seeds: list[int]) -> Tree:
+    """Return a curve under those of its seeds that the quick run has."""
+    if "seeds" not in entry:
+        return entry
+    return {**entry, "seeds": [seed for seed in entry["seeds"] if seed in seeds]}
 
 
 def _quick_entry(raw: Any, data: Tree) -> Tree:

@@ -1,8 +1,9 @@
 """The paper's experiments as a Prefect flow: load, fit, record, judge, write the page."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,11 @@ from tasks.adapters.jobs import Failed
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import Settings, read_settings
 from tasks.data.load import describe_rows
-from tasks.reproduction.curves import curves_of
 from tasks.reproduction.experiment_recording import record_story, record_studies
+from tasks.reproduction.recovery import recover_job, recovery_jobs
 from tasks.reproduction.reproduction_page import write_page
-from tasks.reproduction.resample import Resampling, resample
+from tasks.reproduction.resample import resample
+from tasks.reproduction.seeds import seeded_curves
 from tasks.reproduction.story import Story, read_stories, story_of, write_story
 from tasks.reproduction.tally import COUNTS
 from tasks.reproduction.verdicts import DRAWS, verdicts_on
@@ -41,15 +43,20 @@ _QUICK_DRAWS = 40
 
 @dataclass(frozen=True)
 class Opened:
-    """An experiment with the studies of its runs, by variant; why the others have none."""
+    """An experiment with the studies of its runs, by seed, by variant; why others have none."""
 
     experiment: ExperimentConfig
-    studies: Mapping[str, Mapping[str, Study]]
+    studies: Mapping[str, Mapping[int, Mapping[str, Study]]]
     absent: Mapping[str, str]
 
     def all_studies(self) -> list[Study]:
-        """Return the studies of all runs and variants."""
-        return [study for variants in self.studies.values() for study in variants.values()]
+        """Return the studies of all runs, seeds and variants."""
+        return [
+            study
+            for seeds in self.studies.values()
+            for variants in seeds.values()
+            for study in variants.values()
+        ]
 
 
 @flow(name="reproduce", flow_run_name=reproduction_run_name, persist_result=False)
@@ -106,7 +113,7 @@ def pages(settings: Settings, collection: str) -> Path:
 def load(tree: dict[str, Any], cluster: ClusterConfig) -> Opened:
     """Return the experiment with its data; a run without data is left out, with the reason."""
     settings, absent = read_settings(), dict[str, str]()
-    studies: dict[str, dict[str, Study]] = {}
+    studies: dict[str, dict[int, dict[str, Study]]] = {}
     experiment = parse_experiment(tree)
     watcher().say(f"{experiment.name}: {experiment.title}")
     for run in experiment.runs:
@@ -126,11 +133,16 @@ def load(tree: dict[str, Any], cluster: ClusterConfig) -> Opened:
 
 def _open(
     experiment: ExperimentConfig, run: str, cluster: ClusterConfig, settings: Settings
-) -> dict[str, Study]:
-    """Return the studies of a run's variants, which must have the same rows."""
-    configs = experiment.run_configs(run, cluster)
-    studies = {variant: open_study(config, settings) for variant, config in configs.items()}
-    targets = [study.loaded.table.target for study in studies.values()]
+) -> dict[int, dict[str, Study]]:
+    """Return the studies of a run's variants under its seeds, which must have the same rows."""
+    studies = {
+        seed: {
+            variant: open_study(config, settings)
+            for variant, config in experiment.run_configs(run, cluster, seed).items()
+        }
+        for seed in experiment.seeds_of(run)
+    }
+    targets = [study.loaded.table.target for found in studies.values() for study in found.values()]
     if not all(np.array_equal(targets[0], other) for other in targets):
         raise UserError(
             f"the variants of {experiment.name}, {run} must have the same rows, got others; "
@@ -159,23 +171,25 @@ def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, l
     """Judge the claims, write figures and tables; return the story with what failed."""
     experiment, settings = opened.experiment, read_settings()
     curves = {
-        run: curves_of(variants, experiment.runs[run]) for run, variants in opened.studies.items()
+        run: seeded_curves(seeds, experiment.runs[run]) for run, seeds in opened.studies.items()
     }
     draws = _QUICK_DRAWS if experiment.quick else DRAWS
     problems: list[str] = []
 
-    def compute(jobs: Sequence[Resampling]) -> None:
-        failed = _resample(jobs, cluster, settings)
-        if failed:
+    def compute(function: Callable[[Any], None], noun: str, jobs: Sequence[Any]) -> None:
+        if failed := _compute(function, noun, jobs, cluster, settings):
             problems.append(
-                f"{experiment.name}: {len(failed)} scores on resampled rows failed, the first by "
-                f"{failed[0].cause}"
+                f"{experiment.name}: {len(failed)} {noun} failed, the first by {failed[0].cause}"
             )
 
-    verdicts = verdicts_on(experiment, curves, opened.absent, compute, draws)
+    scores = partial(compute, resample, "scores on resampled rows")
+    verdicts = verdicts_on(experiment, curves, opened.absent, scores, draws)
+    asked = [found for run, found in curves.items() if experiment.runs[run].recoverability]
+    jobs = [job for found in asked for job in recovery_jobs(found)]
+    compute(recover_job, "folds of features to guess from", jobs)
     told = {
-        experiment.runs[run].title: describe_rows(next(iter(found.values())).loaded.provenance)
-        for run, found in opened.studies.items()
+        experiment.runs[run].title: describe_rows(_any_study(seeds).loaded.provenance)
+        for run, seeds in opened.studies.items()
     }
     story = story_of(experiment, curves, opened.absent, verdicts, told, draws=draws)
     story = replace(story, seconds=time.monotonic() - start)
@@ -186,14 +200,23 @@ def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, l
     return story, problems
 
 
-def _resample(
-    jobs: Sequence[Resampling], cluster: ClusterConfig, settings: Settings
+def _any_study(seeds: Mapping[int, Mapping[str, Study]]) -> Study:
+    """Return one of a run's studies: the rows are those of all."""
+    return next(iter(next(iter(seeds.values())).values()))
+
+
+def _compute(
+    function: Callable[[Any], None],
+    noun: str,
+    jobs: Sequence[Any],
+    cluster: ClusterConfig,
+    settings: Settings,
 ) -> list[Failed]:
-    """Draw rows again for every score that is not known yet, on the cluster; return failures."""
+    """Run on the cluster what is not known yet; return failures."""
     if not jobs:
         return []
     with connect(cluster, settings) as client:
-        return run_counted(client, resample, jobs, cluster, noun="scores on resampled rows")
+        return run_counted(client, function, jobs, cluster, noun=noun)
 
 
 @stage

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from tasks.reproduction.bars import WIDTH, bars
 from tasks.reproduction.rules import Rule
-from tasks.reproduction.verdicts import Verdict, word_of
+from tasks.reproduction.verdict import Verdict
+from tasks.reproduction.verdicts import word_of
 
 
 def verdict(low=-2.0, high=-1.0, *, above=None, below=0.0, unit="difference"):

@@ -7,7 +7,7 @@ from configs.schema import ClusterConfig
 from flows.reproduced import IncompleteError, Reproduced
 from tasks.reproduction.story import Story
 from tasks.reproduction.tally import COUNTS
-from tasks.reproduction.verdicts import Verdict
+from tasks.reproduction.verdict import Verdict
 
 
 @pytest.fixture

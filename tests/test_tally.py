@@ -3,7 +3,7 @@
 import pytest
 
 from tasks.reproduction.tally import COUNTS, count, counted_as, headline
-from tasks.reproduction.verdicts import Verdict
+from tasks.reproduction.verdict import Verdict
 
 
 def verdict(word, rmse=None, *, source="section 4.1", collapsed=""):

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.reproduction.verdicts import Verdict
+from tasks.reproduction.verdict import Verdict
 
 WIDTH = 130.0
 _MARGIN = 0.06  # of the scale, on both sides: room for a marker at an end

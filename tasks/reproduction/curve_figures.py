@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from configs.experiment import CurvesConfig, FigureConfig
+from configs.curve_config import CurvesConfig
+from configs.experiment import FigureConfig
 from tasks.report.figures import DPI, png_bytes, still
 from tasks.report.palette import style_of
 from tasks.report.panels import Panel, Point, Series, with_front
@@ -36,7 +37,9 @@ def _panel(curves: Curves, measure: str, column: str) -> Panel:
         title=f"{label} on {column}",
         x_label=f"{label} on {column}",
         y_label="MAE (scaled)",
-        series=tuple(_series(curve, slot, measure, column) for slot, curve in _with_slots(curves)),
+        series=tuple(
+            _series(curve.merged, slot, measure, column) for slot, curve in _with_slots(curves)
+        ),
     )
 
 
@@ -63,7 +66,7 @@ def _series(curve: Curve, slot: int, measure: str, column: str) -> Series:
 def _errors(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes:
     """Draw the error along one parameter, a line per combination of the others."""
     drawn, axes = _axes(len(curves), run.title)
-    for ax, curve in zip(axes, curves.values(), strict=True):
+    for ax, curve in zip(axes, (curve.merged for curve in curves.values()), strict=True):
         lines: dict[str, list[tuple[float, float]]] = {}
         for result in curve.results:
             parameters = result.trial.parameters

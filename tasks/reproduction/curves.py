@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from configs.experiment import CurvesConfig
+from configs.curve_config import CurvesConfig
 from fkd.catalog.methods import method
 from fkd.core.arrays import Array
 from tasks.planned.trials import make_trials
@@ -25,7 +25,8 @@ class Curve:
     label: str
     study: Study  # its data; the rows are those of the run's other curves
     results: tuple[TrialResult, ...]
-    missing: int = 0  # trials that are not stored on every fold
+    missing: int = 0  # trials that are not stored on every fold, under any seed
+    repeats: tuple["Curve", ...] = ()  # the same under the run's other seeds
 
     @property
     def method(self) -> str:
@@ -49,9 +50,39 @@ class Curve:
         limit = _CONSTANT * float(self.study.loaded.table.y.std())
         return all(
             float(record.y_pred.std()) < limit
-            for result in self.results
+            for curve in (self, *self.repeats)
+            for result in curve.results
             for record in result.records
         )
+
+    @property
+    def seed(self) -> int:
+        """The seed by which its rows were cut into folds."""
+        return self.study.inputs.splits.seed
+
+    @property
+    def by_seed(self) -> dict[int, "Curve"]:
+        """It and its repeats, each alone."""
+        return {curve.seed: curve for curve in (replace(self, repeats=()), *self.repeats)}
+
+    @property
+    def merged(self) -> "Curve":
+        """The settings that every seed has, each with the folds of all seeds, for mean and spread.
+
+        Folds of several seeds are no partition of the rows: predictions cannot be pooled from it.
+        """
+        if not self.repeats:
+            return self
+        found: dict[str, list[TrialResult]] = {}
+        for curve in (self, *self.repeats):
+            for result in curve.results:
+                found.setdefault(result.trial.parameters_json, []).append(result)
+        results = tuple(
+            replace(same[0], records=tuple(record for one in same for record in one.records))
+            for same in found.values()
+            if len(same) == 1 + len(self.repeats)
+        )
+        return replace(self, results=results, repeats=())
 
     @property
     def collapsed(self) -> bool:

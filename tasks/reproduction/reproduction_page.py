@@ -12,7 +12,9 @@ from tasks.report.words import duration, shown
 from tasks.reproduction.bars import WIDTH, bars
 from tasks.reproduction.story import Story
 from tasks.reproduction.tally import COUNTS, headline
-from tasks.reproduction.verdicts import Verdict
+from tasks.reproduction.verdict import Verdict
+
+_HEADS = ("claim", "verdict", "number", "95 % interval", "folds", "by RMSE", "interval")
 
 
 def write_page(stories: Sequence[Story], folder: Path) -> Path:
@@ -39,6 +41,7 @@ def write_page(stories: Sequence[Story], folder: Path) -> Path:
         number=number,
         interval=lambda verdict: span(verdict.low, verdict.high),
         span=span,
+        seeds_of=seeds_of,
         bars={story.name: bars(story.verdicts) for story in stories},
         bar_width=WIDTH,
         duration=duration,
@@ -76,10 +79,30 @@ def summary(stories: Sequence[Story]) -> str:
     for story in stories:
         lines += ["", f"## {story.name}: {story.title}", "", story.question, ""]
         lines += [f"{text}\n" for text in _caveats(story)]
-        heads = ("claim", "verdict", "number", "95 % interval", "folds", "by RMSE", "interval")
+        several = any(verdict.seeds for verdict in story.verdicts)
+        heads = [*_HEADS, *(["seeds", "seeds, by RMSE"] if several else [])]
         lines += ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
-        lines += [_summary_row(verdict) for verdict in story.verdicts]
+        lines += [_summary_row(verdict, seeds=several) for verdict in story.verdicts]
+        lines += _recovered_lines(story)
     return "\n".join(lines) + "\n"
+
+
+def _recovered_lines(story: Story) -> list[str]:
+    """Return what can be guessed from curves' features as a Markdown table, nothing without any."""
+    if not story.recovered:
+        return []
+    heads = ("data", "curve", "setting", "column", "HGR", "probe", "R² before", "R² after")
+    rows = [
+        (
+            *(row[name] for name in ("run", "curve", "setting", "column")),
+            f"{row['hgr']:.3f}",
+            row["probe"],
+            *(f"{row[name]:.3f} ± {row[name + '_std']:.3f}" for name in ("before", "after")),
+        )
+        for row in story.recovered
+    ]
+    table = [heads, ("---",) * len(heads), *rows]
+    return ["", *("| " + " | ".join(cells) + " |" for cells in table)]
 
 
 def _caveats(story: Story) -> list[str]:
@@ -92,7 +115,17 @@ def _caveats(story: Story) -> list[str]:
     return quick + reading + unread + synthetic
 
 
-def _summary_row(verdict: Verdict) -> str:
+def seeds_of(verdict: Verdict, *, rmse: bool = False) -> str:
+    """Return between which numbers a claim's own lies over seeds, under how many it is true."""
+    true, low, high = (
+        (verdict.rmse_seeds_true, verdict.rmse_seeds_low, verdict.rmse_seeds_high)
+        if rmse
+        else (verdict.seeds_true, verdict.seeds_low, verdict.seeds_high)
+    )
+    return "" if true is None else f"{span(low, high)}; true in {true} of {verdict.seeds}"
+
+
+def _summary_row(verdict: Verdict, *, seeds: bool) -> str:
     """Return one claim as a row of a Markdown table."""
     folds = "" if verdict.folds is None else f"{verdict.folds_true} of {verdict.folds}"
     constant = f" ({verdict.collapsed} is a constant)" if verdict.collapsed else ""
@@ -104,5 +137,6 @@ def _summary_row(verdict: Verdict) -> str:
         folds,
         number(verdict.rmse_value),
         span(verdict.rmse_low, verdict.rmse_high),
+        *((seeds_of(verdict), seeds_of(verdict, rmse=True)) if seeds else ()),
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

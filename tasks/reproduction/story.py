@@ -15,8 +15,9 @@ from configs.readings import read_otherwise
 from tasks.adapters.files import write_atomic
 from tasks.reproduction.curve_figures import run_figure
 from tasks.reproduction.curves import Curve, Curves
+from tasks.reproduction.recovery import recovered_table
 from tasks.reproduction.tally import count
-from tasks.reproduction.verdicts import Verdict
+from tasks.reproduction.verdict import Verdict
 from tasks.study.results import MEASURES, TrialResult, tidy
 
 AllCurves = Mapping[str, Curves]  # by run
@@ -45,6 +46,7 @@ class Story:
     table: list[dict[str, Any]] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     seconds: float = 0.0
+    recovered: list[dict[str, Any]] = field(default_factory=list)  # R² before, after, by curve
 
     @property
     def outdated(self) -> bool:
@@ -87,6 +89,12 @@ def story_of(
         figures={run: f"{run}.png" for run, found in curves.items() if found},
         table=[row for run, found in curves.items() for row in table_of(run, found)],
         verdicts=list(verdicts),
+        recovered=[
+            row
+            for run, found in curves.items()
+            if experiment.runs[run].recoverability
+            for row in recovered_table(run, found)
+        ],
     )
 
 
@@ -139,7 +147,7 @@ def read_stories(folder: Path, names: Sequence[str]) -> list[Story]:
 def table_of(run: str, curves: Curves) -> list[dict[str, Any]]:
     """Return mean and deviation over folds of every setting, on every measured column."""
     rows = []
-    for curve in curves.values():
+    for curve in (curve.merged for curve in curves.values()):
         unit = curve.study.config.data.declaration.target_unit
         low, high = curve.study.loaded.table.target_range
         for i, result in enumerate(curve.results):
@@ -162,9 +170,12 @@ def _rmse(result: TrialResult, column: str) -> tuple[float, float]:
 
 
 def _tidy(run: str, curve: Curve) -> pd.DataFrame:
-    """Return one row per setting, fold and measured column of a curve."""
-    config = curve.study.config
-    frame = tidy(curve.results, config.data.problem, config.data.sensitive)
-    frame.insert(0, "run", run)
-    frame.insert(1, "curve", curve.label)
-    return frame
+    """Return one row per setting, seed, fold and measured column of a curve."""
+    data, parts = curve.study.config.data, []
+    for seed, alone in curve.by_seed.items():
+        frame = tidy(alone.results, data.problem, data.sensitive)
+        for place, (name, value) in enumerate({"run": run, "curve": curve.label}.items()):
+            frame.insert(place, name, value)
+        frame.insert(list(frame.columns).index("fold"), "seed", seed)
+        parts.append(frame)
+    return pd.concat(parts)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from tasks.reproduction.verdicts import OURS, Verdict
+from tasks.reproduction.verdict import OURS, Verdict
 
 Count = Literal["holds", "holds against a constant", "fails", "unclear", "not run"]
 COUNTS: tuple[Count, ...] = get_args(Count)

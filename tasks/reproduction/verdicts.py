@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,53 +16,21 @@ from tasks.reproduction.fronts import DUMMY, CurveScores
 from tasks.reproduction.region import NotJudgedError, Rule
 from tasks.reproduction.resample import Resampling
 from tasks.reproduction.rules import curves_needed, rule_of, scores_needed
+from tasks.reproduction.seeds import by_seed, word_over_seeds
+from tasks.reproduction.verdict import Verdict, Word
 
 DRAWS = 300
 _LEVEL = 0.95
 
-Word = Literal["holds", "fails", "unclear", "not run"]
-WORDS: tuple[Word, ...] = get_args(Word)
-OURS = "ours"  # the source of claims that the paper does not make
 Compute = Callable[[Sequence[Resampling]], None]
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What the rows say of one claim on one run."""
+class _Seed(NamedTuple):
+    """What is known under one seed: curves, scores on all rows with draws, scores of each fold."""
 
-    run: str
-    says: str
-    source: str
-    verdict: Word
-    reason: str = ""  # why it was not judged
-    unit: str = ""
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    folds_true: int | None = None
-    folds: int | None = None
-    # The claim is true between these numbers; None: on all of that side.
-    true_above: float | None = None
-    true_below: float | None = None
-    collapsed: str = ""  # which of the compared curves is a constant without being meant as one
-    # The same by the root of the mean squared error, where two errors are compared at all.
-    rmse_verdict: Word | None = None
-    rmse_reason: str = ""
-    rmse_value: float | None = None
-    rmse_low: float | None = None
-    rmse_high: float | None = None
-    rmse_folds_true: int | None = None
-
-    @property
-    def told(self) -> str:
-        """The verdict with the error by which it was reached, where there are two."""
-        if self.rmse_verdict is None:
-            return self.verdict
-        if self.rmse_verdict == self.verdict:
-            return f"{self.verdict} by MAE and RMSE"
-        return f"{self.verdict} by MAE, {self.rmse_verdict} by RMSE".replace(
-            "not run", "not judged"
-        )
+    curves: Curves
+    rows: list[CurveScores]
+    folds: list[CurveScores]
 
 
 def verdicts_on(
@@ -91,7 +58,8 @@ def verdicts_on(
         job
         for claim, run in cases
         if not isinstance(claim, Agree) and not _lacking(claim, curves.get(run, {}), experiment)
-        for by_score in resamplings(claim, curves[run], draws).values()
+        for alone in by_seed(curves[run], scores_needed(claim))
+        for by_score in resamplings(claim, alone, draws).values()
         for found in by_score.values()
         for job in found
     ]
@@ -140,45 +108,70 @@ def _lacking(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
 
 def _by_draws(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -> Verdict:
     """Return the verdict by the interval of the claim's number over draws of its scores."""
-    rows, folds = resampled_scores(claim, curves, draws), fold_scores(claim, curves)
+    seeds = [
+        _Seed(alone, resampled_scores(claim, alone, draws), fold_scores(claim, alone))
+        for alone in by_seed(curves, scores_needed(claim))
+    ]
     labels = [label for label in curves_needed(claim) if curves[label].collapsed]
-    rule = rule_of(claim, curves, rows[0])
+    rule = rule_of(claim, seeds[0].curves, seeds[0].rows[0])
     second: dict[str, Any] = {}
     if "rmse" in errors_of(claim):
         try:
-            second = _judged(claim, curves, rows, folds, "rmse")
+            second = _judged(claim, seeds, "rmse")
         except NotJudgedError as error:
             # What is known by the paper's error stays known.
             second = {"verdict": "not run", "reason": str(error)}
     return Verdict(
         **told,
-        **_judged(claim, curves, rows, folds, "mae"),
+        **_judged(claim, seeds, "mae"),
         **{f"rmse_{key}": value for key, value in second.items()},
         unit=rule.unit,
-        folds=len(folds),
+        folds=sum(len(seed.folds) for seed in seeds),
+        seeds=len(seeds) if len(seeds) > 1 else None,
         true_above=_finite(rule.low),
         true_below=_finite(rule.high),
         collapsed=", ".join(labels),
     )
 
 
-def _judged(
-    claim: Claim,
-    curves: Curves,
-    rows: Sequence[CurveScores],
-    folds: Sequence[CurveScores],
-    error: Error,
-) -> dict[str, Any]:
-    """Return number, interval, word and true folds of a claim by one of the errors."""
-    rule = rule_of(claim, curves, rows[0], error)
-    value, *others = (rule.statistic(row) for row in rows)
+def _judged(claim: Claim, seeds: Sequence[_Seed], error: Error) -> dict[str, Any]:
+    """Return number, interval, word and true folds of a claim by one of the errors.
+
+    Draws are of the same rows under every seed: the mean over seeds is taken draw by draw, so that
+    rows that are predicted five times are not counted as five times as many.
+    """
+    rules = [rule_of(claim, seed.curves, seed.rows[0], error) for seed in seeds]
+    numbers = np.array(
+        [
+            [rule.statistic(row) for row in seed.rows]
+            for rule, seed in zip(rules, seeds, strict=True)
+        ]
+    )
+    rule, (value, *others) = rules[0], numbers.mean(axis=0).tolist()
     low, high = interval_of(rule, value, others)
-    return {
-        "verdict": word_of(rule, value, low, high),
+    word = word_of(rule, value, low, high)
+    found = {
         "value": value,
         "low": low,
         "high": high,
-        "folds_true": sum(_is_true(claim, curves, row, error) for row in folds),
+        "folds_true": sum(
+            _is_true(claim, seed.curves, row, error) for seed in seeds for row in seed.folds
+        ),
+    }
+    if len(seeds) == 1:
+        return {"verdict": word, **found}
+    values = numbers[:, 0].tolist()
+    true = sum(rule.low < number < rule.high for number in values)
+    return {**found, **_over_seeds(word, values, true)}
+
+
+def _over_seeds(word: Word, values: Sequence[float], true: int) -> dict[str, Any]:
+    """Return the word that all seeds allow, with the spread of the number over them."""
+    return {
+        "verdict": word_over_seeds(word, true, len(values)),
+        "seeds_true": true,
+        "seeds_low": min(values),
+        "seeds_high": max(values),
     }
 
 
@@ -223,15 +216,23 @@ def word_of(rule: Rule, value: float, low: float, high: float) -> Word:
 
 def _agreement(claim: Agree, curves: Curves, told: dict[str, Any]) -> Verdict:
     """Return whether two curves predict the same numbers, row by row."""
+    worst = [_worst(claim, alone) for alone in by_seed(curves, curves_needed(claim))]
+    word: Word = "holds" if max(worst) <= claim.tolerance else "fails"
+    true, several = sum(gap <= claim.tolerance for gap in worst), len(worst) > 1
+    return Verdict(
+        **told,
+        **(_over_seeds(word, worst, true) if several else {"verdict": word}),
+        seeds=len(worst) if several else None,
+        unit="greatest difference of two predictions of one row, in units of the target's range",
+        value=max(worst),
+        true_below=claim.tolerance,
+    )
+
+
+def _worst(claim: Agree, curves: Curves) -> float:
+    """Return the greatest difference of two curves' predictions up to a strength."""
     one, other = curves[claim.curve], curves[claim.to]
     for curve in (one, other):
         if curve.at(claim.up_to) is None:
             raise NotJudgedError(f"{curve.label} was not computed at {claim.up_to:g}")
-    worst = max(gap for strength, gap in distances(one, other) if strength <= claim.up_to)
-    return Verdict(
-        **told,
-        verdict="holds" if worst <= claim.tolerance else "fails",
-        unit="greatest difference of two predictions of one row, in units of the target's range",
-        value=worst,
-        true_below=claim.tolerance,
-    )
+    return max(gap for strength, gap in distances(one, other) if strength <= claim.up_to)
