@@ -143,7 +143,7 @@ def reproduce(
     Parameters
     ----------
     names
-        E0 to E9, preprocessing, or all; all if none is named.
+        E0 to E10, preprocessing, or all; all if none is named.
     quick
         Few rows, few folds, short grids: shows that everything works, in minutes.
     """

@@ -40,7 +40,7 @@ def network(declared):
 
 
 def test_all_experiments_are_there():
-    assert experiment_names() == (*(f"E{i}" for i in range(10)), "preprocessing")
+    assert experiment_names() == (*(f"E{i}" for i in range(11)), "preprocessing")
 
 
 @pytest.mark.parametrize("name", experiment_names())
@@ -127,6 +127,35 @@ def test_other_states_are_other_than_that_of_the_paper():
     assert not any("MT" in claim.runs for claim in experiment.claims)
     assert len(statements(read_experiment("E9"))) == 6 * 8
     assert "Montana" not in " ".join(statements(read_experiment("E9")))
+
+
+def test_shrinking_is_judged_under_five_seeds_and_in_the_other_states():
+    plain = read_experiment("E10")
+    experiment = parse_experiment(without(plain, network))
+    others = [run for run in read_experiment("E9")["runs"] if run != "MT"]
+    seeds = {run: experiment.seeds_of(run) for run in experiment.runs}
+    main = ["crimes", "acs_income", "acs_travel_time"]
+    assert seeds == {**dict.fromkeys(main, (0, 1, 2, 3, 4)), **dict.fromkeys(others, (0,))}
+    assert {claim.source for claim in experiment.claims} == {"ours"}
+    for claim in experiment.claims:
+        if "FRRM" in getattr(claim, "than", ""):
+            assert "which sees s when it predicts" in claim.says
+
+
+@pytest.mark.parametrize("run", ["crimes", "acs_income", "acs_travel_time", "DE"])
+def test_rivals_have_as_many_points_as_shrinking_and_its_machine(run):
+    found = parse_experiment(without(read_experiment("E10"), network)).runs[run]
+    problem = found.data.problem
+    settings = {label: c.method.settings(problem) for label, c in found.curves.items()}
+    points = len(settings["SVR-FKS"])
+    assert points == {"crimes": 13, "DE": 5}.get(run, 7)
+    single = {"LEACE", "Dummy", "Median dummy"}
+    published = {"KRR-FKD", "SVR-FKD", "KRR-FKL"}
+    for label in set(settings) - single - published:
+        assert len(settings[label]) >= points, label
+    ours, theirs = settings["SVR-FKS"][0], settings["SVR-FKD"][0]
+    for name in ("C", "epsilon", "gamma"):
+        assert getattr(ours, name) == getattr(theirs, name)
 
 
 def test_what_the_paper_says_of_unregularised_methods_is_taken_without_regularisation():

@@ -100,6 +100,22 @@ def test_variants_must_have_the_same_rows(settings):
     assert "same rows" in opened.absent["crimes"]
 
 
+def test_a_run_is_opened_once_per_seed_on_the_same_rows(settings):
+    tree = read_experiment("E2")
+    run = tree["runs"]["crimes"]
+    run |= {"data": {**run["data"], "source": "embedded"}, "seeds": [0, 5]}
+    run["curves"]["multi"]["seeds"] = [0]
+    opened = load.fn(tree, ClusterConfig())
+    studies = opened.studies["crimes"]
+    assert {seed: list(found) for seed, found in studies.items()} == {
+        0: ["plain", "multi"],
+        5: ["plain"],
+    }
+    assert [study.config.seed for study in opened.all_studies()] == [0, 0, 5]
+    assert len({study.config.name for study in opened.all_studies()}) == 3
+    assert studies[0]["plain"].loaded.digest == studies[5]["plain"].loaded.digest
+
+
 def test_what_stops_one_experiment_does_not_stop_the_next(settings, monkeypatch):
     def one(tree, cluster):
         if tree["name"] == "E2":
