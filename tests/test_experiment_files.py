@@ -137,6 +137,8 @@ def test_shrinking_is_judged_under_five_seeds_and_in_the_other_states():
     main = ["crimes", "acs_income", "acs_travel_time"]
     assert seeds == {**dict.fromkeys(main, (0, 1, 2, 3, 4)), **dict.fromkeys(others, (0,))}
     assert {claim.source for claim in experiment.claims} == {"ours"}
+    for found in experiment.runs.values():
+        assert (f"{found.data.sample} rows" in found.title) == (found.data.sample is not None)
     for claim in experiment.claims:
         if "FRRM" in getattr(claim, "than", ""):
             assert "which sees s when it predicts" in claim.says
