@@ -66,6 +66,19 @@ def test_the_legend_names_methods_floor_champion_and_the_need_of_the_sensitive_c
     ]
 
 
+@pytest.mark.parametrize("count", [5, 12, 20])
+def test_a_legend_of_many_entries_stays_within_the_figure(count):
+    series = tuple(
+        Series(f"KRR-FKL, no. {i}", ((Point(x=0.1 * i, y=1.0, x_std=0.0, y_std=0.0),),), i)
+        for i in range(count)
+    )
+    figure = draw([Panel(title=m, x_label=m, y_label="MAE", series=series) for m in "abc"])
+    figure.canvas.draw()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+
+
 def test_the_limit_is_a_line_on_the_panel_of_its_measure(panels):
     lines = [
         [

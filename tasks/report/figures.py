@@ -119,12 +119,12 @@ def _coordinates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
 def _add_legend(figure: Figure, panels: Sequence[Panel]) -> None:
     """Put one legend for all panels below them."""
     entries = _legend_entries(panels)
-    wide = len(entries) > _LEGEND_WIDTH
+    rows = math.ceil(len(entries) / _LEGEND_WIDTH)
     figure.legend(
         list(entries.values()),
         [_plain(label) for label in entries],
         loc="outside lower center",
-        ncols=math.ceil(len(entries) / 2) if wide else len(entries),
+        ncols=math.ceil(len(entries) / rows),
         frameon=False,
         fontsize=9,
     )
