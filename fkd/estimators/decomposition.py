@@ -16,7 +16,7 @@ class FairKernelDecomposition(FairKernelTransformer):
     `transform` gives the fair kernel against the training rows, for any estimator that takes
     ``kernel="precomputed"``; `features` gives fair features, for any estimator at all. The method
     is Fair Kernel Decomposition of Störck, Hinder & Hammer (2026), Algorithm 1. The parameters are
-    those of `fkd.estimators.removal_estimator.RemovalEstimator` that a path has.
+    those of `fkd.estimators.removal_parameters.RemovalParameters` that a path has.
 
     Attributes
     ----------

@@ -38,8 +38,10 @@ class FairGaussianProcess(FairRegressor):
     normalize_y
         Take both variances in units of the target's variance, so that its unit changes nothing.
     kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-unfairness, approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_estimator.RemovalEstimator`.
+approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
+        As in `fkd.estimators.removal_parameters.RemovalParameters`.
+    unfairness
+        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
 
     Attributes
     ----------

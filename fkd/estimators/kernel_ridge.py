@@ -26,8 +26,10 @@ class FairKernelRidge(FairRegressor):
         Let the predictor have a free constant, so that the level of the target changes nothing.
         The published form has none.
     kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-unfairness, approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_estimator.RemovalEstimator`.
+approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
+        As in `fkd.estimators.removal_parameters.RemovalParameters`.
+    unfairness
+        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ class FairKernelShrinkage(FairKernelTransformer):
     basis of functions of the sensitive features: for any machine that takes
     ``kernel="precomputed"`` its regulariser then prices the squared covariance of the prediction
     with each of these functions (docs/shrinkage.md). Other parameters are those of
-    `fkd.estimators.removal_estimator.RemovalEstimator`.
+    `fkd.estimators.removal_parameters.RemovalParameters`.
 
     Parameters
     ----------

@@ -1,6 +1,5 @@
 """The fair kernel as a scikit-learn transformer, cut or shrunk."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -59,12 +58,6 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
             )
             before[:, j], after[:, j] = plain.predict(X), fair.predict(X)
         return judge_recovery(before, after, S)
-
-    def _scores(
-        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
-    ) -> Array:
-        """Return nothing: a kernel predicts nothing that could be bounded."""
-        raise NotImplementedError
 
     def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Array:
         """Return the fair kernel matrix of the training rows, exactly symmetric."""

@@ -13,11 +13,12 @@ from fkd.core.arrays import Array
 from fkd.core.border import check_finite_result
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion, Predictor
+from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
-from fkd.estimators.removal_estimator import Removal, RemovalEstimator
+from fkd.estimators.removal_estimator import Removal
 
 
-class FairRegressor(RegressorMixin, RemovalEstimator):
+class FairRegressor(RegressorMixin, BoundedEstimator):
     """A machine whose fitted form is an expansion, from a removal and a target."""
 
     _absolute: ClassVar[bool] = False  # whether errors count by their size or by its square

@@ -1,36 +1,26 @@
 """What every fair estimator fits first: a feature map with what is taken out of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments, basis_moments
-from fkd.core.border import check_numeric_columns, check_range, column_names, sensitive_matrix
+from fkd.core.border import column_names, sensitive_matrix
 from fkd.core.cautions import caution
 from fkd.core.directions import Removals
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.feature_maps.make import EXACT_ROWS
-from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
-from fkd.core.parameters import choice, not_negative, positive, truth
+from fkd.core.parameters import positive, truth
 from fkd.core.removal_path import RemovalPath, removal_path
 from fkd.core.sensitive_basis import BasisSettings, centred
 from fkd.core.shrinkage import shrinkage
-from fkd.estimators.bound import (
-    KeptBound,
-    checked_bounds,
-    choose_strength,
-    inner_folds,
-    strengths_to_try,
-)
 from fkd.estimators.held_out import HeldOut, split_rows
 from fkd.estimators.legitimate import legitimate_columns, refuse_sensitive
+from fkd.estimators.removal_parameters import RemovalParameters
 
 # Of all squared features that is a ridge under which ten iterations bring the dependence of ridge
 # regression down on rows of any number, dimension, unit; docs/decisions/0009 has the trial.
@@ -47,9 +37,6 @@ _OF_MAP = (
 )
 
 
-REMOVALS = ("path", "shrinkage")
-
-
 @dataclass(frozen=True)
 class Removal:
     """Training rows with their feature map and what is taken out of it."""
@@ -63,170 +50,8 @@ class Removal:
     share: float = 1.0
 
 
-class RemovalEstimator(BaseEstimator, ABC):
-    """Parameters of the removal, shared by the estimators of this package.
-
-    Parameters
-    ----------
-    kernel
-        ``"rbf"``, ``"laplacian"``, ``"polynomial"``, ``"linear"``, ``"precomputed"``, or a function
-        of two blocks of rows that returns their kernel matrix.
-    gamma
-        Width of the kernel; None means 1 / number of inputs.
-    degree, coef0
-        Of the polynomial kernel.
-    ridge
-        Ridge of the regressions that find what to remove, above 0. A larger one removes
-        more per iteration. None takes a thousandth of the sum of all squared features, so that
-        neither the number of rows nor the unit of the inputs changes how much is removed. (The
-        offset of the inputs counts under linear and polynomial kernels: standardise them.)
-    iterations
-        How often to remove; 0 leaves the kernel as it is.
-    removal
-        ``"path"`` cuts directions out of the kernel, `iterations` times; ``"shrinkage"`` makes
-        those small along which a prediction would covary with functions of the sensitive features.
-    penalty
-        Of a shrinkage: the price of a squared covariance with such a function, in units of the
-        machine's mean loss (docs/shrinkage.md); 0 leaves the kernel as it is.
-    basis
-        The functions: ``"columns"`` (the sensitive columns themselves), ``"rbf"`` (a kernel on
-        them), ``"splines"`` on the ranks of each, ``"levels"`` (an indicator per value). None is
-        ``"columns"`` on a path, ``"rbf"`` for a shrinkage.
-    gamma_s
-        Width of the kernel of ``"rbf"``, the sensitive columns in units of their training range.
-    given
-        What may depend on the sensitive features: ``"y"``, or names or positions of columns of X.
-        Only what the functions hold beyond splines of these is taken out.
-    unfairness
-        Instead of a strength a bound on what is left, such as ``{"gdp": 0.01}`` (in units of the
-        target's range), ``"hgr"`` or ``"pf"``: the least strength that keeps it on held-out rows
-        of five folds, up to `iterations` on a path. `strength_` is what was chosen,
-        `unfairness_` what it reached, with an interval.
-    approximation
-        ``"exact"``, ``"nystroem"``, ``"fourier"``, ``"identity"`` (for ``kernel="linear"``) or
-        ``"auto"``: exact up to 10 000 rows, Nystroem beyond.
-    landmarks
-        Landmarks of the Nystroem map or number of Fourier features; None means 1000, for
-        landmarks at most n.
-    landmark_method
-        ``"rpcholesky"`` or ``"uniform"``.
-    center_sensitive
-        Fit the deviation of the sensitive columns from their mean, so that neither their unit nor
-        their offset changes anything. False is the published form: of the columns as they are,
-        whose first removed direction is mostly their mean.
-    held_out
-        Share of the training rows that a trial fit leaves out, to warn where dependence on the
-        sensitive features did not fall on them, where the model is worse than a constant or has
-        become one. Of at most 2000 rows; none below 100 rows, where it is 0, or where no
-        sensitive column varies in both parts. What was found is kept as `held_out_`; the fit
-        itself uses all rows.
-    random_state
-        Seed of landmarks or Fourier features.
-    """
-
-    def __init__(
-        self,
-        kernel: str | KernelFunction = "rbf",
-        *,
-        gamma: float | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        ridge: float | None = None,
-        iterations: int = 10,
-        removal: str = "path",
-        penalty: float = 10.0,
-        basis: str | None = None,
-        gamma_s: float = 10.0,
-        given: Any = None,
-        unfairness: Mapping[str, float] | None = None,
-        approximation: str = "exact",
-        landmarks: int | None = None,
-        landmark_method: str = "rpcholesky",
-        center_sensitive: bool = True,
-        held_out: float = 0.2,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.ridge = ridge
-        self.iterations = iterations
-        self.removal = removal
-        self.penalty = penalty
-        self.basis = basis
-        self.gamma_s = gamma_s
-        self.given = given
-        self.unfairness = unfairness
-        self.approximation = approximation
-        self.landmarks = landmarks
-        self.landmark_method = landmark_method
-        self.center_sensitive = center_sensitive
-        self.held_out = held_out
-        self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
-    def _inputs(self, X: Any, *, reset: bool) -> Array:
-        """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
-        check_numeric_columns("X", X)
-        # One memory order, so that a data frame gives the same bits as its array.
-        A = validate_data(
-            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
-        )
-        check_range("X", A, column_names(X, A.shape[1]))
-        return np.asarray(A)
-
-    @property
-    def _shrinks(self) -> bool:
-        """Whether directions are made small instead of being cut out."""
-        return choice("removal", self.removal, REMOVALS) == "shrinkage"
-
-    def _strength(self) -> float:
-        """Return how much is to be taken out, as the user says it."""
-        return not_negative("penalty", self.penalty) if self._shrinks else self.iterations
-
-    def _decide(self, X: Array, y: Array, sensitive_features: Any) -> float:
-        """Return how much is to be taken out: what the user says, or what a bound asks for."""
-        strength = self._strength()
-        self.unfairness_: KeptBound | None = None
-        if self.unfairness is not None:
-            bounds = checked_bounds(self.unfairness)
-            S = sensitive_matrix(sensitive_features, len(X))
-            tried = strengths_to_try(shrinks=self._shrinks, iterations=self.iterations)
-            scores = self._held_out_scores(X, y, S, tried)
-            self.unfairness_ = choose_strength(bounds, tried, scores, y, S)
-            strength = self.unfairness_.strength
-        self.strength_ = strength
-        return strength
-
-    def _held_out_scores(self, X: Array, y: Array, S: Array, strengths: Sequence[float]) -> Array:
-        """Return at each strength the scores of every row by a fit without it, (n, k, c)."""
-        if self.center_sensitive:
-            S = S - S.mean(axis=0)
-        found: dict[int, Array] = {}
-        for train, test in inner_folds(len(X)):
-            columns = train if self.kernel == "precomputed" else slice(None)
-            removal, moments = self._remove(
-                X[train][:, columns],
-                y[train],
-                S[train],
-                max(strengths),
-                share=len(train) / len(X),
-                **self._trial_map(len(X), len(train)),
-            )
-            scores = self._scores(removal, moments, strengths, X[test][:, columns])
-            found.update(zip(test.tolist(), scores, strict=True))
-        return np.stack([found[i] for i in range(len(X))])
-
-    @abstractmethod
-    def _scores(
-        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
-    ) -> Array:
-        """Return what the machines of these strengths say of rows X, (k, strengths, c)."""
+class RemovalEstimator(RemovalParameters, ABC):
+    """What every fair estimator does first with these parameters."""
 
     def _fit_removal(
         self,

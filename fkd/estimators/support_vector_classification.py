@@ -15,12 +15,13 @@ from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, steps
 from fkd.core.price import margin_mu
+from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
-from fkd.estimators.removal_estimator import Removal, RemovalEstimator
+from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 
 
-class FairSVC(ClassifierMixin, RemovalEstimator):
+class FairSVC(ClassifierMixin, BoundedEstimator):
     """Support vector classifier that does not lean on (continuous) sensitive features.
 
     Parameters
@@ -31,8 +32,10 @@ class FairSVC(ClassifierMixin, RemovalEstimator):
         When the solver stops: at this violation of its conditions, or after so many steps, with a
         ConvergenceWarning; -1 is no limit.
     kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-unfairness, approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_estimator.RemovalEstimator`.
+approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
+        As in `fkd.estimators.removal_parameters.RemovalParameters`.
+    unfairness
+        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
 
     Attributes
     ----------

@@ -105,8 +105,10 @@ class FairSVR(FairRegressor):
         When the solver stops: at this violation of its conditions, or after so many steps, with a
         ConvergenceWarning; -1 is no limit.
     kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-unfairness, approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_estimator.RemovalEstimator`.
+approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
+        As in `fkd.estimators.removal_parameters.RemovalParameters`.
+    unfairness
+        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
 
     Attributes
     ----------
