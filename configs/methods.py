@@ -154,9 +154,10 @@ class MethodConfig(BaseModel):
 
     def grows(self, problem: str) -> bool:
         """Return whether the strengths are not given, so that more may follow the first ones."""
-        strength = methods()[self.name].strength
-        named = {*self.parameters, *(self.grid or {})}
-        return strength not in named and self.grid is None and problem not in PUBLISHED_PROBLEMS
+        declared = methods()[self.name]
+        if declared.ours or problem in PUBLISHED_PROBLEMS:
+            return False
+        return declared.strength not in self.parameters and self.grid is None
 
     def searched(self, problem: str) -> list[Any]:
         """Return the parameter values of every trial of the search, at strength 0."""

@@ -18,7 +18,7 @@ def _methods(config):
 def test_the_default_configuration_is_the_paper_on_embedded_crimes():
     config = load_config()
     assert (config.data.problem, config.data.source, config.folds.k) == ("crimes", "embedded", 5)
-    assert [entry.name for entry in config.methods] == ["dummy", "krr_fkd", "svr_fkd"]
+    assert [entry.name for entry in config.methods] == ["dummy", "krr_fkd", "svr_fkd", "svr_fks"]
     settings = _methods(config)["krr_fkd"].settings("crimes")
     assert [p.iterations for p in settings] == KRR_PAPER_CRIMES
     assert {(p.gamma, p.alpha, p.ridge) for p in settings} == {(0.05, 0.25, 0.1)}

@@ -70,7 +70,8 @@ class Method:
     needs_sensitive
         Whether predicting needs the sensitive columns: such a method is marked in every figure.
     ours
-        Whether it stands in no paper: a bare name then means our own form on every problem.
+        Whether it stands in no paper: a bare name then means one form with one grid on every
+        problem, whose strengths must have no unit.
     extra
         Optional packages without which `fit` refuses to start; None where the core is enough.
     cost
@@ -142,7 +143,7 @@ class Method:
     def _default_grid(self, problem: str) -> Mapping[str, Sequence[Any]]:
         """Return the grid of a bare name."""
         paper = self._paper(problem)
-        if problem in PUBLISHED_PROBLEMS or self.strength is None:
+        if problem in PUBLISHED_PROBLEMS or self.strength is None or self.ours:
             return paper.grid
         others = {name: values for name, values in paper.grid.items() if name != self.strength}
         return {self.strength: first_strengths(self._field(self.strength)), **others}
