@@ -83,7 +83,7 @@ def parts(K: Array, S: Array, y: Array) -> dict[str, Callable[[], object]]:
         "  Lanczos": partial(lanczos, D, moments.b),
         "fair kernel of one m": partial(downdate, K, G @ path.U),
         "ridge regression for all m": partial(
-            ridge_coefficients, moments, path, alpha=0.25, widths=all_m, fit_intercept=False
+            ridge_coefficients, moments, path, alpha=0.25, strengths=all_m, fit_intercept=False
         ),
     }
 

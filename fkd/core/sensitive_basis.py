@@ -106,7 +106,8 @@ class RbfBasis:
         """Return the basis of landmarks among the rows, each where most is unexplained."""
         values = distinct(scaled(S))
         kernel = Kernel("rbf", gamma)
-        pivots = greedy_pivots(kernel, values, min(RBF_SIZE, max(1, len(S) // _ROWS_PER_LANDMARK)))
+        size = min(RBF_SIZE, max(1, len(S) // _ROWS_PER_LANDMARK))
+        pivots, _ = greedy_factor(kernel, values, size=size, cut=_RESIDUAL)
         centers = values[pivots]
         return cls(scaled, kernel, centers, np.linalg.cholesky(kernel(centers, centers)))
 
@@ -124,12 +125,18 @@ def distinct(S: Array) -> Array:
     return np.asarray(values[np.linspace(0, len(values) - 1, num=_MOST_VALUES).astype(np.intp)])
 
 
-def greedy_pivots(kernel: Kernel, values: Array, size: int) -> list[int]:
-    """Return the rows that a pivoted Cholesky factorisation takes, at most `size`."""
-    residual = np.ones(len(values))
+def greedy_factor(
+    kernel: Kernel, values: Array, *, size: int, cut: float
+) -> tuple[list[int], Array]:
+    """Return pivots of an RBF kernel matrix with F (p, n), FᵀF being the matrix up to `cut`.
+
+    Pivoted Cholesky, column by column: a wide kernel on a few attributes has a tiny numerical
+    rank, so the n x n matrix is never formed.
+    """
+    residual = np.ones(len(values))  # the diagonal of what FᵀF lacks
     F = np.empty((0, len(values)))
     pivots: list[int] = []
-    while len(pivots) < min(size, len(values)) and residual.max() > _RESIDUAL:
+    while len(pivots) < min(size, len(values)) and residual.max() > cut:
         pivot = int(residual.argmax())
         column = kernel(values, values[[pivot]])[:, 0] - F[:, pivot] @ F
         column /= np.sqrt(residual[pivot])
@@ -137,7 +144,7 @@ def greedy_pivots(kernel: Kernel, values: Array, size: int) -> list[int]:
         residual[pivot] = 0.0
         F = np.vstack([F, column])
         pivots.append(pivot)
-    return pivots
+    return pivots, F
 
 
 @dataclass(frozen=True)

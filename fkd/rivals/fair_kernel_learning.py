@@ -15,24 +15,13 @@ from fkd.core.feature_maps import FeatureMap
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import ShiftedInverse, rank_cut
 from fkd.core.parameters import positive
+from fkd.core.sensitive_basis import greedy_factor
 
 
 def sensitive_factor(S: Array, gamma: float) -> Array:
-    """Return F (n, p) with F Fᵀ = H K_s H to rounding, K_s the RBF kernel of the rows of S.
-
-    Greedy pivoted Cholesky, column by column: a wide kernel on a few attributes has a tiny
-    numerical rank p, so the n x n matrix is never formed.
-    """
+    """Return F (n, p) with F Fᵀ = H K_s H to rounding, K_s the RBF kernel of the rows of S."""
     kernel = Kernel("rbf", positive("gamma_s", gamma))
-    residual = np.ones(len(S))  # diag(K_s - F Fᵀ)
-    F = np.empty((0, len(S)))  # transposed, so that a new column is a new row
-    while len(F) < len(S) and residual.max() > rank_cut(len(S), 1.0):
-        pivot = int(residual.argmax())
-        column = kernel(S, S[[pivot]])[:, 0] - F[:, pivot] @ F
-        column /= np.sqrt(residual[pivot])
-        residual = np.maximum(residual - column**2, 0.0)
-        residual[pivot] = 0.0
-        F = np.vstack([F, column])
+    _, F = greedy_factor(kernel, S, size=len(S), cut=rank_cut(len(S), 1.0))
     F -= F.mean(axis=1, keepdims=True)
     return F.T
 
