@@ -74,8 +74,8 @@ def centred(basis: SensitiveBasis, S: Array) -> SensitiveBasis:
     (n, p), means = B.shape, B.mean(axis=0)
     if p >= n:
         raise ValueError(
-            f"basis must have fewer functions than the {n} training rows, got {p}; use 'rbf', or "
-            "'splines' where the sensitive columns are not discrete"
+            f"basis must have fewer functions than the {n} training rows, got {p}; use 'rbf', "
+            f"which has at most one per {_ROWS_PER_LANDMARK} rows"
         )
     return lambda S: basis(S) - means
 

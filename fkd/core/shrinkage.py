@@ -15,6 +15,9 @@ from fkd.core.basis_moments import BasisMoments
 from fkd.core.directions import Directions
 from fkd.core.linalg import rank_cut
 
+# A price beyond float64 is one: infinity times nothing would be no number.
+_MOST = 1e300
+
 
 @dataclass(frozen=True)
 class Shrinkage:
@@ -32,8 +35,10 @@ class Shrinkage:
             raise ValueError(f"mu must not be negative, got {strength!r}; 0 is the plain kernel")
         if np.isinf(mu):
             return Directions.whole(self.V)
-        kept = 1.0 / (1.0 + mu * self.t)
-        return Directions(self.V, mu * self.t * kept, kept)
+        with np.errstate(over="ignore"):
+            x = np.minimum(mu * self.t, _MOST)
+        kept = 1.0 / (1.0 + x)
+        return Directions(self.V, x * kept, kept)
 
 
 def shrinkage(sums: BasisMoments) -> Shrinkage:

@@ -147,7 +147,8 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
             The strengths: of a path its lengths, of a shrinkage its prices.
         """
         wanted, name = (penalties, "penalties") if self._shrinks else (iterations, "iterations")
-        settings = [(strength, alpha) for strength in wanted or () for alpha in alphas]
+        strengths = [self._checked_strength(strength) for strength in wanted or ()]
+        settings = [(strength, alpha) for strength in strengths for alpha in alphas]
         if not settings:
             raise ValueError(
                 f"{name} and alphas must hold at least one value each where "

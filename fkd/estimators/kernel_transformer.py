@@ -13,6 +13,7 @@ from fkd.core.fair_kernel import FairKernel
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.moments import Moments
 from fkd.estimators.held_out import HeldOut, judge_recovery
+from fkd.estimators.legitimate import is_target
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 
 # Ridge of the regression that guesses the sensitive features, in units of the mean eigenvalue.
@@ -35,8 +36,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
             One or several columns (n,) or (n, l) to remove. Required.
         """
         X = self._inputs(X, reset=True)
-        # Equality of a list with a word is none.
-        target = target_vector(y, len(X)) if self.given == "y" else np.zeros(len(X))
+        target = target_vector(y, len(X)) if is_target(self.given) else np.zeros(len(X))
         removal, _ = self._fit_removal(X, target, sensitive_features, self._strength())
         self.map_, self._removals = removal.feature_map, removal.removals
         self.fair_ = FairKernel.of(self.map_, X, self._removals.at(self._strength()))

@@ -1,13 +1,13 @@
 """Columns on which a prediction may depend, whatever they have to do with the sensitive ones."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.parameters import whole
-from fkd.core.sensitive_basis import SplineBasis, centred
+from fkd.core.sensitive_basis import SplineBasis
 
 # Columns that correlate more closely are one column in two units.
 _SAME = 1e-12
@@ -31,7 +31,7 @@ def legitimate_columns(
     """
     if given is None:
         return None
-    if isinstance(given, str) and given == "y":
+    if is_target(given):
         return _splines(y[:, None])
     if precomputed:
         raise ValueError(
@@ -41,28 +41,49 @@ def legitimate_columns(
     return _splines(X[:, _positions(given, names, X.shape[1])])
 
 
+def is_target(given: Any) -> bool:
+    """Return whether the target is what is legitimate; equality of an array with a word is none."""
+    return isinstance(given, str) and given == "y"
+
+
 def _splines(columns: Array) -> Array:
     """Return splines of the columns, less their means."""
-    return centred(SplineBasis.of(columns), columns)(columns)
+    (n, k), Z = columns.shape, SplineBasis.of(columns)(columns)
+    if Z.shape[1] >= n:
+        raise ValueError(
+            f"given must have fewer splines than the {n} training rows, got {Z.shape[1]} of {k} "
+            "columns; name fewer columns, or train on more rows"
+        )
+    return np.asarray(Z - Z.mean(axis=0))
 
 
 def refuse_sensitive(
     given: Any, names: AnyArray | None, X: Array, S: Array, sensitive: Sequence[str]
 ) -> None:
-    """Refuse a legitimate column that is a sensitive one, in any unit."""
+    """Refuse a legitimate column that is a sensitive one, in any unit or on any rising scale."""
     for j in _positions(given, names, X.shape[1]):
         x = X[:, j] - X[:, j].mean(axis=0)
         for name, s in zip(sensitive, (S - S.mean(axis=0)).T, strict=True):
-            if (x @ s) ** 2 >= (1 - _SAME) * (x @ x) * (s @ s) > 0:
+            if (x @ s) ** 2 >= (1 - _SAME) * (x @ x) * (s @ s) > 0 or _same_order(x, s):
                 raise ValueError(
                     f"given must not name the sensitive features, got column {_label(j, names)}, "
                     f"which is sensitive column {name}; nothing would be left to remove"
                 )
 
 
+def _same_order(x: Array, s: Array) -> bool:
+    """Return whether either rises or falls with the other strictly: their ranks are then one."""
+    values = np.unique(x, return_inverse=True), np.unique(s, return_inverse=True)
+    (levels, codes), (others, wanted) = values
+    if not len(levels) == len(others) > 1:
+        return False
+    return bool((codes == wanted).all() or (codes == len(levels) - 1 - wanted).all())
+
+
 def _positions(given: Any, names: AnyArray | None, d: int) -> list[int]:
     """Return the positions of the named columns."""
-    wanted = [given] if isinstance(given, str | int | np.integer) else list(given)
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    wanted = list(given) if several else [given]
     if not wanted:
         raise ValueError("given must name at least one column, got none; None is nothing given")
     return [_position(column, names, d) for column in wanted]

@@ -19,7 +19,7 @@ from fkd.core.removal_path import RemovalPath, removal_path
 from fkd.core.sensitive_basis import BasisSettings, centred
 from fkd.core.shrinkage import shrinkage
 from fkd.estimators.held_out import HeldOut, split_rows
-from fkd.estimators.legitimate import legitimate_columns, refuse_sensitive
+from fkd.estimators.legitimate import is_target, legitimate_columns, refuse_sensitive
 from fkd.estimators.removal_parameters import RemovalParameters
 
 # Of all squared features that is a ridge under which ten iterations bring the dependence of ridge
@@ -73,7 +73,8 @@ class RemovalEstimator(RemovalParameters, ABC):
             # Before any sum: an offset of the columns then costs no digits.
             S = S - S.mean(axis=0)
         self.held_out_ = self._trial(X, y, S, strength) if trial else None
-        if self.held_out_ is not None and strength:
+        # What depends on s through what is given is meant to stay.
+        if self.held_out_ is not None and strength and self.given is None:
             self.held_out_.tell(*self._words(strength))
         elif self.held_out_ is not None:
             self.held_out_.tell()
@@ -102,7 +103,8 @@ class RemovalEstimator(RemovalParameters, ABC):
 
     def _check_given(self, X: Array, S: Array, sensitive_features: Any) -> None:
         """Refuse legitimate columns that are the sensitive ones."""
-        if self.given is not None and not isinstance(self.given, str):
+        precomputed = self.kernel == "precomputed"  # which has no columns; that is said later
+        if not (self.given is None or is_target(self.given) or precomputed):
             names = getattr(self, "feature_names_in_", None)
             refuse_sensitive(self.given, names, X, S, column_names(sensitive_features, S.shape[1]))
 

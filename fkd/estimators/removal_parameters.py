@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 from fkd.core.arrays import Array
 from fkd.core.border import check_numeric_columns, check_range, column_names
 from fkd.core.kernels import KernelFunction
-from fkd.core.parameters import choice, not_negative
+from fkd.core.parameters import choice, not_negative, whole
 
 REMOVALS = ("path", "shrinkage")
 
@@ -131,4 +131,10 @@ class RemovalParameters(BaseEstimator):
 
     def _strength(self) -> float:
         """Return how much is to be taken out, as the user says it."""
-        return not_negative("penalty", self.penalty) if self._shrinks else self.iterations
+        return self._checked_strength(self.penalty if self._shrinks else self.iterations)
+
+    def _checked_strength(self, value: Any) -> float:
+        """Return a penalty, or a number of iterations."""
+        if self._shrinks:
+            return not_negative("penalty", value)
+        return whole("iterations", value, low=0)
