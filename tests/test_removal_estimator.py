@@ -11,6 +11,7 @@ from fkd import (
     FairGaussianProcess,
     FairKernelDecomposition,
     FairKernelRidge,
+    FairKernelShrinkage,
     FairSVC,
     FairSVR,
 )
@@ -36,6 +37,10 @@ class Decomposition(FirstColumn, FairKernelDecomposition):
     pass
 
 
+class Shrinkage(FirstColumn, FairKernelShrinkage):
+    pass
+
+
 class Ridge(FirstColumn, FairKernelRidge):
     pass
 
@@ -58,6 +63,11 @@ ESTIMATORS = [
     Regressor(iterations=2),
     Process(iterations=2),
     Classifier(iterations=2),
+    Shrinkage(mu=10.0),
+    Ridge(removal="shrinkage", penalty=0.1, alpha=0.1),
+    Regressor(removal="shrinkage", penalty=0.1),
+    Process(removal="shrinkage", penalty=0.1),
+    Classifier(removal="shrinkage", penalty=0.1),
 ]
 
 

@@ -6,8 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
 from fkd.catalog.methods import Training
-from fkd.catalog.methods.training_fold import Approximation
+from fkd.catalog.methods.training_fold import Approximation, Functions
+from fkd.core.basis_moments import basis_moments
 from fkd.core.moments import training_moments
+from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.blas import blas_threads
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_map_of, shared_maps, shared_training
@@ -104,6 +106,73 @@ def test_a_job_with_a_shared_map_writes_its_records(settings):
 def test_a_support_vector_machine_takes_the_shared_map_too(settings):
     study = make_study(settings, 60, name="svr_fkd", iterations=[5])
     assert run_job(study.missing()[0]) == 1
+
+
+def make_functions_study(settings, name, *, grid, **fixed):
+    approximation = {"kind": "nystroem", "landmarks": 60, "shared": True}
+    entry = {"name": name, "approximation": approximation, "grid": grid, **fixed}
+    overrides = ["folds.reserve=0.3", f"methods={json.dumps([entry])}"]
+    return open_study(load_config("default", overrides), settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "grid", "fixed"),
+    [
+        ("krr_fks", {"penalty": [0.0, 30.0]}, {"given": "y"}),
+        ("krr_fks", {"penalty": [0.0, 30.0]}, {"calibrate": "median"}),
+        ("krr_fkd", {"iterations": [0, 5]}, {"basis": "splines"}),
+        ("svr_fks", {"penalty": [0.0, 30.0]}, {}),
+    ],
+)
+def test_summed_products_predict_like_products_of_the_training_rows(settings, name, grid, fixed):
+    study = make_functions_study(settings, name, grid=grid, **fixed)
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.all(table)["1"]
+    train, encoder = table.take(fold.train), shared_encoder(inputs)
+    X, S, Z = encoder.transform(train), train.S(inputs.sensitive), table.take(fold.test)
+    ((shared, functions),) = shared_maps(study.missing()).items()
+    feature_map, reserved = load_map(store_map(shared)), table.take(inputs.splits.reserved(table))
+    assert len(functions) == 1
+    columns = functions[0].columns(reserved.S(inputs.sensitive), reserved.y)
+    alone = Training(
+        X=X,
+        y=train.y,
+        S=S,
+        seed=0,
+        reduce=lambda *_: (feature_map, training_moments(feature_map, X, S, train.y)),
+        couple=lambda *_: basis_moments(feature_map, X, *columns(S, train.y)),
+    )
+    summed, _ = shared_training(table, fold, inputs)
+    left, right = (
+        [p.predict(encoder.transform(Z)) for p in fit_trials(training, name, study.trials)]
+        for training in (summed, alone)
+    )
+    # libsvm stops at a tolerance of its own.
+    assert_allclose(left, right, atol=1e-8 if name != "svr_fks" else 1e-3)
+    assert np.abs(left[0] - left[1]).max(axis=0) > 0.01
+
+
+def test_jobs_ask_for_each_of_their_functions_once(settings):
+    grid = {"penalty": [0.0, 1.0], "gamma_s": [3.0, 10.0], "given": ["none", "y"]}
+    study = make_functions_study(settings, "krr_fks", grid=grid)
+    (functions,) = shared_maps(study.missing()).values()
+    expected = {
+        Functions(BasisSettings("rbf", gamma_s), given)
+        for gamma_s in (3.0, 10.0)
+        for given in ("none", "y")
+    }
+    assert set(functions) == expected
+    assert len(functions) == 4
+    columns = make_functions_study(settings, "krr_fkd", grid={"iterations": [0, 5]})
+    assert list(shared_maps(columns.missing()).values()) == [[]]
+
+
+def test_rows_are_not_encoded_for_sums(settings):
+    study = make_functions_study(settings, "krr_fks", grid={"penalty": [1.0]})
+    table = study.loaded.table
+    training, _ = shared_training(table, study.inputs.splits.outer(table)["2"], study.inputs)
+    list(fit_trials(training, "krr_fks", study.trials))
+    assert "X" not in vars(training)
 
 
 def test_without_reserved_rows_nothing_is_shared(rng):

@@ -1,19 +1,24 @@
 import os
 import random
 import signal
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
 from configs.schema import ClusterConfig
 from fkd.catalog.methods import Approximation
+from fkd.catalog.methods.training_fold import Functions
+from fkd.core.basis_moments import BasisMoments
 from fkd.core.moments import Moments
+from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
 from tasks.blocks import streaming
-from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.blocks.streaming import moments_of, stream_moments, study_cells
+from tasks.blocks.shared_map import SharedMap, StoredMap, load_map, shared_encoder, store_map
+from tasks.blocks.streaming import coupled_of, moments_of, stream_moments, study_cells
 from tasks.planned.rows import cached_table
 from tasks.study.opening import open_study
 
@@ -135,3 +140,131 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
         assert pids[0] not in client.run(os.getpid).values()  # it was killed indeed
     assert len(taken) == len(set(taken)) > 40
     assert_equal(alone, moments_of(store_map(shared), folds(shared)["0"].train))
+
+
+RBF = Functions(BasisSettings("rbf", 10.0))
+GIVEN = Functions(BasisSettings("splines"), "y")
+
+
+def coupled_directly(shared, rows, functions):
+    """Products of rows in one piece, with functions of the reserved rows."""
+    inputs = shared.inputs
+    table = cached_table(inputs.settings, inputs.table_digest)
+    part, reserved = table.take(rows), table.take(inputs.splits.reserved(table))
+    G = load_map(store_map(shared)).transform(shared_encoder(inputs).transform(part))
+    columns = functions.columns(reserved.S(inputs.sensitive), reserved.y)
+    return BasisMoments.of(G, *columns(part.S(inputs.sensitive), part.y))
+
+
+def recorded(made):
+    """Runs jobs here, keeping them."""
+    return lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep)
+
+
+def wipe(shared):
+    for path in shared.inputs.settings.moments.glob("*.npz"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("task_rows", [70, 10**6])
+def test_products_with_functions_are_the_sum_of_the_other_folds(shared, monkeypatch, task_rows):
+    monkeypatch.setattr(streaming, "TASK_ROWS", task_rows)
+    stream_moments(here, {shared: [RBF, GIVEN]})
+    stored = store_map(shared)
+    for fold in (folds(shared)[label] for label in ("0", "3", "0.1")):
+        for functions in (RBF, GIVEN):
+            found = coupled_of(stored, fold.train, functions)
+            expected = coupled_directly(shared, fold.train, functions)
+            assert_equal(expected, found, rtol=1e-9, atol=1e-9)
+            assert_allclose(found.covariance(), expected.covariance(), atol=1e-10)
+            assert found.n == len(fold.train)
+
+
+def test_who_computes_products_changes_no_bit(shared, monkeypatch):
+    monkeypatch.setattr(streaming, "TASK_ROWS", 70)
+    train = folds(shared)["1"].train
+    stream_moments(nowhere, {shared: [RBF, GIVEN]})
+    alone = [coupled_of(store_map(shared), train, f) for f in (GIVEN, RBF)]
+    moments = moments_of(store_map(shared), train)
+    wipe(shared)
+    stream_moments(here, {shared: [RBF, GIVEN]})
+    for before, functions in zip(alone, (GIVEN, RBF), strict=True):
+        assert_equal(before, coupled_of(store_map(shared), train, functions))
+    assert_equal(moments, moments_of(store_map(shared), train))
+
+
+def test_moments_and_functions_take_one_pass(shared):
+    made = []
+    stream_moments(recorded(made), {shared: [RBF, GIVEN]})
+    cells = len(study_cells(shared.inputs))
+    blocks = [job for job in made if job != shared]
+    assert len(blocks) == cells
+    assert {block.wanted for block in blocks} == {(None, RBF, GIVEN)}
+    # What is there already is not computed again: functions that came later alone are.
+    stream_moments(recorded(made := []), {shared: [RBF, GIVEN]})
+    assert made == [shared]
+    later = Functions(BasisSettings("rbf", 3.0))
+    stream_moments(recorded(made := []), {shared: [RBF, later]})
+    assert {block.wanted for block in made[1:]} == {(later,)}
+    assert len(made[1:]) == cells
+
+
+def test_products_have_a_place_per_meaning(shared, settings):
+    stored = store_map(shared)
+    other = replace(shared.inputs, sensitive=("racepctblack",))
+    meanings = [
+        None,
+        RBF,
+        Functions(BasisSettings("rbf", 3.0)),
+        Functions(BasisSettings("splines", 10.0)),
+        Functions(BasisSettings("rbf", 10.0), "y"),
+    ]
+    places = [streaming._path(stored, 0, wanted) for wanted in meanings]
+    elsewhere = StoredMap(SharedMap(other, 0.05, shared.approximation), stored.seal)
+    places += [streaming._path(elsewhere, 0, wanted) for wanted in meanings]
+    assert len(set(places)) == 10
+
+
+def test_raising_the_version_of_functions_leaves_moments_alone(shared, monkeypatch):
+    stream_moments(here, {shared: [RBF]})
+    monkeypatch.setattr(streaming, "FUNCTIONS_VERSION", 99)
+    missing = streaming.missing_cells(store_map(shared), [RBF])
+    assert set(missing.values()) == {(RBF,)}
+
+
+@pytest.mark.parametrize("functions", [RBF, GIVEN], ids=["rbf", "given"])
+def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, functions):
+    """A signal in rows that some fold tests on moves none of them; one in reserved rows does."""
+    inputs = shared.inputs
+    table = cached_table(inputs.settings, inputs.table_digest)
+    reserved = inputs.splits.reserved(table)
+    S, y = table.S(inputs.sensitive), table.y
+
+    def planted(rows):
+        sensitive, target = table.sensitive.copy(), table.target.copy()
+        sensitive[rows], target[rows] = sensitive.mean(axis=0), target.max()
+        changed = replace(table, sensitive=sensitive, target=target)
+        monkeypatch.setattr(streaming, "cached_table", lambda *_: changed)
+        streaming._columns.cache_clear()
+        found = streaming._columns(inputs, functions)(S, y)
+        streaming._columns.cache_clear()
+        return np.hstack([part for part in found if part is not None])
+
+    plain = planted([])
+    tested = np.setdiff1d(np.arange(table.n), reserved)
+    assert_array_equal(planted(tested), plain)
+    moved = planted(reserved[::2])
+    assert moved.shape != plain.shape or np.abs(moved - plain).max() > 1e-3
+
+
+def test_damaged_products_are_made_again(shared):
+    stream_moments(here, {shared: [RBF]})
+    train = folds(shared)["0"].train
+    before = coupled_of(store_map(shared), train, RBF)
+    stored = store_map(shared)
+    for i in range(len(study_cells(shared.inputs))):
+        path = streaming._path(stored, i, RBF)
+        content = bytearray(path.read_bytes())
+        content[-900] ^= 1
+        path.write_bytes(content)
+    assert_equal(before, coupled_of(stored, train, RBF))
