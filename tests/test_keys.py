@@ -97,18 +97,30 @@ def test_the_version_of_the_method_is_in_the_keys(study, inputs, monkeypatch):
     assert not {after.key, record_key(after, fold, inputs)} & set(old)
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(methods()["krr_fkd"].parameters)])
-def test_every_parameter_is_in_the_keys(study, inputs, name):
+def another(parameter, value):
+    """A value of a parameter that is not this one."""
+    if parameter.name == "approximation":
+        return Approximation("nystroem", 51)
+    if "choices" in parameter.metadata:
+        return next(choice for choice in parameter.metadata["choices"] if choice != value)
+    return not value if isinstance(value, bool) else value + 1
+
+
+@pytest.mark.parametrize(
+    ("method", "parameter"),
+    [
+        pytest.param(name, parameter, id=f"{name}-{parameter.name}")
+        for name in ("krr_fkd", "svr_fkd", "krr_fks", "svr_fks")
+        for parameter in fields(methods()[name].parameters)
+    ],
+)
+def test_every_parameter_is_in_the_keys(study, inputs, method, parameter):
     fold = SPLITS.outer(study.loaded.table)["0"]
-    before = trial(inputs)
-    setting = before.setting()
-    value = getattr(setting, name)
-    other = (
-        Approximation("nystroem", 51)
-        if name == "approximation"
-        else (not value if isinstance(value, bool) else value + 1)
+    setting = methods()[method].parameters()
+    changed = replace(
+        setting, **{parameter.name: another(parameter, getattr(setting, parameter.name))}
     )
-    (after,) = make_trials("krr_fkd", [replace(setting, **{name: other})], inputs)
+    before, after = make_trials(method, [setting, changed], inputs)
     assert after.key != before.key
     assert record_key(after, fold, inputs) != record_key(before, fold, inputs)
 
