@@ -61,9 +61,21 @@ class BasisMoments:
         """Return n T, what a removal path takes for GᵀS."""
         return np.asarray(self.n * self.covariance())
 
+    @property
+    def left(self) -> float:
+        """The share of the basis' variance that lies beyond what is legitimate."""
+        M = self._variances()
+        variance = float(M.diagonal()[: self.p].sum(axis=0))
+        known = float(np.einsum("ij,ij->", self._legitimate(), M[self.p :, : self.p]))
+        return 1.0 - known / variance if variance > 0 else 1.0
+
+    def _variances(self) -> Array:
+        """Return the covariance matrix of W."""
+        return np.asarray((self.WW - np.outer(self.w, self.w / self.n)) / self.n)
+
     def _legitimate(self) -> Array:
         """Return the coefficients of least squares that give the basis from Z, (k, p)."""
-        M = (self.WW - np.outer(self.w, self.w / self.n)) / self.n
+        M = self._variances()
         if len(M) == self.p:
             return np.empty((0, self.p))
         S_zz, S_zb = M[self.p :, self.p :], M[self.p :, : self.p]
@@ -73,7 +85,7 @@ class BasisMoments:
         found = np.asarray(Q[:, keep] @ ((Q[:, keep].T @ S_zb) / lam[keep, None]))
         variance = M.diagonal()[: self.p].sum(axis=0)
         left = variance - np.einsum("ij,ij->", found, S_zb)
-        if left <= _LEAST_LEFT * variance:
+        if variance > 0 and left <= _LEAST_LEFT * variance:
             raise ValueError(
                 "given must leave something of the sensitive features to remove, but what it names "
                 "determines them; name columns that are not the sensitive ones"

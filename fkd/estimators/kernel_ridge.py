@@ -65,7 +65,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         ridge: float | None = None,
         iterations: int = 10,
         removal: str = "path",
-        penalty: float = 10.0,
+        penalty: float | None = None,
         basis: str | None = None,
         gamma_s: float = 10.0,
         given: Any = None,
@@ -147,6 +147,10 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
             The strengths: of a path its lengths, of a shrinkage its prices.
         """
         wanted, name = (penalties, "penalties") if self._shrinks else (iterations, "iterations")
+        if penalties is not None and iterations is not None:
+            raise ValueError(
+                f"fit_path must be given {name} alone where removal={self.removal!r}, got both"
+            )
         strengths = [self._checked_strength(strength) for strength in wanted or ()]
         settings = [(strength, alpha) for strength in strengths for alpha in alphas]
         if not settings:

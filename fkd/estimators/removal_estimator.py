@@ -25,6 +25,8 @@ from fkd.estimators.removal_parameters import RemovalParameters
 # Of all squared features that is a ridge under which ten iterations bring the dependence of ridge
 # regression down on rows of any number, dimension, unit; docs/decisions/0009 has the trial.
 _RIDGE = 1e-3
+# A share of the functions' variance, below which what is given has explained them away.
+_LEAST_LEFT = 0.1
 _OF_MAP = (
     "kernel",
     "gamma",
@@ -79,6 +81,7 @@ class RemovalEstimator(RemovalParameters, ABC):
         elif self.held_out_ is not None:
             self.held_out_.tell()
         removal, moments = self._remove(X, y, S, strength)
+        self._tell_given(removal)
         if isinstance(removal.removals, RemovalPath):
             self._tell_end(removal.removals, int(strength))
         return removal, moments
@@ -164,6 +167,17 @@ class RemovalEstimator(RemovalParameters, ABC):
         names = getattr(self, "feature_names_in_", None)
         Z = legitimate_columns(self.given, names, X, y, precomputed=self.kernel == "precomputed")
         return basis_moments(feature_map, X, basis(S), Z)
+
+    def _tell_given(self, removal: Removal) -> None:
+        """Warn where what is given leaves hardly anything to be taken out."""
+        if self.given is None:
+            return
+        left = self._sums(removal.feature_map, removal.X, removal.y, removal.S).left
+        if left < _LEAST_LEFT:
+            caution(
+                f"given explains all but {left:.1%} of the functions of the sensitive features, so "
+                "hardly anything is taken out; name fewer columns, or fit more rows"
+            )
 
     def _trial(self, X: Array, y: Array, S: Array, strength: float) -> HeldOut | None:
         """Return what held-out rows say of a fit to the others, None where they can say nothing."""

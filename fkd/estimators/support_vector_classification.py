@@ -78,7 +78,7 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         ridge: float | None = None,
         iterations: int = 10,
         removal: str = "path",
-        penalty: float = 10.0,
+        penalty: float | None = None,
         basis: str | None = None,
         gamma_s: float = 10.0,
         given: Any = None,
