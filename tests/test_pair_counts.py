@@ -1,4 +1,4 @@
-"""Pair counting: both routes against each pair looked at in turn."""
+"""Pair counting by tiles against each pair looked at in turn."""
 
 import tracemalloc
 from itertools import product
@@ -8,51 +8,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fkd.measures.pair_counts import (
-    count_by_sorting,
-    count_by_tiles,
-    dense_ranks,
-    dominating_pairs,
-)
+from fkd.measures.pair_counts import count_by_tiles, dense_ranks
 
-routes = pytest.mark.parametrize("count", [count_by_tiles, count_by_sorting])
 columns = st.integers(1, 3).flatmap(
     lambda d: st.lists(st.tuples(*[st.integers(0, 9)] * d), min_size=1, max_size=14)
 )
 
 
-@routes
 @settings(max_examples=60, deadline=None)
 @given(rows=columns)
-def test_both_routes_count_what_a_loop_over_pairs_counts(count, rows):
+def test_tiles_count_what_a_loop_over_pairs_counts(rows):
     expected = sum(all(a > b for a, b in zip(p, q, strict=True)) for p, q in product(rows, rows))
     keys = [dense_ranks(np.array(key, dtype=float)) for key in zip(*rows, strict=True)]
-    assert count(keys) == expected
+    assert count_by_tiles(keys) == expected
 
 
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), levels=st.sampled_from([2, 80, 10**6]))
-def test_both_routes_agree_on_many_rows(seed, levels):
-    keys = [dense_ranks(k) for k in np.random.default_rng(seed).integers(levels, size=(3, 700))]
-    assert count_by_tiles(keys) == count_by_sorting(keys)
-
-
-@pytest.mark.parametrize("n", [10, 40_000])
+@pytest.mark.parametrize("n", [10, 2000])
 def test_rows_in_one_order_dominate_in_all_pairs(n):
     key = np.arange(n)
-    assert dominating_pairs(key, key, key) == n * (n - 1) // 2
-    assert dominating_pairs(key, key[::-1].copy(), key) == 0
+    assert count_by_tiles([key, key, key]) == n * (n - 1) // 2
+    assert count_by_tiles([key, key[::-1].copy(), key]) == 0
 
 
 def test_equal_values_share_a_dense_rank():
     assert dense_ranks(np.array([2.5, -1.0, 2.5, 7.0])).tolist() == [1, 0, 1, 2]
-
-
-def test_keys_that_would_overflow_are_refused():
-    huge = np.array([0, 2**21])
-    with pytest.raises(ValueError, match=r"fewer than 2\^62 combinations of levels"):
-        count_by_sorting([huge, huge, huge])
-    assert count_by_sorting([huge, huge]) == 1
 
 
 @pytest.mark.parametrize("key_count", [2, 3])

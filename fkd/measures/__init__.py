@@ -13,7 +13,7 @@ from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
 from fkd.measures.noise_floor import NoiseFloor, noise_floor
-from fkd.measures.pairwise import pairwise_fairness, pairwise_rates
+from fkd.measures.pairwise import PairwiseRows, pairwise_fairness, pairwise_rates
 from fkd.measures.recoverability import Recovery, recoverability
 from fkd.measures.scorers import scorer
 from fkd.measures.strata import StratifiedValue, Stratum, by_stratum
@@ -27,6 +27,7 @@ __all__ = [
     "Interval",
     "IntervalPair",
     "NoiseFloor",
+    "PairwiseRows",
     "Recovery",
     "StratifiedValue",
     "Stratum",

@@ -1,5 +1,6 @@
 """Pairwise fairness for a continuous attribute, after Narasimhan et al. (2020), section 2."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
@@ -7,10 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_sensitive, require_length
+from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
+from fkd.measures.ascents import Ranks
 from fkd.measures.columns import is_constant, per_column
-from fkd.measures.pair_counts import Ranks, dense_ranks, dominating_pairs
+from fkd.measures.pair_counts import dense_ranks, orders_by_tiles
+from fkd.measures.pair_orders import OrderCounts, PairOrders
 from fkd.measures.strata import UndefinedMeasureError, by_stratum
+
+# Measured: from about here sorting beats comparing each row with each.
+SORT_FROM = 500
 
 
 def pairwise_fairness(
@@ -49,13 +55,16 @@ def pairwise_fairness(
     float or Array
         A value in [0, 1], one per sensitive column; exactly 0.0 for a constant prediction.
     """
-    f, y, S = _inputs(y_true, y_pred, sensitive_features, criterion, ties)
+    _check_ties(ties)
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    y = _truth(y_true, len(f), criterion)
     if control_features is not None:
         own = partial(pairwise_fairness, criterion=criterion, ties=ties)
         return by_stratum(own, y, f, S, control_features=control_features).mean
     if is_constant(f):
         return per_column(lambda s: 0.0, S)
-    return per_column(lambda s: _gap(_rates(y, f, s, ties)), S)
+    return PairwiseRows(y, S, criterion=criterion).fairness(f, ties=ties)
 
 
 def pairwise_rates(
@@ -70,66 +79,108 @@ def pairwise_rates(
 
     The two numbers whose distance is `pairwise_fairness`; its parameters apply.
     """
-    f, y, S = _inputs(y_true, y_pred, sensitive_features, criterion, ties)
-    rates = np.array([_rates(y, f, s, ties) for s in S.T])
-    above, below = rates.T
-    return (float(above[0]), float(below[0])) if len(rates) == 1 else (above, below)
+    _check_ties(ties)
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    y = _truth(y_true, len(f), criterion)
+    return PairwiseRows(y, S, criterion=criterion).rates(f, ties=ties)
 
 
-def _gap(rates: tuple[float, float]) -> float:
-    """Return the distance of the two rates."""
-    return abs(rates[0] - rates[1])
+class PairwiseRows:
+    """Truth and sensitive columns of some rows, sorted once for any number of predictions.
+
+    Its numbers are those of `pairwise_fairness` and `pairwise_rates`, bit for bit.
+
+    Parameters
+    ----------
+    y_true, sensitive_features, criterion
+        As in `pairwise_fairness`.
+    """
+
+    def __init__(
+        self,
+        y_true: ArrayLike | None,
+        sensitive_features: ArrayLike,
+        *,
+        criterion: Literal["eo", "dp"] = "eo",
+    ) -> None:
+        numbers = as_numbers(sensitive_features, "sensitive_features")
+        S = as_sensitive(numbers, len(numbers) if numbers.ndim else 0)
+        y = _truth(y_true, len(S), criterion)
+        y_ranks = None if y is None else dense_ranks(y)
+        self._rows = len(S)
+        self._orders = [PairOrders(y_ranks, dense_ranks(s)) for s in S.T]
+
+    def fairness(
+        self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
+    ) -> float | Array:
+        """Return `pairwise_fairness` of a prediction."""
+        f = self._checked(y_pred)
+        _check_ties(ties)
+        if is_constant(f):
+            return _plain([0.0 for _ in self._orders])
+        return _plain([abs(above - below) for above, below in self._rates(f, ties)])
+
+    def rates(
+        self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
+    ) -> tuple[float | Array, float | Array]:
+        """Return `pairwise_rates` of a prediction."""
+        f = self._checked(y_pred)
+        _check_ties(ties)
+        above, below = zip(*self._rates(f, ties), strict=True)
+        return _plain(above), _plain(below)
+
+    def _checked(self, y_pred: ArrayLike) -> Array:
+        f = as_column(y_pred, "y_pred")
+        require_length(f, self._rows, "y_pred")
+        return f
+
+    def _rates(self, f: Array, ties: str) -> list[tuple[float, float]]:
+        """Rates of f > f' where s > s', then where s < s', by column."""
+        ranks = dense_ranks(f)
+        return [
+            _rates(_counts(orders, ranks), ties, orders.y is not None) for orders in self._orders
+        ]
 
 
-def _rates(y: Array | None, f: Array, s: Array, ties: str) -> tuple[float, float]:
+def _counts(orders: PairOrders, f: Ranks) -> OrderCounts:
+    """Return the pairs by the faster of two ways, which give the same numbers."""
+    return orders.counts(f) if len(f) >= SORT_FROM else orders_by_tiles(orders.y, orders.s, f)
+
+
+def _rates(counts: OrderCounts, ties: str, with_truth: bool) -> tuple[float, float]:
     """Rate of f > f' among the pairs with s > s', then among those with s < s'."""
-    condition = () if y is None else (dense_ranks(y),)
-    f_ranks, s_ranks = dense_ranks(f), dense_ranks(s)
-    above = _rate(f_ranks, (*condition, s_ranks), ties)
-    below = _rate(f_ranks, (*condition, _reverse(s_ranks)), ties)
-    return above, below
-
-
-def _rate(f: Ranks, condition: tuple[Ranks, ...], ties: str) -> float:
-    """Rate of f > f' among the pairs that dominate in every key of the condition."""
-    pairs = dominating_pairs(*condition)
-    if pairs == 0:
-        given = "y > y', " if len(condition) > 1 else ""
+    if 0 in counts.pairs:
+        given = "y > y', " if with_truth else ""
         raise UndefinedMeasureError(
             "sensitive_features must leave pairs to compare in both directions, got none with "
             f"{given}s > s' or none with {given}s < s'; pairwise fairness is undefined here"
         )
-    right = dominating_pairs(*condition, f)
-    if ties == "strict":
-        return right / pairs
-    wrong = dominating_pairs(*condition, _reverse(f))
-    return (pairs + right - wrong) / (2 * pairs)
+    above, below = (
+        right / pairs if ties == "strict" else (pairs + right - wrong) / (2 * pairs)
+        for pairs, right, wrong in zip(counts.pairs, counts.right, counts.wrong, strict=True)
+    )
+    return above, below
 
 
-def _reverse(ranks: Ranks) -> Ranks:
-    """Dense ranks of the opposite order."""
-    reversed_ranks: Ranks = ranks.max(axis=0) - ranks
-    return reversed_ranks
+def _plain(values: Sequence[float]) -> float | Array:
+    """Return the value of the only column as a float, those of several as an array (l,)."""
+    return float(values[0]) if len(values) == 1 else np.array(values, dtype=np.float64)
 
 
-def _inputs(
-    y_true: ArrayLike | None,
-    y_pred: ArrayLike,
-    sensitive_features: ArrayLike,
-    criterion: str,
-    ties: str,
-) -> tuple[Array, Array | None, Array]:
-    """Return checked predictions, truth (None where it plays no part), sensitive columns."""
-    if criterion not in ("eo", "dp"):
-        raise ValueError(f"criterion must be 'eo' or 'dp', got {criterion!r}")
+def _check_ties(ties: str) -> None:
     if ties not in ("strict", "half"):
         raise ValueError(f"ties must be 'strict' or 'half', got {ties!r}")
-    f = as_column(y_pred, "y_pred")
-    S = as_sensitive(sensitive_features, len(f))
+
+
+def _truth(y_true: ArrayLike | None, n: int, criterion: str) -> Array | None:
+    """Return the checked truth, None where it plays no part."""
+    if criterion not in ("eo", "dp"):
+        raise ValueError(f"criterion must be 'eo' or 'dp', got {criterion!r}")
     if y_true is None:
         if criterion == "eo":
             raise ValueError("y_true must be given for criterion='eo', got None")
-        return f, None, S
+        return None
     y = as_column(y_true, "y_true")
-    require_length(y, len(f), "y_true")
-    return f, (y if criterion == "eo" else None), S
+    require_length(y, n, "y_true")
+    return y if criterion == "eo" else None
