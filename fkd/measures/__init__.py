@@ -9,6 +9,7 @@ from fkd.measures.bootstrap import (
     pairwise_interval,
     pairwise_pair,
 )
+from fkd.measures.cells import Nodes
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
@@ -16,6 +17,7 @@ from fkd.measures.noise_floor import NoiseFloor, noise_floor
 from fkd.measures.pairwise import PairwiseRows, pairwise_fairness, pairwise_rates
 from fkd.measures.recoverability import Recovery, recoverability
 from fkd.measures.scorers import scorer
+from fkd.measures.states import MeasureState
 from fkd.measures.strata import StratifiedValue, Stratum, by_stratum
 from fkd.measures.stratified_intervals import stratified_interval
 
@@ -26,6 +28,8 @@ VERSION = 1
 __all__ = [
     "Interval",
     "IntervalPair",
+    "MeasureState",
+    "Nodes",
     "NoiseFloor",
     "PairwiseRows",
     "Recovery",

@@ -6,16 +6,17 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.core.arrays import Array, row_blocks
+from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_numbers, as_sensitive
 from fkd.core.parameters import choice
 from fkd.measures.columns import is_constant, per_column
 from fkd.measures.margins import GdpMargins, by_range, by_rank, warn_of_outliers
+from fkd.measures.smoothing import at_levels, level_totals, on_points
 from fkd.measures.strata import by_stratum
 
 # Below this, distances in units of the bandwidth could overflow when squared.
 SMALLEST_BANDWIDTH = 1e-50
-TILE_CELLS = 1 << 17  # 1 MB, worked in place: several times faster than a tile beyond the cache
+GRID = np.arange(1, 999) / 1000  # as published
 
 
 def gdp(
@@ -71,7 +72,7 @@ def gdp(
         margins = "range" if grid is None and bandwidth is None else "given"
         for s in S.T if margins == "range" else ():
             width = np.ptp(s) if estimator == "grid" else s.std(axis=0)
-            warn_of_outliers(s, _rate(len(s)) * float(width))
+            warn_of_outliers(s, rate(len(s)) * float(width))
     choice("margins", margins, get_args(GdpMargins))
     if estimator not in ("grid", "plugin"):
         raise ValueError(f"estimator must be 'grid' or 'plugin', got {estimator!r}")
@@ -100,45 +101,35 @@ def _on_grid(d: Array, s: Array, bandwidth: float | None, grid: Array | None) ->
     """Density-weighted mean of |smoothed d| over the grid."""
     if is_constant(s):
         return 0.0
-    h = _rate(len(s)) if bandwidth is None else bandwidth
+    h = rate(len(s)) if bandwidth is None else bandwidth
     if grid is None:
-        grid = np.arange(1, 999) / 1000
-        _require_unit_range(s, h)
-    smooth, log_density = _smooth(grid, d, s, h)
-    weights = np.exp(log_density - log_density.max(axis=0))
-    return float(np.abs(smooth) @ weights / weights.sum(axis=0))
+        grid = GRID
+        require_unit_range(s, h)
+    return mean_on_grid(grid, *level_totals(d, s), h)
 
 
 def _plugin(d: Array, s: Array, bandwidth: float | None) -> float:
     """Mean of |smoothed d| over the rows."""
     if is_constant(s):
         return 0.0
-    h = float(s.std(axis=0)) * _rate(len(s)) if bandwidth is None else bandwidth
-    levels, counts = np.unique(s, return_counts=True)
-    smooth, _ = _smooth(levels, d, s, h)
-    return float(np.abs(smooth) @ counts / len(s))
+    h = float(s.std(axis=0)) * rate(len(s)) if bandwidth is None else bandwidth
+    return mean_at_levels(*level_totals(d, s), h)
 
 
-def _smooth(points: Array, d: Array, s: Array, h: float) -> tuple[Array, Array]:
-    """Nadaraya-Watson mean of d at the points with the log of the density up to a constant."""
-    # Rows that share s share their weight: ages cost as many columns as there are ages.
-    levels, inverse, counts = np.unique(s, return_inverse=True, return_counts=True)
-    totals = np.stack([np.bincount(inverse, weights=d), counts], axis=1)
-    mean, log_density = np.empty(len(points)), np.empty(len(points))
-    for tile in row_blocks(len(points), max(1, TILE_CELLS // len(levels))):
-        halves = points[tile, None] - levels
-        halves *= np.sqrt(0.5) / h
-        np.square(halves, out=halves)
-        nearest = halves.min(axis=1)
-        # The largest weight of each point is now one, so no sum can underflow to zero.
-        weights = np.exp(np.subtract(nearest[:, None], halves, out=halves), out=halves)
-        sums = weights @ totals
-        mean[tile] = sums[:, 0] / sums[:, 1]
-        log_density[tile] = np.log(sums[:, 1]) - nearest
-    return mean, log_density
+def mean_on_grid(grid: Array, levels: Array, totals: Array, h: float) -> float:
+    """Density-weighted mean over the grid, of totals at the levels of s as `level_totals` has."""
+    smooth, log_density = on_points(grid, levels, totals, h)
+    weights = np.exp(log_density - log_density.max(axis=0))
+    return float(np.abs(smooth) @ weights / weights.sum(axis=0))
 
 
-def _rate(n: int) -> float:
+def mean_at_levels(levels: Array, totals: Array, h: float) -> float:
+    """Mean over the rows, of totals at the levels of s as `level_totals` has."""
+    counts = totals[:, 1].copy()  # side by side: a product of strided numbers rounds differently
+    return float(np.abs(at_levels(levels, totals, h)) @ counts / counts.sum(axis=0))
+
+
+def rate(n: int) -> float:
     """Silverman's rate for one dimension, without the scale."""
     return float((3 * n / 4) ** (-1 / 5))
 
@@ -151,7 +142,7 @@ def _as_grid(grid: ArrayLike) -> Array:
     return points
 
 
-def _require_unit_range(s: Array, h: float) -> None:
+def require_unit_range(s: Array, h: float) -> None:
     """Raise where the default grid would look beside the data; one bandwidth is still seen."""
     low, high = float(s.min(axis=0)), float(s.max(axis=0))
     if low < -h or high > 1 + h:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
 from fkd.core.parameters import choice
+from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import in_unit, is_constant, per_column
 from fkd.measures.margins import (
     HgrMargins,
@@ -22,6 +23,8 @@ from fkd.measures.strata import by_stratum
 GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
 LARGEST_GRID = 50
 DAMPING = 1e-10  # keeps empty cells of the density away from 0/0
+# From so many rows on they are counted in cells first; below, each row is weighed by itself.
+CELLS_FROM = 1 << 18
 _ROWS = 4 * BLOCK_ROWS  # of one step: a few hundred kilobytes for each side of the density
 
 
@@ -63,8 +66,8 @@ def hgr(
         own = partial(hgr, margins=margins)
         return by_stratum(own, f, S, control_features=control_features).mean
     for column in () if margins else (f, *S.T):
-        warn_of_outliers(column, _bandwidth(len(f)) * float(column.std(axis=0)))
-        warn_of_rare_groups(column, GRID_REACH + _bandwidth(len(f)), 2 * _bandwidth(len(f)))
+        warn_of_outliers(column, bandwidth(len(f)) * float(column.std(axis=0)))
+        warn_of_rare_groups(column, GRID_REACH + bandwidth(len(f)), 2 * bandwidth(len(f)))
     return _per_pair(_hgr, f, S, margins)
 
 
@@ -92,8 +95,8 @@ def chi2(
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
     for column in () if margins else (f, *S.T):
-        warn_of_outliers(column, _bandwidth(len(f)) * float(column.std(axis=0)))
-        warn_of_rare_groups(column, GRID_REACH + _bandwidth(len(f)), _bandwidth(len(f)))
+        warn_of_outliers(column, bandwidth(len(f)) * float(column.std(axis=0)))
+        warn_of_rare_groups(column, GRID_REACH + bandwidth(len(f)), bandwidth(len(f)))
     return _per_pair(_chi2, f, S, margins)
 
 
@@ -118,7 +121,8 @@ def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) 
     """Return the Gaussian kernel density of standardised (u, v) on a g x g grid, summing to one.
 
     Bandwidth h = n^(-1/6); the g = min(50, 5/h) points of either axis reach 2.5 standard
-    deviations. The kernel is separable, so the density is one matrix product, A Bᵀ.
+    deviations. The kernel is separable, so the density is one matrix product, A Bᵀ. From 2^18 rows
+    on it is A C Bᵀ with C the rows counted at the levels of either column, or at 2048 points.
 
     Parameters
     ----------
@@ -135,12 +139,53 @@ def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) 
     a, b = _standardise(u, "u"), _standardise(v, "v")
     n = len(a)
     require_length(b, n, "v")
-    h = _bandwidth(n)
-    centers = np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
+    h = bandwidth(n)
+    if n >= CELLS_FROM:
+        # What lies farther out weighs less than 1e-31 at any point of the grid.
+        ends = -GRID_REACH - 12 * h, GRID_REACH + 12 * h
+        a_nodes, b_nodes = Nodes.of(a, *ends), Nodes.of(b, *ends)
+        return density_of_cells(
+            count_cells(a, a_nodes, b, b_nodes), a_nodes, b_nodes, n, damping=damping
+        )
+    centers = _centers(h)
     P = np.zeros((len(centers), len(centers)))
     # Blocks of rows keep the memory at O(g · block) for any n.
     for rows in row_blocks(n, _ROWS):
         P += _bumps(centers, a[rows], h) @ _bumps(centers, b[rows], h).T
+    return _distribution(P, n, h, damping)
+
+
+def density_of_cells(
+    cells: Counts, a: Nodes, b: Nodes, n: int, *, damping: float = DAMPING
+) -> Array:
+    """Return `joint_density_grid` of n rows that were counted at points of standardised columns.
+
+    Parameters
+    ----------
+    cells
+        Of `count_cells`.
+    a, b
+        The points, in standard deviations from the mean.
+    n
+        Rows, of which some may lie beyond the points.
+    damping
+        Added to each cell before normalising.
+    """
+    h = bandwidth(n)
+    centers = _centers(h)
+    A, B = (_bumps(centers, nodes.points, nodes.window(h)) for nodes in (a, b))
+    # The lower a window is, the higher its density.
+    scale = h**2 / (a.window(h) * b.window(h) * SHARES**2)
+    return _distribution(scale * (A @ cells @ B.T), n, h, damping)
+
+
+def _centers(h: float) -> Array:
+    """Points of either axis."""
+    return np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
+
+
+def _distribution(P: Array, n: int, h: float, damping: float) -> Array:
+    """Return sums of weights over n rows as a damped distribution."""
     # The constant of the one-dimensional kernel: it only matters relative to the damping.
     P /= n * np.sqrt(2 * np.pi) * h
     P += damping
@@ -186,7 +231,7 @@ def _chi2(f: Array, s: Array) -> float:
     return float(np.sum(witsenhausen(joint_density_grid(f, s, damping=0.0))[1:] ** 2, axis=0))
 
 
-def _bandwidth(n: int) -> float:
+def bandwidth(n: int) -> float:
     """Silverman's rate for two dimensions, in units of the standard deviations."""
     return float(n ** (-1 / 6))
 

@@ -1,4 +1,4 @@
-"""Exact numbers of row pairs by the order of truth, prediction and attribute, in O(n log n)."""
+"""Exact numbers of row pairs by the orders of three keys, in O(n log n)."""
 
 from dataclasses import dataclass
 from functools import cached_property
