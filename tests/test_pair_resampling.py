@@ -57,3 +57,20 @@ def test_resamples_without_pairs_have_no_number(rows):
     assert np.isnan(found).tolist() == [False, True, False]
     with pytest.raises(ValueError, match="sensitive"):
         resampled_pairwise_fairness(y, f, np.zeros(9), counts)
+
+
+@pytest.mark.parametrize("levels", [2, 9, 10**6])
+def test_quarter_by_quarter_gives_the_bits_of_all_pairs_at_once(rng, monkeypatch, levels):
+    y, f, g, s = rng.integers(levels, size=(4, 160)).astype(float)
+    s[:150] = s[0] if levels == 2 else s[:150]  # some quarters have nothing to compare
+    predictions = [f, g, np.full(160, 0.1)]
+
+    def values():
+        source = np.random.default_rng(5)
+        return pair_resampling.pairwise_on_quarters(y, predictions, s, 60, source)
+
+    together = values()
+    monkeypatch.setattr(pair_resampling, "QUARTERS_FROM", 160)
+    assert np.array_equal(values(), together, equal_nan=True)
+    assert np.isnan(together[0]).any() == (levels == 2)
+    assert not together[2].any()

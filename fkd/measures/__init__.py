@@ -10,6 +10,7 @@ from fkd.measures.bootstrap import (
     pairwise_pair,
 )
 from fkd.measures.cells import Nodes
+from fkd.measures.counted_intervals import counted_interval
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
@@ -40,6 +41,7 @@ __all__ = [
     "bootstrap_pair",
     "by_stratum",
     "chi2",
+    "counted_interval",
     "gdp",
     "gedi",
     "hgr",

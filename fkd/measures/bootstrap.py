@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fkd.core.arrays import Array
 from fkd.core.border import as_numbers, require_length
 from fkd.core.cautions import FairnessWarning
-from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
+from fkd.measures.pair_resampling import pairwise_on_quarters
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.subsamples import FEWEST_ROWS, corrected_draws, ends, quarter, repeated
 
@@ -137,10 +137,10 @@ def bootstrap_pair(
     All three from the same quarters, at the price of two intervals. `bounds` are those of the
     measure, not of the difference.
     """
-    _check(replicates, level)
+    check_draws(replicates, level)
     checked = _as_rows((*first, *second))
     n = len(checked[0])
-    _require_rows(n)
+    require_rows(n)
     sides = checked[: len(first)], checked[len(first) :]
 
     def statistic(rows: NDArray[np.intp]) -> list[float | Array]:
@@ -166,12 +166,12 @@ def pairwise_interval(
     Quarters without pairs to compare are left out, as long as most have some; `replicates` of the
     result says how many were looked at.
     """
-    _check(replicates, level)
+    check_draws(replicates, level)
     y, f, s = _as_rows((y_true, y_pred, sensitive))
-    _require_rows(len(f))
+    require_rows(len(f))
     estimate = pairwise_fairness(y, f, s)
-    values = resampled_pairwise_fairness(y, f, s, draw_counts(len(f), replicates, rng))
-    return _interval(estimate, _defined(values), len(f), level, (0.0, 1.0))
+    (values,) = pairwise_on_quarters(y, [f], s, replicates, rng)
+    return interval_of_draws(estimate, _defined(values), len(f), level, (0.0, 1.0))
 
 
 def pairwise_pair(
@@ -188,11 +188,10 @@ def pairwise_pair(
 
     Quarters without pairs to compare are left out, as in `pairwise_interval`.
     """
-    _check(replicates, level)
+    check_draws(replicates, level)
     y, f, g, s = _as_rows((y_true, first, second, sensitive))
-    _require_rows(len(f))
-    counts = draw_counts(len(f), replicates, rng)
-    values = np.array([resampled_pairwise_fairness(y, one, s, counts) for one in (f, g)])
+    require_rows(len(f))
+    values = pairwise_on_quarters(y, [f, g], s, replicates, rng)
     estimates = [pairwise_fairness(y, one, s) for one in (f, g)]
     return _pair(estimates, [*_defined(values)], len(f), level, (0.0, 1.0))
 
@@ -206,9 +205,9 @@ def _pair(
 ) -> IntervalPair:
     """Return two estimates and their difference, from values on the same quarters."""
     return IntervalPair(
-        _interval(estimates[0], values[0], n, level, bounds),
-        _interval(estimates[1], values[1], n, level, bounds),
-        _interval(estimates[0] - estimates[1], values[0] - values[1], n, level, UNBOUNDED),
+        interval_of_draws(estimates[0], values[0], n, level, bounds),
+        interval_of_draws(estimates[1], values[1], n, level, bounds),
+        interval_of_draws(estimates[0] - estimates[1], values[0] - values[1], n, level, UNBOUNDED),
     )
 
 
@@ -223,7 +222,7 @@ def _defined(values: Array) -> Array:
     return np.asarray(values[..., defined])
 
 
-def _check(replicates: int, level: float) -> None:
+def check_draws(replicates: int, level: float) -> None:
     """Refuse what gives no interval."""
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")
@@ -231,7 +230,7 @@ def _check(replicates: int, level: float) -> None:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
 
 
-def _require_rows(n: int) -> None:
+def require_rows(n: int) -> None:
     """Refuse rows whose quarters are too small to measure anything."""
     if n < FEWEST_ROWS:
         raise ValueError(f"argument 0 must have at least {FEWEST_ROWS} rows to resample, got {n}")
@@ -246,10 +245,12 @@ def _on_quarters(
     bounds: Bounds,
 ) -> Interval:
     """Interval of a statistic of row numbers."""
-    _check(replicates, level)
-    _require_rows(n)
+    check_draws(replicates, level)
+    require_rows(n)
     estimate = statistic(np.arange(n))
-    return _interval(estimate, np.array(_drawn(statistic, n, rng, replicates)), n, level, bounds)
+    return interval_of_draws(
+        estimate, np.array(_drawn(statistic, n, rng, replicates)), n, level, bounds
+    )
 
 
 def _drawn(
@@ -262,7 +263,7 @@ def _drawn(
         return [statistic(repeated(quarter(n, rng))) for _ in range(replicates)]
 
 
-def _interval(
+def interval_of_draws(
     estimate: float | Array, values: Array, n: int, level: float, bounds: Bounds
 ) -> Interval:
     """Return an estimate on n rows with the interval that its values on quarters give."""

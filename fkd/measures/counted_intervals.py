@@ -1,0 +1,126 @@
+"""Intervals of HGR or GDP of very many rows, by drawing counts of cells instead of rows."""
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fkd.core.arrays import Array
+from fkd.core.border import as_column, require_length
+from fkd.core.parameters import choice
+from fkd.measures.bootstrap import Interval, check_draws, interval_of_draws, require_rows
+from fkd.measures.cells import SHARES, Nodes
+from fkd.measures.columns import is_constant
+from fkd.measures.gdp import gdp
+from fkd.measures.hgr import hgr
+from fkd.measures.states import MeasureState
+from fkd.measures.subsamples import PARTS
+
+CountedMeasure = Literal["hgr", "gdp", "gdp_plugin"]
+# Rounding to so many points moves a row by a thousandth of the range at most.
+POINTS = 512
+# numpy draws no more, as its arithmetic would round.
+MOST_ROWS = 10**9 - 1
+
+
+def counted_interval(
+    measure: CountedMeasure,
+    y_pred: ArrayLike,
+    sensitive: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    margins: Literal["range", "given"] = "range",
+    replicates: int = 1000,
+    level: float = 0.95,
+) -> Interval:
+    """Return a measure with the interval of `bootstrap_interval`, in time that no row adds to.
+
+    A measure of columns with few values depends on how many rows each pair of values has, and of a
+    random quarter of the rows these numbers have the multivariate hypergeometric distribution: they
+    are drawn from it. Predictions of more than 512 values are rounded to as many equidistant points
+    for the draws, and so is the attribute; the estimate is that of the rows as they are.
+
+    Parameters
+    ----------
+    measure
+        "hgr" with standard margins, "gdp" on the published grid, or "gdp_plugin" at the rows.
+    y_pred, sensitive
+        Predictions and one sensitive column, each (n,), 8 <= n < 10^9.
+    rng
+        Source of the counts.
+    margins
+        Of GDP, as there.
+    replicates
+        Number of quarters.
+    level
+        Share of the draws inside the interval, in (0, 1).
+    """
+    check_draws(replicates, level)
+    choice("measure", measure, get_args(CountedMeasure))
+    f, s = as_column(y_pred, "y_pred"), as_column(sensitive, "sensitive")
+    require_length(s, len(f), "sensitive")
+    require_rows(len(f))
+    if len(f) > MOST_ROWS:
+        raise ValueError(f"y_pred must have at most {MOST_ROWS} rows to draw, got {len(f)}")
+    estimate = _measured(measure, f, s, margins)
+    if is_constant(f) or is_constant(s):
+        draws = np.zeros(replicates)
+    else:
+        whole = rounded_state(f, s)
+        states = (quarter_of_cells(whole, rng) for _ in range(replicates))
+        draws = np.array([_of_state(measure, state, margins) for state in states])
+    bounds = (0.0, 1.0 if measure == "hgr" else np.inf)
+    return interval_of_draws(estimate, draws, len(f), level, bounds)
+
+
+def rounded_state(f: Array, s: Array) -> MeasureState:
+    """Return all rows, each counted at the one point next to it."""
+    f_nodes, f_index = _rounded(f)
+    s_nodes, s_index = _rounded(s)
+    shape = len(f_nodes.points), len(s_nodes.points)
+    cells = np.bincount(f_index * shape[1] + s_index, minlength=shape[0] * shape[1])
+    return _state(f_nodes, s_nodes, cells.reshape(shape))
+
+
+def quarter_of_cells(whole: MeasureState, rng: np.random.Generator) -> MeasureState:
+    """Return the counts of a random quarter of the rows, each of which counts four times."""
+    rows = whole.cells // SHARES**2
+    taken = np.flatnonzero(rows)
+    drawn = np.zeros(rows.size, dtype=np.int64)
+    drawn[taken] = rng.multivariate_hypergeometric(
+        rows.ravel()[taken], whole.rows // PARTS, method="marginals"
+    )
+    return _state(whole.f_nodes, whole.s_nodes, PARTS * drawn.reshape(rows.shape))
+
+
+def _state(f_nodes: Nodes, s_nodes: Nodes, rows: NDArray[np.int64]) -> MeasureState:
+    """Return whole rows at points that are the levels of both columns."""
+    ends = []
+    for nodes, taken in ((f_nodes, rows.any(axis=1)), (s_nodes, rows.any(axis=0))):
+        points = nodes.points[taken]
+        ends.append((float(points[0]), float(points[-1])))
+    return MeasureState(f_nodes, s_nodes, rows * SHARES**2, int(rows.sum()), ends[0], ends[1])
+
+
+def _rounded(values: Array) -> tuple[Nodes, NDArray[np.int64]]:
+    """Return the points of a column with the number of that next to each row."""
+    nodes = Nodes.levels(values)
+    if len(nodes.points) > POINTS:
+        points = np.linspace(nodes.points[0], nodes.points[-1], POINTS)
+        places = (values - points[0]) * ((POINTS - 1) / (points[-1] - points[0]))
+        return Nodes(points, 0.0), np.rint(places).astype(np.int64)
+    return nodes, np.searchsorted(nodes.points, values)
+
+
+def _measured(measure: str, f: Array, s: Array, margins: Literal["range", "given"]) -> float:
+    """Return a measure of the rows as they are."""
+    if measure == "hgr":
+        return float(hgr(f, s, margins="standard"))
+    return float(gdp(f, s, estimator="grid" if measure == "gdp" else "plugin", margins=margins))
+
+
+def _of_state(measure: str, state: MeasureState, margins: Literal["range", "given"]) -> float:
+    """Return the same measure of counted rows."""
+    if measure == "hgr":
+        return state.hgr()
+    return state.gdp(estimator="grid" if measure == "gdp" else "plugin", margins=margins)
