@@ -1,5 +1,6 @@
 """Rising pairs of a sequence: every way of counting against each pair looked at in turn."""
 
+import sys
 from importlib import import_module
 from itertools import combinations
 
@@ -68,11 +69,16 @@ def test_many_values_go_to_the_compiler_only_where_it_is_installed(rng, monkeypa
     values = rng.integers(9, size=300)
     monkeypatch.setattr(module, "COMPILED_FROM", 300)
     monkeypatch.setattr(module, "_compiled", lambda: lambda values, spare: -1)
-    monkeypatch.setattr(module, "find_spec", lambda name: name == "numba" or None)
     assert module.ascents(values) == -1
     assert module.ascents(values[1:]) >= 0  # fewer
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert module.ascents(values) == ascents_by_bits(values)
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "COMPILED_FROM", 300)
+    monkeypatch.setitem(sys.modules, "numba", None)  # as if its import failed
+    module._compiled.cache_clear()
+    try:
+        assert module.ascents(values) == ascents_by_bits(values)
+    finally:
+        module._compiled.cache_clear()
 
 
 def test_more_values_than_positions_hold_are_refused(monkeypatch):

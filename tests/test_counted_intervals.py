@@ -30,7 +30,7 @@ def test_the_interval_is_that_of_quarters_of_the_rows(rng, name):
     rows = bootstrap_interval(by_rows[name], f, s, rng=np.random.default_rng(2), **options)
     assert found.estimate == rows.estimate  # of the rows as they are
     assert found.low < found.estimate < found.high
-    # The ends of 300 draws are sure to a tenth of the length: drawn twice, rows would be as well.
+    # The ends of 300 draws are sure to about a tenth of the length, on either side.
     length = rows.high - rows.low
     assert abs(found.low - rows.low) < 0.2 * length
     assert abs(found.high - rows.high) < 0.2 * length

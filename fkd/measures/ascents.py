@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +28,10 @@ def ascents(values: Ranks) -> int:
     """
     if len(values) > MOST_ROWS:
         raise ValueError(f"values must be at most {MOST_ROWS}, got {len(values)}; count a sample")
-    if len(values) >= COMPILED_FROM and find_spec("numba") is not None:
-        return int(_compiled()(values.copy(), np.empty_like(values)))
-    return ascents_by_bits(values)
+    compiled = _compiled() if len(values) >= COMPILED_FROM else None
+    if compiled is None:
+        return ascents_by_bits(values)
+    return int(compiled(values.copy(), np.empty_like(values)))
 
 
 def ascents_by_bits(values: Ranks) -> int:
@@ -96,9 +96,11 @@ def ascents_by_merging(values: Ranks, spare: Ranks) -> int:
 
 
 @cache
-def _compiled() -> Callable[[Ranks, Ranks], int]:
-    """Return the merge sort as machine code."""
-    import numba
-
+def _compiled() -> Callable[[Ranks, Ranks], int] | None:
+    """Return the merge sort as machine code, None without numba or with one for another numpy."""
+    try:
+        import numba
+    except ImportError:
+        return None
     compiled: Callable[[Ranks, Ranks], int] = numba.njit(nogil=True)(ascents_by_merging)
     return compiled

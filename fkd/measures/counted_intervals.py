@@ -33,7 +33,7 @@ def counted_interval(
     replicates: int = 1000,
     level: float = 0.95,
 ) -> Interval:
-    """Return a measure with the interval of `bootstrap_interval`, in time that no row adds to.
+    """Return a measure with the interval of `bootstrap_interval`, its draws as fast for any n.
 
     A measure of columns with few values depends on how many rows each pair of values has, and of a
     random quarter of the rows these numbers have the multivariate hypergeometric distribution: they

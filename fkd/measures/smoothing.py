@@ -8,7 +8,7 @@ from fkd.core.arrays import Array, IntArray, row_blocks
 
 TILE_CELLS = 1 << 17  # 1 MB, worked in place: several times faster than a tile beyond the cache
 # More pairs of a point and a level than this go by way of points at fixed distances.
-MOST_CELLS = 1 << 28
+MOST_CELLS = 1 << 26
 # So many of them lie within one window.
 PER_WINDOW = 128
 # Rows farther than so many windows weigh less than 3e-18 of one at the point itself.

@@ -1,8 +1,8 @@
 """One job on a worker: fit the trials of a split, measure them, keep each record."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
@@ -44,6 +44,7 @@ def run_job(job: Job) -> int:
     with blas_threads(inputs.blas_threads):
         training, encoder = training_for(job.trials, table, fold, inputs)
         test = table.take(fold.test)
+        judges = judges_of(test, inputs.measure_on)
         for name, members in groupby(missing, key=lambda pair: pair[0].method):
             trials, keys = zip(*members, strict=True)
             fitted = zip(trials, keys, _timed(fit_trials(training, name, trials)), strict=True)
@@ -52,7 +53,7 @@ def run_job(job: Job) -> int:
                 found = predict_rows(name, predictors, encoder, test, inputs)
                 used = environment(name)
                 for (trial, key, (_, seconds)), y_pred in zip(batch, found, strict=True):
-                    measured = measure(y_pred, test, inputs.measure_on)
+                    measured = measure(y_pred, test.y, judges)
                     record = _record(trial, key, job.split, measured, seconds, y_pred)
                     store.write(replace(record, environment=used))
     return len(missing)
@@ -82,22 +83,37 @@ def fit_trials(training: Training, name: str, trials: Sequence[Trial]) -> Iterat
     return method(name).fit(training, [trial.setting() for trial in trials])
 
 
-def measure(y_pred: Array, test: Table, columns: Sequence[str]) -> dict[str, dict[str, float]]:
+@dataclass(frozen=True)
+class ColumnJudge:
+    """One measured column of a split, its pairs ordered once for all models."""
+
+    s: Array
+    pairs: measures.PairwiseRows
+
+
+def judges_of(test: Table, columns: Sequence[str]) -> dict[str, ColumnJudge]:
+    """Return what measuring needs of the rows of a split, by measured column."""
+    found = {column: test.S([column])[:, 0] for column in columns}
+    return {name: ColumnJudge(s, measures.PairwiseRows(test.y, s)) for name, s in found.items()}
+
+
+def measure(
+    y_pred: Array, y: Array, judges: Mapping[str, ColumnJudge]
+) -> dict[str, dict[str, float]]:
     """Return accuracy with every fairness measure, by measured column."""
     if not np.isfinite(y_pred).all():
         raise ValueError("predictions must be finite, got NaN or infinity")
-    y = test.y
     mae = float(mean_absolute_error(y, y_pred))
     found = {}
-    for column in columns:
-        s = test.S([column])[:, 0]
+    for column, judge in judges.items():
+        s = judge.s
         found[column] = {
             "mae": mae,
             "mse": float(mean_squared_error(y, y_pred)),
             "hgr": float(measures.hgr(y_pred, s, margins="standard")),
             "gdp": float(measures.gdp(y_pred, s, margins="given")),
             "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin", margins="given")),
-            "pf": float(measures.pairwise_fairness(y, y_pred, s)),
+            "pf": float(judge.pairs.fairness(y_pred)),
         }
     return found
 
