@@ -104,3 +104,35 @@ def test_many_different_values_take_memory_in_proportion(rng):
     tracemalloc.stop()
     assert abs(value - np.sqrt(2 / np.pi)) < 0.02  # E|s|, but for the window
     assert peak < 40e6
+
+
+def gdp_by_rows(f, s, estimator):
+    """The value of few levels as it was first written, each level weighed at each point."""
+    d, rate = f - f.mean(axis=0), (3 * len(s) / 4) ** (-1 / 5)
+    levels, inverse, counts = np.unique(s, return_inverse=True, return_counts=True)
+    points = np.arange(1, 999) / 1000 if estimator == "grid" else levels
+    h = rate if estimator == "grid" else float(s.std(axis=0)) * rate
+    totals = np.stack([np.bincount(inverse, weights=d), counts], axis=1)
+    mean, log_density = [], []
+    size = max(1, module.TILE_CELLS // len(levels))
+    for start in range(0, len(points), size):
+        halves = ((points[start : start + size, None] - levels) * (np.sqrt(0.5) / h)) ** 2
+        nearest = halves.min(axis=1)
+        sums = np.exp(nearest[:, None] - halves) @ totals
+        mean.append(sums[:, 0] / sums[:, 1])
+        log_density.append(np.log(sums[:, 1]) - nearest)
+    mean, log_density = np.concatenate(mean), np.concatenate(log_density)
+    if estimator == "plugin":
+        return float(np.abs(mean) @ counts / len(s))
+    weights = np.exp(log_density - log_density.max(axis=0))
+    return float(np.abs(mean) @ weights / weights.sum(axis=0))
+
+
+@both
+@pytest.mark.parametrize("n", [8, 400, 2000])
+@pytest.mark.parametrize("digits", [1, 15])
+def test_below_the_threshold_no_bit_has_changed(rng, estimator, n, digits):
+    s = np.round(rng.uniform(size=n), digits)
+    f = rng.normal(size=n) + s
+    options = {"estimator": estimator, "margins": "given"}
+    assert gdp(f, s, **options) == gdp_by_rows(f, s, estimator)

@@ -144,9 +144,8 @@ def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) 
         # What lies farther out weighs less than 1e-31 at any point of the grid.
         ends = -GRID_REACH - 12 * h, GRID_REACH + 12 * h
         a_nodes, b_nodes = Nodes.of(a, *ends), Nodes.of(b, *ends)
-        return density_of_cells(
-            count_cells(a, a_nodes, b, b_nodes), a_nodes, b_nodes, n, damping=damping
-        )
+        cells = count_cells(a, a_nodes, b, b_nodes)
+        return density_of_cells(cells, a_nodes, b_nodes, n, damping=damping)
     centers = _centers(h)
     P = np.zeros((len(centers), len(centers)))
     # Blocks of rows keep the memory at O(g · block) for any n.
@@ -174,7 +173,7 @@ def density_of_cells(
     h = bandwidth(n)
     centers = _centers(h)
     A, B = (_bumps(centers, nodes.points, nodes.window(h)) for nodes in (a, b))
-    # The lower a window is, the higher its density.
+    # Of one row each window holds one: the narrower, the higher.
     scale = h**2 / (a.window(h) * b.window(h) * SHARES**2)
     return _distribution(scale * (A @ cells @ B.T), n, h, damping)
 

@@ -21,10 +21,8 @@ _MOST_PLACES = 1 << 40
 def level_totals(d: Array, s: Array) -> tuple[Array, Array]:
     """Return the levels of s with the sum of d and the number of rows at each, (levels, 2)."""
     # Rows that share s share their weight: ages cost as many columns as there are ages.
-    levels = np.unique(s)
-    inverse = np.searchsorted(levels, s)
-    totals = [np.bincount(inverse, weights=d), np.bincount(inverse)]
-    return levels, np.stack(totals, axis=1)
+    levels, inverse, counts = np.unique(s, return_inverse=True, return_counts=True)
+    return levels, np.stack([np.bincount(inverse, weights=d), counts], axis=1)
 
 
 def on_points(points: Array, levels: Array, totals: Array, h: float) -> tuple[Array, Array]:
