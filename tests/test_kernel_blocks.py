@@ -34,6 +34,7 @@ def test_blocks_reach_the_path_of_the_whole_matrix(source):
     assert_allclose(path.fair_gram(K), whole.fair_gram(K), atol=1e-8)
 
 
+@pytest.mark.stack
 def test_two_workers_of_which_one_is_killed_change_no_bit(source):
     alone = literal_path(here, source, ridge=0.1, iterations=3, block_rows=200)
     taken = []

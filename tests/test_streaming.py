@@ -117,6 +117,7 @@ def test_moments_of_another_map_are_not_used(shared, monkeypatch):
     assert shared.path.read_bytes() == content
 
 
+@pytest.mark.stack
 def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
     monkeypatch.setattr(streaming, "TASK_ROWS", 40)
     stream_moments(here, {shared: []})

@@ -129,6 +129,7 @@ def test_a_server_that_does_not_answer_is_named_at_once(study):
         Tracking(gone, "quick")
 
 
+@pytest.mark.stack
 def test_the_served_model_answers_as_the_one_in_process(study, free_port):
     record_trials(study)
     record_champion(study)
