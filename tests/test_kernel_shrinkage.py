@@ -223,7 +223,6 @@ def test_mu_is_a_number_or_infinite(rng, mu):
         ({"removal": "cut"}, "removal must be one of path, shrinkage, got 'cut'"),
         ({"penalty": -1.0}, "penalty must not be negative, got -1"),
         ({"penalty": np.inf}, "penalty must be a finite number, got inf"),
-        ({"penalty": None}, "penalty must be a finite number, got None"),
         ({"basis": "fourier"}, "basis must be one of columns, rbf, splines, levels, got 'four"),
         ({"gamma_s": 0}, "gamma_s must be a finite number above 0, got 0"),
         ({"basis": "levels"}, "basis must have fewer functions than the 120 .*got 120; use 'rbf'"),

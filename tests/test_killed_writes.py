@@ -53,7 +53,7 @@ def _check_all_whole(study):
     assert all(read_prepared(settings, path.stem) is not None for path in tables)
     moments = list(settings.moments.glob("*.npz"))
     assert moments
-    assert all(streaming._read(path) is not None for path in moments)
+    assert all(streaming._read(path, streaming.Moments) is not None for path in moments)
     assert json.loads((study.folder / "status.json").read_text())["total"] == 100
     assert read_status(settings, study.config.name) is not None
     assert read_plan(study) is not None

@@ -20,7 +20,7 @@ from tasks.adapters.settings import Settings
 from tasks.blocks.shared_map import SharedMap, store_map
 from tasks.blocks.shared_training import shared_map_of
 from tasks.planned.trials import record_key
-from tasks.study.evaluate import measure, run_job
+from tasks.study.evaluate import judges_of, measure, run_job
 from tasks.study.opening import open_study
 
 # What each version gives on the sample. Where a number changes, raise `VERSION` in
@@ -66,7 +66,7 @@ def sample():
 
 def test_measured_numbers_are_those_of_the_declared_version(sample):
     y_pred = 0.8 * sample.y + 0.2 * sample.numeric[:, 1]
-    found = measure(y_pred, sample, ("s",))["s"]
+    found = measure(y_pred, sample.y, judges_of(sample, ("s",)))["s"]
     assert found == pytest.approx(MEASURED[measures.VERSION], rel=1e-9)
 
 

@@ -219,10 +219,15 @@ def _path(stored: StoredMap, index: int, wanted: Functions | None = None) -> Pat
 
 
 def _write_all(block: Block, sums: BlockSums) -> None:
-    """Keep the sums over a block's cell, each whole or not at all."""
+    """Keep the sums over a block's cell."""
     for wanted, part in zip(block.wanted, sums.parts, strict=True):
-        arrays = {name: np.asarray(value) for name, value in asdict(part).items()}
-        write_arrays(_path(block.stored, block.cell, wanted), arrays, compress=False)
+        _write(_path(block.stored, block.cell, wanted), part)
+
+
+def _write(path: Path, part: Moments | BasisMoments) -> None:
+    """Keep one sum, whole or not at all."""
+    arrays = {name: np.asarray(value) for name, value in asdict(part).items()}
+    write_arrays(path, arrays, compress=False)
 
 
 def _read(path: Path, kind: type[Moments | BasisMoments]) -> Moments | BasisMoments | None:
