@@ -26,5 +26,9 @@ def margin_mu(penalty: float, *, n: int, C: float, unit: float = 1.0) -> float:
 
 
 def fkl_mu(penalty: float, *, n: int) -> float:
-    """Return the mu of fair kernel learning as published: sum of squares + mu·|Tᵀw|², T n times."""
+    """Return the mu of fair kernel learning as published.
+
+    It minimises the sum of squares + alpha·|w|² + mu·|n Tᵀw|²: divided by n, the price of |Tᵀw|²
+    is mu·n.
+    """
     return penalty / n

@@ -70,7 +70,9 @@ def inner_folds(n: int) -> list[tuple[IntArray, IntArray]]:
 def choose_strength(
     bounds: Mapping[str, float], strengths: Sequence[float], scores: Array, y: Array, S: Array
 ) -> KeptBound:
-    """Return the least strength at which every bound holds.
+    """Return the first of the strengths at which every measured value is within its bound.
+
+    Measures need not fall with the strength: a greater one may break a bound again.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def _unreachable(bounds: Mapping[str, float], tried: Mapping[float, Mapping[str,
     return (
         f"unfairness of {name} must be at least {least[name]:.3g}, the least that any of "
         f"{len(tried)} strengths up to {max(tried):g} reaches on held-out rows, got "
-        f"{bounds[name]:g}; raise it, or let more be removed"
+        f"{bounds[name]:g}; raise it, change the basis, or allow a path more iterations"
     )
 
 

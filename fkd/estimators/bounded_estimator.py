@@ -27,9 +27,11 @@ class BoundedEstimator(RemovalEstimator):
     ----------
     unfairness
         Instead of a strength a bound on what is left, such as ``{"gdp": 0.01}`` (in units of the
-        target's range), ``"hgr"`` or ``"pf"``: the least strength that keeps it on held-out rows
-        of five folds, up to `iterations` on a path. `strength_` is what was chosen,
-        `unfairness_` what it reached, with an interval.
+        target's range), ``"hgr"`` or ``"pf"``: the least of some seventeen strengths (penalties 0
+        and 0.1 to 10 000; up to `iterations` on a path) whose pooled held-out predictions of five
+        folds keep it, by the estimate itself, not by its interval. `strength_` is what was chosen,
+        `unfairness_` what it reached on the rows that chose it, with an interval that does not
+        know of the choice: new rows may exceed the bound.
     settings
         Those of `fkd.estimators.removal_parameters.RemovalParameters`.
     """

@@ -29,12 +29,13 @@ class RemovalParameters(BaseEstimator):
     degree, coef0
         Of the polynomial kernel.
     ridge
-        Ridge of the regressions that find what to remove, above 0. A larger one removes
+        On a path: ridge of the regressions that find what to remove, above 0. A larger one removes
         more per iteration. None takes a thousandth of the sum of all squared features, so that
         neither the number of rows nor the unit of the inputs changes how much is removed. (The
         offset of the inputs counts under linear and polynomial kernels: standardise them.)
     iterations
-        How often to remove; 0 leaves the kernel as it is.
+        On a path: how often to remove; 0 leaves the kernel as it is. A shrinkage looks neither at
+        this nor at `ridge` and `center_sensitive`.
     removal
         ``"path"`` cuts directions out of the kernel, `iterations` times; ``"shrinkage"`` makes
         those small along which a prediction would covary with functions of the sensitive features.
@@ -60,15 +61,16 @@ class RemovalParameters(BaseEstimator):
     landmark_method
         ``"rpcholesky"`` or ``"uniform"``.
     center_sensitive
-        Fit the deviation of the sensitive columns from their mean, so that neither their unit nor
-        their offset changes anything. False is the published form: of the columns as they are,
-        whose first removed direction is mostly their mean.
+        On a path with the columns as basis: fit their deviation from their mean, so that neither
+        their unit nor their offset changes anything; other functions are always centred. False is
+        the published form: of the columns as they are, whose first removed direction is mostly
+        their mean.
     held_out
         Share of the training rows that a trial fit leaves out, to warn where dependence on the
         sensitive features did not fall on them, where the model is worse than a constant or has
         become one. Of at most 2000 rows; none below 100 rows, where it is 0, or where no
         sensitive column varies in both parts. What was found is kept as `held_out_`; the fit
-        itself uses all rows.
+        itself uses all rows. With `given` nothing is said of dependence, as some is meant to stay.
     random_state
         Seed of landmarks or Fourier features.
     """
