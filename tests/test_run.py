@@ -166,7 +166,7 @@ def test_ctrl_c_ends_all_and_the_same_command_continues(first, monkeypatch, caps
     assert not list(home.rglob("*.part"))
     monkeypatch.setenv("FKD_HOME", str(home))
     show_plan("default", ("name=stopped",))
-    assert "99" in capsys.readouterr().out
+    assert "216" in capsys.readouterr().out
 
 
 def test_a_second_run_computes_nothing_and_changes_no_number(first, terminal):

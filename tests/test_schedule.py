@@ -280,7 +280,7 @@ def test_a_deployed_worker_refuses_to_start_without_a_home(schedule, worker):
 def test_ctrl_c_in_the_middle_of_a_run_cancels_it_quietly(schedule, finished):
     words = {"source": "default", "overrides": ["name=long"]}
     run = start_run(schedule.api, schedule.deployment, parameters=words)
-    schedule.line("99 in ")
+    schedule.line("216 in ")
     # As a terminal does it: to the whole group, runs included.
     os.killpg(schedule.process.pid, signal.SIGINT)
     assert schedule.process.wait(PATIENCE) == 0
