@@ -50,6 +50,8 @@ class Removal:
     removals: Removals
     # Of the rows that they stand for: what counts per row is scaled by it in a trial.
     share: float = 1.0
+    # Of the functions' variance, what lies beyond what is given.
+    left: float = 1.0
 
 
 class RemovalEstimator(RemovalParameters, ABC):
@@ -128,35 +130,34 @@ class RemovalEstimator(RemovalParameters, ABC):
         own = {name: getattr(self, name) for name in _OF_MAP}
         feature_map = make_map(X, **(own | changes))
         moments = training_moments(feature_map, X, S, y)
-        if self._shrinks:
-            removals: Removals = shrinkage(self._sums(feature_map, X, y, S))
+        columns = not self._shrinks and self.basis in (None, "columns") and self.given is None
+        sums = None if columns else self._sums(feature_map, X, y, S)
+        removals: Removals
+        if self._shrinks and sums is not None:
+            removals = shrinkage(sums)
         else:
-            removals = self._path(feature_map, moments, X, y, S, int(strength), share)
-        return Removal(X, y, S, feature_map, removals, share), moments
+            removals = self._path(feature_map, moments, sums, int(strength), share)
+        left = 1.0 if sums is None else sums.left
+        return Removal(X, y, S, feature_map, removals, share, left), moments
 
     def _path(
         self,
         feature_map: FeatureMap,
         moments: Moments,
-        X: Array,
-        y: Array,
-        S: Array,
+        sums: BasisMoments | None,
         iterations: int,
         share: float,
     ) -> RemovalPath:
-        """Return the removal path of these rows."""
+        """Return the removal path of the columns themselves, or of functions of them."""
         # Features that are all zero leave nothing to find under any ridge.
         ridge = _RIDGE * float(moments.C.trace()) or 1.0
         if self.ridge is not None:
             ridge = share * positive("ridge", self.ridge)
-        columns = self.basis in (None, "columns") and self.given is None
-        if not columns:
-            moments = replace(moments, b=self._sums(feature_map, X, y, S).products())
         return removal_path(
-            moments,
+            moments if sums is None else replace(moments, b=sums.products()),
             ridge=ridge,
             iterations=iterations,
-            center_sensitive=columns and bool(self.center_sensitive),
+            center_sensitive=sums is None and bool(self.center_sensitive),
             independent=feature_map.independent,
         )
 
@@ -170,13 +171,10 @@ class RemovalEstimator(RemovalParameters, ABC):
 
     def _tell_given(self, removal: Removal) -> None:
         """Warn where what is given leaves hardly anything to be taken out."""
-        if self.given is None:
-            return
-        left = self._sums(removal.feature_map, removal.X, removal.y, removal.S).left
-        if left < _LEAST_LEFT:
+        if removal.left < _LEAST_LEFT:
             caution(
-                f"given explains all but {left:.1%} of the functions of the sensitive features, so "
-                "hardly anything is taken out; name fewer columns, or fit more rows"
+                f"given explains all but {removal.left:.1%} of the functions of the sensitive "
+                "features, so hardly anything is taken out; name fewer columns, or fit more rows"
             )
 
     def _trial(self, X: Array, y: Array, S: Array, strength: float) -> HeldOut | None:

@@ -22,7 +22,19 @@ class OnKernel(Protocol):
         """How the kernel is represented."""
 
 
-class OnPath(OnKernel, Protocol):
+class OnFunctions(OnKernel, Protocol):
+    """Parameters that decide which functions of s matter on which kernel."""
+
+    @property
+    def basis(self) -> str:
+        """Kind of the basis."""
+
+    @property
+    def gamma_s(self) -> float:
+        """Width of its kernel, s in units of its range."""
+
+
+class OnPath(OnFunctions, Protocol):
     """Parameters that decide a removal path."""
 
     @property
@@ -36,14 +48,6 @@ class OnPath(OnKernel, Protocol):
     @property
     def center_sensitive(self) -> bool:
         """Whether the sensitive columns are centred first."""
-
-    @property
-    def basis(self) -> str:
-        """The functions of the sensitive columns that are removed."""
-
-    @property
-    def gamma_s(self) -> float:
-        """Width of the kernel of the basis "rbf"."""
 
 
 P = TypeVar("P", bound=OnPath)

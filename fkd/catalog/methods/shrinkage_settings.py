@@ -3,23 +3,11 @@
 from collections.abc import Hashable, Sequence
 from typing import Protocol, TypeVar
 
-from fkd.catalog.methods.kernel_settings import OnKernel, kernel_key
+from fkd.catalog.methods.kernel_settings import OnFunctions, kernel_key
 from fkd.catalog.methods.training_fold import Functions, Training
 from fkd.core.arrays import Array
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.shrinkage import Shrinkage, shrinkage
-
-
-class OnFunctions(OnKernel, Protocol):
-    """Parameters that decide which functions of s matter on which kernel."""
-
-    @property
-    def basis(self) -> str:
-        """Kind of the basis."""
-
-    @property
-    def gamma_s(self) -> float:
-        """Width of its kernel, s in units of its range."""
 
 
 class OnShrinkage(OnFunctions, Protocol):
