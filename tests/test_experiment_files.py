@@ -36,6 +36,8 @@ AGREE = {
 
 
 def network(declared):
+    if declared.extra is not None and declared.extra.missing():
+        return "not installed"
     return "no networks" if is_network(declared) else None
 
 
