@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from fkd.catalog.gaps import filled, gappy, medians
 from fkd.catalog.labels import MISSING, labels_of, numbers_of
 from fkd.catalog.table import Table
-from fkd.core.arrays import Array, IntArray
+from fkd.core.arrays import Array, IntArray, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +21,8 @@ Scale = Literal["minmax", "none", "zscore"]
 # Raised by hand when the same rows would be encoded as another matrix: stored trials of the old
 # version are then computed again.
 VERSION = 1
+# Zeros to one entry from which on a row is worth keeping sparse.
+_SPARSE = 8
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,17 @@ class Encoder:
 
     def transform(self, table: Table) -> Array:
         """Return X, (n, d); a level that was not seen in training is a row of zeros."""
+        return self._assemble(*self._parts(table))
+
+    def rows(self, table: Table) -> Rows:
+        """Return X of `transform`, as sparse rows where most of it is zeros."""
+        entries = len(self.numeric_names) + len(self.marked) + len(self.categorical_names)
+        if entries * _SPARSE > len(self.feature_names):
+            return self.transform(table)
+        return self._assemble_sparse(*self._parts(table))
+
+    def _parts(self, table: Table) -> tuple[Array, list[IntArray]]:
+        """Return raw numbers, for each categorical column the positions of its labels."""
         numeric = table.numeric[:, _positions(self.numeric_names, table.numeric_names)]
         places = _positions(self.categorical_names, table.categorical_names)
         # Code -1 (missing) indexes the last entry of the lookup, hence the order of the labels.
@@ -109,7 +123,7 @@ class Encoder:
         columns = [
             lookup[table.codes[:, place]] for place, lookup in zip(places, lookups, strict=True)
         ]
-        return self._assemble(numeric, columns)
+        return numeric, columns
 
     def transform_frame(self, frame: "pd.DataFrame") -> Array:
         """Return X of raw values by column name, as they come to a served model.
@@ -146,6 +160,23 @@ class Encoder:
             X[rows, start + positions[rows]] = 1.0
             start += len(labels)
         return X
+
+    def _assemble_sparse(self, numeric: Array, columns: list[IntArray]) -> csr_array:
+        """Return the same without the zeros: as many entries in every row as it has columns."""
+        n, p, marked = len(numeric), len(self.numeric_names), len(self.marked)
+        values = np.ones((n, p + marked + len(columns)))
+        places = np.empty(values.shape, dtype=np.int32)
+        values[:, :p] = (filled(numeric, self.fill) - self.offset) / self.span
+        values[:, p : p + marked] = np.isnan(numeric[:, list(self.marked)])
+        places[:, : p + marked] = np.arange(p + marked)
+        start = p + marked
+        for j, (positions, labels) in enumerate(zip(columns, self.levels, strict=True), p + marked):
+            # Unseen labels have position -1: what stands at their place is a zero.
+            values[:, j] = positions >= 0
+            places[:, j] = start + np.maximum(positions, 0)
+            start += len(labels)
+        ends = np.arange(n + 1, dtype=np.int32) * values.shape[1]
+        return csr_array((values.ravel(), places.ravel(), ends), shape=(n, start))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the encoder as arrays of numbers or text, which npz keeps without pickle."""

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.kernels import Kernel
+from fkd.core.arrays import BLOCK_ROWS, Array, Rows, row_blocks
+from fkd.core.kernels import Kernel, KernelColumns
 from fkd.core.predictors import KernelExpansion, Predictor
 
 
-def predict_all(predictors: Sequence[Predictor], X: Array) -> list[Array]:
+def predict_all(predictors: Sequence[Predictor], X: Rows) -> list[Array]:
     """Return each model's predictions, the same bits that its own `predict` gives.
 
     Models on the same centres read each kernel block once: it costs as much as hundreds of them.
@@ -36,14 +36,15 @@ def _kernel_key(predictor: Predictor, i: int) -> object:
     return p.kernel, p.gamma, p.degree, p.coef0, id(p.centers)
 
 
-def _expansions(predictors: Sequence[Predictor], X: Array) -> list[Array]:
+def _expansions(predictors: Sequence[Predictor], X: Rows) -> list[Array]:
     """Return the predictions of kernel expansions on one set of centres."""
     group = [p for p in predictors if isinstance(p, KernelExpansion)]
     first = group[0]
     k = Kernel(first.kernel, first.gamma, first.degree, first.coef0)
-    out = np.empty((len(group), len(X)))
-    for rows in row_blocks(len(X), BLOCK_ROWS):
-        K = k(X[rows], first.centers)
+    columns, n = KernelColumns(k, first.centers), X.shape[0]
+    out = np.empty((len(group), n))
+    for rows in row_blocks(n, BLOCK_ROWS):
+        K = columns(X[rows])
         for values, p in zip(out, group, strict=True):
             # One product per model: a product with several columns would round by their number.
             values[rows] = K @ p.coef

@@ -5,10 +5,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.integer[Any]]
 AnyArray = NDArray[Any]
+# Encoded rows (n, d): sparse where nearly all of them are zeros.
+Rows = Array | csr_array
 
 # Rows of one block where rows stream by: large enough for BLAS, small enough for any memory.
 BLOCK_ROWS = 4096

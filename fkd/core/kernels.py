@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from fkd.core.arrays import PANEL_ROWS, AnyArray, Array, row_blocks
+from fkd.core.arrays import PANEL_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.linalg import mirror_lower
 
 KernelFunction = Callable[[AnyArray, AnyArray], AnyArray]
@@ -34,9 +36,17 @@ class Kernel:
     degree: int = 3
     coef0: float = 1.0
 
-    def __call__(self, X: AnyArray, Z: AnyArray) -> AnyArray:
+    def __call__(self, X: AnyArray | csr_array, Z: AnyArray) -> AnyArray:
         """Return the block k(x_i, z_j); float32 rows of X give a float32 block."""
+        if isinstance(X, csr_array):
+            return KernelColumns(self, Z, X.dtype == np.float32)(X)
         Z = Z if Z.dtype == X.dtype else Z.astype(X.dtype)
+        # Rows against themselves are multiplied by another routine, which can round differently:
+        # a copy of the same rows would get other values.
+        return self._values(X, Z.copy() if np.may_share_memory(X, Z) else Z)
+
+    def _values(self, X: AnyArray, Z: AnyArray) -> AnyArray:
+        """Return the block of rows of one precision; equal objects give a symmetric one."""
         if self.name == "rbf":
             return _rbf(X, Z, self.gamma)
         if self.name == "laplacian":
@@ -69,7 +79,7 @@ class Kernel:
     def gram(self, X: Array) -> Array:
         """Return the symmetric kernel matrix of training rows, Fortran-ordered and our own."""
         # Row-major and symmetric, so its transpose is the same matrix in Fortran order.
-        K = np.ascontiguousarray(self(X, self.rows(X))).T
+        K = np.ascontiguousarray(self._values(X, self.rows(X))).T
         if self.name in ("rbf", "laplacian"):
             np.fill_diagonal(K, 1.0)
         elif self.name == "precomputed" or callable(self.name):
@@ -92,6 +102,71 @@ class Kernel:
         if self.name == "linear":
             return np.asarray(squares)
         return np.asarray((self.gamma * squares + self.coef0) ** self.degree)
+
+
+@dataclass(frozen=True)
+class KernelColumns:
+    """The functions k(·, z_j) of fixed centres, for rows that stream by.
+
+    Rows that are mostly zeros, such as indicators of categories, stay sparse: their products with
+    the centres cost as much as they have entries, and what depends on the centres alone is made
+    once.
+    """
+
+    kernel: Kernel
+    centers: Array  # Z, (q, d)
+    single: bool = False  # whether values are computed in single precision
+
+    def __call__(self, X: Rows, out: AnyArray | None = None) -> AnyArray:
+        """Return the values of rows X, (k, q), written to `out` where that is given."""
+        if isinstance(X, csr_array) and self._stays_sparse(X):
+            K = np.empty((X.shape[0], len(self.centers)), self._dtype) if out is None else out
+            return self._sparse_rbf(X.astype(self._dtype, copy=False), K)
+        rows = X.toarray() if isinstance(X, csr_array) else X
+        K = self.kernel(rows.astype(self._dtype, copy=False), self.centers)
+        if out is None:
+            return K
+        out[...] = K
+        return out
+
+    @property
+    def _dtype(self) -> type[np.floating]:
+        return np.float32 if self.single else np.float64
+
+    @cached_property
+    def _operand(self) -> AnyArray:
+        """2 gamma Zᵀ, row-major as a sparse product reads it."""
+        return np.ascontiguousarray((2.0 * self.kernel.gamma * self.centers.T).astype(self._dtype))
+
+    @cached_property
+    def _squares(self) -> Array:
+        return np.asarray(np.einsum("ij,ij->i", self.centers, self.centers))
+
+    def _stays_sparse(self, X: csr_array) -> bool:
+        """Return whether products of uncentred rows leave enough of their distances."""
+        if self.kernel.name != "rbf":
+            return False
+        x2, z2 = (s.astype(self._dtype) for s in (_squared_norms(X), self._squares))
+        return not _cancels(x2, z2, self.kernel.gamma)
+
+    def _sparse_rbf(self, X: csr_array, K: AnyArray) -> AnyArray:
+        """Return exp(2 gamma x·z - gamma |x|² - gamma |z|²), written over K."""
+        gamma = self.kernel.gamma
+        x2 = (-gamma * _squared_norms(X)).astype(self._dtype)
+        z2 = (-gamma * self._squares).astype(self._dtype)
+        # A few rows at a time, so that what is done to a product finds it in the cache.
+        for rows in row_blocks(X.shape[0], 2 * PANEL_ROWS):
+            E = X[rows] @ self._operand
+            E += z2
+            E += x2[rows, None]
+            np.minimum(E, 0.0, out=E)
+            K[rows] = np.exp(E, out=E)
+        return K
+
+
+def _squared_norms(X: csr_array) -> Array:
+    """Return |x_i|² of sparse rows."""
+    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64)
 
 
 def _rbf(X: AnyArray, Z: AnyArray, gamma: float) -> AnyArray:

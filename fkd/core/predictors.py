@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, row_blocks
-from fkd.core.kernels import Kernel, KernelFunction
+from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows, row_blocks
+from fkd.core.kernels import Kernel, KernelColumns, KernelFunction
 from fkd.core.linalg import project
 from fkd.core.linear_correction import LinearCorrection
 from fkd.core.perceptron import Perceptron
@@ -44,7 +45,8 @@ class KernelExpansion:
         k = Kernel(self.kernel, self.gamma, self.degree, self.coef0)
         width = None if self.kernel == "precomputed" else self.centers.shape[1]
         X = _rows(X, width)
-        blocks = [k(X[rows], self.centers) @ self.coef for rows in row_blocks(len(X), BLOCK_ROWS)]
+        columns = KernelColumns(k, self.centers)
+        blocks = [columns(X[rows]) @ self.coef for rows in row_blocks(X.shape[0], BLOCK_ROWS)]
         return np.asarray(np.concatenate(blocks) + self.intercept)
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -70,7 +72,7 @@ class KernelExpansion:
         )
 
 
-def fourier_features(X: AnyArray, frequencies: Array, phases: Array) -> Array:
+def fourier_features(X: AnyArray | csr_array, frequencies: Array, phases: Array) -> Array:
     """Return sqrt(2/q) cos(X Ω + φ); float32 rows are mapped in float32."""
     A = X @ frequencies.astype(X.dtype, copy=False)
     A += phases.astype(X.dtype, copy=False)
@@ -94,7 +96,7 @@ class FourierExpansion:
         X = _rows(X, len(self.frequencies))
         blocks = [
             fourier_features(X[rows], self.frequencies, self.phases) @ self.coef
-            for rows in row_blocks(len(X), BLOCK_ROWS)
+            for rows in row_blocks(X.shape[0], BLOCK_ROWS)
         ]
         return np.concatenate(blocks) + self.intercept
 
@@ -188,7 +190,7 @@ class ConstantPrediction:
 
     def predict(self, X: Any) -> Array:
         """Return the value once per row of X."""
-        return np.full(len(X), self.value)
+        return np.full(X.shape[0] if isinstance(X, csr_array) else len(X), self.value)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the value as an array."""
@@ -222,9 +224,9 @@ def _inputs(inner: MapExpansion) -> int:
     return inner.centers.shape[1] if isinstance(inner, KernelExpansion) else len(inner.frequencies)
 
 
-def _rows(X: Any, width: int | None) -> Array:
-    """Return X as float64 rows of the expected width."""
-    A: Array = np.asarray(X, dtype=np.float64)
+def _rows(X: Any, width: int | None) -> Rows:
+    """Return X as float64 rows of the expected width, sparse ones as they are."""
+    A: Rows = X if isinstance(X, csr_array) else np.asarray(X, dtype=np.float64)
     if A.ndim != 2 or (width is not None and A.shape[1] != width):
         raise ValueError(f"X must be two-dimensional with {width} columns, got shape {A.shape}")
     return A
