@@ -4,15 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, row_blocks
 from fkd.core.directions import Directions, Removals
 from fkd.core.feature_maps import FeatureMap
-from fkd.core.linalg import ShiftedInverse
+from fkd.core.linalg import ShiftedInverse, solved_lower
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive
 from fkd.core.predictors import MapExpansion
+
+# Directions that are worked on at a time.
+_PANEL = 16
 
 
 def ridge_coefficients(
@@ -54,10 +56,14 @@ def _applied(D: ShiftedInverse, V: Array, *, nested: bool) -> Array:
     """Return D V."""
     if not nested:
         return D @ V
-    # Column by column, so that a longer path does not change the columns before it.
+    # Panels of one width, the last one filled up with zeros: a longer path does not change the
+    # columns before it, not even in the last bit.
     DV = np.empty(V.shape, order="F")
-    for j, v in enumerate(V.T):
-        DV[:, j] = D @ v
+    for columns in row_blocks(V.shape[1], _PANEL):
+        panel = np.zeros((len(V), _PANEL), order="F")
+        width = columns.stop - columns.start
+        panel[:, :width] = V[:, columns]
+        DV[:, columns] = (D @ panel)[:, :width]
     return DV
 
 
@@ -95,14 +101,23 @@ class FairInverse:
         """Return the operator from D with D V."""
         r, w = removed.V.shape
         roots = np.sqrt(removed.shares)
-        W, L = np.empty((r, w), order="F"), np.zeros((w, w))
-        for j in range(w):
-            v, Dv = roots[j] * removed.V[:, j], roots[j] * DV[:, j]
-            before = roots[:j] * (removed.V[:, :j].T @ Dv)
-            row = solve_triangular(L[:j, :j], before, lower=True) if j else np.empty(0)
-            square = float(v @ Dv - row @ row) + float(removed.kept[j]) / a
-            L[j, :j], L[j, j] = row, _pivot(square, a, name)
-            W[:, j] = (Dv - W[:, :j] @ row) / L[j, j]
+        W, L = np.zeros((r, w), order="F"), np.zeros((w, w))
+        for columns in row_blocks(w, _PANEL):
+            j, width = columns.start, columns.stop - columns.start
+            V, DVj = (np.zeros((r, _PANEL), order="F") for _ in range(2))
+            V[:, :width] = removed.V[:, columns] * roots[columns]
+            DVj[:, :width] = DV[:, columns] * roots[columns]
+            # What the columns before know of these: L of the panel's rows, left of its corner.
+            before = roots[:j, None] * (removed.V[:, :j].T @ DVj)
+            rows = solved_lower(L[:j, :j], before) if j else before
+            square = V.T @ DVj - rows.T @ rows
+            # Zeros that fill up a panel get ones on the diagonal.
+            square[np.diag_indices(_PANEL)] += np.append(
+                removed.kept[columns] / a, np.ones(_PANEL - width)
+            )
+            corner = _corner(square, a, name)
+            L[columns, :j], L[columns, columns] = rows[:, :width].T, corner[:width, :width]
+            W[:, columns] = solved_lower(corner, (DVj - W[:, :j] @ rows).T).T[:, :width]
         return cls(D, W, L.diagonal().copy())
 
     def __matmul__(self, B: Array) -> Array:
@@ -115,15 +130,22 @@ class FairInverse:
         return 2 * float(np.log(diagonals).sum(axis=0))
 
 
-def _pivot(square: float, a: float, name: str) -> float:
-    """Return the next diagonal entry of L."""
-    # UᵀDU is positive definite; only an a that rounding swallows makes it look otherwise.
-    if not square > 0:
-        raise ValueError(
-            f"{name} must be large enough to be felt beside the features in float64, "
-            f"got {a:g}; use a larger one"
-        )
-    return float(np.sqrt(square))
+def _corner(square: Array, a: float, name: str) -> Array:
+    """Return the lower factor of a panel's corner, each column as it would be without later ones.
+
+    The corner is positive definite; only an `a` that rounding swallows makes it look otherwise.
+    """
+    L = np.zeros_like(square)
+    for j in range(len(square)):
+        column = square[:, j] - L[:, :j] @ L[j, :j]
+        pivot = float(column[j])
+        if not pivot > 0:
+            raise ValueError(
+                f"{name} must be large enough to be felt beside the features in float64, "
+                f"got {a:g}; use a larger one"
+            )
+        L[j:, j] = column[j:] / np.sqrt(pivot)
+    return L
 
 
 def ridge_expansions(
