@@ -197,18 +197,26 @@ class FoldsConfig(Frozen):
 
     k: int = Field(default=5, ge=2)
     """Number of folds; forward in time: at most so many, the latest ones."""
-    kind: Literal["shuffled", "grouped", "forward"] = "shuffled"
+    kind: Literal["shuffled", "grouped", "forward", "growing"] = "shuffled"
+    """Growing: every row keeps its fold when rows are added behind the others."""
     by: str | None = None
     """Column of groups that are never split, or of times that are tested forward."""
     reserve: float = Field(default=0.0, ge=0, lt=1)
     """Share of the rows that train in every fold: a shared feature map is made from them."""
+    base: int | None = Field(default=None, ge=2)
+    """Kind growing: rows that the table had first; reserved rows are among them."""
 
     @model_validator(mode="after")
     def _check_by(self) -> Self:
         if self.kind == "grouped" and self.by is None:
             raise ValueError("folds.by must name the column of groups for kind grouped, got none")
-        if self.kind == "shuffled" and self.by is not None:
-            raise ValueError(f"folds.by has no meaning for kind shuffled, got {self.by!r}")
+        if self.kind in ("shuffled", "growing") and self.by is not None:
+            raise ValueError(f"folds.by has no meaning for kind {self.kind}, got {self.by!r}")
+        if (self.kind == "growing") != (self.base is not None):
+            raise ValueError(
+                "folds.base must say how many rows the table had first exactly where kind is "
+                f"growing, got kind {self.kind} with base {self.base}"
+            )
         if self.kind == "forward" and self.reserve:
             raise ValueError(
                 f"folds.reserve must be 0 for kind forward, got {self.reserve}: reserved rows of a "

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,16 +104,19 @@ class Table:
             )
         return self.sensitive_names.index(name)
 
-    def take(self, index: IntArray | NDArray[np.bool_] | slice) -> Self:
+    def take(self, index: IntArray | NDArray[np.bool_] | slice) -> "Table":
         """Return the chosen rows; ranges stay those of the whole data set."""
-        return replace(
-            self,
-            numeric=self.numeric[index],
-            codes=self.codes[index],
-            target=self.target[index],
-            sensitive=self.sensitive[index],
-            extra={name: column[index] for name, column in self.extra.items()},
-        )
+        return replace(self, **self._taken(index))
+
+    def _taken(self, index: IntArray | NDArray[np.bool_] | slice) -> dict[str, Any]:
+        """Return the arrays of the chosen rows by field."""
+        return {
+            "numeric": self.numeric[index],
+            "codes": self.codes[index],
+            "target": self.target[index],
+            "sensitive": self.sensitive[index],
+            "extra": {name: column[index] for name, column in self.extra.items()},
+        }
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the table as arrays of numbers or text, which npz keeps without pickle."""
@@ -163,6 +166,18 @@ class Table:
             fills=names["fills"],
             gaps=tuple(names.get("gaps", ())),  # tables that were prepared before have none
         )
+
+
+class UnreadTable(Table):
+    """A table whose arrays lie on disk: rows are read, hence checked, when they are taken."""
+
+    def __post_init__(self) -> None:
+        self._check_shapes()
+
+    def take(self, index: IntArray | NDArray[np.bool_] | slice) -> Table:
+        """Return the chosen rows, read from disk."""
+        held = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Table(**{**held, **self._taken(index)})
 
 
 def column_range(values: Array) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Sums over rows that couple features with functions of the sensitive attribute, as they add."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from fkd.core.arrays import Array
 from fkd.core.feature_maps import FeatureMap
-from fkd.core.linalg import rank_cut
+from fkd.core.linalg import rank_cut, solved_lower
 
 # Of the basis' variance, what a legitimate column must leave for there to be something to remove.
 _LEAST_LEFT = 1e-9
@@ -46,6 +46,10 @@ class BasisMoments:
     def __add__(self, other: "BasisMoments") -> "BasisMoments":
         added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
         return BasisMoments(**{**added, "p": self.p})
+
+    def under(self, L: Array, squares: float) -> "BasisMoments":
+        """Return the sums of G L⁻ᵀ, whose squares sum up to `squares`: products alone tell not."""
+        return replace(self, GW=solved_lower(L, self.GW), g=solved_lower(L, self.g), gg=squares)
 
     @property
     def scale(self) -> float:

@@ -1,6 +1,6 @@
 """Sums over rows that removal needs, in a form that adds."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from fkd.core.arrays import PANEL_ROWS, Array, row_blocks
 from fkd.core.feature_maps import FeatureMap
-from fkd.core.linalg import gram
+from fkd.core.linalg import gram, solved_lower, solved_on_both_sides
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ class Moments:
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Moments)))
+
+    def under(self, L: Array) -> "Moments":
+        """Return the moments of G L⁻ᵀ: sums over raw columns become those of whitened features."""
+        b, c, g = (solved_lower(L, part) for part in (self.b, self.c, self.g))
+        return replace(self, C=solved_on_both_sides(L, self.C), b=b, c=c, g=g)
 
     def sensitive(self, *, center: bool) -> Array:
         """Return GᵀS, or Gᵀ(S - mean) where `center`."""

@@ -16,6 +16,8 @@ from fkd.catalog.table import Table
 
 # Sets the draw of reserved rows apart from other draws of the same seed.
 _RESERVED = 1
+_GROWING = 3
+_DRAWN = 65_536
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ def make_folds(table: Table, folds: FoldsConfig, seed: int, *, key: str = "folds
         The rows to cut.
     folds
         "shuffled" is scikit-learn's KFold with shuffle, "grouped" its GroupKFold with shuffle, so
-        that others can rebuild them; "forward" trains on one time, tests on the next.
+        that others can rebuild them; "forward" trains on one time, tests on the next; "growing"
+        draws each row's fold from its place, so that it keeps it when rows are added behind.
     seed
         The run's seed.
     key
@@ -51,6 +54,9 @@ def make_folds(table: Table, folds: FoldsConfig, seed: int, *, key: str = "folds
     """
     if folds.kind == "forward":
         return _forward(_column(table, folds.by or "year"), folds)
+    if folds.kind == "growing":
+        _check_count(folds.k, table.n, "rows", key)
+        return _growing(table.n, folds.k, seed)
     if folds.kind == "grouped":
         groups = _column(table, str(folds.by))
         _check_count(folds.k, len(np.unique(groups)), f"different values of {folds.by}", key)
@@ -62,8 +68,16 @@ def make_folds(table: Table, folds: FoldsConfig, seed: int, *, key: str = "folds
 
 def reserved_rows(table: Table, folds: FoldsConfig, seed: int) -> NDArray[np.int64]:
     """Return the sorted positions of the rows that no fold tests on, whole groups of them."""
-    wanted = round(folds.reserve * table.n)
     rng = np.random.default_rng([seed, _RESERVED])
+    if folds.base:
+        if folds.base > table.n:
+            raise UserError(
+                f"folds.base must be at most the number of rows ({table.n}), got {folds.base}; "
+                "it is the number of rows that the table had first."
+            )
+        chosen = rng.choice(folds.base, size=round(folds.reserve * folds.base), replace=False)
+        return np.sort(chosen)
+    wanted = round(folds.reserve * table.n)
     if not wanted or folds.kind != "grouped":
         return np.sort(rng.choice(table.n, size=wanted, replace=False))
     _, group, sizes = np.unique(
@@ -86,6 +100,16 @@ def never_tested(fold: Fold, reserved: NDArray[np.int64]) -> Fold:
             "lower it by --set folds.reserve=..."
         )
     return Fold(np.union1d(fold.train, reserved), test)
+
+
+def _growing(n: int, k: int, seed: int) -> list[Fold]:
+    """Draw the folds of so many rows at a time: whatever follows does not change them."""
+    parts = [
+        np.random.default_rng([seed, _GROWING, i]).integers(k, size=_DRAWN)
+        for i in range(-(-n // _DRAWN))
+    ]
+    drawn = np.concatenate(parts)[:n]
+    return [Fold(np.flatnonzero(drawn != i), np.flatnonzero(drawn == i)) for i in range(k)]
 
 
 def _grouped(groups: NDArray[np.generic], folds: FoldsConfig, seed: int) -> list[Fold]:

@@ -53,7 +53,7 @@ class Splits:
         rows = self.held_out_fold(table).train
         # Rows of one year cannot be tested forward among themselves.
         config = FoldsConfig(k=self.inner_folds)
-        if self.folds.kind == "grouped":
+        if self.folds.kind in ("grouped", "growing"):
             config = self.folds.model_copy(update={"k": self.inner_folds})
         parts = make_folds(table.take(rows), config, self.seed, key="select.inner_folds")
         reserved = self.reserved(table)

@@ -1,5 +1,6 @@
 """What settings of one kernel, of one removal path on it, share."""
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
@@ -8,6 +9,12 @@ from fkd.catalog.methods.training_fold import Approximation, Functions, Training
 from fkd.core.arrays import Array
 from fkd.core.removal_path import RemovalPath, removal_path
 from fkd.core.sensitive_basis import BasisSettings
+
+# A ridge is added to a sum over rows: a fixed one counts the less the more rows there are. Per row
+# it is what is written on so many training rows, those of the paper's census state, and grows
+# with them.
+RIDGE_RULES = ("fixed", "per_row")
+REFERENCE_ROWS = 4370
 
 
 class OnKernel(Protocol):
@@ -46,6 +53,10 @@ class OnPath(OnFunctions, Protocol):
         """Ridge of the removal regression."""
 
     @property
+    def ridges(self) -> str:
+        """Whether ridges grow with the rows, one of `RIDGE_RULES`."""
+
+    @property
     def center_sensitive(self) -> bool:
         """Whether the sensitive columns are centred first."""
 
@@ -58,7 +69,7 @@ def path_key(parameters: OnPath) -> Hashable:
     p = parameters
     # The columns themselves have no width.
     basis = (p.basis, p.gamma_s) if p.basis != "columns" else ()
-    return (*kernel_key(p), p.ridge, p.center_sensitive, *basis)
+    return (*kernel_key(p), p.ridge, p.ridges, p.center_sensitive, *basis)
 
 
 def by_path(settings: Sequence[P]) -> list[list[P]]:
@@ -79,12 +90,25 @@ def longest_path(training: Training, group: Sequence[OnPath]) -> RemovalPath:
         moments = replace(moments, b=sums.products())
     return removal_path(
         moments,
-        ridge=first.ridge,
+        ridge=effective_ridge(first.ridge, first, moments.n),
         iterations=max(p.iterations for p in group),
         # Functions other than the columns are always taken from their mean.
         center_sensitive=functions is None and first.center_sensitive,
         independent=feature_map.independent,
     )
+
+
+def effective_ridge(value: float, parameters: object, n: int) -> float:
+    """Return what a ridge of a setting is on n training rows: it may grow with them."""
+    if getattr(parameters, "ridges", "fixed") == "fixed":
+        return value
+    return value * n / REFERENCE_ROWS
+
+
+def least_ridge(parameters: object, n: int) -> float:
+    """Return the smallest ridge of a setting on n training rows, infinity where it has none."""
+    ridges = [getattr(parameters, name) for name in ("ridge", "alpha") if hasattr(parameters, name)]
+    return min((effective_ridge(ridge, parameters, n) for ridge in ridges), default=math.inf)
 
 
 def functions_of_path(parameters: OnPath) -> Functions | None:

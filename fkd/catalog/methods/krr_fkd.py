@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.calibration import CALIBRATIONS, calibrated
 from fkd.catalog.methods.kernel_settings import (
+    RIDGE_RULES,
     by_path,
+    effective_ridge,
     features_left,
     functions_of_path,
     kernel_key,
@@ -32,6 +34,7 @@ class Parameters:
     approximation: Approximation = field(default_factory=Approximation)
     basis: str = later("columns", choices=BASES)
     gamma_s: float = later(10.0, gt=0)
+    ridges: str = later("fixed", choices=RIDGE_RULES)
     calibrate: str = later("mean", choices=CALIBRATIONS)
 
 
@@ -43,7 +46,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
         path = longest_path(training, group)
         for free in (False, True):
             chosen = [p for p in group if p.fit_intercept is free]
-            pairs = [(p.iterations, p.alpha) for p in chosen]
+            pairs = [(p.iterations, effective_ridge(p.alpha, p, moments.n)) for p in chosen]
             fitted = ridge_expansions(feature_map, moments, path, pairs, fit_intercept=free)
             for p, f in zip(chosen, fitted, strict=True):
                 found[p] = calibrated(f, training, p.calibrate)

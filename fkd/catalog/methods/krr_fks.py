@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.bounds import number
+from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.calibration import CALIBRATIONS, calibrated
-from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES, effective_ridge, kernel_key
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.shrinkage_settings import (
     PENALTIES,
@@ -35,10 +35,11 @@ class Parameters:
     fit_intercept: bool = True
     calibrate: str = field(default="mean", metadata={"choices": CALIBRATIONS})
     approximation: Approximation = field(default_factory=Approximation)
+    ridges: str = later("fixed", choices=RIDGE_RULES)
 
 
 def _mu(p: Parameters, n: int) -> float:
-    return ridge_mu(p.penalty, n=n, alpha=p.alpha)
+    return ridge_mu(p.penalty, n=n, alpha=effective_ridge(p.alpha, p, n))
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
@@ -49,7 +50,8 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
         shrunk = shrinkage_of(training, group[0])
         for free in (False, True):
             chosen = [p for p in group if p.fit_intercept is free]
-            pairs = [(_mu(p, moments.n), p.alpha) for p in chosen]
+            n = moments.n
+            pairs = [(_mu(p, n), effective_ridge(p.alpha, p, n)) for p in chosen]
             fitted = ridge_expansions(feature_map, moments, shrunk, pairs, fit_intercept=free)
             for p, f in zip(chosen, fitted, strict=True):
                 found[p] = calibrated(f, training, p.calibrate)

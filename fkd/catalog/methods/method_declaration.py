@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from fkd.catalog.methods.cost import Cost, kernel_cost
@@ -190,8 +190,14 @@ class Method:
 
     def describe(self, parameters: Any) -> dict[str, Any]:
         """Return the parameters as a plain dictionary, nested ones included."""
-        plain = asdict(parameters)
-        for f in fields(parameters):
-            if f.metadata.get("later") and plain[f.name] == f.default:
-                del plain[f.name]
-        return plain
+        return _described(parameters)
+
+
+def _described(parameters: Any) -> dict[str, Any]:
+    """Return the values of a dataclass by name, without later ones that have their default."""
+    plain: dict[str, Any] = {}
+    for f in fields(parameters):
+        value = getattr(parameters, f.name)
+        if not f.metadata.get("later") or value != f.default:
+            plain[f.name] = _described(value) if is_dataclass(value) else value
+    return plain

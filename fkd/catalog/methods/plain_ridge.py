@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from fkd.catalog.methods.kernel_settings import OnKernel
+from fkd.catalog.methods.kernel_settings import OnKernel, effective_ridge
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.feature_maps import FeatureMap
@@ -31,7 +31,8 @@ def plain_ridge(training: Training, p: OnRidge) -> MapExpansion:
 def ridge_on(feature_map: FeatureMap, moments: Moments, p: OnRidge) -> MapExpansion:
     """Return ridge regression on the features of a map, from its moments alone."""
     path = RemovalPath.nothing(feature_map.rank)
+    alpha = effective_ridge(p.alpha, p, moments.n)
     (fitted,) = ridge_expansions(
-        feature_map, moments, path, [(0, p.alpha)], fit_intercept=p.fit_intercept
+        feature_map, moments, path, [(0, alpha)], fit_intercept=p.fit_intercept
     )
     return fitted

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.kernel_settings import (
+    RIDGE_RULES,
     features_left,
     functions_of_path,
     kernel_key,
@@ -32,6 +33,7 @@ class Parameters:
     approximation: Approximation = field(default_factory=Approximation)
     basis: str = later("columns", choices=BASES)
     gamma_s: float = later(10.0, gt=0)
+    ridges: str = later("fixed", choices=RIDGE_RULES)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:

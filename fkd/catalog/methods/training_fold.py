@@ -3,12 +3,13 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.bounds import number
+from fkd.catalog.methods.bounds import later, number
 from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.moments import Moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
+from fkd.core.streamed_sums import WAYS
 
 _NOTHING_RESERVED = (
     "approximation.shared must be False where no rows are reserved for a shared map, "
@@ -29,6 +30,9 @@ class Approximation:
     )
     # One map for all splits, from reserved rows that no split tests on; moments then add up.
     shared: bool = False
+    # How rows are summed under a shared map: `fkd.core.streamed_sums` has the ways, auto takes the
+    # fastest one that is exact enough for a setting's ridges.
+    sums: str = later("auto", choices=("auto", *WAYS))
 
 
 Reduced = tuple[FeatureMap, Moments]

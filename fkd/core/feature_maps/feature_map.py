@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, Rows, row_blocks
 from fkd.core.predictors import MapExpansion
 
 
@@ -22,12 +22,30 @@ class FeatureMap(ABC):
         """The number r of features."""
 
     @abstractmethod
-    def transform(self, X: Array) -> Array:
+    def transform(self, X: Rows) -> Array:
         """Return G(X), (k, r)."""
 
     @abstractmethod
     def expansion(self, beta: Array, intercept: float = 0.0) -> MapExpansion:
         """Return the predictor f(x) = G(x)·beta + intercept in a form that can be shipped."""
+
+    @property
+    def whitening(self) -> Array | None:
+        """L where features are raw columns times L⁻ᵀ, None where they are raw themselves."""
+        return None
+
+    def raw(self, X: Rows, out: Array, *, way: str) -> None:
+        """Write to `out` what sums over rows X are taken of: features, or kernel values for them.
+
+        Parameters
+        ----------
+        X, out
+            Rows with room for them, (k, r).
+        way
+            ``"rows"`` for the features themselves; ``"float64"``, ``"float32"`` for raw columns in
+            that precision, where there are such.
+        """
+        out[...] = self.transform(X)
 
     def training_blocks(self, X: Array) -> Iterator[Array]:
         """Yield the features of the training rows X, block by block in order."""

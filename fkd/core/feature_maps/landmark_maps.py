@@ -3,14 +3,16 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
 
-from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, Rows, row_blocks
 from fkd.core.feature_maps.feature_map import FeatureMap
-from fkd.core.kernels import Kernel
-from fkd.core.linalg import psd_factor
+from fkd.core.kernels import Kernel, KernelColumns
+from fkd.core.linalg import psd_factor, solved_lower
 from fkd.core.predictors import KernelExpansion
 
 
@@ -30,10 +32,33 @@ class LandmarkMap(FeatureMap):
         """The number of centres, which are linearly independent in feature space."""
         return len(self.centers)
 
-    def transform(self, X: Array) -> Array:
+    @property
+    def whitening(self) -> Array | None:
+        """L: kernel values of the centres become features by L⁻ᵀ."""
+        return self.L
+
+    def raw(self, X: Rows, out: Array, *, way: str) -> None:
+        """Write kernel values of rows X to `out`, or their features where the way is rows."""
+        if way == "rows":
+            out[...] = self.transform(X)
+        else:
+            self.columns(way == "float32")(X, out)
+
+    def columns(self, single: bool = False) -> KernelColumns:
+        """Return the kernel's columns of the centres, made once for each precision."""
+        made: dict[bool, KernelColumns] = self.__dict__.setdefault("_columns", {})
+        return made.setdefault(single, KernelColumns(self.kernel, self.centers, single))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made from the centres is made again where it is needed.
+        return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+
+    def transform(self, X: Rows) -> Array:
         """Return G(X), (k, r)."""
+        if isinstance(X, csr_array):
+            return solved_lower(self.L, self.columns()(X).T).T
         K_ZX = self.kernel(X, self.centers).T
-        return np.asarray(solve_triangular(self.L, K_ZX, lower=True, check_finite=False).T)
+        return solved_lower(self.L, K_ZX).T
 
     def dual(self, B: Array) -> Array:
         """Return L⁻ᵀ B, with which G(x) B = k(x, Z) L⁻ᵀ B."""

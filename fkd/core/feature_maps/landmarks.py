@@ -10,7 +10,7 @@ from fkd.core.linalg import rank_cut
 LANDMARK_METHODS = ("rpcholesky", "uniform")
 # RPCholesky looks at this many rows per landmark at most; more rows hardly change its choice,
 # and its memory is rows times landmarks.
-_ROWS_PER_LANDMARK = 20
+ROWS_PER_LANDMARK = 20
 
 
 def choose_landmarks(
@@ -20,8 +20,8 @@ def choose_landmarks(
     if method == "uniform":
         return np.sort(rng.choice(len(X), size=q, replace=False))
     sample = np.arange(len(X))
-    if len(X) > _ROWS_PER_LANDMARK * q:
-        sample = np.sort(rng.choice(len(X), size=_ROWS_PER_LANDMARK * q, replace=False))
+    if len(X) > ROWS_PER_LANDMARK * q:
+        sample = np.sort(rng.choice(len(X), size=ROWS_PER_LANDMARK * q, replace=False))
     return np.sort(sample[rp_cholesky(kernel, X, sample, q, rng=rng)])
 
 
