@@ -14,7 +14,7 @@ from tasks.adapters.jobs import Failed
 from tasks.adapters.muster import Muster
 from tasks.adapters.settings import Settings
 from tasks.adapters.workers import worker_kernels, worker_memory
-from tasks.blocks.shared_training import shared_maps
+from tasks.blocks.shared_training import shared_sums
 from tasks.blocks.streaming import stream_moments
 from tasks.planned.trials import Job
 from tasks.study.evaluate import run_job
@@ -72,7 +72,7 @@ def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
 
 def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
     """Sum over blocks of rows what fits with a shared feature map are waiting for."""
-    maps = shared_maps(jobs)
+    maps = shared_sums(jobs)
     if not maps:
         return
     watcher().say(f"shared feature maps, one pass over the rows for each: {len(maps)}")

@@ -12,14 +12,17 @@ from fkd.core.moments import training_moments
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.blas import blas_threads
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.blocks.shared_training import shared_map_of, shared_maps, shared_training
+from tasks.blocks.shared_training import shared_sums, shared_training, sums_of
+from tasks.blocks.streaming import MapSums
 from tasks.planned.training import make_training
 from tasks.study.evaluate import fit_trials, run_job, training_for
 from tasks.study.opening import open_study
 
 
-def make_study(settings, landmarks=150, *, shared=True, name="krr_fkd", iterations=(0, 5, 18)):
-    approximation = {"kind": "nystroem", "landmarks": landmarks, "shared": shared}
+def make_study(
+    settings, landmarks=150, *, shared=True, name="krr_fkd", iterations=(0, 5, 18), sums="auto"
+):
+    approximation = {"kind": "nystroem", "landmarks": landmarks, "shared": shared, "sums": sums}
     entry = {"name": name, "approximation": approximation, "grid": {"iterations": [*iterations]}}
     overrides = ["folds.reserve=0.3", f"methods={json.dumps([entry])}"]
     return open_study(load_config("default", overrides), settings)
@@ -33,14 +36,14 @@ def predictions(study, training, encoder, fold):
 
 @pytest.mark.parametrize("label", ["0", "3", "0.2"])
 def test_summed_moments_predict_like_moments_of_the_training_rows(settings, label):
-    study = make_study(settings)
+    study = make_study(settings, sums="rows")
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.all(table)[label]
     summed = predictions(study, *shared_training(table, fold, inputs), fold)
     # The same map, its moments taken over this fold's rows alone.
     train, encoder = table.take(fold.train), shared_encoder(inputs)
     X, S = encoder.transform(train), train.S(inputs.sensitive)
-    feature_map = load_map(store_map(next(iter(shared_maps(study.missing())))))
+    feature_map = load_map(store_map(next(iter(shared_sums(study.missing()))).shared))
     alone = Training(
         X=X,
         y=train.y,
@@ -71,10 +74,11 @@ def test_shared_trials_have_keys_of_their_own(settings):
     assert not {t.key for t in shared.trials} & {t.key for t in own.trials}
     keys = {key for study in (shared, own) for job in study.missing() for key in job.record_keys}
     assert len(keys) == 2 * 3 * 9
-    assert shared_maps(own.missing()) == {}
-    expected = SharedMap(shared.inputs, 0.05, Approximation("nystroem", 150, shared=True))
-    assert shared_maps(shared.missing()) == {expected: []}
-    assert shared_map_of(shared.trials[0], shared.inputs) == expected
+    assert shared_sums(own.missing()) == {}
+    of = SharedMap(shared.inputs, 0.05, Approximation("nystroem", 150, shared=True))
+    expected = MapSums(of, "float64")
+    assert shared_sums(shared.missing()) == {expected: []}
+    assert sums_of(shared.trials[0], shared.inputs) == expected
 
 
 def test_rows_are_encoded_only_for_who_asks(settings):
@@ -130,8 +134,11 @@ def test_summed_products_predict_like_products_of_the_training_rows(settings, na
     fold = inputs.splits.all(table)["1"]
     train, encoder = table.take(fold.train), shared_encoder(inputs)
     X, S, Z = encoder.transform(train), train.S(inputs.sensitive), table.take(fold.test)
-    ((shared, functions),) = shared_maps(study.missing()).items()
-    feature_map, reserved = load_map(store_map(shared)), table.take(inputs.splits.reserved(table))
+    ((sums, functions),) = shared_sums(study.missing()).items()
+    feature_map, reserved = (
+        load_map(store_map(sums.shared)),
+        table.take(inputs.splits.reserved(table)),
+    )
     assert len(functions) == 1
     columns = functions[0].columns(reserved.S(inputs.sensitive), reserved.y)
     alone = Training(
@@ -155,7 +162,7 @@ def test_summed_products_predict_like_products_of_the_training_rows(settings, na
 def test_jobs_ask_for_each_of_their_functions_once(settings):
     grid = {"penalty": [0.0, 1.0], "gamma_s": [3.0, 10.0], "given": ["none", "y"]}
     study = make_functions_study(settings, "krr_fks", grid=grid)
-    (functions,) = shared_maps(study.missing()).values()
+    (functions,) = shared_sums(study.missing()).values()
     expected = {
         Functions(BasisSettings("rbf", gamma_s), given)
         for gamma_s in (3.0, 10.0)
@@ -164,7 +171,7 @@ def test_jobs_ask_for_each_of_their_functions_once(settings):
     assert set(functions) == expected
     assert len(functions) == 4
     columns = make_functions_study(settings, "krr_fkd", grid={"iterations": [0, 5]})
-    assert list(shared_maps(columns.missing()).values()) == [[]]
+    assert list(shared_sums(columns.missing()).values()) == [[]]
 
 
 def test_rows_are_not_encoded_for_sums(settings):

@@ -16,9 +16,18 @@ from fkd.core.moments import Moments
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
-from tasks.blocks import streaming
-from tasks.blocks.shared_map import SharedMap, StoredMap, load_map, shared_encoder, store_map
-from tasks.blocks.streaming import coupled_of, moments_of, stream_moments, study_cells
+from tasks.blocks import leaves, streaming
+from tasks.blocks.cells import study_cells
+from tasks.blocks.leaves import Leaf
+from tasks.blocks.shared_map import (
+    SharedMap,
+    StoredMap,
+    load_map,
+    rounding_of,
+    shared_encoder,
+    store_map,
+)
+from tasks.blocks.streaming import MapSums, Total, stream_moments
 from tasks.planned.rows import cached_table
 from tasks.study.opening import open_study
 
@@ -38,6 +47,20 @@ def direct(shared, rows):
     return Moments.of(G, part.S(inputs.sensitive), part.y)
 
 
+def sums(shared, way="float64"):
+    """The sums that most tests are about."""
+    return MapSums(shared, way)
+
+
+def moments_of(stored, train, way="float64"):
+    return streaming.moments_of(stored, way, train)
+
+
+def coupled_of(stored, train, functions, way="float64"):
+    squares = moments_of(stored, train, way).C.trace()
+    return streaming.coupled_of(stored, way, train, functions, squares=squares)
+
+
 def folds(shared):
     table = cached_table(shared.inputs.settings, shared.inputs.table_digest)
     return shared.inputs.splits.all(table)
@@ -47,6 +70,11 @@ def here(function, jobs, keep):
     """Runs jobs in this process, in an order of its own."""
     for job in random.Random(len(jobs)).sample(jobs, len(jobs)):
         keep(job, function(job))
+
+
+def recorded(made):
+    """Runs jobs here, keeping them."""
+    return lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep)
 
 
 def nowhere(function, jobs, keep):
@@ -62,65 +90,111 @@ def assert_equal(left, right, **tolerance):
 
 
 def test_training_moments_are_the_sum_of_the_other_folds(shared):
-    stream_moments(here, {shared: []})
+    stream_moments(here, {sums(shared, "rows"): []})
     stored = store_map(shared)
     for fold in folds(shared).values():
-        assert_equal(direct(shared, fold.train), moments_of(stored, fold.train), rtol=1e-10)
+        found = moments_of(stored, fold.train, "rows")
+        assert_equal(direct(shared, fold.train), found, rtol=1e-10)
+
+
+@pytest.mark.parametrize("way", ["float64", "float32"])
+def test_sums_of_kernel_values_lose_what_was_measured(shared, way):
+    """On other rows than those that were looked at, hence only about as much."""
+    stream_moments(here, {sums(shared, way): []})
+    stored = store_map(shared)
+    rounding = rounding_of(stored)
+    a_row = {"float64": rounding.double, "float32": rounding.single}[way]
+    assert rounding.single > 1e4 * rounding.double
+    for fold in folds(shared).values():
+        exact, found = direct(shared, fold.train), moments_of(stored, fold.train, way)
+        lost = np.linalg.norm(found.C - exact.C, 2)
+        assert lost < 5 * a_row * len(fold.train)
+        assert lost > 0.02 * a_row * len(fold.train)
+        assert (found.C == found.C.T).all()
+        for name in ("n", "s", "y", "yy"):
+            assert_allclose(getattr(found, name), getattr(exact, name), rtol=1e-12)
+        digits = 1e-8 if way == "float64" else 1e-3
+        for name in ("b", "c", "g"):
+            scale = np.abs(getattr(exact, name)).max()
+            assert_allclose(getattr(found, name), getattr(exact, name), atol=digits * scale)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 7])
 def test_the_number_of_blocks_does_not_matter(shared, monkeypatch, blocks):
-    cell = max(study_cells(shared.inputs), key=lambda cell: len(cell.rows))
-    monkeypatch.setattr(streaming, "TASK_ROWS", -(-len(cell.rows) // blocks))
+    cells = study_cells(shared.inputs)
+    cell = max(cells, key=lambda cell: len(cell.rows))
+    monkeypatch.setattr(leaves, "TASK_ROWS", -(-len(cell.rows) // blocks))
     made = []
-    stream_moments(lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep), {shared: []})
-    index = next(i for i, c in enumerate(study_cells(shared.inputs)) if c is cell)
-    assert sum(getattr(block, "cell", None) == index for block in made) == blocks
+    stream_moments(
+        lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep), {sums(shared): []}
+    )
+    index = next(i for i, c in enumerate(cells) if c is cell)
+    assert sum(isinstance(job, Leaf) and job.cell == index for job in made) == blocks
     train = folds(shared)["1"].train
-    assert_equal(direct(shared, train), moments_of(store_map(shared), train), rtol=1e-10)
+    found = moments_of(store_map(shared), train, "rows")
+    assert_equal(direct(shared, train), found, rtol=1e-10)
 
 
 def test_what_the_cluster_did_not_do_is_made_where_it_is_needed(shared):
     train = folds(shared)["0.1"].train
-    stream_moments(nowhere, {shared: []})
+    stream_moments(nowhere, {sums(shared): []})
     alone = moments_of(store_map(shared), train)
     for path in shared.inputs.settings.moments.glob("*.npz"):
         path.unlink()
-    stream_moments(here, {shared: []})
+    stream_moments(here, {sums(shared): []})
     assert_equal(alone, moments_of(store_map(shared), train))
 
 
 def test_a_second_pass_computes_nothing(shared):
-    stream_moments(here, {shared: []})
+    stream_moments(here, {sums(shared): []})
     made = []
-    stream_moments(lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep), {shared: []})
+    stream_moments(
+        lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep), {sums(shared): []}
+    )
     assert made == [shared]
 
 
 def test_damaged_moments_are_made_again(shared):
-    stream_moments(here, {shared: []})
+    stream_moments(here, {sums(shared): []})
     train = folds(shared)["0"].train
     before = moments_of(store_map(shared), train)
-    for path in set(shared.inputs.settings.moments.glob("*.npz")) - {shared.path}:
-        content = bytearray(path.read_bytes())
-        content[-900] ^= 1
-        path.write_bytes(content)
+    cells = set(shared.inputs.settings.moments.glob("*.cells.npz"))
+    for path in set(shared.inputs.settings.moments.glob("*.npz")) - {shared.path} - cells:
+        flip(path)
     assert_equal(before, moments_of(store_map(shared), train))
 
 
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-900] ^= 1
+    path.write_bytes(content)
+
+
+def test_damaged_cells_are_made_again(shared):
+    before = study_cells(shared.inputs)
+    (path,) = shared.inputs.settings.moments.glob("*.cells.npz")
+    rows = [cell.rows.copy() for cell in before]
+    flip(path)
+    study_cells.cache_clear()
+    after = study_cells(shared.inputs)
+    assert [cell.digest for cell in after] == [cell.digest for cell in before]
+    for left, right in zip(rows, after, strict=True):
+        assert_array_equal(left, right.rows)
+
+
 def test_moments_of_another_map_are_not_used(shared, monkeypatch):
-    stream_moments(here, {shared: []})
+    stream_moments(here, {sums(shared): []})
     stored = store_map(shared)
     content = shared.path.read_bytes()
     monkeypatch.setattr(streaming, "VERSION", 99)
-    assert len(streaming.missing_cells(stored)) == len(study_cells(shared.inputs))
+    assert len(streaming.missing_cells(stored, "float64")) == len(study_cells(shared.inputs))
     assert shared.path.read_bytes() == content
 
 
 @pytest.mark.stack
 def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
-    monkeypatch.setattr(streaming, "TASK_ROWS", 40)
-    stream_moments(here, {shared: []})
+    monkeypatch.setattr(leaves, "TASK_ROWS", 40)
+    stream_moments(here, {sums(shared): []})
     alone = moments_of(store_map(shared), folds(shared)["0"].train)
     for path in shared.inputs.settings.moments.glob("*.npz"):
         path.unlink()
@@ -137,7 +211,7 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
 
             assert not run_jobs(client, function, jobs, retries=3, time_limit=60.0, keep=take)
 
-        stream_moments(run, {shared: []})
+        stream_moments(run, {sums(shared): []})
         assert pids[0] not in client.run(os.getpid).values()  # it was killed indeed
     assert len(taken) == len(set(taken)) > 40
     assert_equal(alone, moments_of(store_map(shared), folds(shared)["0"].train))
@@ -157,11 +231,6 @@ def coupled_directly(shared, rows, functions):
     return BasisMoments.of(G, *columns(part.S(inputs.sensitive), part.y))
 
 
-def recorded(made):
-    """Runs jobs here, keeping them."""
-    return lambda f, jobs, keep: made.extend(jobs) or here(f, jobs, keep)
-
-
 def wipe(shared):
     for path in shared.inputs.settings.moments.glob("*.npz"):
         path.unlink()
@@ -169,8 +238,8 @@ def wipe(shared):
 
 @pytest.mark.parametrize("task_rows", [70, 10**6])
 def test_products_with_functions_are_the_sum_of_the_other_folds(shared, monkeypatch, task_rows):
-    monkeypatch.setattr(streaming, "TASK_ROWS", task_rows)
-    stream_moments(here, {shared: [RBF, GIVEN]})
+    monkeypatch.setattr(leaves, "TASK_ROWS", task_rows)
+    stream_moments(here, {sums(shared): [RBF, GIVEN]})
     stored = store_map(shared)
     for fold in (folds(shared)[label] for label in ("0", "3", "0.1")):
         for functions in (RBF, GIVEN):
@@ -182,13 +251,13 @@ def test_products_with_functions_are_the_sum_of_the_other_folds(shared, monkeypa
 
 
 def test_who_computes_products_changes_no_bit(shared, monkeypatch):
-    monkeypatch.setattr(streaming, "TASK_ROWS", 70)
+    monkeypatch.setattr(leaves, "TASK_ROWS", 70)
     train = folds(shared)["1"].train
-    stream_moments(nowhere, {shared: [RBF, GIVEN]})
+    stream_moments(nowhere, {sums(shared): [RBF, GIVEN]})
     alone = [coupled_of(store_map(shared), train, f) for f in (GIVEN, RBF)]
     moments = moments_of(store_map(shared), train)
     wipe(shared)
-    stream_moments(here, {shared: [RBF, GIVEN]})
+    stream_moments(here, {sums(shared): [RBF, GIVEN]})
     for before, functions in zip(alone, (GIVEN, RBF), strict=True):
         assert_equal(before, coupled_of(store_map(shared), train, functions))
     assert_equal(moments, moments_of(store_map(shared), train))
@@ -196,18 +265,18 @@ def test_who_computes_products_changes_no_bit(shared, monkeypatch):
 
 def test_moments_and_functions_take_one_pass(shared):
     made = []
-    stream_moments(recorded(made), {shared: [RBF, GIVEN]})
+    stream_moments(recorded(made), {sums(shared): [RBF, GIVEN]})
     cells = len(study_cells(shared.inputs))
-    blocks = [job for job in made if job != shared]
-    assert len(blocks) == cells
-    assert {block.wanted for block in blocks} == {(None, RBF, GIVEN)}
+    blocks = [job for job in made if isinstance(job, Leaf)]
+    assert len(blocks) == cells == sum(isinstance(job, Total) for job in made)
+    assert {block.functions for block in blocks} == {(RBF, GIVEN)}
     # What is there already is not computed again: functions that came later alone are.
-    stream_moments(recorded(made := []), {shared: [RBF, GIVEN]})
+    stream_moments(recorded(made := []), {sums(shared): [RBF, GIVEN]})
     assert made == [shared]
     later = Functions(BasisSettings("rbf", 3.0))
-    stream_moments(recorded(made := []), {shared: [RBF, later]})
-    assert {block.wanted for block in made[1:]} == {(later,)}
-    assert len(made[1:]) == cells
+    stream_moments(recorded(made := []), {sums(shared): [RBF, later]})
+    assert {block.functions for block in made if isinstance(block, Leaf)} == {(later,)}
+    assert len(made[1:]) == 2 * cells
 
 
 def test_products_have_a_place_per_meaning(shared, settings):
@@ -220,17 +289,22 @@ def test_products_have_a_place_per_meaning(shared, settings):
         Functions(BasisSettings("splines", 10.0)),
         Functions(BasisSettings("rbf", 10.0), "y"),
     ]
-    places = [streaming._path(stored, 0, wanted) for wanted in meanings]
     elsewhere = StoredMap(SharedMap(other, 0.05, shared.approximation), stored.seal)
-    places += [streaming._path(elsewhere, 0, wanted) for wanted in meanings]
-    assert len(set(places)) == 10
+    places = [
+        streaming._path(where, way, cell, wanted)
+        for where in (stored, elsewhere)
+        for way in ("float64", "float32", "rows")
+        for cell in (0, 1)
+        for wanted in meanings
+    ]
+    assert len(set(places)) == 2 * 3 * 2 * 5
 
 
 def test_raising_the_version_of_functions_leaves_moments_alone(shared, monkeypatch):
-    stream_moments(here, {shared: [RBF]})
+    stream_moments(here, {sums(shared): [RBF]})
     monkeypatch.setattr(streaming, "FUNCTIONS_VERSION", 99)
-    missing = streaming.missing_cells(store_map(shared), [RBF])
-    assert set(missing.values()) == {(RBF,)}
+    assert set(streaming.missing_cells(store_map(shared), "float64", [RBF]).values()) == {(RBF,)}
+    assert streaming.missing_cells(store_map(shared), "float64") == {}
 
 
 @pytest.mark.parametrize("functions", [RBF, GIVEN], ids=["rbf", "given"])
@@ -245,10 +319,10 @@ def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, funct
         sensitive, target = table.sensitive.copy(), table.target.copy()
         sensitive[rows], target[rows] = sensitive.mean(axis=0), target.max()
         changed = replace(table, sensitive=sensitive, target=target)
-        monkeypatch.setattr(streaming, "cached_table", lambda *_: changed)
-        streaming._columns.cache_clear()
-        found = streaming._columns(inputs, functions)(S, y)
-        streaming._columns.cache_clear()
+        monkeypatch.setattr(leaves, "cached_table", lambda *_: changed)
+        leaves._columns.cache_clear()
+        found = leaves._columns(inputs, functions)(S, y)
+        leaves._columns.cache_clear()
         return np.hstack([part for part in found if part is not None])
 
     plain = planted([])
@@ -259,13 +333,10 @@ def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, funct
 
 
 def test_damaged_products_are_made_again(shared):
-    stream_moments(here, {shared: [RBF]})
+    stream_moments(here, {sums(shared): [RBF]})
     train = folds(shared)["0"].train
     before = coupled_of(store_map(shared), train, RBF)
     stored = store_map(shared)
     for i in range(len(study_cells(shared.inputs))):
-        path = streaming._path(stored, i, RBF)
-        content = bytearray(path.read_bytes())
-        content[-900] ^= 1
-        path.write_bytes(content)
+        flip(streaming._path(stored, "float64", i, RBF))
     assert_equal(before, coupled_of(stored, train, RBF))

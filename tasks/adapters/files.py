@@ -3,7 +3,10 @@
 import fcntl
 import hashlib
 import io
+import math
 import os
+import struct
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SEAL = 65  # 64 hex digits of the payload's sha256 and a newline
+_LOCAL_LENGTHS = 26  # where a zip member's own header says how long its name and its extras are
 _NAME = "written as"  # the array that says under which name, hence key, a file was written
 
 
@@ -101,11 +105,47 @@ def open_arrays(path: Path, data: bytes | None = None) -> dict[str, Any]:
     data
         Its bytes, if they have been read.
     """
-    arrays = unpack_arrays(read_sealed(path) if data is None else data)
+    return _written_as(path, unpack_arrays(read_sealed(path) if data is None else data))
+
+
+def _written_as(path: Path, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a file, refused where it was written under another name."""
     written = arrays.pop(_NAME, None)  # none in files of version 0.1
     if written is not None and str(written) != path.name:
         raise DamagedFileError(f"{path} holds what was written as {written}")
     return arrays
+
+
+def view_arrays(path: Path) -> dict[str, Any]:
+    """Return the arrays of an uncompressed sealed file as views of it: read as they are touched.
+
+    The seal is not checked, which would read all of it; a file that ends too early is damaged.
+    """
+    found: dict[str, Any] = {}
+    try:
+        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            for member in archive.infolist():
+                file.seek(member.header_offset + _LOCAL_LENGTHS)
+                name, extra = struct.unpack("<HH", file.read(4))
+                file.seek(name + extra, io.SEEK_CUR)
+                found[member.filename.removesuffix(".npy")] = _mapped(file)
+    except (zipfile.BadZipFile, ValueError, struct.error) as error:
+        raise DamagedFileError(f"{path} is not whole") from error
+    return _written_as(path, found)
+
+
+def _mapped(file: IO[bytes]) -> Any:
+    """Return the array that starts here in an open npy file."""
+    version = np.lib.format.read_magic(file)
+    read = {(1, 0): np.lib.format.read_array_header_1_0}.get(version)
+    shape, fortran, dtype = (read or np.lib.format.read_array_header_2_0)(file)
+    order: Any = "F" if fortran else "C"
+    if not math.prod(shape):
+        return np.empty(shape, dtype, order)
+    # As a plain array: what is taken from it later should not call itself a map.
+    return np.asarray(
+        np.memmap(file, dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+    )
 
 
 def read_arrays(path: Path) -> dict[str, Any] | None:

@@ -1,12 +1,19 @@
 """Rows that the same splits train on, which is what moments are summed over."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.adapters.files import read_arrays, sha256, view_arrays, write_arrays
+from tasks.adapters.store import digest
 from tasks.planned.folds import Fold
+from tasks.planned.rows import cached_table
+from tasks.planned.trials import Inputs
 
 
 @dataclass(frozen=True)
@@ -15,6 +22,7 @@ class Cell:
 
     rows: NDArray[np.int64]  # sorted
     trains: frozenset[str]  # labels of the splits that train on them
+    digest: str  # of the rows
 
 
 def make_cells(folds: Mapping[str, Fold], n: int) -> list[Cell]:
@@ -32,7 +40,49 @@ def make_cells(folds: Mapping[str, Fold], n: int) -> list[Cell]:
     parts = np.split(order, np.flatnonzero(np.diff(pattern[order])) + 1)
     firsts = {label: np.isin([p[0] for p in parts], fold.train) for label, fold in folds.items()}
     cells = [
-        Cell(part, frozenset(label for label, trains in firsts.items() if trains[i]))
+        Cell(
+            part,
+            frozenset(label for label, trains in firsts.items() if trains[i]),
+            sha256(np.ascontiguousarray(part, dtype=np.int64).tobytes()),
+        )
         for i, part in enumerate(parts)
     ]
     return [cell for cell in cells if cell.trains]
+
+
+@lru_cache(maxsize=2)
+def study_cells(inputs: Inputs) -> list[Cell]:
+    """Return the cells of a study's rows, which lie on disk: a worker reads of them what it needs.
+
+    Whoever needs them first makes them.
+    """
+    path = _path(inputs)
+    if read_arrays(path) is None:
+        table = cached_table(inputs.settings, inputs.table_digest)
+        _write(path, make_cells(inputs.splits.all(table), table.n))
+    arrays = view_arrays(path)
+    told = json.loads(str(arrays["told"]))
+    starts = np.cumsum([0, *(size for size, _, _ in told)]).tolist()
+    return [
+        Cell(arrays["rows"][start : start + size], frozenset(trains), rows)
+        for start, (size, trains, rows) in zip(starts, told, strict=False)
+    ]
+
+
+def _path(inputs: Inputs) -> Path:
+    """Return where the cells of a study are kept."""
+    splits = inputs.splits
+    identity = {
+        "data": inputs.table_digest,
+        "folds": splits.folds.model_dump(mode="json"),
+        "seed": splits.seed,
+        "inner": splits.inner_folds,
+    }
+    return inputs.settings.moments / f"{digest(identity)}.cells.npz"
+
+
+def _write(path: Path, cells: list[Cell]) -> None:
+    """Keep the cells, their rows one after another."""
+    told = [(len(cell.rows), sorted(cell.trains), cell.digest) for cell in cells]
+    rows = np.concatenate([cell.rows for cell in cells])
+    write_arrays(path, {"told": np.array(json.dumps(told)), "rows": rows}, compress=False)

@@ -1,13 +1,23 @@
 """One feature map for all splits, made from rows that none of them tests on."""
 
-from dataclasses import asdict, dataclass
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from scipy.sparse import csr_array
+
+from configs.errors import UserError
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods.training_fold import Approximation, rbf_map
+from fkd.core.arrays import Array, Rows
 from fkd.core.feature_maps import FeatureMap
+from fkd.core.feature_maps.landmarks import ROWS_PER_LANDMARK
 from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
+from fkd.core.sum_precision import Rounding, measured_rounding
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import open_arrays, read_arrays, read_sealed, sha256, write_arrays
 from tasks.adapters.store import digest
@@ -15,7 +25,9 @@ from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs, check_versions
 
 # Raised by hand when the same rows would give another map or other moments.
-VERSION = 1
+VERSION = 2
+# Sets the draw of rows to choose landmarks from apart from other draws of the same seed.
+_SAMPLE = 2
 
 
 @dataclass(frozen=True)
@@ -24,7 +36,12 @@ class SharedMap:
 
     inputs: Inputs
     gamma: float
-    approximation: Approximation
+    approximation: Approximation  # whose sums are left open: every way of summing has one map
+
+    @classmethod
+    def of(cls, inputs: Inputs, gamma: float, approximation: Approximation) -> "SharedMap":
+        """Return the map that an approximation rests on."""
+        return cls(inputs, gamma, replace(approximation, sums="auto"))
 
     @property
     def key(self) -> str:
@@ -33,9 +50,8 @@ class SharedMap:
         return digest(
             {
                 "version": VERSION,
-                "data": inputs.table_digest,
+                **_origin(inputs),
                 "scale": [inputs.scale, inputs.scale_on],
-                "folds": inputs.splits.folds.model_dump(mode="json"),
                 "seeds": [inputs.seed, inputs.splits.seed],
                 "blas_threads": inputs.blas_threads,
                 "gamma": self.gamma,
@@ -61,33 +77,76 @@ class StoredMap:
 def store_map(shared: SharedMap) -> StoredMap:
     """Return the map's file by content; it is made first where it is absent or damaged.
 
-    One worker makes it: another processor can round, hence choose landmarks, differently.
+    One process makes it: another processor can round, hence choose landmarks, differently.
     """
     check_versions((), shared.inputs)
     if read_arrays(shared.path) is None:
-        write_arrays(shared.path, map_arrays(_made(shared)), compress=False)
+        feature_map, told = _made(shared)
+        arrays = {**map_arrays(feature_map), "told": np.array(json.dumps(told))}
+        write_arrays(shared.path, arrays, compress=False)
     return StoredMap(shared, sha256(read_sealed(shared.path)))
 
 
 @lru_cache(maxsize=2)
 def load_map(stored: StoredMap) -> FeatureMap:
     """Return the map, read once per worker."""
+    return map_from_arrays(_arrays(stored))
+
+
+@lru_cache(maxsize=16)
+def rounding_of(stored: StoredMap) -> Rounding:
+    """Return what sums under a map lose, as it was measured when the map was made."""
+    return Rounding(**json.loads(str(_arrays(stored)["told"])))
+
+
+def _arrays(stored: StoredMap) -> dict[str, Any]:
+    """Return the arrays of a map's file, refused where they are not those that are meant."""
     data = read_sealed(stored.shared.path)
     if sha256(data) != stored.seal:
         raise FileNotFoundError(
             f"{stored.shared.path} must stay as it was made, but another map has taken its place; "
             "run the same command again"
         )
-    return map_from_arrays(open_arrays(stored.shared.path, data))
+    return open_arrays(stored.shared.path, data)
 
 
-def _made(shared: SharedMap) -> FeatureMap:
-    """Return the map of the reserved rows."""
-    inputs = shared.inputs
+def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
+    """Return the map of the reserved rows, what sums under it lose."""
+    inputs, q = shared.inputs, shared.approximation.landmarks
     table = cached_table(inputs.settings, inputs.table_digest)
+    reserved = inputs.splits.reserved(table)
+    if shared.approximation.kind == "nystroem" and len(reserved) < q:
+        raise UserError(
+            f"folds.reserve must leave at least as many rows as there are landmarks ({q}), but of "
+            f"{table.n} rows it reserves {len(reserved)}; raise it, or name fewer landmarks."
+        )
+    if len(reserved) > ROWS_PER_LANDMARK * q:
+        # More would hardly change the choice, and all of them need not fit into memory.
+        rng = np.random.default_rng([inputs.seed, _SAMPLE])
+        reserved = np.sort(rng.choice(reserved, ROWS_PER_LANDMARK * q, replace=False))
     with blas_threads(inputs.blas_threads):
-        X = shared_encoder(inputs).transform(table.take(inputs.splits.reserved(table)))
-        return rbf_map(X, shared.gamma, shared.approximation, inputs.seed)
+        X = shared_encoder(inputs).transform(table.take(reserved))
+        feature_map = rbf_map(X, shared.gamma, shared.approximation, inputs.seed)
+        return feature_map, asdict(measured_rounding(feature_map, X))
+
+
+@lru_cache(maxsize=2)
+def _origin(inputs: Inputs) -> dict[str, Any]:
+    """Return what names the reserved rows: of a table that grows their content, as they stay."""
+    folds = inputs.splits.folds
+    if not folds.base:
+        return {"data": inputs.table_digest, "folds": folds.model_dump(mode="json")}
+    table = cached_table(inputs.settings, inputs.table_digest)
+    X = shared_encoder(inputs).rows(table.take(inputs.splits.reserved(table)))
+    return {"reserved": content_of(X)}
+
+
+def content_of(X: Rows, *columns: Array) -> list[Any]:
+    """Return shape and digest of encoded rows, of columns beside them."""
+    content = hashlib.sha256()
+    for part in (*((X.data, X.indices) if isinstance(X, csr_array) else (X,)), *columns):
+        content.update(np.ascontiguousarray(part).data)
+    return [*X.shape, *(column.shape for column in columns), content.hexdigest()]
 
 
 @lru_cache(maxsize=2)

@@ -9,8 +9,9 @@ from fkd.catalog.methods.training_fold import Functions, Reduced
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments
+from fkd.core.streamed_sums import WAYS, Way
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.blocks.streaming import coupled_of, moments_of
+from tasks.blocks.streaming import MapSums, coupled_of, moments_of
 from tasks.planned.folds import Fold
 from tasks.planned.trials import Inputs, Job, Trial
 
@@ -39,12 +40,14 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
     train, encoder = table.take(fold.train), shared_encoder(inputs)
 
     def moments(gamma: float, approximation: Approximation) -> Reduced:
-        stored = store_map(SharedMap(inputs, gamma, approximation))
-        return load_map(stored), moments_of(stored, fold.train)
+        stored = store_map(SharedMap.of(inputs, gamma, approximation))
+        return load_map(stored), moments_of(stored, way_of(approximation), fold.train)
 
     def coupled(gamma: float, approximation: Approximation, functions: Functions) -> BasisMoments:
-        stored = store_map(SharedMap(inputs, gamma, approximation))
-        return coupled_of(stored, fold.train, functions)
+        stored = store_map(SharedMap.of(inputs, gamma, approximation))
+        squares = float(training.reduced(gamma, approximation)[1].C.trace())
+        way = way_of(approximation)
+        return coupled_of(stored, way, fold.train, functions, squares=squares)
 
     training = SharedTraining(
         lambda: encoder.transform(train),
@@ -57,24 +60,29 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
     return training, encoder
 
 
-def shared_map_of(trial: Trial, inputs: Inputs) -> SharedMap | None:
-    """Return the shared map that a trial rests on, None where it has a map of its own."""
+def way_of(approximation: Approximation) -> Way:
+    """Return the way in which rows are summed; one that was left open is the exact one."""
+    return next((way for way in WAYS if way == approximation.sums), "float64")
+
+
+def sums_of(trial: Trial, inputs: Inputs) -> MapSums | None:
+    """Return the sums under a shared map that a trial rests on, None where it has its own map."""
     setting = trial.setting()
     approximation = getattr(setting, "approximation", None)
     if approximation is None or not approximation.shared:
         return None
-    return SharedMap(inputs, setting.gamma, approximation)
+    return MapSums(SharedMap.of(inputs, setting.gamma, approximation), way_of(approximation))
 
 
-def shared_maps(jobs: Iterable[Job]) -> dict[SharedMap, list[Functions]]:
-    """Return the distinct shared maps that jobs rest on, each with the functions of s they need."""
+def shared_sums(jobs: Iterable[Job]) -> dict[MapSums, list[Functions]]:
+    """Return the distinct sums that jobs rest on, each with the functions of s they need."""
     pairs = dict.fromkeys((trial, job.inputs) for job in jobs for trial in job.trials)
-    found: dict[SharedMap, list[Functions]] = {}
+    found: dict[MapSums, list[Functions]] = {}
     for trial, inputs in pairs:
-        shared = shared_map_of(trial, inputs)
-        if shared is None:
+        sums = sums_of(trial, inputs)
+        if sums is None:
             continue
-        needed = found.setdefault(shared, [])
+        needed = found.setdefault(sums, [])
         functions = method(trial.method).functions(trial.setting())
         if functions is not None and functions not in needed:
             needed.append(functions)

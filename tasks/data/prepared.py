@@ -8,8 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fkd.catalog.table import Table
-from tasks.adapters.files import DamagedFileError, read_arrays, read_sealed, write_arrays
+from fkd.catalog.table import Table, UnreadTable
+from tasks.adapters.files import (
+    DamagedFileError,
+    read_arrays,
+    read_sealed,
+    view_arrays,
+    write_arrays,
+)
 from tasks.adapters.settings import Settings
 
 
@@ -48,6 +54,12 @@ def read_prepared(settings: Settings, digest: str) -> Loaded | None:
         return None
     provenance = json.loads(str(arrays.pop("provenance")))
     return Loaded(Table.from_arrays(arrays), digest, provenance)
+
+
+def map_prepared(settings: Settings, digest: str) -> Table:
+    """Return the stored table without reading it: who opened it first has checked its seal."""
+    arrays = view_arrays(prepared_path(settings, digest))
+    return UnreadTable.from_arrays(arrays)
 
 
 def prepared_or_made(

@@ -3,17 +3,18 @@
 from functools import lru_cache
 
 from fkd.catalog.table import Table
+from tasks.adapters.files import DamagedFileError
 from tasks.adapters.settings import Settings
-from tasks.data.prepared import prepared_path, read_prepared
+from tasks.data.prepared import map_prepared, prepared_path
 
 
 @lru_cache(maxsize=2)
 def cached_table(settings: Settings, digest: str) -> Table:
-    """Return a prepared table, read once per worker."""
-    loaded = read_prepared(settings, digest)
-    if loaded is None:
+    """Return a prepared table, opened once per worker; rows are read as they are taken."""
+    try:
+        return map_prepared(settings, digest)
+    except (FileNotFoundError, DamagedFileError) as error:
         raise FileNotFoundError(
             f"the prepared table {prepared_path(settings, digest)} must be readable on every "
             "worker; let FKD_HOME lie on a file system that the workers share"
-        )
-    return loaded.table
+        ) from error

@@ -5,7 +5,7 @@ import numpy as np
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Training, method
 from fkd.catalog.table import Table
-from fkd.core.arrays import Array
+from fkd.core.arrays import Rows
 from tasks.planned.folds import Fold
 from tasks.planned.trials import Inputs
 
@@ -20,7 +20,13 @@ def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, E
     return training, encoder
 
 
-def model_inputs(name: str, encoder: Encoder, rows: Table, inputs: Inputs) -> Array:
-    """Return encoded rows; behind them the sensitive columns where the method asks for them."""
-    X = encoder.transform(rows)
-    return np.hstack([X, rows.S(inputs.sensitive)]) if method(name).needs_sensitive else X
+def model_inputs(
+    name: str, encoder: Encoder, rows: Table, inputs: Inputs, *, sparse: bool = False
+) -> Rows:
+    """Return encoded rows; behind them the sensitive columns where the method asks for them.
+
+    Zeros are left out where most values are zeros, if the model can be `sparse`.
+    """
+    if not method(name).needs_sensitive:
+        return encoder.rows(rows) if sparse else encoder.transform(rows)
+    return np.hstack([encoder.transform(rows), rows.S(inputs.sensitive)])

@@ -78,7 +78,7 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
         training, encoder = training_for([trial], table, fold, inputs)
         (predictor,) = fit_trials(training, trial.method, [trial])
         bundle = _bundle(study, trial, encoder, predictor)
-        (y_pred,) = predict_rows(trial.method, [predictor], encoder, test, inputs)
+        (y_pred,) = predict_rows([trial], [predictor], encoder, test, inputs)
         _check_same(study, trial, y_pred)
         judgement = judge(study, trial, test, y_pred)
         recovered = recover(trial, training, encoder.transform(test), test.S(inputs.measure_on))

@@ -10,7 +10,7 @@ from configs.errors import UserError
 from fkd.catalog.methods import Cost, method
 from fkd.catalog.methods.cost import streaming_flops
 from fkd.catalog.table import Table
-from tasks.blocks.shared_training import shared_maps
+from tasks.blocks.shared_training import shared_sums
 from tasks.planned.trials import Job
 
 _PROBE = 600  # a product of this size takes milliseconds, long enough to time
@@ -46,8 +46,10 @@ def job_cost(job: Job, table: Table) -> Cost:
 
 def _passes(jobs: Iterable[Job], table: Table) -> float:
     """Return the cost of one pass over all rows for each shared feature map."""
-    maps = shared_maps(jobs)
-    return sum(streaming_flops(shared.approximation, table.n, _inputs(table)) for shared in maps)
+    return sum(
+        streaming_flops(sums.shared.approximation, table.n, _inputs(table))
+        for sums in shared_sums(jobs)
+    )
 
 
 def _inputs(table: Table) -> int:

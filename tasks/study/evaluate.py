@@ -19,7 +19,7 @@ from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
 from tasks.adapters.store import TrialRecord, TrialStore
-from tasks.blocks.shared_training import shared_map_of, shared_training
+from tasks.blocks.shared_training import shared_training, sums_of
 from tasks.planned.folds import Fold
 from tasks.planned.rows import cached_table
 from tasks.planned.training import make_training, model_inputs
@@ -50,7 +50,7 @@ def run_job(job: Job) -> int:
             fitted = zip(trials, keys, _timed(fit_trials(training, name, trials)), strict=True)
             for batch in _batches(fitted):
                 predictors = [predictor for _, _, (predictor, _) in batch]
-                found = predict_rows(name, predictors, encoder, test, inputs)
+                found = predict_rows(trials, predictors, encoder, test, inputs)
                 used = environment(name)
                 for (trial, key, (_, seconds)), y_pred in zip(batch, found, strict=True):
                     measured = measure(y_pred, test.y, judges)
@@ -63,16 +63,25 @@ def training_for(
     trials: Sequence[Trial], table: Table, fold: Fold, inputs: Inputs
 ) -> tuple[Training, Encoder]:
     """Return the training rows of a fold as these trials want them, with their encoder."""
-    shared = any(shared_map_of(trial, inputs) for trial in trials)
+    shared = any(sums_of(trial, inputs) for trial in trials)
     return (shared_training if shared else make_training)(table, fold, inputs)
 
 
 def predict_rows(
-    name: str, predictors: Sequence[Predictor], encoder: Encoder, rows: Table, inputs: Inputs
+    trials: Sequence[Trial],
+    predictors: Sequence[Predictor],
+    encoder: Encoder,
+    rows: Table,
+    inputs: Inputs,
 ) -> list[Array]:
     """Return the predictions of several models of a method, encoding a block of rows at a time."""
+    name = trials[0].method
+    # Models on a shared map are expansions on its landmarks, which read sparse rows.
+    sparse = all(sums_of(trial, inputs) is not None for trial in trials)
     parts = [
-        predict_all(predictors, model_inputs(name, encoder, rows.take(block), inputs))
+        predict_all(
+            predictors, model_inputs(name, encoder, rows.take(block), inputs, sparse=sparse)
+        )
         for block in row_blocks(rows.n, _ROWS)
     ]
     return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]

@@ -17,6 +17,7 @@ from tasks.study.control_columns import check_control_columns
 from tasks.study.growth import next_setting
 from tasks.study.results import TrialResult, collect
 from tasks.study.search import winner
+from tasks.study.settling import settled
 from tasks.study.variant_names import variant_names
 
 
@@ -111,12 +112,14 @@ def _trials(
     for entry in config.methods:
         best = None
         if entry.search is not None:
-            searched = make_trials(entry.name, entry.searched(config.data.problem), inputs)
+            tried = settled(entry.searched(config.data.problem), inputs, table)
+            searched = make_trials(entry.name, tried, inputs)
             found += searched
             best = winner(searched, inputs, table, store, by=entry.search_by)
             if best is None:
                 continue
-        settings = entry.settings(config.data.problem, best and best.setting())
+        named = entry.settings(config.data.problem, best and best.setting())
+        settings = settled(named, inputs, table)
         made = make_trials(entry.name, settings, inputs)
         while strength := next_setting(entry, config.data.problem, made, inputs, table, store):
             further = replace(settings[-1], **{str(method(entry.name).strength): strength})

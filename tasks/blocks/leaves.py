@@ -1,0 +1,133 @@
+"""Sums over one block of rows, the work of one task: kept by what the rows hold."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fkd.catalog.methods.training_fold import Functions
+from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows
+from fkd.core.basis_moments import BasisMoments
+from fkd.core.moments import Moments
+from fkd.core.streamed_sums import StreamedSums, Way
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.files import read_arrays, write_arrays
+from tasks.adapters.settings import Settings
+from tasks.adapters.store import digest
+from tasks.blocks.cells import study_cells
+from tasks.blocks.shared_map import VERSION, StoredMap, content_of, load_map, shared_encoder
+from tasks.planned.rows import cached_table
+from tasks.planned.trials import Inputs, check_versions
+
+# Rows per task: at 1000 landmarks a second of arithmetic for 8 MB of result.
+TASK_ROWS = 8 * BLOCK_ROWS
+# Raised by hand when the same rows would give other functions of s.
+FUNCTIONS_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Some rows of one cell, with what is to be summed over them."""
+
+    stored: StoredMap
+    way: Way
+    functions: tuple[Functions, ...]  # of s, with which products are wanted beside the moments
+    cell: int
+    position: int  # among the leaves of its cell
+    size: int  # rows of a leaf, the last one apart
+
+
+@dataclass(frozen=True)
+class LeafSums:
+    """Several sums over the same rows."""
+
+    parts: tuple[Moments | BasisMoments, ...]
+
+    def __add__(self, other: "LeafSums") -> "LeafSums":
+        pairs: Any = zip(self.parts, other.parts, strict=True)
+        return LeafSums(tuple(mine + theirs for mine, theirs in pairs))
+
+
+def sum_leaf(leaf: Leaf) -> str:
+    """Return the key under which the sums of a leaf lie on disk, computed unless they do already.
+
+    Only the rows of the leaf are read. The key is that of their content, so that rows of a table
+    that has grown since are not summed again.
+    """
+    inputs = leaf.stored.shared.inputs
+    check_versions((), inputs)
+    first = leaf.position * leaf.size
+    rows = np.array(study_cells(inputs)[leaf.cell].rows[first : first + leaf.size])
+    table = cached_table(inputs.settings, inputs.table_digest).take(rows)
+    X, S, y = shared_encoder(inputs).rows(table), table.S(inputs.sensitive), table.y
+    key = _key(leaf, X, S, y)
+    path = leaf_path(inputs.settings, key)
+    if read_arrays(path) is None:
+        with blas_threads(inputs.blas_threads):
+            write_sums(path, _summed(leaf, X, S, y))
+    return key
+
+
+def _summed(leaf: Leaf, X: Rows, S: Array, y: Array) -> LeafSums:
+    """Return the sums over these rows: moments, then products with functions of s."""
+    pairs = [_columns(leaf.stored.shared.inputs, wanted)(S, y) for wanted in leaf.functions]
+    W = [B if Z is None else np.hstack([B, Z]) for B, Z in pairs]
+    widths = [S.shape[1], *(columns.shape[1] for columns in W)]
+    sums = StreamedSums(load_map(leaf.stored), leaf.way, widths)
+    sums.add(X, S, y, W)
+    coupled = (sums.coupled(i, B.shape[1]) for i, (B, _) in enumerate(pairs))
+    return LeafSums((sums.moments(), *coupled))
+
+
+@lru_cache(maxsize=8)
+def _columns(
+    inputs: Inputs, functions: Functions
+) -> Callable[[Array, Array], tuple[Array, Array | None]]:
+    """Return functions of s that the reserved rows decide, as they decide the map."""
+    table = cached_table(inputs.settings, inputs.table_digest)
+    reserved = table.take(inputs.splits.reserved(table))
+    return functions.columns(reserved.S(inputs.sensitive), reserved.y)
+
+
+def _key(leaf: Leaf, X: Rows, S: Array, y: Array) -> str:
+    """Return the digest of all that decides the sums of a leaf."""
+    identity: dict[str, Any] = {
+        "version": VERSION,
+        "map": leaf.stored.seal,
+        "way": leaf.way,
+        "rows": content_of(X, S, y),
+    }
+    if leaf.functions:
+        functions = [asdict(wanted) for wanted in leaf.functions]
+        identity |= {"functions": functions, "functions_version": FUNCTIONS_VERSION}
+    return digest(identity)
+
+
+def leaf_path(settings: Settings, key: str) -> Path:
+    """Return where the sums of a leaf are kept."""
+    return settings.moments / f"{key}.leaf.npz"
+
+
+def write_sums(path: Path, sums: LeafSums) -> None:
+    """Keep the sums over some rows, whole or not at all."""
+    arrays: dict[str, AnyArray] = {}
+    for i, part in enumerate(sums.parts):
+        arrays |= {f"{i}.{f.name}": np.asarray(getattr(part, f.name)) for f in fields(part)}
+    write_arrays(path, arrays, compress=False)
+
+
+def read_sums(path: Path) -> LeafSums | None:
+    """Return stored sums, None where they are absent or damaged."""
+    arrays = read_arrays(path)
+    if arrays is None:
+        return None
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in arrays.items():
+        index, _, field = name.partition(".")
+        # Numbers come back as arrays without a dimension.
+        parts.setdefault(index, {})[field] = value.item() if value.ndim == 0 else value
+    ordered = (parts[str(i)] for i in range(len(parts)))
+    return LeafSums(tuple((Moments if "C" in part else BasisMoments)(**part) for part in ordered))
