@@ -19,6 +19,7 @@ from tasks.blocks.streaming import stream_moments
 from tasks.planned.trials import Job
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
+from tasks.study.settling import sum_remarks
 
 
 def fit_all(configs: Sequence[RunConfig], settings: Settings) -> int:
@@ -58,7 +59,7 @@ def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
 def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
     """Return the jobs that failed; progress is told meanwhile."""
     watcher().say(desk.describe())
-    _stream(client, desk.jobs, cluster)
+    _stream(client, desk.jobs, desk.most_rows, cluster)
     return run_counted(
         client,
         run_job,
@@ -70,14 +71,15 @@ def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
     )
 
 
-def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
+def _stream(client: Any, jobs: Sequence[Job], n: int, cluster: ClusterConfig) -> None:
     """Sum over blocks of rows what fits with a shared feature map are waiting for."""
-    maps = shared_sums(jobs)
-    if not maps:
+    needs = shared_sums(jobs)
+    for remark in sum_remarks(jobs, n):
+        watcher().say(remark)
+    if not needs:
         return
-    watcher().say(f"shared feature maps, one pass over the rows for each: {len(maps)}")
 
     def run(function: Any, blocks: Sequence[Any], keep: Any) -> list[Failed]:
         return run_counted(client, function, blocks, cluster, noun="blocks", keep=keep)
 
-    stream_moments(run, maps)
+    stream_moments(run, needs)

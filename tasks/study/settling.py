@@ -1,13 +1,15 @@
 """What a setting means on these rows where it leaves the choice to us."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fkd.catalog.methods.kernel_settings import least_ridge
 from fkd.catalog.table import Table
 from tasks.blocks.shared_map import SharedMap, rounding_of, store_map
-from tasks.planned.trials import Inputs
+from tasks.blocks.shared_training import sums_of
+from tasks.blocks.streaming import MapSums
+from tasks.planned.trials import Inputs, Job
 
 
 def settled(settings: Sequence[Any], inputs: Inputs, table: Table) -> list[Any]:
@@ -22,3 +24,27 @@ def _settled(setting: Any, inputs: Inputs, table: Table) -> Any:
     stored = store_map(SharedMap.of(inputs, setting.gamma, approximation))
     way = rounding_of(stored).fastest(table.n, least_ridge(setting, table.n))
     return replace(setting, approximation=replace(approximation, sums=way))
+
+
+def sum_remarks(jobs: Iterable[Job], n: int) -> list[str]:
+    """Return for each shared map how n rows are summed under it, in a sentence with its reason."""
+    least: dict[MapSums, float] = {}
+    for trial, inputs in dict.fromkeys((t, job.inputs) for job in jobs for t in job.trials):
+        if (sums := sums_of(trial, inputs)) is not None:
+            ridge = least_ridge(trial.setting(), n)
+            least[sums] = min(ridge, least.get(sums, ridge))
+    return [_remark(sums, ridge, n) for sums, ridge in least.items()]
+
+
+def _remark(sums: MapSums, ridge: float, n: int) -> str:
+    rounding = rounding_of(store_map(sums.shared))
+    means = {
+        "float32": "kernel values in single precision",
+        "float64": "kernel values in double precision",
+        "rows": "rows whitened one by one",
+    }
+    return (
+        f"one pass over {n} rows, {means[sums.way]}: rounding would add {rounding.single * n:.1e} "
+        f"in single, {rounding.double * n:.1e} in double precision beside a ridge of {ridge:.3g} "
+        f"(condition number of the landmarks {rounding.condition:.1e})"
+    )
