@@ -3,9 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    create_model,
+    model_serializer,
+    model_validator,
+)
 from pydantic import Field as PydanticField
 
 from configs.nearest import check_name
@@ -16,10 +23,15 @@ from fkd.catalog.methods.method_declaration import PUBLISHED_PROBLEMS
 def _annotation(hint: Any, declared: Field[Any]) -> Any:
     """Return the pydantic type of a declared parameter."""
     if is_dataclass(hint) and isinstance(hint, type):
-        return parameters_model(hint)
+        return Annotated[parameters_model(hint), BeforeValidator(_by_kind)]
     if choices := declared.metadata.get("choices"):
         return Literal[choices]
     return hint
+
+
+def _by_kind(value: Any) -> Any:
+    """Let a word alone be the kind of what has several parameters."""
+    return {"kind": value} if isinstance(value, str) else value
 
 
 def _default(declared: Field[Any]) -> Any:

@@ -27,6 +27,8 @@ def fit_all(configs: Sequence[RunConfig], settings: Settings) -> int:
     studies = [open_study(config, settings) for config in configs]
     failed_before = {key for study in studies for key in study.forget_failures()}
     desk = Desk(studies, failed_before=failed_before)
+    for choice in dict.fromkeys(choice for study in studies for choice in study.choices()):
+        watcher().say(f"approximation {choice}")
     if not desk.jobs:
         watcher().say(desk.describe())
         _tell_mixture(desk)

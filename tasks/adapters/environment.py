@@ -1,10 +1,12 @@
 """What a process computes with: packages, the kernels that they chose for its processor."""
 
+import os
 import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
+import psutil
 import scipy.linalg  # brings a BLAS of its own, which is to be seen too
 import sklearn
 from threadpoolctl import threadpool_info
@@ -98,3 +100,8 @@ def _needs_torch(name: str) -> bool:
     """Return whether a method takes PyTorch from its extra."""
     extra = method(name).extra
     return extra is not None and "torch" in extra.packages
+
+
+def memory_per_worker(workers: int | None) -> float:
+    """Return the bytes that each of so many workers has on this machine, one per core if None."""
+    return psutil.virtual_memory().total / (workers or os.cpu_count() or 1)

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from configs.errors import UserError
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods.training_fold import Approximation, rbf_map
+from fkd.catalog.table import Table
 from fkd.core.arrays import Array, Rows
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.feature_maps.landmarks import ROWS_PER_LANDMARK
@@ -156,5 +157,11 @@ def shared_encoder(inputs: Inputs) -> Encoder:
     A level that is absent there could not be told from other such levels: no landmark has it.
     """
     table = cached_table(inputs.settings, inputs.table_digest)
-    rows = table if inputs.scale_on == "all" else table.take(inputs.splits.reserved(table))
-    return Encoder.fit(rows, scale=inputs.scale)
+    return encoder_of(table.take(inputs.splits.reserved(table)), inputs)
+
+
+def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
+    """Return the encoder of some rows, of the whole table where the scale is taken from that."""
+    whole = inputs.scale_on == "all"
+    table = cached_table(inputs.settings, inputs.table_digest) if whole else rows
+    return Encoder.fit(table, scale=inputs.scale)

@@ -7,12 +7,14 @@ from pathlib import Path
 from configs.schema import RunConfig
 from fkd.catalog.methods import method
 from fkd.catalog.table import Table
+from tasks.adapters.environment import memory_per_worker
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import TrialStore
 from tasks.data.load import load_table
 from tasks.data.prepared import Loaded
 from tasks.planned.splits import Splits
 from tasks.planned.trials import Inputs, Job, Trial, make_trials, plan, record_key
+from tasks.study.approximating import choose_approximation
 from tasks.study.control_columns import check_control_columns
 from tasks.study.growth import next_setting
 from tasks.study.results import TrialResult, collect
@@ -49,6 +51,21 @@ class Study:
         strength = method(trial.method).strength
         name = self.names[trial.key]
         return name if strength is None else f"{name} {strength}={trial.strength:g}"
+
+    def choices(self) -> list[str]:
+        """Return which approximations were chosen where the configuration names none, and why."""
+        memory = memory_per_worker(self.config.cluster.workers)
+        open_settings = (
+            setting
+            for entry in self.config.methods
+            for setting in entry.settings(self.config.data.problem)
+            if getattr(getattr(setting, "approximation", None), "kind", None) == "auto"
+        )
+        found = (
+            choose_approximation(setting, self.inputs, self.loaded.table, memory).why
+            for setting in open_settings
+        )
+        return list(dict.fromkeys(found))
 
     def missing(self, *, again: bool = False) -> list[Job]:
         """Return the jobs whose results are not stored yet, those that failed only if `again`."""
@@ -109,17 +126,18 @@ def _trials(
     """
     found: list[Trial] = []
     won: set[str] = set()
+    memory = memory_per_worker(config.cluster.workers)
     for entry in config.methods:
         best = None
         if entry.search is not None:
-            tried = settled(entry.searched(config.data.problem), inputs, table)
+            tried = settled(entry.searched(config.data.problem), inputs, table, memory)
             searched = make_trials(entry.name, tried, inputs)
             found += searched
             best = winner(searched, inputs, table, store, by=entry.search_by)
             if best is None:
                 continue
         named = entry.settings(config.data.problem, best and best.setting())
-        settings = settled(named, inputs, table)
+        settings = settled(named, inputs, table, memory)
         made = make_trials(entry.name, settings, inputs)
         while strength := next_setting(entry, config.data.problem, made, inputs, table, store):
             further = replace(settings[-1], **{str(method(entry.name).strength): strength})

@@ -47,6 +47,8 @@ def parent_details(
         "seed": str(config.seed),
         "methods": " ".join(dict.fromkeys(entry.name for entry in config.methods)),
     }
+    if choices := study.choices():
+        params["approximation"] = "; ".join(choices)
     # A champion among trials of which some failed, or are to come, may yet be another one.
     if champion is not None and not study.failures() and not study.missing():
         params |= champion_params(champion)

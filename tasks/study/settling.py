@@ -10,16 +10,32 @@ from tasks.blocks.shared_map import SharedMap, rounding_of, store_map
 from tasks.blocks.shared_training import sums_of
 from tasks.blocks.streaming import MapSums
 from tasks.planned.trials import Inputs, Job
+from tasks.study.approximating import choose_approximation
 
 
-def settled(settings: Sequence[Any], inputs: Inputs, table: Table) -> list[Any]:
-    """Return the settings with nothing left open: each is decided by itself and its rows alone."""
-    return [_settled(setting, inputs, table) for setting in settings]
+def settled(settings: Sequence[Any], inputs: Inputs, table: Table, memory: float) -> list[Any]:
+    """Return the settings with nothing left open: each is decided by itself and its rows alone.
+
+    Parameters
+    ----------
+    settings
+        As a configuration names them.
+    inputs, table
+        The rows that they are meant for.
+    memory
+        Bytes that a worker has.
+    """
+    return [_settled(setting, inputs, table, memory) for setting in settings]
 
 
-def _settled(setting: Any, inputs: Inputs, table: Table) -> Any:
+def _settled(setting: Any, inputs: Inputs, table: Table, memory: float) -> Any:
     approximation = getattr(setting, "approximation", None)
-    if approximation is None or not approximation.shared or approximation.sums != "auto":
+    if approximation is None:
+        return setting
+    if approximation.kind == "auto":
+        approximation = choose_approximation(setting, inputs, table, memory).approximation
+        setting = replace(setting, approximation=approximation)
+    if not approximation.shared or approximation.sums != "auto":
         return setting
     stored = store_map(SharedMap.of(inputs, setting.gamma, approximation))
     way = rounding_of(stored).fastest(table.n, least_ridge(setting, table.n))

@@ -33,6 +33,8 @@ class Approximation:
     # How rows are summed under a shared map: `fkd.core.streamed_sums` has the ways, auto takes the
     # fastest one that is exact enough for a setting's ridges.
     sums: str = later("auto", choices=("auto", *WAYS))
+    # Kind auto: share of k(x, x) that landmarks may leave unexplained.
+    accuracy: float = later(0.05, gt=0, lt=1)
 
 
 Reduced = tuple[FeatureMap, Moments]

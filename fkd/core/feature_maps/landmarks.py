@@ -26,21 +26,31 @@ def choose_landmarks(
 
 
 def rp_cholesky(
-    kernel: Kernel, X: Array, sample: IntArray, q: int, *, rng: np.random.Generator
+    kernel: Kernel,
+    X: Array,
+    sample: IntArray,
+    q: int,
+    *,
+    rng: np.random.Generator,
+    accuracy: float = 0.0,
 ) -> IntArray:
     """Return positions in `sample` picked with probability proportional to what is unexplained.
 
     Randomly pivoted Cholesky in its accelerated form (Epperly, Tropp, Webber 2024): a block of
     pivots is proposed at once, then thinned by rejection to what one-by-one sampling would take.
-    Fewer than q come back where the rows span fewer dimensions.
+    Fewer than q come back where the rows span fewer dimensions, or where fewer leave no more than
+    the share `accuracy` of what the other rows have unexplained.
     """
     rows, centers = X[sample], kernel.rows(X)[sample]
     residual = _training_diag(kernel, rows, centers)
+    whole = residual.copy()
     cut = rank_cut(len(sample), float(residual.max()))
     F = np.zeros((len(sample), q), order="F")  # residual = diag(K - F Fᵀ)
     pivots: list[int] = []
     while len(pivots) < q and residual.max() > cut:
         k = len(pivots)
+        if accuracy and residual.sum() <= accuracy * (whole.sum() - whole[pivots].sum()):
+            break
         block = min(max(q // 10, 1), q - k)
         proposed = rng.choice(len(sample), size=block, p=residual / residual.sum())
         weights = residual[proposed]

@@ -1,0 +1,126 @@
+"""Which approximation of the kernel suits a table, where a configuration leaves it to us."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fkd.catalog.methods.cost import kernel_cost
+from fkd.catalog.methods.kernel_settings import effective_ridge
+from fkd.catalog.methods.training_fold import Approximation
+from fkd.catalog.table import Table
+from fkd.core.feature_maps.adequacy import Adequacy, adequate_landmarks
+from fkd.core.feature_maps.make import EXACT_ROWS
+from fkd.core.kernels import Kernel
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.files import DamagedFileError, read_sealed, write_sealed
+from tasks.adapters.store import digest
+from tasks.blocks.shared_map import encoder_of
+from tasks.planned.rows import cached_table
+from tasks.planned.trials import Inputs
+
+# Raised by hand when the same rows would get another number of landmarks.
+_VERSION = 1
+# Rows that landmarks are tried on: more hardly change how many are enough.
+_SAMPLE = 8192
+# Landmarks beyond which a pass over the rows would take longer than anybody waits for a default.
+_MOST = 4000
+_STEP = 50  # landmarks are counted in so many, so that a few more rows do not change the number
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An approximation with the reason for it, as it is told and recorded."""
+
+    approximation: Approximation
+    why: str
+    adequacy: Adequacy | None = None  # None where the kernel is exact
+
+
+def choose_approximation(setting: Any, inputs: Inputs, table: Table, memory: float) -> Choice:
+    """Return the exact kernel where it fits, else as many landmarks as the accuracy asks for.
+
+    Parameters
+    ----------
+    setting
+        Of which the kernel, the ridge and the accuracy are looked at.
+    inputs, table
+        The rows.
+    memory
+        Bytes that a worker has.
+    """
+    n = max(len(fold.train) for fold in inputs.splits.all(table).values())
+    exact = Approximation("exact")
+    needed = kernel_cost([replace(setting, approximation=exact)], n, 0).bytes
+    if n <= EXACT_ROWS and needed <= memory:
+        why = f"exact: {n} training rows are at most {EXACT_ROWS}, {_gib(needed)} fit into memory"
+        return Choice(exact, why)
+    asked, alpha = setting.approximation.accuracy, getattr(setting, "alpha", 1.0)
+    sampled = min(_SAMPLE, len(inputs.splits.reserved(table)) or table.n)
+    found = _adequacy(inputs, setting.gamma, asked, effective_ridge(alpha, setting, sampled))
+    reserved = len(inputs.splits.reserved(table))
+    shared = 2 * found.landmarks <= reserved
+    chosen = Approximation("nystroem", found.landmarks, shared=shared)
+    reason = (
+        f"{n} training rows are more than {EXACT_ROWS}"
+        if n > EXACT_ROWS
+        else f"{_gib(needed)} do not fit into {_gib(memory)} of memory"
+    )
+    why = (
+        f"nystroem with {found.landmarks} landmarks under "
+        f"{'one map for all folds' if shared else 'a map of each fold'}: {reason}; "
+        f"{found.unexplained:.1%} of the kernel stays unexplained ({asked:.1%} asked for); half "
+        f"the landmarks would change predictions of a model of {sampled // 2} rows by "
+        f"{found.halved:.2g} of their deviation"
+    )
+    return Choice(chosen, why, found)
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+@lru_cache(maxsize=64)
+def _adequacy(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequacy:
+    """Return how many landmarks are enough, found once and kept beside the moments."""
+    identity = {
+        "version": _VERSION,
+        "data": inputs.table_digest,
+        "folds": inputs.splits.folds.model_dump(mode="json"),
+        "seeds": [inputs.seed, inputs.splits.seed],
+        "scale": [inputs.scale, inputs.scale_on],
+        "asked": [gamma, accuracy, alpha],
+    }
+    path = inputs.settings.moments / f"{digest(identity)}.landmarks"
+    try:
+        return Adequacy(**json.loads(read_sealed(path)))
+    except (FileNotFoundError, DamagedFileError):
+        found = _tried(inputs, gamma, accuracy, alpha)
+        write_sealed(path, json.dumps(asdict(found)).encode())
+        return found
+
+
+def _tried(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequacy:
+    """Return how many landmarks are enough on a sample of rows that no fold tests on, if any."""
+    table = cached_table(inputs.settings, inputs.table_digest)
+    rng = np.random.default_rng([inputs.seed, _SAMPLE])
+    reserved = inputs.splits.reserved(table)
+    # Without reserved rows all are looked at: a number of landmarks is all that comes of it.
+    rows = reserved if len(reserved) else np.arange(table.n)
+    rows = np.sort(rng.choice(rows, min(_SAMPLE, len(rows)), replace=False))
+    with blas_threads(inputs.blas_threads):
+        sample = table.take(rows)
+        X = encoder_of(sample, inputs).transform(sample)
+        found = adequate_landmarks(
+            Kernel("rbf", gamma),
+            X,
+            sample.y,
+            accuracy=accuracy,
+            most=min(_MOST, len(X) // 2),
+            alpha=alpha,
+            rng=rng,
+        )
+    rounded = -(-found.landmarks // _STEP) * _STEP
+    return Adequacy(min(rounded, len(X)), found.unexplained, found.halved)
