@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deadlines import patient
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("fkd", "configs", "tasks", "flows")
@@ -197,7 +198,11 @@ def test_every_module_says_in_one_sentence_what_it_is(room):
 def test_no_import_of_ours_touches_the_disk(tmp_path):
     script = "import configs.load, tasks.study.opening, tasks.report.page, flows.cli"
     subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True, timeout=120
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=patient(120),
     )
     assert list(tmp_path.iterdir()) == []
 

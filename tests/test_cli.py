@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from deadlines import patient
 
 from fkd import __version__
 
@@ -14,7 +15,7 @@ def _fkd(*words, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patient(120),
     )
     return done.returncode, done.stdout, done.stderr
 

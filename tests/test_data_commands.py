@@ -5,6 +5,7 @@ import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from deadlines import patient
 
 from configs.errors import UserError
 from flows.data_commands import app
@@ -110,7 +111,7 @@ def test_clean_leaves_a_live_download_alone(fkd_data, tmp_path, monkeypatch):
                 said = fkd_data(*clean)
                 assert "1 file left alone: being fetched just now" in said
             go_on.set()
-            out, err = fetching.communicate(timeout=120)
+            out, err = fetching.communicate(timeout=patient(120))
         server.shutdown()
     assert fetching.returncode == 0, err
     assert b"400 rows read" in out

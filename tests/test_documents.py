@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deadlines import patient
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -33,7 +34,7 @@ def _run(*arguments, cwd):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=patient(240),
     )
 
 

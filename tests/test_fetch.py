@@ -11,6 +11,7 @@ import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from deadlines import patient
 from soak_figures import keep
 
 from configs.errors import UserError
@@ -541,7 +542,7 @@ def test_two_runs_fetch_once(host, file, settings, body):
 
     host.plan("/public.zip", slow)
     runs = [child(settings, file.url) for _ in range(2)]
-    assert [run.communicate(timeout=60)[1] for run in runs] == ["", ""]
+    assert [run.communicate(timeout=patient(60))[1] for run in runs] == ["", ""]
     assert len(host.seen) == 1
 
 
@@ -604,7 +605,7 @@ def test_a_full_disk_is_named_then_the_download_continues(host, file, settings):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
     )
     run = child(settings, file.url, before)
-    assert "free some space" in run.communicate(timeout=60)[1]
+    assert "free some space" in run.communicate(timeout=patient(60))[1]
     assert run.returncode == 1
     assert_nothing_kept(settings)
     assert fetch(file, settings, patience=HURRY).path.read_bytes() == body

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from dask_process import dask_process, dask_scheduler
+from deadlines import patient
 from job_sample import touch
 
 from configs.errors import UserError
@@ -71,7 +72,7 @@ def test_a_job_that_kills_its_worker_is_tried_no_more_often_than_told(address, c
         assert _tries(tmp_path, "1") == 1  # though it waited on a worker that died
         # Other people's jobs are tried as often as the scheduler's own setting says.
         theirs = client.submit(touch, (str(tmp_path), "theirs", "fine"), key="theirs")
-        assert theirs.result(timeout=120) == 1
+        assert theirs.result(timeout=patient(120)) == 1
         assert _doubts(client, "theirs") == 0
 
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 import pytest
+from deadlines import patient
 from small_disk import fill, small_disk, use_up_files
 
 from configs.errors import UserError
@@ -123,7 +124,7 @@ def test_the_command_line_says_it_in_one_sentence_with_exit_code_2(tmp_path):
             env={**os.environ, "FKD_HOME": str(home)},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=patient(300),
         )
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from deadlines import patient
 from soak_figures import keep
 from sweep_jobs import counted, doom, notes
 from sweep_sample import finite, numbers, same_numbers, sweep_config, undisturbed
@@ -97,7 +98,7 @@ def _wait_for_workers(config, settings):
     while time.monotonic() < deadline:
         try:
             with connect(config.cluster, settings) as client:
-                client.wait_for_workers(2, timeout=60)
+                client.wait_for_workers(2, timeout=patient(60))
                 return
         except UserError:
             time.sleep(0.2)

@@ -3,9 +3,10 @@ import sys
 
 import psutil
 import pytest
+from deadlines import patient
 
 CHILD = "from tasks.adapters.servers.lifeline import end_with_parent; end_with_parent(); "
-CHILD += "print('up', flush=True); import time; time.sleep(60)"
+CHILD += "print('up', flush=True); import time; time.sleep(3600)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
 
 
@@ -15,7 +16,7 @@ def test_a_child_ends_with_its_killed_parent():
         (child,) = psutil.Process(parent.pid).children()
         parent.kill()
         # Nobody waits for an orphan here, so its end may show as a zombie.
-        gone, _ = psutil.wait_procs([child], timeout=60)
+        gone, _ = psutil.wait_procs([child], timeout=patient(60))
         assert gone or child.status() == psutil.STATUS_ZOMBIE
 
 
@@ -46,7 +47,7 @@ def test_a_child_whose_parent_was_killed_before_it_could_look_ends_too(tmp_path,
     with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
-        gone, _ = psutil.wait_procs([child], timeout=60)
+        gone, _ = psutil.wait_procs([child], timeout=patient(60))
         ended = bool(gone) or child.status() == psutil.STATUS_ZOMBIE
         if not ended:
             child.kill()

@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from deadlines import patient
 from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.data import DataConfig
@@ -235,7 +236,7 @@ def test_too_little_memory_is_a_sentence(mirror):
         [sys.executable, "-c", STARVED, settings.home, settings.mirror],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=patient(200),
     )
     assert "not enough memory to load acs_income" in run.stderr
     assert len(list(settings.prepared.glob("*.npz"))) == 1

@@ -2,6 +2,7 @@
 
 import pytest
 from dask_process import dask_process, dask_scheduler
+from deadlines import patient
 from sweep_sample import sweep_config
 from threadpoolctl import threadpool_info
 
@@ -49,7 +50,7 @@ def _architectures(record):
 def test_a_mixed_cluster_is_told_once_and_kept_in_the_records(mixed, other_core, settings, capsys):
     config = sweep_config(f"cluster={{kind: address, address: '{mixed}'}}", gammas=6)
     with connect(config.cluster, settings) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=patient(60))
         found = worker_kernels(client)
     assert sorted(found.values()) == [1, 1]
     assert [other_core in name for name in sorted(found, key=lambda k: other_core in k)] == [

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from deadlines import patient
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,7 +44,7 @@ def test_the_installed_wheel_plans_a_run_from_an_empty_folder(wheel, tmp_path):
         env={**os.environ, "PYTHONPATH": str(site), "FKD_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patient(120),
     )
     assert done.returncode == 0, done.stderr
     assert "crimes" in done.stdout

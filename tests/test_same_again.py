@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deadlines import patient
 from own_sample import write_rents
 from server_process import clean_environment, seeded
 
@@ -36,7 +37,7 @@ def _run(folder, environment, *words):
         env={"PYTHONPATH": str(Path.cwd()), **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=patient(300),
     )
 
 

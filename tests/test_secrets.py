@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from deadlines import patient
 from server_process import clean_environment, left_after, seeded
 from tracking_server import mlflow_server, warm_mlflow
 
@@ -129,7 +130,7 @@ def _run(file, hooks, environment):
         [sys.executable, "-m", "flows.cli", "run", str(file)],
         env=environment,
         capture_output=True,
-        timeout=600,
+        timeout=patient(600),
     )
 
 

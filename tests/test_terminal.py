@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from deadlines import patient
 
 from configs.errors import UserError
 from flows.faults import CrashError, as_user_error
@@ -23,7 +24,7 @@ def _fkd(*words, before="", **environment):
         [sys.executable, "-c", script],
         env={**os.environ, **environment},
         capture_output=True,
-        timeout=300,
+        timeout=patient(300),
     )
 
 
@@ -129,7 +130,7 @@ def test_too_little_memory_is_a_sentence(limit, words, tmp_path):
         env={**os.environ, "FKD_HOME": str(tmp_path / "home"), "OPENBLAS_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
         capture_output=True,
-        timeout=300,
+        timeout=patient(300),
     )
     assert done.returncode == 2, done.stderr
     assert b"ulimit -v" in done.stderr
