@@ -112,7 +112,8 @@ def _distinct(jobs: Sequence[Job]) -> list[Job]:
     """
     seen: set[str] = set()
     found = []
-    for job in sorted(jobs, key=lambda job: job.split):
+    # Who keeps predictions computes for those who do not.
+    for job in sorted(jobs, key=lambda job: (job.split, job.inputs.predictions != "keep")):
         pairs = zip(job.trials, job.record_keys, strict=True)
         if new := [(trial, key) for trial, key in pairs if key not in seen]:
             trials, keys = zip(*new, strict=True)

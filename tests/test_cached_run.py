@@ -95,9 +95,21 @@ def test_what_another_process_writes_between_the_stages_is_seen(settings):
     assert len(mine.missing()) == 1
 
 
+SEARCH = (
+    *QUICK[:3],
+    "methods=[{name: krr_fkd, search: {gamma: [0.01, 0.05]}, grid: {iterations: [0, 2]}, "
+    "approximation: {kind: nystroem, landmarks: 60}}]",
+)
+
+
+def test_a_first_run_tells_of_the_trials_that_its_search_brought(home):
+    (outcome,) = run_stages(load_config("default", [*SEARCH, THREADS, "name=searched"]))
+    assert len(outcome.results) == 3
+    assert len(outcome.searched) == 2
+
+
 def test_a_search_s_grid_is_known_to_the_study_that_is_opened_again(settings):
-    search = "{name: krr_fkd, search: {gamma: [0.01, 0.05]}, grid: {iterations: [0, 2]}}"
-    config = load_config("default", [*QUICK[:3], f"methods=[{search}]"])
+    config = load_config("default", SEARCH)
     study = open_study(config, settings)
     assert len(study.trials) == 2
     for job in study.missing():

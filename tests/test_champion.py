@@ -69,6 +69,11 @@ def test_reported_numbers_come_from_the_held_out_rows(quick_study):
     assert found[0] == pytest.approx(held_out["gdp"])
     assert found[1] <= found[0] <= found[2]
     assert champion.judgement.rows_held_out == result.records[0].predicted.rows
+    plain = next(r for r in quick_study.results() if r.trial.parameters.get("iterations") == 0)
+    without = plain.records[0].measures["racepctblack"]["mae"]
+    assert without != held_out["mae"]
+    assert champion.judgement.reference.mae[0] == pytest.approx(without)
+    assert champion.judgement.changes.mae[0] == pytest.approx(held_out["mae"] - without)
 
 
 def test_a_damaged_champion_is_made_again(quick_study, settings):

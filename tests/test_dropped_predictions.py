@@ -180,6 +180,8 @@ def test_runs_of_one_sweep_may_differ_in_what_they_keep(settings, capsys):
     assert fit_all([drop, keep]) == 0
     assert len(predictions(keep)) == keep.size()
     assert keep.missing() == drop.missing() == []
+    said = capsys.readouterr().err
+    assert said.count("to compute") == said.count("15 in 10 tasks to compute") == 1
 
 
 def test_predictions_that_an_experiment_needs_are_named_where_they_are_damaged(quick_study):
