@@ -118,7 +118,7 @@ class TrialStore:
 
     def write_predictions(self, key: str, y_pred: Array) -> None:
         """Keep predictions of the split's test rows, scaled as they are, in order."""
-        arrays = {"key": np.array(key), "y_pred": y_pred}
+        arrays = {"key": np.array(key), "y_pred": np.asarray(y_pred, dtype=np.float64)}
         # Not compressed: they hardly shrink, and packing a million takes longer than measuring.
         write_arrays(self.predictions_path(key), arrays, compress=False)
 

@@ -160,5 +160,5 @@ def _record(
         split=split,
         measures=found,
         seconds=seconds,
-        predicted=PredictedRows.of(y_pred),
+        predicted=PredictedRows.of(np.asarray(y_pred, dtype=np.float64)),
     )
