@@ -118,6 +118,7 @@ class ExperimentConfig(Frozen):
                 cluster=cluster,
                 select=None,
                 tracking=TrackingConfig(experiment=self.prefix),
+                predictions="keep",  # claims are judged on draws of the pooled test rows
             )
             for variant in found.used_variants()
         }

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from configs.data import DataConfig, FoldsConfig
 from configs.hook_config import HooksConfig
+from configs.keeping import Keeping
 from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
@@ -116,6 +117,8 @@ class RunConfig(Frozen):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     # Greatest value of each measure that the champion may have on the held-out rows.
     gate: Limits = Field(default_factory=dict)
+    # Of each fit's test rows, beside its numbers. They take room, they decide nothing.
+    predictions: Keeping = "auto"
 
     @field_validator("name")
     @classmethod
@@ -178,5 +181,5 @@ class RunConfig(Frozen):
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
-_AROUND = ("tracking", "hooks", "gate")
+_AROUND = ("tracking", "hooks", "gate", "predictions")
 _PLACE = {"kind", "workers", "address", "memory_limit", "time_limit", "retries"}

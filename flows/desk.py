@@ -8,7 +8,7 @@ from tasks.adapters.jobs import Failed
 from tasks.adapters.run_status import State, Status, begin, write_status
 from tasks.planned.trials import Job
 from tasks.study.costs import refuse_too_large
-from tasks.study.opening import Study, open_study
+from tasks.study.opening import Study
 from tasks.study.reasons import read_plan, reasons, write_plan
 
 _UNSEEN = (
@@ -78,7 +78,7 @@ class Desk:
         """Count the trials of a job that are stored; the others have failed by this cause."""
         store, causes = self.studies[0].store, dict[str, str]()
         for trial, key in zip(job.trials, job.record_keys, strict=True):
-            if key not in store:
+            if not job.inputs.is_stored(store, key):
                 store.write_failure(key, cause)
                 causes[key] = f"{trial.method} on fold {job.split}: {cause}"
         for i, wanted in enumerate(self._wanted):
@@ -95,7 +95,7 @@ class Desk:
 
     def look_again(self) -> None:
         """Find the trials that are known only now, such as the grid of a search's winner."""
-        self.studies = [open_study(study.config, study.settings) for study in self.studies]
+        self.studies = [study.again() for study in self.studies]
         self._look()
         self.statuses = [
             replace(status, total=study.size())
@@ -117,7 +117,8 @@ def _distinct(jobs: Sequence[Job]) -> list[Job]:
     """
     seen: set[str] = set()
     found = []
-    for job in sorted(jobs, key=lambda job: job.split):
+    # Who keeps predictions computes for those who do not.
+    for job in sorted(jobs, key=lambda job: (job.split, job.inputs.predictions != "keep")):
         pairs = zip(job.trials, job.record_keys, strict=True)
         if new := [(trial, key) for trial, key in pairs if key not in seen]:
             trials, keys = zip(*new, strict=True)

@@ -22,7 +22,7 @@ from tasks.report.page import render
 from tasks.report.text import finding_of
 from tasks.study.champion import select_champion
 from tasks.study.known_runs import note_time
-from tasks.study.opening import open_study
+from tasks.study.opening import Study, open_studies
 from tasks.study.recording import record_champion, record_files, record_trials
 from tasks.study.results import tidy, write_results
 from tasks.study.selection import NoChampionError
@@ -48,62 +48,70 @@ def run_all(configs: Sequence[RunConfig]) -> list[Outcome]:
     """Take configurations through all stages; return what was made, good or bad."""
     start = time.monotonic()
     with tagged_run(run_tags(configs)):
-        for config in configs:
-            load(config)
-        fresh = [bool(open_study(c, read_settings()).missing(again=True)) for c in configs]
-        fit(list(configs))
+        studies = load(list(configs))
+        fresh = [bool(study.missing(again=True)) for study in studies]
+        fit(studies)
         return [
-            conclude(config, start if computed else None)
-            for config, computed in zip(configs, fresh, strict=True)
+            # What has been computed may have brought further trials.
+            conclude(study.again(), start if computed else None)
+            for study, computed in zip(studies, fresh, strict=True)
         ]
 
 
-def conclude(config: RunConfig, start: float | None) -> Outcome:
-    """Record, select, report and publish what the store holds of a configuration.
+def conclude(study: Study, start: float | None) -> Outcome:
+    """Record, select, report and publish what the store holds of a study.
 
     Parameters
     ----------
-    config
+    study
         What was computed.
     start
         When computing began, None where all was stored: then the time of an earlier run holds.
     """
-    notices = record(config)
-    notices += select(config)
-    page = report(config, start)
-    notices += publish(config)
-    outcome = Outcome.of(open_study(config, read_settings()), page, notices)
-    post_markdown(f"result-{config.name}", result_markdown(outcome), f"Result of {config.name}")
+    notices = record(study)
+    notices += select(study)
+    page = report(study, start)
+    notices += publish(study)
+    outcome, name = Outcome.of(study, page, notices), study.config.name
+    post_markdown(f"result-{name}", result_markdown(outcome), f"Result of {name}")
     return outcome
 
 
 @stage
-def load(config: RunConfig) -> dict[str, object]:
-    """Return how many rows were read, dropped and used; the table is prepared on disk."""
-    story = open_study(config, read_settings()).loaded.provenance
+def load(configs: list[RunConfig]) -> list[Study]:
+    """Return the studies, opened once for all stages; their tables are prepared on disk."""
+    studies = []
+    for study in open_studies(configs, read_settings()):
+        _tell_rows(study)
+        studies.append(study)
+    return studies
+
+
+def _tell_rows(study: Study) -> None:
+    """Say how many rows were read, dropped and used."""
+    story = study.loaded.provenance
     dropped = ", ".join(f"{rows} {why}" for why, rows in story["rows_dropped"].items())
     watcher().say(
-        f"{config.data.problem} from {story['source']}: {story['rows_read']} rows read, "
+        f"{study.config.data.problem} from {story['source']}: {story['rows_read']} rows read, "
         f"{story['rows_used']} used"
         + (f" (dropped: {dropped})" if dropped else "")
         + (" — SYNTHETIC data" if story["synthetic"] else "")
     )
     for remark in remarks(story):
         watcher().say(remark)
-    return {name: story[name] for name in ("rows_read", "rows_dropped", "rows_used")}
 
 
 @stage
-def fit(configs: list[RunConfig]) -> int:
+def fit(studies: list[Study]) -> int:
     """Compute on the cluster what is not stored yet; return the number of fits that failed."""
-    return fit_all(configs, read_settings())
+    return fit_all(studies)
 
 
 @stage
-def record(config: RunConfig) -> tuple[str, ...]:
+def record(study: Study) -> tuple[str, ...]:
     """Write results.csv, fill MLflow; return what could not be done, in sentences."""
-    study = open_study(config, read_settings())
-    frame = tidy(study.results(), config.data.problem, config.data.sensitive)
+    data = study.config.data
+    frame = tidy(study.results(), data.problem, data.sensitive)
     write_results(frame, study.folder)
     try:
         added = record_trials(study)
@@ -114,12 +122,12 @@ def record(config: RunConfig) -> tuple[str, ...]:
 
 
 @stage
-def select(config: RunConfig) -> tuple[str, ...]:
+def select(study: Study) -> tuple[str, ...]:
     """Select the champion on inner folds and refit it; return why there is none, if so."""
-    if config.select is None:
+    if study.config.select is None:
         return ()
     try:
-        champion = select_champion(open_study(config, read_settings()))
+        champion = select_champion(study)
     except NoChampionError as error:
         return (str(error),)
     watcher().say(f"champion: {champion.title}")
@@ -127,18 +135,16 @@ def select(config: RunConfig) -> tuple[str, ...]:
 
 
 @stage
-def report(config: RunConfig, start: float | None) -> str:
+def report(study: Study, start: float | None) -> str:
     """Return the path of the written report."""
-    study = open_study(config, read_settings())
     if start is not None:
         note_time(study, time.monotonic() - start)
     return str(render(report_data(study), study.folder).html)
 
 
 @stage
-def publish(config: RunConfig) -> tuple[str, ...]:
+def publish(study: Study) -> tuple[str, ...]:
     """Register the champion, put figures and report on the parent run; return what failed."""
-    study = open_study(config, read_settings())
     try:
         record_champion(study, finding_of(report_data(study)))
         record_files(study)

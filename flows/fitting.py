@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from configs import keeping
 from configs.errors import UserError
-from configs.schema import ClusterConfig, RunConfig
+from configs.schema import ClusterConfig
 from flows.counted import run_counted
 from flows.desk import Desk
 from flows.progress import watcher
@@ -12,19 +13,18 @@ from tasks.adapters.cluster import connect
 from tasks.adapters.environment import mixture
 from tasks.adapters.jobs import Failed
 from tasks.adapters.muster import Muster
-from tasks.adapters.settings import Settings
 from tasks.adapters.workers import worker_kernels, worker_memory
 from tasks.blocks.shared_training import shared_sums
 from tasks.blocks.streaming import stream_moments
 from tasks.planned.trials import Job
 from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.study.opening import Study
 from tasks.study.settling import sum_remarks
 
 
-def fit_all(configs: Sequence[RunConfig], settings: Settings) -> int:
+def fit_all(studies: Sequence[Study]) -> int:
     """Return how many fits failed; a search's winner brings new fits, so that rounds follow."""
-    studies = [open_study(config, settings) for config in configs]
+    cluster, settings = studies[0].config.cluster, studies[0].settings
     failed_before = {key for study in studies for key in study.forget_failures()}
     desk = Desk(studies, failed_before=failed_before)
     for choice in dict.fromkeys(choice for study in studies for choice in study.choices()):
@@ -33,14 +33,15 @@ def fit_all(configs: Sequence[RunConfig], settings: Settings) -> int:
         watcher().say(desk.describe())
         _tell_mixture(desk)
         return desk.close()
+    _tell_dropped(studies)
     try:
-        with connect(configs[0].cluster, settings) as client:
+        with connect(cluster, settings) as client:
             Muster(client, watcher().say).wait()
             limit = worker_memory(client)
             told = _tell_mixture(desk, worker_kernels(client))
             while desk.jobs:
                 desk.check_memory(limit)
-                desk.failed(_compute(client, desk, configs[0].cluster))
+                desk.failed(_compute(client, desk, cluster))
                 desk.look_again()
             if not told:  # by a worker that came later
                 _tell_mixture(desk)
@@ -48,6 +49,21 @@ def fit_all(configs: Sequence[RunConfig], settings: Settings) -> int:
         desk.close(str(error))
         raise
     return desk.close()
+
+
+def _tell_dropped(studies: Sequence[Study]) -> None:
+    """Say that predictions are not kept where nobody has asked for that."""
+    tested = [
+        len(fold.test)
+        for study in studies
+        if study.config.predictions == "auto"
+        for fold in study.inputs.splits.outer(study.loaded.table).values()
+    ]
+    if tested and not keeping.keeps("auto", max(tested)):
+        watcher().say(
+            f"predictions of more than {keeping.AUTO_ROWS} test rows are not kept (here up to "
+            f"{max(tested)}); --set predictions=keep keeps them"
+        )
 
 
 def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:

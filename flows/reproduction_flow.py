@@ -36,7 +36,7 @@ from tasks.reproduction.seeds import seeded_curves
 from tasks.reproduction.story import Story, read_stories, story_of, write_story
 from tasks.reproduction.tally import COUNTS
 from tasks.reproduction.verdicts import DRAWS, verdicts_on
-from tasks.study.opening import Study, open_study
+from tasks.study.opening import Study, open_studies
 
 _QUICK_DRAWS = 40
 
@@ -135,13 +135,16 @@ def _open(
     experiment: ExperimentConfig, run: str, cluster: ClusterConfig, settings: Settings
 ) -> dict[int, dict[str, Study]]:
     """Return the studies of a run's variants under its seeds, which must have the same rows."""
-    studies = {
-        seed: {
-            variant: open_study(config, settings)
-            for variant, config in experiment.run_configs(run, cluster, seed).items()
-        }
+    configs = {
+        (seed, variant): config
         for seed in experiment.seeds_of(run)
+        for variant, config in experiment.run_configs(run, cluster, seed).items()
     }
+    studies: dict[int, dict[str, Study]] = {}
+    for (seed, variant), study in zip(
+        configs, open_studies(configs.values(), settings), strict=True
+    ):
+        studies.setdefault(seed, {})[variant] = study
     targets = [study.loaded.table.target for found in studies.values() for study in found.values()]
     if not all(np.array_equal(targets[0], other) for other in targets):
         raise UserError(
@@ -154,8 +157,8 @@ def _open(
 @stage
 def fit(opened: Opened) -> int:
     """Compute on the cluster what is not stored yet; return the number of fits that failed."""
-    configs = [study.config for study in opened.all_studies()]
-    return fit_all(configs, read_settings()) if configs else 0
+    studies = opened.all_studies()
+    return fit_all(studies) if studies else 0
 
 
 @stage

@@ -84,8 +84,8 @@ def _note_records(home, doomed):
     """Let this process note every record that it has written; a doomed one stops at the first."""
     write = getattr(TrialStore.write, "plain", TrialStore.write)
 
-    def noting(self, record):
-        write(self, record)
+    def noting(self, record, y_pred=None):
+        write(self, record, y_pred)
         note(home, "record", record.key)
         if doomed:
             note(home, "doomed", record.key)

@@ -87,5 +87,5 @@ def write_config(config, folder: Path) -> str:
 
 def records(home: Path) -> dict[Path, int]:
     """The records in the store, each with the inode that it was first written to."""
-    found = (home / "store").glob("??/*.npz")
+    found = (home / "store").glob("??/*.record")
     return {path: path.stat().st_ino for path in found}

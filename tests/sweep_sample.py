@@ -45,11 +45,12 @@ def numbers(study):
     found = {}
     for label, fold in inputs.splits.all(table).items():
         for trial in study.trials:
-            record = study.store.read(record_key(trial, fold, inputs))
+            key = record_key(trial, fold, inputs)
+            record = study.store.read(key)
             assert record is not None, (trial, label)
             found[trial.method, trial.parameters_json, label] = (
                 record.measures,
-                record.y_pred.tobytes(),
+                study.store.predictions(key).tobytes(),
             )
     return found
 

@@ -1,5 +1,6 @@
 """The number of BLAS threads that is in every key is the one that computes."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,11 @@ from fkd.catalog.methods import Approximation, methods
 from tasks.blocks import kernel_blocks, shared_map, streaming
 from tasks.blocks.kernel_blocks import KernelSource, Piece, compute_piece, literal_path
 from tasks.blocks.shared_map import SharedMap, store_map
+from tasks.study import champion
 from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
+from tasks.study.refit import held_out_predictions
 
 pytestmark = pytest.mark.parametrize("threads", [1, 2])
 
@@ -53,13 +56,19 @@ def study(settings, threads):
     return open_study(load_config("default", overrides), settings)
 
 
-def test_fits_and_the_champion(settings, heard, threads):
+def test_fits_and_the_champion(settings, heard, threads, monkeypatch):
     opened = study(settings, threads)
+    judging, judge = [], champion.judge
+    monkeypatch.setattr(champion, "judge", lambda *a: judging.append(limits()) or judge(*a))
     for job in opened.missing():
         run_job(job)
     assert heard == [{threads}] * 4
     select_champion(opened)
     assert heard == [{threads}] * 5
+    assert judging == [{threads}]
+    shutil.rmtree(settings.store)
+    held_out_predictions(opened, opened.trials)
+    assert heard == [{threads}] * 6
 
 
 def test_shared_maps_and_sums(settings, monkeypatch, threads):

@@ -1,9 +1,11 @@
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tasks.adapters.predicted import PredictedRows
 from tasks.study.champion import select_champion
 from tasks.study.opening import open_study
 from tasks.study.selection import NoChampionError, select_trial
@@ -66,7 +68,12 @@ def test_reported_numbers_come_from_the_held_out_rows(quick_study):
     found = champion.judgement.held_out.measures["racepctblack"]["gdp"]
     assert found[0] == pytest.approx(held_out["gdp"])
     assert found[1] <= found[0] <= found[2]
-    assert champion.judgement.rows_held_out == len(result.records[0].y_pred)
+    assert champion.judgement.rows_held_out == result.records[0].predicted.rows
+    plain = next(r for r in quick_study.results() if r.trial.parameters.get("iterations") == 0)
+    without = plain.records[0].measures["racepctblack"]["mae"]
+    assert without != held_out["mae"]
+    assert champion.judgement.reference.mae[0] == pytest.approx(without)
+    assert champion.judgement.changes.mae[0] == pytest.approx(held_out["mae"] - without)
 
 
 def test_a_damaged_champion_is_made_again(quick_study, settings):
@@ -79,13 +86,15 @@ def test_a_damaged_champion_is_made_again(quick_study, settings):
     assert np.array_equal(again.bundle.predict(again.example), first.bundle.predict(first.example))
 
 
-def test_a_changed_method_whose_version_was_not_raised_is_noticed(quick_study, settings):
+@pytest.mark.parametrize("kept", [True, False], ids=["by each row", "by what the record says"])
+def test_a_changed_method_whose_version_was_not_raised_is_noticed(quick_study, settings, kept):
     shutil.rmtree(settings.store / "champions")
-    for path in settings.store.rglob("*.npz"):
-        record = quick_study.store.read(path.stem)
-        if record is not None and record.method == "krr_fkd":
-            object.__setattr__(record, "y_pred", record.y_pred + 0.01)
-            quick_study.store.write(record)
+    store = quick_study.store
+    for path in settings.store.rglob("*.record"):
+        if (record := store.read(path.stem)).method == "krr_fkd":
+            moved = store.predictions(record.key) + 0.01
+            store.predictions_path(record.key).unlink()
+            store.write(replace(record, predicted=PredictedRows.of(moved)), moved if kept else None)
     with pytest.raises(RuntimeError, match="version was not raised"):
         select_champion(quick_study)
 

@@ -51,6 +51,19 @@ def test_a_record_that_cannot_be_seen_is_a_failure_not_an_endless_round(two, set
     assert sum(len(job.trials) for job in desk.jobs) == 12 * 4 - 4
 
 
+def test_predictions_that_cannot_be_seen_are_a_failure_too(settings):
+    study = open_study(sweep_config("predictions=keep", lengths=2), settings)
+    desk = Desk([study])
+    job = desk.jobs[0]
+    run_job(job)
+    study.store.predictions_path(job.record_keys[0]).unlink()
+    desk.done(job)
+    status = read_status(settings, "sweep")
+    assert (status.done, len(status.failures)) == (len(job.trials) - 1, 1)
+    desk.look_again()
+    assert job.record_keys[0] not in {key for job in desk.jobs for key in job.record_keys}
+
+
 def test_a_failed_job_keeps_what_it_had_finished(two, settings):
     desk = Desk(two)
     job = desk.jobs[0]

@@ -24,11 +24,13 @@ from flows.progress import watcher
 from sweep_sample import sweep_config
 from tasks.adapters.interrupts import hear_no_more
 from tasks.adapters.settings import read_settings
+from tasks.study.opening import open_study
 
 if __name__ == "__main__":
     try:
         watcher().say("beginning")
-        fit_all([sweep_config(*sys.argv[1:], gammas=8, landmarks=400)], read_settings())
+        config = sweep_config(*sys.argv[1:], gammas=8, landmarks=400)
+        fit_all([open_study(config, read_settings())])
     except KeyboardInterrupt:
         hear_no_more()
         sys.exit(130)
@@ -88,7 +90,7 @@ def _check_stopped(process, home, times=1):
 
 def test_ctrl_c_during_fits_is_quiet(fitting, tmp_path):
     process = fitting()
-    _wait_for(lambda: list((tmp_path / "home" / "store").rglob("*.npz")))
+    _wait_for(lambda: list((tmp_path / "home" / "store").rglob("*.record")))
     _check_stopped(process, tmp_path / "home")
 
 

@@ -62,7 +62,7 @@ def trial(inputs, *, shared=False, **parameters):
 
 
 def test_every_field_has_another_value_here():
-    assert {f.name for f in fields(Inputs)} == {"settings", *OTHER}
+    assert {f.name for f in fields(Inputs)} == {"settings", "predictions", *OTHER}
     assert {f.name for f in fields(Splits)} == set(OTHER_SPLITS)
 
 
@@ -78,6 +78,15 @@ def test_every_common_input_is_in_the_key_of_a_record(study, inputs, name):
     fold = SPLITS.outer(study.loaded.table)["0"]
     changed = replace(inputs, **{name: OTHER[name]})
     assert record_key(trial(changed), fold, changed) != record_key(trial(inputs), fold, inputs)
+
+
+@pytest.mark.parametrize("policy", ["keep", "drop"])
+def test_whether_predictions_are_kept_is_in_no_key(study, inputs, policy):
+    fold = SPLITS.outer(study.loaded.table)["0"]
+    changed = replace(inputs, predictions=policy)
+    assert trial(changed).key == trial(inputs).key
+    assert record_key(trial(changed), fold, changed) == record_key(trial(inputs), fold, inputs)
+    assert trial(changed, shared=True).key == trial(inputs, shared=True).key
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Versions)])

@@ -41,10 +41,14 @@ def _kill_a_writer(home, seconds):
 def _check_all_whole(study):
     """How many files were read whole."""
     settings, store = study.settings, study.store
-    sealed = [*settings.store.rglob("*.npz"), *settings.store.rglob("*.failed")]
+    kinds = ("*.npz", "*.record", "*.failed")
+    sealed = [path for kind in kinds for path in settings.store.rglob(kind)]
     assert all(read_sealed(path) for path in sealed)
-    keys = [path.stem for path in settings.store.glob("??/*.npz")]
+    keys = [path.stem for path in settings.store.glob("??/*.record")]
+    assert len(keys) > 5
     assert all(store.read(key) is not None for key in keys)
+    # Predictions come first: whoever sees a record sees them too.
+    assert all(store.predictions(key) is not None for key in keys)
     champions = list((settings.store / "champions").glob("*.npz"))
     assert champions
     assert all(champion._read(path) is not None for path in champions)

@@ -35,7 +35,7 @@ def test_a_plan_counts_trials_fits_tasks_and_computes_nothing(planned, settings)
 
 
 def test_a_plan_says_what_is_stored_and_why_the_rest_is_not(planned, settings):
-    fit_all([sweep_config(THREADS)], settings)
+    fit_all([open_study(sweep_config(THREADS), settings)])
     (row,), _ = planned(sweep_config(THREADS))
     assert row[:6] == ["sweep", "12", "48", "48", "0", "0"]
     (row,), text = planned(sweep_config(THREADS, lengths=4))

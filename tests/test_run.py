@@ -150,11 +150,11 @@ def test_mlflow_holds_every_trial_and_the_registered_champion(first):
 def test_ctrl_c_ends_all_and_the_same_command_continues(first, monkeypatch, capsys):
     home = first[0]
     process = _start(home, "run", "default", "--set", "name=stopped")
-    stored = set((home / "store").rglob("*.npz"))
+    stored = set((home / "store").rglob("*.*"))
     for line in process.stderr:
         if "to compute" in line:
             break
-    while set((home / "store").rglob("*.npz")) <= stored:
+    while set((home / "store").rglob("*.*")) <= stored:
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -174,14 +174,14 @@ def test_a_second_run_computes_nothing_and_changes_no_number(first, terminal):
     results = home / "experiments" / "quick" / "results.csv"
     before = results.read_bytes()
     took = _took((home / "experiments" / "quick" / "report.html").read_text())
-    stored = {p: p.stat().st_mtime_ns for p in (home / "store").rglob("*.npz")}
+    stored = {p: p.stat().st_mtime_ns for p in (home / "store").rglob("*.*")}
     code, _, err = terminal.fkd("run", "default", *WORDS)
     assert code == 0, err
     assert "nothing to compute" in err
     page = home / "experiments" / "quick" / "report.html"
     assert _took(page.read_text()) == took
     assert results.read_bytes() == before
-    assert {p: p.stat().st_mtime_ns for p in (home / "store").rglob("*.npz")} == stored
+    assert {p: p.stat().st_mtime_ns for p in (home / "store").rglob("*.*")} == stored
     client = MlflowClient(f"sqlite:///{home / 'mlflow' / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("quick")
     assert len(client.search_runs([experiment.experiment_id])) == 4

@@ -37,7 +37,7 @@ def test_the_unfair_model_is_searched_first(config, settings):
 
 def test_the_grid_is_computed_with_the_winner_of_the_inner_folds(config, settings, capsys):
     searched = open_study(config, settings).trials
-    assert fit_all([config], settings) == 0
+    assert fit_all([open_study(config, settings)]) == 0
     study = open_study(config, settings)
     best = min(searched, key=lambda trial: _inner_error(study, trial)).parameters
     fair = {s for s in _settings(study) if s[2] > 0}
@@ -45,7 +45,7 @@ def test_the_grid_is_computed_with_the_winner_of_the_inner_folds(config, setting
     assert len({_inner_error(study, trial) for trial in searched}) == 4  # the choice is a choice
     assert study.missing() == []
     capsys.readouterr()
-    assert fit_all([config], settings) == 0
+    assert fit_all([open_study(config, settings)]) == 0
     assert "nothing to compute" in capsys.readouterr().err
 
 
@@ -93,7 +93,7 @@ def test_a_search_over_what_is_decided_is_refused(axis):
 
 
 def test_all_that_a_search_chose_is_marked_as_such(config, settings):
-    fit_all([config], settings)
+    fit_all([open_study(config, settings)])
     study = open_study(config, settings)
     (gamma, alpha) = next(
         (t.parameters["gamma"], t.parameters["alpha"]) for t in study.trials if t.strength > 0
@@ -110,7 +110,7 @@ def test_all_that_a_search_chose_is_marked_as_such(config, settings):
 def test_a_winner_without_a_grid_of_its_own_is_marked_too(settings):
     fair_only = SEARCH.replace("[0, 2, 4]", "[2]")
     config = sweep_config(fair_only, "cluster={kind: threads, workers: 1}")
-    fit_all([config], settings)
+    fit_all([open_study(config, settings)])
     study = open_study(config, settings)
     marked = [t for t in study.trials if t.key in study.searched]
     assert sorted(t.strength for t in marked) == [0, 2]

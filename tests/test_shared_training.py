@@ -101,10 +101,10 @@ def test_a_job_with_a_shared_map_writes_its_records(settings):
     record = study.store.read(job.record_keys[1])
     table = study.loaded.table
     fold = study.inputs.splits.all(table)[job.split]
-    assert len(record.y_pred) == len(fold.test)
+    assert record.predicted.rows == len(fold.test)
     assert not set(fold.test) & set(study.inputs.splits.reserved(table))
     expected = predictions(study, *shared_training(table, fold, study.inputs), fold)
-    assert_array_equal(record.y_pred, expected[1])
+    assert_array_equal(study.store.predictions(record.key), expected[1])
 
 
 def test_a_support_vector_machine_takes_the_shared_map_too(settings):

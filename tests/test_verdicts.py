@@ -181,7 +181,7 @@ def test_squared_errors_of_a_fold_are_those_of_its_predictions(judged):
     table, splits = curve.study.loaded.table, curve.study.inputs.splits
     fold = next(iter(splits.outer(table).values()))
     rows = fold.test
-    wrong = table.y[rows] - curve.results[1].records[0].y_pred
+    wrong = table.y[rows] - curve.study.store.predictions(curve.results[1].records[0].key)
     found = curve.fold_scores("rmse", None, 0)[1]
     assert found == pytest.approx(np.sqrt(np.mean(wrong**2)), rel=1e-12)
 

@@ -4,8 +4,7 @@ import pytest
 from configs.load import parse_config
 from fkd.measures import gdp, hgr, pairwise_fairness
 from tasks.planned.trials import record_key
-from tasks.study import champion as champions
-from tasks.study import within
+from tasks.study import refit, within
 from tasks.study.champion import select_champion
 from tasks.study.control_columns import control_columns
 from tasks.study.judgement import without_removal
@@ -36,14 +35,16 @@ def test_control_columns_need_no_other_fit_and_no_other_champion(quick_study):
 def test_numbers_are_those_of_the_stored_held_out_predictions(quick_study, monkeypatch):
     study = controlled(quick_study, "medIncome")
     champion = select_champion(study)
-    monkeypatch.setattr(champions, "fit_trials", None)
+    monkeypatch.setattr(refit, "fit_trials", None)
     found = within_groups(study, champion)
     fold = study.inputs.splits.held_out_fold(study.loaded.table)
     test = study.loaded.table.take(fold.test)
     s, y = test.S([COLUMN])[:, 0], test.y
     groups = control_columns(test, ["medIncome"]).astype(float)
-    chosen = study.store.read(record_key(champion.trial, fold, study.inputs)).y_pred
-    before = without_removal(study, champion.trial).y_pred
+    chosen, before = (
+        study.store.predictions(record_key(trial, fold, study.inputs))
+        for trial in (champion.trial, without_removal(study, champion.trial))
+    )
     assert not np.allclose(chosen, before)
     for model, f in ((CHOSEN, chosen), (REFERENCE, before)):
         scores = {name: models[model] for name, models in found.scores[COLUMN].items()}

@@ -36,10 +36,10 @@ def write_forever(home: Path) -> None:
 def _record(study):
     fold = study.inputs.splits.outer(study.loaded.table)["0"]
     record = study.store.read(record_key(study.trials[0], fold, study.inputs))
-    long = replace(record, y_pred=np.random.default_rng(0).normal(size=20_000))
+    y_pred = np.random.default_rng(0).normal(size=20_000)
 
     def step(i):
-        study.store.write(replace(long, key=f"{i % 5:064d}"))
+        study.store.write(replace(record, key=f"{i % 5:064d}"), y_pred)
         study.store.write_failure(f"{i % 5:064d}", "TimeoutError: it ran too long " * 1000)
 
     return step

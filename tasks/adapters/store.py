@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from tasks.adapters.files import (
     write_arrays,
     write_sealed,
 )
+from tasks.adapters.predicted import PredictedRows
 
 # Of what a record consists; part of every key, so that records of two schemas never meet.
-SCHEMA = 1
-_SMALL = 32_768  # bytes of a record that may be held in memory
+SCHEMA = 2
 
 
 def digest(value: Any) -> str:
@@ -43,8 +42,8 @@ class TrialRecord:
     split: str
     measures: dict[str, dict[str, float]]  # by measured column: mae, mse, hgr, gdp, gdp_plugin, pf
     seconds: float
-    y_pred: Array = field(repr=False)  # scaled predictions of the split's test rows, in order
-    # What it was computed with, for the record: no part of the key, empty in older records.
+    predicted: PredictedRows = field(repr=False)  # of the test rows, whose own may not be kept
+    # What it was computed with, for the record: no part of the key.
     environment: dict[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -53,23 +52,36 @@ class _OtherRecordError(Exception):
     """A whole record, but none that this version can read."""
 
 
-_KNOWN = {field.name for field in fields(TrialRecord)} - {"y_pred"}
-_REQUIRED = _KNOWN - {"environment", "schema"}  # which the first records had not
+_KNOWN = {field.name for field in fields(TrialRecord)}
+_Stamp = tuple[int, int, int]
 
 
 class TrialStore:
-    """A folder of sealed records; reading one never unpickles."""
+    """A folder of sealed records, their predictions in files beside; reading never unpickles.
+
+    A record is read once for as long as its file stays the same: another process may write one at
+    any time, so that every reading looks at the file's time, never at its content again.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kernels: set[str] = set()  # those that the records read so far name
+        self._known: dict[str, tuple[_Stamp, TrialRecord]] = {}
 
     def path(self, key: str) -> Path:
         """Return where the record of that key lies."""
+        return self.folder / key[:2] / f"{key}.record"
+
+    def predictions_path(self, key: str) -> Path:
+        """Return where the predictions of that key lie, if they were kept."""
         return self.folder / key[:2] / f"{key}.npz"
 
     def __contains__(self, key: str) -> bool:
         return self.read(key) is not None
+
+    def has_predictions(self, key: str) -> bool:
+        """Return whether predictions lie there; whether they are whole, reading them tells."""
+        return self.predictions_path(key).is_file()
 
     def write_failure(self, key: str, cause: str) -> None:
         """Keep why a trial gave no numbers."""
@@ -94,12 +106,21 @@ class TrialStore:
     def _failure(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.failed"
 
-    def write(self, record: TrialRecord) -> None:
-        """Keep the record, whole or not at all."""
-        plain = asdict(record)
-        y_pred = plain.pop("y_pred")
-        text = np.frombuffer(json.dumps(plain, allow_nan=False).encode(), dtype=np.uint8)
-        write_arrays(self.path(record.key), {"record": text, "y_pred": y_pred})
+    def write(self, record: TrialRecord, y_pred: Array | None = None) -> None:
+        """Keep the record, whole or not at all, after the predictions that are to be kept.
+
+        Whoever sees a record hence sees its predictions, or they were not kept.
+        """
+        text = json.dumps(asdict(record), allow_nan=False)
+        if y_pred is not None:
+            self.write_predictions(record.key, y_pred)
+        write_sealed(self.path(record.key), text.encode())
+
+    def write_predictions(self, key: str, y_pred: Array) -> None:
+        """Keep predictions of the split's test rows, scaled as they are, in order."""
+        arrays = {"key": np.array(key), "y_pred": np.asarray(y_pred, dtype=np.float64)}
+        # Not compressed: they hardly shrink, and packing a million takes longer than measuring.
+        write_arrays(self.predictions_path(key), arrays, compress=False)
 
     def read(self, key: str) -> TrialRecord | None:
         """Return the record, or None where it is absent.
@@ -109,9 +130,7 @@ class TrialStore:
         """
         path = self.path(key)
         try:
-            found = path.stat()
-            small = found.st_size <= _SMALL
-            record = _kept(path, found.st_mtime_ns, found.st_ino) if small else _load(path)
+            record = self._opened(key, path)
             if record.key != key:
                 raise DamagedFileError(f"{path} holds the record of {record.key}")
         except (FileNotFoundError, _OtherRecordError):
@@ -125,19 +144,36 @@ class TrialStore:
         self.kernels.add(kernels(record.environment))
         return record
 
+    def _opened(self, key: str, path: Path) -> TrialRecord:
+        """Return the record of a file, from memory if the file is the one that was read."""
+        found = path.stat()
+        stamp = found.st_mtime_ns, found.st_ino, found.st_size
+        known = self._known.get(key)
+        if known is None or known[0] != stamp:
+            known = self._known[key] = stamp, _parsed(read_sealed(path), path)
+        return known[1]
 
-def _load(path: Path) -> TrialRecord:
-    """Return the record of a sealed file."""
-    arrays = open_arrays(path)
-    plain = json.loads(arrays["record"].tobytes())
-    if plain.get("schema", 1) != SCHEMA or not _REQUIRED <= plain.keys() <= _KNOWN:
+    def predictions(self, key: str) -> Array | None:
+        """Return the predictions of a trial, None where none were kept.
+
+        Damaged ones, or those that belong to another key, are removed.
+        """
+        path = self.predictions_path(key)
+        try:
+            arrays = open_arrays(path)
+            if str(arrays.get("key")) != key:
+                raise DamagedFileError(f"{path} holds the predictions of {arrays.get('key')}")
+        except FileNotFoundError:
+            return None
+        except DamagedFileError:
+            path.unlink(missing_ok=True)
+            return None
+        return np.asarray(arrays["y_pred"], dtype=np.float64)
+
+
+def _parsed(data: bytes, path: Path) -> TrialRecord:
+    """Return the record that a sealed file holds."""
+    plain = json.loads(data)
+    if plain.get("schema") != SCHEMA or plain.keys() != _KNOWN:
         raise _OtherRecordError(path)
-    y_pred = arrays["y_pred"].astype(np.float64)
-    y_pred.flags.writeable = False  # several readers may hold it
-    return TrialRecord(**plain, y_pred=y_pred)
-
-
-@lru_cache(maxsize=5000)
-def _kept(path: Path, written: int, inode: int) -> TrialRecord:
-    """Return a small record, opened once: the stages of a run read thousands again and again."""
-    return _load(path)
+    return TrialRecord(**{**plain, "predicted": PredictedRows.from_plain(plain["predicted"])})

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from configs.keeping import Keeping, keeps
 from configs.methods import build
 from fkd.catalog.encoder import Scale
 from fkd.catalog.methods import method
@@ -30,6 +31,15 @@ class Inputs:
     seed: int
     blas_threads: int
     versions: Versions = field(default_factory=own_versions)
+    predictions: Keeping = "auto"  # no part of the identity: the numbers are the same
+
+    def keeps_predictions(self, rows: int) -> bool:
+        """Return whether predictions of so many test rows are kept."""
+        return keeps(self.predictions, rows)
+
+    def is_stored(self, store: TrialStore, key: str) -> bool:
+        """Return whether a fit needs no computing: with its predictions only where they must be."""
+        return key in store and (self.predictions != "keep" or store.has_predictions(key))
 
     def identity(self) -> dict[str, Any]:
         """Return what enters every trial's key, split apart."""
@@ -124,7 +134,7 @@ def plan(
         groups: dict[Hashable, list[tuple[Trial, str]]] = {}
         for trial in trials:
             key = record_key(trial, fold, inputs)
-            if (again or store.read_failure(key) is None) and store.read(key) is None:
+            if (again or store.read_failure(key) is None) and not inputs.is_stored(store, key):
                 shared = method(trial.method).shared(trial.setting())
                 groups.setdefault(shared, []).append((trial, key))
         for members in groups.values():

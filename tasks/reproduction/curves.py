@@ -11,6 +11,7 @@ from configs.curve_config import CurvesConfig
 from fkd.catalog.methods import method
 from fkd.core.arrays import Array
 from tasks.planned.trials import make_trials
+from tasks.reproduction.resample import stored_predictions
 from tasks.study.opening import Study
 from tasks.study.results import TrialResult
 
@@ -49,7 +50,7 @@ class Curve:
         """Whether it says nearly the same for everyone, at every strength and on every fold."""
         limit = _CONSTANT * float(self.study.loaded.table.y.std())
         return all(
-            float(record.y_pred.std()) < limit
+            record.predicted.std < limit
             for curve in (self, *self.repeats)
             for result in curve.results
             for record in result.records
@@ -147,7 +148,8 @@ def curves_of(studies: Mapping[str, Study], config: CurvesConfig) -> dict[str, C
 
 def pooled(curve: Curve, i: int) -> Array:
     """Return one prediction per row, each by the model that had not seen it; NaN: never tested."""
-    parts = (record.y_pred for record in curve.results[i].records)
+    store = curve.study.store
+    parts = (stored_predictions(store, record.key) for record in curve.results[i].records)
     return curve.study.inputs.splits.pool(curve.study.loaded.table, parts)
 
 

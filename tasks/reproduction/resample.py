@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from configs.errors import UserError
 from fkd import measures
 from fkd.core.arrays import Array
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
@@ -73,17 +74,20 @@ def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:
     inputs = job.inputs
     table = cached_table(inputs.settings, inputs.table_digest)
     store = TrialStore(inputs.settings.store)
-    y_pred = inputs.splits.pool(table, (_prediction(store, key) for key in job.record_keys))
+    y_pred = inputs.splits.pool(table, (stored_predictions(store, k) for k in job.record_keys))
     tested = ~np.isnan(y_pred)
     return table.y[tested], y_pred[tested], table.S([job.column])[tested, 0]
 
 
-def _prediction(store: TrialStore, key: str) -> Array:
-    """Return the predictions of a stored record."""
-    record = store.read(key)
-    if record is None:
-        raise FileNotFoundError(f"the record {key} must be stored, but it is gone")
-    return record.y_pred
+def stored_predictions(store: TrialStore, key: str) -> Array:
+    """Return the predictions of a trial, which every run of an experiment keeps."""
+    found = store.predictions(key)
+    if found is None:
+        raise UserError(
+            f"the predictions of record {key[:12]} must be whole under {store.folder}, but they "
+            "are damaged or gone; the same command computes them again."
+        )
+    return found
 
 
 def _score(name: str, y: Array, f: Array, s: Array) -> float:

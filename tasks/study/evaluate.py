@@ -18,6 +18,7 @@ from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
+from tasks.adapters.predicted import PredictedRows
 from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.blocks.shared_training import shared_training, sums_of
 from tasks.planned.folds import Fold
@@ -36,7 +37,8 @@ def run_job(job: Job) -> int:
     """Return how many trials were computed; each record is on disk seconds after its fit."""
     store, inputs = TrialStore(job.inputs.settings.store), job.inputs
     check_versions(job.trials, inputs)
-    missing = [(t, k) for t, k in zip(job.trials, job.record_keys, strict=True) if k not in store]
+    pairs = zip(job.trials, job.record_keys, strict=True)
+    missing = [(trial, key) for trial, key in pairs if not inputs.is_stored(store, key)]
     if not missing:
         return 0
     table = cached_table(inputs.settings, inputs.table_digest)
@@ -55,7 +57,8 @@ def run_job(job: Job) -> int:
                 for (trial, key, (_, seconds)), y_pred in zip(batch, found, strict=True):
                     measured = measure(y_pred, test.y, judges)
                     record = _record(trial, key, job.split, measured, seconds, y_pred)
-                    store.write(replace(record, environment=used))
+                    kept = y_pred if inputs.keeps_predictions(test.n) else None
+                    store.write(replace(record, environment=used), kept)
     return len(missing)
 
 
@@ -166,5 +169,5 @@ def _record(
         split=split,
         measures=found,
         seconds=seconds,
-        y_pred=np.asarray(y_pred, dtype=np.float64),
+        predicted=PredictedRows.of(np.asarray(y_pred, dtype=np.float64)),
     )

@@ -11,7 +11,7 @@ from tasks.adapters.store import TrialStore
 from tasks.planned.trials import Inputs, Trial
 from tasks.study.results import TrialResult, collect
 
-# Predictions that differ by less, on a target of range one, are the same prediction.
+# Predictions whose root mean square difference is less, on a target of range one, are the same.
 _SAME = 1e-6
 # An error so close to that of the training mean is that of a model which says no more than it.
 _DUMMY_SHARE = 0.99
@@ -43,7 +43,7 @@ def _is_spent(results: Sequence[TrialResult]) -> bool:
     """Return whether the last strength predicts what the one before predicted, on every fold."""
     before, after = results
     pairs = zip(before.records, after.records, strict=True)
-    return all(np.abs(a.y_pred - b.y_pred).max() < _SAME for a, b in pairs)
+    return all(a.predicted.distance(b.predicted) < _SAME for a, b in pairs)
 
 
 def _is_constant(result: TrialResult, inputs: Inputs, table: Table) -> bool:

@@ -21,9 +21,9 @@ from fkd.measures import (
     pairwise_pair,
     recoverability,
 )
-from tasks.adapters.store import TrialRecord
 from tasks.planned.trials import Trial, record_key
 from tasks.study.opening import Study
+from tasks.study.refit import held_out_predictions
 
 # Three figures of an interval's ends are stable at this many draws on a few hundred rows.
 DRAWS = 300
@@ -108,16 +108,16 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     columns = study.inputs.measure_on
     rng = np.random.default_rng(study.config.seed)
     plain = without_removal(study, trial)
+    before = None if plain is None else held_out_predictions(study, [plain])[0]
     noise = {}
     for column in columns:
-        floor = noise_floor(
-            y_pred if plain is None else plain.y_pred, test.S([column])[:, 0], rng=rng, measure=_HGR
-        )
+        f = y_pred if before is None else before
+        floor = noise_floor(f, test.S([column])[:, 0], rng=rng, measure=_HGR)
         noise[column] = (float(floor.mean), float(floor.upper))
-    if plain is None:
+    if before is None:
         held_out, reference, changes = _scores(test, y_pred, columns, rng), None, None
     else:
-        held_out, reference, changes = _compared(test, y_pred, plain.y_pred, columns, rng)
+        held_out, reference, changes = _compared(test, y_pred, before, columns, rng)
     return Judgement(
         held_out=held_out,
         reference=reference,
@@ -141,14 +141,14 @@ def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[me
     return recoverability(features, S, before=before, random_state=training.seed)
 
 
-def without_removal(study: Study, trial: Trial) -> TrialRecord | None:
-    """Return the held-out record of the same with nothing removed, None where it was no trial."""
+def without_removal(study: Study, trial: Trial) -> Trial | None:
+    """Return the same with nothing removed, None where the held-out fold has no record of it."""
     plain = method(trial.method).without_removal(trial.setting())
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.held_out_fold(table)
     for other in study.trials:
         if other.method == trial.method and other.setting() == plain:
-            return study.store.read(record_key(other, fold, inputs))
+            return other if record_key(other, fold, inputs) in study.store else None
     return None
 
 

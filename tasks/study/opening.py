@@ -1,5 +1,6 @@
 """A configuration bound to its rows, its trials, its store."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -95,10 +96,27 @@ class Study:
         """Return the trials that are stored on every outer (or inner) fold."""
         return collect(self.trials, self.inputs, self.loaded.table, self.store, inner=inner)
 
+    def again(self) -> "Study":
+        """Return the study with the trials that are known by now, on the rows that it has.
 
-def open_study(config: RunConfig, settings: Settings, loaded: Loaded | None = None) -> Study:
-    """Return the study of a configuration; its table is prepared on first use, unless given."""
+        What others have stored meanwhile is seen; what was read is not read again.
+        """
+        return open_study(self.config, self.settings, self.loaded, self.store)
+
+
+def open_study(
+    config: RunConfig,
+    settings: Settings,
+    loaded: Loaded | None = None,
+    store: TrialStore | None = None,
+) -> Study:
+    """Return the study of a configuration; its table is prepared on first use.
+
+    Rows that were loaded, or a store whose records were read, may be given so that neither is read
+    again.
+    """
     loaded = loaded or load_table(config.data, settings)
+    store = store or TrialStore(settings.store)
     check_control_columns(loaded, config.data.control)
     inputs = Inputs(
         settings=settings.for_workers(),
@@ -110,10 +128,21 @@ def open_study(config: RunConfig, settings: Settings, loaded: Loaded | None = No
         splits=Splits(config.folds, config.seed, config.inner_folds),
         seed=config.seed,
         blas_threads=config.cluster.blas_threads,
+        predictions=config.predictions,
     )
-    store = TrialStore(settings.store)
     trials, searched = _trials(config, inputs, loaded.table, store)
     return Study(config, settings, loaded, inputs, trials, store, searched)
+
+
+def open_studies(configs: Iterable[RunConfig], settings: Settings) -> Iterator[Study]:
+    """Yield the studies of configurations; those of the same data share rows, all the store."""
+    store = TrialStore(settings.store)
+    loaded: dict[str, Loaded] = {}
+    for config in configs:
+        asked = config.data.model_dump_json()
+        study = open_study(config, settings, loaded.get(asked), store)
+        loaded[asked] = study.loaded
+        yield study
 
 
 def _trials(

@@ -80,7 +80,12 @@ def reasons(
     now = Plan.of(study)
     for job in jobs:
         for trial, key in zip(job.trials, job.record_keys, strict=True):
-            found["failed before" if key in failed else _reason(trial, before, now)] += 1
+            if key in failed:
+                found["failed before"] += 1
+            elif key in study.store:
+                found["without the predictions that shall be kept"] += 1
+            else:
+                found[_reason(trial, before, now)] += 1
     return found
 
 

@@ -1,4 +1,4 @@
-"""Dependence within groups of the control columns, from the stored held-out predictions."""
+"""Dependence within groups of the control columns, from predictions of the held-out rows."""
 
 import json
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from fkd.measures import by_stratum, noise_floor, stratified_interval
 from fkd.measures.strata import StratifiedValue
 from tasks.adapters.files import read_arrays, write_arrays
 from tasks.adapters.store import digest
-from tasks.planned.trials import record_key
 from tasks.study.champion import Champion
 from tasks.study.control_columns import control_columns
 from tasks.study.judgement import DRAWS, without_removal
 from tasks.study.opening import Study
+from tasks.study.refit import held_out_predictions
 
 VERSION = 1  # to be raised whenever these numbers change; part of their key
 CHOSEN, REFERENCE = "chosen", "reference"
@@ -97,14 +97,14 @@ def within_groups(study: Study, champion: Champion) -> WithinGroups | None:
 
 
 def _make(study: Study, champion: Champion, control: tuple[str, ...]) -> WithinGroups:
-    """Measure both models within groups of the held-out rows; nothing is fitted."""
+    """Measure both models within groups of the held-out rows; kept predictions need no fit."""
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.held_out_fold(table)
     test = table.take(fold.test)
-    chosen = study.store.read(record_key(champion.trial, fold, inputs))
     plain = without_removal(study, champion.trial)
-    records = {CHOSEN: chosen, REFERENCE: plain}
-    predictions = {name: r.y_pred for name, r in records.items() if r is not None}
+    trials = {CHOSEN: champion.trial, **({} if plain is None else {REFERENCE: plain})}
+    found = held_out_predictions(study, list(trials.values()))
+    predictions = dict(zip(trials, found, strict=True))
     groups = control_columns(test, control)
     rng = np.random.default_rng(study.config.seed)
     scores: dict[str, dict[str, dict[str, GroupedScore]]] = {}
