@@ -193,7 +193,9 @@ def test_it_is_a_scikit_learn_transformer(rng):
     assert not hasattr(copy, "fair_")
     assert {"removal", "penalty", "iterations", "ridge"}.isdisjoint(fitted.get_params())
     assert_array_equal(copy.fit(X, sensitive_features=s).transform(X), fitted.transform(X))
-    assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(X), fitted.transform(X))
+    # Unpickled arrays begin elsewhere in memory, by which some processors' BLAS rounds.
+    again = pickle.loads(pickle.dumps(fitted)).transform(X)
+    assert_allclose(again, fitted.transform(X), rtol=1e-14, atol=1e-15)
     assert len(fitted.get_feature_names_out()) == 60
 
 
