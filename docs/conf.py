@@ -51,7 +51,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
-    "min_reported_time": 0,
+    "write_computation_times": False,  # its page would load scripts from elsewhere
     "plot_gallery": "True",
 }
 # concept-erasure 0.2.4 compiles by a road that torch 2.13 is about to leave.

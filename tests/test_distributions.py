@@ -1,5 +1,6 @@
 """Application and library: one version, two build files, never both in one environment."""
 
+import ast
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from wheels.library_tests import files_needed, library_tests
 
 ROOT = Path(__file__).parent.parent
 APPLICATION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LIBRARY_FILES = files_needed(ROOT / "tests")
 LIBRARY = tomllib.loads((ROOT / "library" / "pyproject.toml").read_text())["project"]
 
 
@@ -128,11 +130,36 @@ def test_a_test_is_the_library_s_if_nothing_in_it_speaks_of_the_pipeline(
     assert library_tests(tmp_path) == ([tmp_path / "test_it.py"] if is_library else [])
 
 
+def _imported(path):
+    """Yield what a file imports, but for what it skips itself without."""
+    text = path.read_text()
+    skipped = set(re.findall(r'importorskip\(\s*"(\w+)', text))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module]
+        else:
+            continue
+        yield from {name.split(".")[0] for name in names} - skipped
+
+
+@pytest.mark.parametrize("path", LIBRARY_FILES, ids=lambda path: path.name)
+def test_the_library_s_tests_import_what_its_extra_test_installs(path):
+    needs = [*LIBRARY["dependencies"], *LIBRARY["optional-dependencies"]["test"]]
+    installed = {re.split(r"[<>=]", need)[0].replace("-", "_") for need in needs}
+    installed |= {"fkd", "sklearn", "threadpoolctl", *sys.stdlib_module_names}
+    samples = {file.stem for file in LIBRARY_FILES}
+    # The networks' tests ask in their first lines whether PyTorch is there, or their samples do.
+    optional = {"torch", "fairlearn", "numba", "concept_erasure", "maxcorr"}
+    assert not set(_imported(path)) - installed - samples - optional
+
+
 def test_the_library_s_tests_are_collected_where_there_is_no_pipeline(tmp_path):
     """As they stand in `make wheels`, but without an install: imports of the pipeline fail."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "fkd").symlink_to(ROOT / "fkd")
-    for path in files_needed(ROOT / "tests"):
+    for path in LIBRARY_FILES:
         (tmp_path / "tests" / path.name).symlink_to(path)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     script = (
