@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup neural run test stack soak lint format bench mutants lock system clean
+.PHONY: help setup neural run test stack soak lint format bench mutants wheels resolve docs lock system clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -50,9 +50,29 @@ bench: setup ## the benchmarks; ratios of one run into benchmarks/results/
 mutants: setup ## faults on purpose, each of which a test must notice; writes docs/mutants.md (at most 40 minutes)
 	$(BIN)/python -m mutants
 
-lock: setup ## renew requirements.lock from pyproject.toml
+wheels: setup ## the application and the library, built, each tried in an empty environment
+	$(BIN)/python -m wheels
+
+# Resolved, not run: it tells whether an install would find packages there, no more.
+resolve: setup ## can both be installed under Python 3.12 to 3.14?
+	@for version in 3.12 3.13 3.14; do for project in library/pyproject.toml pyproject.toml; do \
+	  $(BIN)/uv pip compile --quiet --python-version $$version $$project -o $(VENV)/resolved.txt && \
+	  echo "$$project resolves under Python $$version" || exit 1; done; done
+
+docs: setup neural ## the site into build/site: examples run, every internal link followed (no network once installed)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.lock
+	@# Anew each time: what an example draws depends on the library, not on its own text alone.
+	@rm -rf build/site docs/api/generated docs/gallery
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -E -d build/doctrees docs build/site
+	$(BIN)/python docs/links.py build/site
+
+lock: setup ## renew requirements.lock and requirements-docs.lock from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 	  --extra dev --upgrade pyproject.toml -o requirements.lock
+	@# What the site needs beyond that, in versions that fit it: `make setup` stays without it.
+	$(BIN)/python -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print("\n".join(extras["docs"]))' | \
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+	  --constraint requirements.lock --upgrade - -o requirements-docs.lock
 
 system: ## Debian's chromium and PostgreSQL, which some tests drive (root)
 	bash .ci/system-packages

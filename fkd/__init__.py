@@ -1,5 +1,6 @@
 """Fair Kernel Decomposition."""
 
+import fkd.alone  # first: refuses a package that two distributions have written  # noqa: F401
 from fkd.core.cautions import FairnessWarning
 from fkd.estimators.decomposition import FairKernelDecomposition
 from fkd.estimators.discrete import one_hot
@@ -21,6 +22,6 @@ __all__ = [
     "one_hot",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 put_up()

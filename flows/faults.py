@@ -40,7 +40,8 @@ def as_user_error(error: BaseException) -> UserError:
     if code is not None:
         said += _log()  # a server tells only there what it lacks
     return (
-        _disk(chain, said)
+        _owners(chain)
+        or _disk(chain, said)
         or _memory(chain, said)
         or _files(chain)
         or _server(code)
@@ -73,6 +74,13 @@ def _log() -> str:
             return " " + file.read().decode(errors="replace").lower()
     except OSError:
         return ""
+
+
+def _owners(chain: list[BaseException]) -> UserError | None:
+    """Return that the package itself refuses to be imported, if it does."""
+    # By its name: where it refuses, no class of its own can be imported either.
+    refused = (e for e in chain if type(e) is ImportError and e.name == "fkd")
+    return next((UserError(str(e)) for e in refused), None)
 
 
 def _disk(chain: list[BaseException], said: str) -> UserError | None:

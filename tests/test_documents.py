@@ -10,9 +10,10 @@ import pytest
 from deadlines import patient
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+LOOSE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "library/README.md")]
+DOCUMENTS = sorted([*LOOSE, *(ROOT / "docs").rglob("*.md")])
 PACKAGES = ("fkd", "configs", "tasks", "flows")
-FENCE = re.compile(r"^```(\w+)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```([^\s`]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def _blocks(path, language):

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import pandas as pd
 
 from fkd.catalog.encoder import Encoder
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.predictors import PREDICTORS, Predictor
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Bundle:
         """The raw columns that a row to predict must have."""
         return (*self.encoder.input_columns, *self.sensitive)
 
-    def predict(self, frame: pd.DataFrame) -> Array:
+    def predict(self, frame: "pd.DataFrame") -> Array:
         """Return low + (high - low) f(x) for every row of raw columns."""
         if missing := [name for name in self.sensitive if name not in frame.columns]:
             raise ValueError(f"frame must have the column {missing[0]}, which this model needs")

@@ -18,7 +18,7 @@ from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import read_arrays, write_arrays
 from tasks.adapters.store import digest
 from tasks.planned.trials import Trial
-from tasks.study.judgement import VERSION, Judgement, judge, recover
+from tasks.study.judgement import VERSION, Judgement, judge, probed_rows, recover
 from tasks.study.opening import Study
 from tasks.study.refit import refit
 from tasks.study.results import TrialResult
@@ -78,8 +78,9 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
         model = refit(study, trial)
         bundle = _bundle(study, trial, model.encoder, model.predictor)
         judgement = judge(study, trial, test, model.y_pred)
-        X = model.encoder.transform(test)
-        recovered = recover(trial, model.training, X, test.S(inputs.measure_on))
+        seen = probed_rows(test, model.training.seed)
+        X = model.encoder.transform(seen)
+        recovered = recover(trial, model.training, X, seen.S(inputs.measure_on))
     return bundle, judgement.with_recovered(inputs.measure_on, recovered)
 
 

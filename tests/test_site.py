@@ -1,0 +1,118 @@
+"""The site's parts that do not need Sphinx: examples, words of the reference, links."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "docs"))
+
+from links import broken_links, main  # noqa: E402
+from reference_words import as_text, is_elsewhere  # noqa: E402
+
+import fkd  # noqa: E402
+import fkd.measures  # noqa: E402
+from fkd.core import moments  # noqa: E402
+
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("plot_*.py"))
+
+
+def test_there_are_eight_examples():
+    assert len(EXAMPLES) == 8
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_has_at_most_25_lines_of_code(path):
+    text = path.read_text()
+    rest = text.splitlines()[ast.parse(text).body[0].end_lineno :]
+    assert len([line for line in rest if line.strip() and not line.lstrip().startswith("#")]) <= 25
+
+
+@pytest.mark.parametrize("name", ["fkd", "fkd.measures"])
+def test_the_reference_lists_every_public_name(name):
+    text = (ROOT / "docs" / "api" / "index.md").read_text()
+    section = text.split(f".. currentmodule:: {name}\n")[1].split("```")[0]
+    listed = re.findall(r"^   (\w+)$", section, re.MULTILINE)
+    assert listed == sys.modules[name].__all__
+
+
+def test_the_lock_of_the_site_has_what_the_site_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[<>=]", need)[0] for need in project["optional-dependencies"]["docs"]}
+    lock = (ROOT / "requirements-docs.lock").read_text()
+    pinned = re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)
+    assert needed <= {name for name, _ in pinned}
+    assert lock.count("--hash=sha256:") > len(pinned)
+    # What both locks have, they have in one version: the site is built where the tests run.
+    ours = (ROOT / "requirements.lock").read_text()
+    both = [f"{name}=={number}" for name, number in pinned if f"\n{name}==" in ours]
+    assert both
+    assert not [pin for pin in both if pin not in ours]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("|w|² is the norm", r"\|w\|² is the norm"),
+        ("`held_out_` of `fit`", "``held_out_`` of ``fit``"),
+        ("names ending in held_out_ or m_", r"names ending in held_out\_ or m\_"),
+        ("mu*T", r"mu\*T"),
+        ("K_nq stays, ``|a|`` too", "K_nq stays, ``|a|`` too"),
+        (">>> a_ = b | c_", ">>> a_ = b | c_"),
+        ("see [1]_ and :func:`a_`", "see [1]_ and :func:`a_`"),
+        ("    coef_ : Array", r"    coef\_ : Array"),
+    ],
+)
+def test_words_of_a_docstring_mean_themselves(written, read):
+    lines = [written]
+    as_text(None, "function", "f", None, None, lines)
+    assert lines == [read]
+
+
+def test_the_reference_leaves_out_what_is_documented_elsewhere():
+    def left_out(what, name, obj):
+        return is_elsewhere(None, what, name, obj, False, None)
+
+    assert left_out("class", "get_params", fkd.FairSVC.get_params)
+    assert left_out("class", "set_fit_request", fkd.FairSVC.set_fit_request)
+    assert left_out("module", "gdp", fkd.measures.gdp)
+    assert left_out("class", "fit", fkd.FairSVC.fit) is None
+    assert left_out("module", "Moments", moments.Moments) is None
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "template.html").write_text('<a href="{{ gone }}">')
+    (tmp_path / "sub" / "page.html").write_text('<h1 id="top">a</h1><img src="../a%20b.png">')
+    (tmp_path / "a b.png").write_text("")
+    (tmp_path / "index.html").write_text(
+        '<a href="sub/page.html#top"></a><a href="https://example.org/gone"></a><a href="#"></a>'
+    )
+    return tmp_path
+
+
+def test_links_that_lead_somewhere_pass(site, capsys):
+    assert list(broken_links(site)) == []
+    assert main(str(site)) == 0
+    assert "2 pages, 0 broken" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "link", ["gone.html", "sub/page.html#gone", "#gone", "sub/gone.png", "../outside.html"]
+)
+def test_a_link_that_leads_nowhere_is_named(site, capsys, link):
+    (site.parent / "outside.html").write_text("")
+    (site / "sub" / "more.html").write_text(f'<a href="{"" if link[0] == "#" else "../"}{link}">')
+    assert [line for line in broken_links(site) if link in line]
+    assert main(str(site)) == 1
+    assert link in capsys.readouterr().err
+
+
+def test_an_empty_site_is_no_site(tmp_path):
+    assert main(str(tmp_path)) == 1
