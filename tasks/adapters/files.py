@@ -129,7 +129,7 @@ def view_arrays(path: Path) -> dict[str, Any]:
                 name, extra = struct.unpack("<HH", file.read(4))
                 file.seek(name + extra, io.SEEK_CUR)
                 found[member.filename.removesuffix(".npy")] = _mapped(file)
-    except (zipfile.BadZipFile, ValueError, struct.error) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
         raise DamagedFileError(f"{path} is not whole") from error
     return _written_as(path, found)
 
