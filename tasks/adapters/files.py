@@ -124,6 +124,8 @@ def view_arrays(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            if min(member.header_offset for member in archive.infolist()) != _SEAL:
+                raise ValueError("it does not begin with its seal")
             for member in archive.infolist():
                 file.seek(member.header_offset + _LOCAL_LENGTHS)
                 name, extra = struct.unpack("<HH", file.read(4))
