@@ -194,10 +194,11 @@ def cell_sums(
         wanted = () if functions is None else (functions,)
         members = cell_leaves(stored, way, wanted, cell)
         parts, paths = zip(*(leaf_sums(leaf) for leaf in members), strict=True)
-        found, total = reduce(add, parts), Total(stored, way, wanted, cell, ())
-        _write_cell(total, found)
+        made: LeafSums = reduce(add, parts)
+        total = Total(stored, way, wanted, cell, ())
+        _write_cell(total, made)
         _let_go(total, paths)
-        return found.parts[-1]
+        return made.parts[-1]
     return found.parts[0]
 
 
