@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from configs.load import load_config
 from fkd.catalog.methods import Approximation, methods
-from tasks.blocks import kernel_blocks, shared_map, streaming
+from tasks.blocks import kernel_blocks, leaves, shared_map, streaming
 from tasks.blocks.kernel_blocks import KernelSource, Piece, compute_piece, literal_path
 from tasks.blocks.shared_map import SharedMap, store_map
 from tasks.study import champion
@@ -85,9 +85,10 @@ def test_shared_maps_and_sums(settings, monkeypatch, threads):
     monkeypatch.setattr(shared_map, "rbf_map", noting(shared_map.rbf_map))
     stored = store_map(SharedMap(inputs, 0.05, Approximation("nystroem", 20, shared=True)))
     assert found == [{threads}]
-    monkeypatch.setattr(streaming.Moments, "of", noting(streaming.Moments.of))
-    streaming.cell_sums(stored, 0)
-    assert found == [{threads}] * 2
+    monkeypatch.setattr(leaves.StreamedSums, "add", noting(leaves.StreamedSums.add))
+    streaming.cell_sums(stored, "float64", 0)
+    leaves.sum_leaf(streaming.cell_leaves(stored, "float32", (), 1)[0])
+    assert found == [{threads}] * 3
 
 
 def test_kernel_tiles(settings, monkeypatch, threads):

@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.table import Table
+from fkd.core.feature_maps import make_map
 from tasks.adapters.files import pack_arrays, unpack_arrays
 
 
@@ -186,3 +188,52 @@ def test_arguments_are_not_written_to(table):
     before = frame.copy()
     encoder.transform_frame(frame)
     pd.testing.assert_frame_equal(frame, before)
+
+
+def wide_table(n, *, seed=0, gaps=False):
+    """Many levels, of which the first half of the rows has not seen all; two numbers."""
+    rng = np.random.default_rng(seed)
+    codes = np.column_stack([rng.integers(-1, 30, size=n), rng.integers(0, 25, size=n)])
+    codes[: n // 2] %= 23
+    numeric = rng.normal(loc=[3.0, -40.0], scale=[1.0, 30.0], size=(n, 2))
+    levels = tuple(tuple(f"l{i}" for i in range(k)) for k in (30, 25))
+    table = make_table(numeric, codes, levels=levels)
+    if not gaps:
+        return table
+    numeric[rng.random(n) < 0.2, 1] = np.nan
+    return replace(table, numeric=numeric, gaps=("x1",))
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("scale", ["minmax", "zscore", "none"])
+def test_sparse_rows_are_the_same_matrix(scale, gaps):
+    table = wide_table(5000, gaps=gaps)
+    encoder = Encoder.fit(table.take(slice(0, 2500)), scale=scale)
+    rows, X = encoder.rows(table), encoder.transform(table)
+    assert isinstance(rows, csr_array)
+    assert_array_equal(rows.toarray(), X)
+    p = 2 + gaps
+    assert (X[2500:, p:].sum(axis=1) < 2).any()  # unseen levels
+    assert rows.nnz == 5000 * (p + 2)  # no indicator more than there are columns
+    for part in (slice(0, 0), slice(7, 8), slice(100, 4400)):
+        assert_array_equal(rows[part].toarray(), X[part])
+
+
+def test_rows_that_are_mostly_numbers_stay_dense(table):
+    encoder = Encoder.fit(table, scale="minmax")
+    assert_array_equal(encoder.rows(table), encoder.transform(table))
+    assert isinstance(encoder.rows(table), np.ndarray)
+
+
+@pytest.mark.parametrize("scale", ["minmax", "none"])
+def test_features_and_predictions_of_sparse_rows_are_those_of_dense_ones(scale):
+    table = wide_table(5000, gaps=True)
+    # A number so large that a product of uncentred rows would lose its differences.
+    table = replace(table, numeric=table.numeric + np.array([1e6 if scale == "none" else 0.0, 0]))
+    encoder = Encoder.fit(table.take(slice(0, 2500)), scale=scale)
+    rows, X = encoder.rows(table), encoder.transform(table)
+    fmap = make_map(X[:2500], gamma=0.05, approximation="nystroem", landmarks=60, random_state=0)
+    assert_allclose(fmap.transform(rows), fmap.transform(X), atol=1e-8)
+    f = fmap.expansion(np.linspace(-1.0, 1.0, fmap.rank), 0.5)
+    assert_allclose(f.predict(rows), f.predict(X), atol=1e-8)
+    assert f.predict(X).std() > 1e-3

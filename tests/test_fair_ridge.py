@@ -132,3 +132,41 @@ def test_the_fair_inverse_is_that_of_the_weights_left(rng, fit_intercept, n):
     D = FairInverse.of(C, 0.5, Directions.whole(U), name="alpha")
     assert_allclose(D @ c, V @ np.linalg.solve(inner, V.T @ c), atol=1e-9)
     assert_allclose(D.log_determinant, np.linalg.slogdet(inner)[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("approximation", ["exact", "nystroem", "fourier"])
+def test_strengths_keep_their_bits_on_a_longer_path(rng, approximation, fit_intercept):
+    """Two directions an iteration, sixteen a panel: strengths within, at, behind their ends."""
+    wanted = (0, 1, 2, 7, 8, 9, 16, 17, 24)
+    setting = {"approximation": approximation, "landmarks": 150}
+    *_, moments, _ = fitted(rng, n=300, **setting)
+    long, *paths = (
+        removal_path(moments, ridge=0.1, iterations=m, independent=approximation != "fourier")
+        for m in (40, *wanted)
+    )
+    together = ridge_coefficients(
+        moments, long, alpha=0.3, strengths=(*wanted, 40), fit_intercept=fit_intercept
+    )
+    for m, path in zip(wanted, paths, strict=True):
+        alone = ridge_coefficients(
+            moments, path, alpha=0.3, strengths=[m], fit_intercept=fit_intercept
+        )
+        assert_array_equal(alone[m], together[m])
+    assert np.abs(together[40] - together[24]).max() > 0
+
+
+@pytest.mark.parametrize("w", [0, 1, 15, 16, 17, 31, 32, 33, 80])
+def test_the_fair_inverse_crosses_its_panels(rng, w):
+    """Against the definition (C + a P⁻¹)⁻¹ with some of each direction left."""
+    C = (lambda A: A.T @ A)(rng.normal(size=(200, 90)))
+    V = np.linalg.qr(rng.normal(size=(90, 90)))[0][:, :w]
+    kept = rng.uniform(0.05, 1.0, size=w)
+    P = np.eye(90) - (V * (1 - kept)) @ V.T
+    inverse = FairInverse.of(C, 0.7, Directions(V, 1 - kept, kept), name="alpha")
+    expected = np.linalg.inv(C + 0.7 * np.linalg.inv(P))
+    assert_allclose(inverse @ np.eye(90), expected, atol=1e-12)
+    assert len(inverse.pivots) == w
+    # det(C + a P⁻¹) = det(C + a I) times what the directions add.
+    left = np.linalg.slogdet(C + 0.7 * np.linalg.inv(P))[1] + np.log(kept).sum() - w * np.log(0.7)
+    assert inverse.log_determinant == pytest.approx(left, abs=1e-9)

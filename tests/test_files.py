@@ -14,6 +14,7 @@ from tasks.adapters.files import (
     read_arrays,
     read_sealed,
     unpack_arrays,
+    view_arrays,
     write_arrays,
     write_atomic,
     write_sealed,
@@ -102,3 +103,86 @@ def test_a_pickle_inside_an_archive_is_refused(tmp_path):
     np.savez(tmp_path / "evil.npz", thing=np.array([{"a": 1}], dtype=object))
     with pytest.raises(ValueError, match="allow_pickle"):
         unpack_arrays((tmp_path / "evil.npz").read_bytes())
+
+
+def every_kind(rng):
+    return {
+        "numbers": rng.normal(size=(5000, 7)),
+        "columns": np.asfortranarray(rng.normal(size=(300, 5))),
+        "codes": rng.integers(-1, 9, size=(11, 3)).astype(np.int32),
+        "nothing": np.empty((4, 0)),
+        "text": np.array("a table's ünusual names"),
+        "one": np.array(3.5),
+    }
+
+
+def test_views_are_the_arrays_that_were_written(tmp_path, rng):
+    arrays = every_kind(rng)
+    write_arrays(tmp_path / "some.npz", arrays, compress=False)
+    found = view_arrays(tmp_path / "some.npz")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert type(found[name]) is np.ndarray
+        assert found[name].dtype == array.dtype
+        assert found[name].shape == array.shape
+        np.testing.assert_array_equal(found[name], array)
+    with pytest.raises(ValueError, match="read-only"):
+        found["numbers"][0, 0] = 1.0
+
+
+def test_views_outlive_the_file(tmp_path, rng):
+    arrays = every_kind(rng)
+    write_arrays(tmp_path / "some.npz", arrays, compress=False)
+    found = view_arrays(tmp_path / "some.npz")
+    write_arrays(tmp_path / "some.npz", {"numbers": np.zeros(3)}, compress=False)
+    np.testing.assert_array_equal(found["numbers"], arrays["numbers"])
+    (tmp_path / "some.npz").unlink()
+    np.testing.assert_array_equal(found["columns"], arrays["columns"])
+
+
+def test_views_of_a_file_under_another_name_are_refused(tmp_path, rng):
+    write_arrays(tmp_path / "some.npz", every_kind(rng), compress=False)
+    (tmp_path / "some.npz").rename(tmp_path / "other.npz")
+    with pytest.raises(DamagedFileError, match=r"written as some\.npz"):
+        view_arrays(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.7, 0.99, 0.9999])
+def test_views_of_a_file_that_ends_early_are_refused(tmp_path, rng, share):
+    path = tmp_path / "some.npz"
+    write_arrays(path, every_kind(rng), compress=False)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DamagedFileError, match=r"some\.npz is not whole"):
+        view_arrays(path)
+
+
+def test_views_of_a_file_without_its_beginning_are_refused(tmp_path, rng):
+    path = tmp_path / "some.npz"
+    write_arrays(path, every_kind(rng), compress=False)
+    path.write_bytes(path.read_bytes()[100_000:])
+    with pytest.raises(DamagedFileError, match=r"some\.npz is not whole"):
+        view_arrays(path)
+
+
+def test_views_of_packed_arrays_are_refused(tmp_path, rng):
+    write_arrays(tmp_path / "some.npz", every_kind(rng), compress=True)
+    with pytest.raises(DamagedFileError, match=r"some\.npz is not whole"):
+        view_arrays(tmp_path / "some.npz")
+
+
+def test_a_changed_list_of_contents_gives_the_arrays_or_an_error(tmp_path, rng):
+    """The seal is not looked at; still what says where arrays lie is not read as another place."""
+    path = tmp_path / "some.npz"
+    arrays = every_kind(rng)
+    write_arrays(path, arrays, compress=False)
+    content = path.read_bytes()
+    start = content.index(b"PK\x01\x02")
+    for place in range(start, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x40]) + content[place + 1 :])
+        try:
+            found = view_arrays(path)
+        except DamagedFileError:
+            continue
+        for name in arrays.keys() & found.keys():
+            np.testing.assert_array_equal(found[name], arrays[name])

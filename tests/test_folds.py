@@ -31,7 +31,13 @@ def table():
 
 
 @pytest.mark.parametrize(
-    "folds", [FoldsConfig(), FoldsConfig(kind="grouped", by="PUMA", k=4), FoldsConfig(k=2)]
+    "folds",
+    [
+        FoldsConfig(),
+        FoldsConfig(kind="grouped", by="PUMA", k=4),
+        FoldsConfig(k=2),
+        FoldsConfig(kind="growing", base=100),
+    ],
 )
 def test_every_row_is_tested_once_and_never_trained_on_meanwhile(table, folds):
     made = make_folds(table, folds, seed=3)
@@ -49,7 +55,9 @@ def test_shuffled_folds_are_scikit_learns(table):
         assert_array_equal(fold.test, test)
 
 
-@pytest.mark.parametrize("kind", [{}, {"kind": "grouped", "by": "PUMA"}])
+@pytest.mark.parametrize(
+    "kind", [{}, {"kind": "grouped", "by": "PUMA"}, {"kind": "growing", "base": 100}]
+)
 def test_the_seed_decides_the_folds(table, kind):
     folds = FoldsConfig(**kind)
     first, again, other = (make_folds(table, folds, seed)[0].test for seed in (0, 0, 1))
@@ -172,3 +180,64 @@ def test_too_few_rows_for_inner_folds_are_told_by_their_own_key(table):
         splits.inner(table.take(slice(0, 6)))
     with pytest.raises(UserError, match=r"^folds\.k must be at most the number of rows \(1\)"):
         splits.outer(table.take(slice(0, 1)))
+
+
+def rows_only(n):
+    """A table of which nothing but the number of rows matters."""
+    return Table(
+        numeric_names=("x",),
+        numeric=np.arange(n, dtype=np.float64)[:, None],
+        categorical_names=(),
+        codes=np.empty((n, 0), dtype=np.int32),
+        levels=(),
+        target_name="y",
+        target=np.zeros(n),
+        sensitive_names=("s",),
+        sensitive=np.zeros((n, 1)),
+        target_range=(0.0, 1.0),
+        sensitive_range=np.array([[0.0, 1.0]]),
+    )
+
+
+# Within what is drawn at once, at its end, behind it.
+@pytest.mark.parametrize("grown", [301, 65_536, 65_537, 140_000])
+def test_rows_keep_their_folds_when_others_follow(grown):
+    splits = Splits(FoldsConfig(kind="growing", base=300, reserve=0.2, k=4), 3, 3)
+    before, after = rows_only(300), rows_only(grown)
+    reserved = splits.reserved(before)
+    assert len(reserved) == 60
+    assert_array_equal(splits.reserved(after), reserved)
+    folds = splits.all(before)
+    assert len(folds) == 4 + 3
+    for label, fold in splits.all(after).items():
+        assert_array_equal(fold.train[fold.train < 300], folds[label].train)
+        assert_array_equal(fold.test[fold.test < 300], folds[label].test)
+        assert not set(reserved) & set(fold.test.tolist())
+    tested = np.concatenate([fold.test for fold in splits.outer(after).values()])
+    assert len(tested) == len(set(tested.tolist())) == grown - 60
+
+
+def test_growing_folds_are_about_equal():
+    sizes = [len(f.test) for f in make_folds(rows_only(140_000), GROWING, seed=0)]
+    assert max(sizes) - min(sizes) < 6 * np.sqrt(140_000 / 5)
+
+
+GROWING = FoldsConfig(kind="growing", base=2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_growing_fold_without_rows_is_refused(seed):
+    with pytest.raises(UserError, match=r"folds\.k must be small enough.*got 5 folds of 5 rows"):
+        make_folds(rows_only(5), GROWING, seed)
+    assert all(len(fold.test) for fold in make_folds(rows_only(100), GROWING, seed))
+
+
+def test_a_table_must_not_have_fewer_rows_than_it_had_first():
+    with pytest.raises(UserError, match=r"folds\.base must be at most the number of rows \(99\)"):
+        reserved_rows(rows_only(99), FoldsConfig(kind="growing", base=100, reserve=0.1), 0)
+
+
+@pytest.mark.parametrize("keys", [{"kind": "growing"}, {"base": 100}])
+def test_growing_folds_go_with_the_rows_a_table_had_first(keys):
+    with pytest.raises(ValueError, match=r"folds\.base must say how many rows"):
+        FoldsConfig(**keys)

@@ -200,8 +200,8 @@ def test_what_is_removed_or_measured_does_not_make_another_map(shared):
 def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
     stored = store_map(shared)
 
-    def path(stored, cell=0):
-        return streaming._path(stored, cell)
+    def path(stored, cell=0, way="float64"):
+        return streaming._path(stored, way, cell, None)
 
     def with_inputs(**changes):
         return replace(stored, shared=replace(shared, inputs=replace(shared.inputs, **changes)))
@@ -209,6 +209,8 @@ def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
     found = {
         path(stored),
         path(stored, 1),
+        path(stored, way="float32"),
+        path(stored, way="rows"),
         path(replace(stored, seal="0" * 64)),
         path(with_inputs(sensitive=("racePctWhite",))),
         path(with_inputs(scale="zscore")),
@@ -216,7 +218,7 @@ def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
         path(replace(stored, shared=replace(shared, gamma=0.3))),
     }
     monkeypatch.setattr(streaming, "VERSION", 99)
-    assert len({*found, path(stored)}) == 8
+    assert len({*found, path(stored)}) == 10
 
 
 def test_every_input_of_a_champion_is_in_its_key(quick_study, monkeypatch):

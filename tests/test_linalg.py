@@ -4,12 +4,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd.core.linalg import (
     ShiftedInverse,
+    condition,
     downdate,
     gram,
     is_lower_triangular,
     is_symmetric,
     mirror_lower,
     psd_factor,
+    solved_lower,
+    solved_on_both_sides,
+    spectral_norm,
 )
 
 
@@ -120,3 +124,41 @@ def test_symmetry_is_judged_to_rounding(rng, noise, expected):
 
 def test_a_matrix_that_is_not_square_is_not_symmetric(rng):
     assert not is_symmetric(rng.normal(size=(3, 4)))
+
+
+def lower(rng, n):
+    return np.linalg.cholesky(wishart(rng, n, n + 5) + np.eye(n))
+
+
+@pytest.mark.parametrize("n", [1, 2, 17, 127, 128, 129, 300])
+def test_solving_on_both_sides_is_the_inverse_congruence(rng, n):
+    L, C = lower(rng, n), wishart(rng, n, n)
+    found = solved_on_both_sides(L, C)
+    assert_array_equal(found, found.T)
+    assert_allclose(L @ found @ L.T, C, atol=1e-9 * np.abs(C).max())
+    assert_allclose(solved_on_both_sides(L, L @ L.T), np.eye(n), atol=1e-9)
+    assert_allclose(L @ solved_lower(L, C), C, atol=1e-9 * np.abs(C).max())
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 300])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_spectral_norm_is_the_largest_eigenvalue_by_size(rng, n, sign):
+    A = sign * wishart(rng, n, n)
+    expected = np.linalg.norm(A, 2)
+    assert expected * 0.9 < spectral_norm(A.__matmul__, n) <= expected * (1 + 1e-12)
+
+
+def test_the_spectral_norm_of_opposite_eigenvalues(rng):
+    Q = np.linalg.qr(rng.normal(size=(60, 60)))[0]
+    A = (Q * np.append([5.0, -5.0], np.linspace(-1, 1, 58))) @ Q.T
+    assert spectral_norm(A.__matmul__, 60) == pytest.approx(5.0, rel=1e-6)
+
+
+def test_the_spectral_norm_of_nothing_is_zero():
+    assert spectral_norm(np.zeros((9, 9)).__matmul__, 9) == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 30, 300])
+def test_the_condition_number_is_that_of_the_product(rng, n):
+    L = lower(rng, n)
+    assert condition(L) == pytest.approx(np.linalg.cond(L @ L.T), rel=0.15)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.catalog.table import Table, column_range
+from fkd.catalog.table import Table, UnreadTable, column_range
 from tasks.adapters.files import pack_arrays, unpack_arrays
 
 
@@ -101,3 +101,34 @@ def test_columns_of_the_wrong_shape_are_refused(table):
         replace(table, numeric=table.numeric[:, :1])
     with pytest.raises(ValueError, match=r"levels.*got 1"):
         replace(table, levels=table.levels[:1])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [slice(3, 30), np.array([5, 2, 39]), np.arange(40) % 3 == 0],
+    ids=["slice", "at", "mask"],
+)
+def test_rows_that_are_taken_unread_are_those_of_the_table(table, index):
+    unread = UnreadTable.from_arrays(table.arrays())
+    taken, expected = unread.take(index), table.take(index)
+    assert type(taken) is Table
+    for name, array in expected.arrays().items():
+        assert_array_equal(taken.arrays()[name], array)
+    assert taken.fills == expected.fills
+
+
+@pytest.mark.parametrize(
+    ("part", "name"), [("numeric", "ratio"), ("sensitive", "share"), ("target", "income")]
+)
+def test_a_value_that_got_lost_on_disk_is_named_when_its_row_is_taken(table, part, name):
+    arrays = {key: np.array(value) for key, value in table.arrays().items()}
+    arrays[part][(20, -1) if arrays[part].ndim == 2 else 20] = np.nan
+    unread = UnreadTable.from_arrays(arrays)
+    assert unread.take(slice(0, 20)).n == 20
+    with pytest.raises(ValueError, match=f"column {name} must hold finite numbers"):
+        unread.take(slice(0, 21))
+
+
+def test_no_rows_can_be_taken_of_an_unread_table(table):
+    with pytest.raises(ValueError, match="must have rows"):
+        UnreadTable.from_arrays(table.arrays()).take(slice(0, 0))

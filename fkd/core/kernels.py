@@ -123,7 +123,11 @@ class KernelColumns:
             K = np.empty((X.shape[0], len(self.centers)), self._dtype) if out is None else out
             return self._sparse_rbf(X.astype(self._dtype, copy=False), K)
         rows = X.toarray() if isinstance(X, csr_array) else X
-        K = self.kernel(rows.astype(self._dtype, copy=False), self.centers)
+        if self.single and self.kernel.name in ("rbf", "laplacian"):
+            # In single precision an offset that all rows have would take the digits of distances.
+            K = self.kernel((rows - self._middle).astype(np.float32), self.centers - self._middle)
+        else:
+            K = self.kernel(rows.astype(self._dtype, copy=False), self.centers)
         if out is None:
             return K
         out[...] = K
@@ -137,6 +141,10 @@ class KernelColumns:
     def _operand(self) -> AnyArray:
         """2 gamma Zᵀ, row-major as a sparse product reads it."""
         return np.ascontiguousarray((2.0 * self.kernel.gamma * self.centers.T).astype(self._dtype))
+
+    @cached_property
+    def _middle(self) -> Array:
+        return np.asarray(self.centers.mean(axis=0))
 
     @cached_property
     def _squares(self) -> Array:

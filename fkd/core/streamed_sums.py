@@ -1,6 +1,7 @@
-"""Sums over rows that stream by, all of them from one symmetric product."""
+"""Sums over rows that stream by, nearly all of them from one symmetric product."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,9 +20,10 @@ WAYS: tuple[Way, ...] = ("float32", "float64", "rows")
 
 
 class StreamedSums:
-    """AᵀA of rows A = (F, S, y, 1, W₁, W₂, ...): raw features beside all they are summed against.
+    """AᵀA of rows A = (F, S, y, 1), raw features beside what they go with; FᵀW of each W.
 
-    One product of matrices gives every sum, at the speed of that product.
+    The first product costs nearly all. Each W has one of its own: in a product that all share, its
+    width would decide how the other sums are rounded.
 
     Parameters
     ----------
@@ -36,11 +38,10 @@ class StreamedSums:
     def __init__(self, feature_map: FeatureMap, way: Way, widths: Sequence[int]) -> None:
         self._map, self._way = feature_map, way
         r, (l, *further) = feature_map.rank, widths
-        starts = np.cumsum([r + l + 2, *further]).tolist()
         self._S, self._y, self._one = slice(r, r + l), r + l, r + l + 1
-        self._W = [slice(start, start + p) for start, p in zip(starts, further, strict=False)]
-        self._P = np.zeros((starts[-1], starts[-1]), order="F")
-        self._rows = np.empty((BLOCK_ROWS, starts[-1]))
+        self._P = np.zeros((r + l + 2, r + l + 2), order="F")
+        self._products = [_Products.none(r, p) for p in further]
+        self._rows = np.empty((BLOCK_ROWS, r + l + 2))
 
     def add(self, X: Rows, S: Array, y: Array, W: Sequence[Array] = ()) -> None:
         """Add rows X with their sensitive columns, target, further columns."""
@@ -48,8 +49,8 @@ class StreamedSums:
             A = self._rows[: rows.stop - rows.start]
             self._map.raw(X[rows], A[:, : self._map.rank], way=self._way)
             A[:, self._S], A[:, self._y], A[:, self._one] = S[rows], y[rows], 1.0
-            for place, columns in zip(self._W, W, strict=True):
-                A[:, place] = columns[rows]
+            for products, columns in zip(self._products, W, strict=True):
+                products.add(A[:, : self._map.rank], columns[rows])
             self._P = blas.dsyrk(1.0, A.T, beta=1.0, c=self._P, lower=1, overwrite_c=1)
 
     def moments(self) -> Moments:
@@ -68,16 +69,35 @@ class StreamedSums:
 
     def coupled(self, index: int, p: int) -> BasisMoments:
         """Return the sums against the columns of one W, of which the first p are a basis."""
-        P, r, W = mirror_lower(self._P), self._map.rank, self._W[index]
+        P, r, found = mirror_lower(self._P), self._map.rank, self._products[index]
         return BasisMoments(
             n=round(float(P[self._one, self._one])),
             p=p,
-            GW=P[:r, W].copy(),
-            WW=P[W, W].copy(),
+            GW=found.GW.copy(),
+            WW=found.WW.copy(),
             g=P[:r, self._one].copy(),
-            w=P[W, self._one].copy(),
+            w=found.w.copy(),
             gg=float(P.diagonal()[:r].sum(axis=0)),
         )
+
+
+@dataclass(frozen=True)
+class _Products:
+    """Sums against the columns of one W, so far."""
+
+    GW: Array
+    WW: Array
+    w: Array
+
+    @classmethod
+    def none(cls, r: int, p: int) -> "_Products":
+        return cls(np.zeros((r, p)), np.zeros((p, p)), np.zeros(p))
+
+    def add(self, F: Array, W: Array) -> None:
+        """Add some rows' features with their columns."""
+        W = np.ascontiguousarray(W)
+        for total, part in ((self.GW, F.T @ W), (self.WW, W.T @ W), (self.w, W.sum(axis=0))):
+            total += part
 
 
 def whitened(feature_map: FeatureMap, way: Way, moments: Moments) -> Moments:

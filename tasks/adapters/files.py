@@ -124,12 +124,14 @@ def view_arrays(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            if min(member.header_offset for member in archive.infolist()) != _SEAL:
+                raise ValueError("it does not begin with its seal")
             for member in archive.infolist():
                 file.seek(member.header_offset + _LOCAL_LENGTHS)
                 name, extra = struct.unpack("<HH", file.read(4))
                 file.seek(name + extra, io.SEEK_CUR)
                 found[member.filename.removesuffix(".npy")] = _mapped(file)
-    except (zipfile.BadZipFile, ValueError, struct.error) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
         raise DamagedFileError(f"{path} is not whole") from error
     return _written_as(path, found)
 

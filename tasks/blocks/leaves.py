@@ -58,26 +58,41 @@ def sum_leaf(leaf: Leaf) -> str:
     that has grown since are not summed again.
     """
     inputs = leaf.stored.shared.inputs
+    X, S, y = _rows(leaf)
+    key = _key(leaf, X, S, y)
+    path = leaf_path(inputs.settings, key)
+    if read_arrays(path) is None:
+        write_sums(path, _summed(leaf, X, S, y))
+    return key
+
+
+def leaf_sums(leaf: Leaf) -> tuple[LeafSums, Path]:
+    """Return the sums of a leaf, from disk where they lie there, with their place."""
+    X, S, y = _rows(leaf)
+    path = leaf_path(leaf.stored.shared.inputs.settings, _key(leaf, X, S, y))
+    # Who else needs this cell may take the file away at any time: nobody waits for it here.
+    return read_sums(path) or _summed(leaf, X, S, y), path
+
+
+def _rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
+    """Return the encoded rows of a leaf with their sensitive columns, target."""
+    inputs = leaf.stored.shared.inputs
     check_versions((), inputs)
     first = leaf.position * leaf.size
     rows = np.array(study_cells(inputs)[leaf.cell].rows[first : first + leaf.size])
     table = cached_table(inputs.settings, inputs.table_digest).take(rows)
-    X, S, y = shared_encoder(inputs).rows(table), table.S(inputs.sensitive), table.y
-    key = _key(leaf, X, S, y)
-    path = leaf_path(inputs.settings, key)
-    if read_arrays(path) is None:
-        with blas_threads(inputs.blas_threads):
-            write_sums(path, _summed(leaf, X, S, y))
-    return key
+    return shared_encoder(inputs).rows(table), table.S(inputs.sensitive), table.y
 
 
 def _summed(leaf: Leaf, X: Rows, S: Array, y: Array) -> LeafSums:
     """Return the sums over these rows: moments, then products with functions of s."""
-    pairs = [_columns(leaf.stored.shared.inputs, wanted)(S, y) for wanted in leaf.functions]
-    W = [B if Z is None else np.hstack([B, Z]) for B, Z in pairs]
-    widths = [S.shape[1], *(columns.shape[1] for columns in W)]
-    sums = StreamedSums(load_map(leaf.stored), leaf.way, widths)
-    sums.add(X, S, y, W)
+    inputs = leaf.stored.shared.inputs
+    with blas_threads(inputs.blas_threads):
+        pairs = [_columns(inputs, wanted)(S, y) for wanted in leaf.functions]
+        W = [B if Z is None else np.hstack([B, Z]) for B, Z in pairs]
+        widths = [S.shape[1], *(columns.shape[1] for columns in W)]
+        sums = StreamedSums(load_map(leaf.stored), leaf.way, widths)
+        sums.add(X, S, y, W)
     coupled = (sums.coupled(i, B.shape[1]) for i, (B, _) in enumerate(pairs))
     return LeafSums((sums.moments(), *coupled))
 
@@ -103,7 +118,17 @@ def _key(leaf: Leaf, X: Rows, S: Array, y: Array) -> str:
     if leaf.functions:
         functions = [asdict(wanted) for wanted in leaf.functions]
         identity |= {"functions": functions, "functions_version": FUNCTIONS_VERSION}
+        # The map tells of their inputs only; functions rest on their other columns.
+        identity |= {"reserved": _reserved_content(leaf.stored.shared.inputs)}
     return digest(identity)
+
+
+@lru_cache(maxsize=8)
+def _reserved_content(inputs: Inputs) -> str:
+    """Return the digest of what decides functions of s: columns of the reserved rows."""
+    table = cached_table(inputs.settings, inputs.table_digest)
+    reserved = table.take(inputs.splits.reserved(table))
+    return digest(content_of(reserved.S(inputs.sensitive), reserved.y))
 
 
 def leaf_path(settings: Settings, key: str) -> Path:

@@ -162,6 +162,7 @@ def shared_encoder(inputs: Inputs) -> Encoder:
 
 def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
     """Return the encoder of some rows, of the whole table where the scale is taken from that."""
-    whole = inputs.scale_on == "all"
-    table = cached_table(inputs.settings, inputs.table_digest) if whole else rows
-    return Encoder.fit(table, scale=inputs.scale)
+    if inputs.scale_on == "all":
+        # Taken though all are meant: rows are checked when they are taken.
+        rows = cached_table(inputs.settings, inputs.table_digest).take(slice(None))
+    return Encoder.fit(rows, scale=inputs.scale)

@@ -1,6 +1,6 @@
 """Moments of all rows under a shared map, made block by block on the cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import add
@@ -22,6 +22,7 @@ from tasks.blocks.leaves import (
     Leaf,
     LeafSums,
     leaf_path,
+    leaf_sums,
     read_sums,
     sum_leaf,
     write_sums,
@@ -115,6 +116,8 @@ def add_leaves(total: Total) -> None:
     found: LeafSums | None = None
     for key in total.keys:
         part = read_sums(leaf_path(settings, key))
+        if part is None and _is_there(total):
+            return  # added up by a worker that was lost before it could say so
         if part is None:
             raise FileNotFoundError(
                 f"{leaf_path(settings, key)} must be readable on every worker; let FKD_HOME lie on "
@@ -123,10 +126,20 @@ def add_leaves(total: Total) -> None:
         found = part if found is None else found + part
     assert found is not None
     _write_cell(total, found)
+    _let_go(total, paths)
+
+
+def _let_go(total: Total, paths: Iterable[Path]) -> None:
+    """Remove leaves that were added up; of a table that will grow they are asked for again."""
     if not total.stored.shared.inputs.splits.folds.base:
-        # Of a table that will not grow they are not asked for again.
         for path in paths:
             path.unlink(missing_ok=True)
+
+
+def _is_there(total: Total) -> bool:
+    """Return whether the sums over a cell lie on disk whole."""
+    place = total.stored, total.way, total.cell
+    return all(read_sums(_path(*place, wanted)) for wanted in (None, *total.functions))
 
 
 def _write_cell(total: Total, sums: LeafSums) -> None:
@@ -179,10 +192,13 @@ def cell_sums(
     found = read_sums(path)
     if found is None:
         wanted = () if functions is None else (functions,)
-        keys = [sum_leaf(leaf) for leaf in cell_leaves(stored, way, wanted, cell)]
-        add_leaves(Total(stored, way, wanted, cell, tuple(keys)))
-        found = read_sums(path)
-    assert found is not None
+        members = cell_leaves(stored, way, wanted, cell)
+        parts, paths = zip(*(leaf_sums(leaf) for leaf in members), strict=True)
+        made: LeafSums = reduce(add, parts)
+        total = Total(stored, way, wanted, cell, ())
+        _write_cell(total, made)
+        _let_go(total, paths)
+        return made.parts[-1]
     return found.parts[0]
 
 

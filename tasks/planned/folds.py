@@ -56,7 +56,7 @@ def make_folds(table: Table, folds: FoldsConfig, seed: int, *, key: str = "folds
         return _forward(_column(table, folds.by or "year"), folds)
     if folds.kind == "growing":
         _check_count(folds.k, table.n, "rows", key)
-        return _growing(table.n, folds.k, seed)
+        return _growing(table.n, folds.k, seed, key)
     if folds.kind == "grouped":
         groups = _column(table, str(folds.by))
         _check_count(folds.k, len(np.unique(groups)), f"different values of {folds.by}", key)
@@ -102,13 +102,18 @@ def never_tested(fold: Fold, reserved: NDArray[np.int64]) -> Fold:
     return Fold(np.union1d(fold.train, reserved), test)
 
 
-def _growing(n: int, k: int, seed: int) -> list[Fold]:
+def _growing(n: int, k: int, seed: int, key: str) -> list[Fold]:
     """Draw the folds of so many rows at a time: whatever follows does not change them."""
     parts = [
         np.random.default_rng([seed, _GROWING, i]).integers(k, size=_DRAWN)
         for i in range(-(-n // _DRAWN))
     ]
     drawn = np.concatenate(parts)[:n]
+    if len(np.unique(drawn)) < k:
+        raise UserError(
+            f"{key} must be small enough for every fold of kind growing to draw a row, got {k} "
+            f"folds of {n} rows; lower it by --set {key}=..., or name another kind."
+        )
     return [Fold(np.flatnonzero(drawn != i), np.flatnonzero(drawn == i)) for i in range(k)]
 
 

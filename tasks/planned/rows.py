@@ -13,8 +13,8 @@ def cached_table(settings: Settings, digest: str) -> Table:
     """Return a prepared table, opened once per worker; rows are read as they are taken."""
     try:
         return map_prepared(settings, digest)
-    except (FileNotFoundError, DamagedFileError) as error:
+    except (OSError, DamagedFileError) as error:
         raise FileNotFoundError(
             f"the prepared table {prepared_path(settings, digest)} must be readable on every "
-            "worker; let FKD_HOME lie on a file system that the workers share"
+            f"worker, got {error}; let FKD_HOME lie on a file system that the workers share"
         ) from error

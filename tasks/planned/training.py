@@ -13,7 +13,9 @@ from tasks.planned.trials import Inputs
 def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
     """Return the training rows as arrays, with the encoder that belongs to them."""
     train = table.take(fold.train)
-    encoder = Encoder.fit(table if inputs.scale_on == "all" else train, scale=inputs.scale)
+    # Taken even where all are meant: rows are checked when they are taken.
+    learnt = table.take(slice(None)) if inputs.scale_on == "all" else train
+    encoder = Encoder.fit(learnt, scale=inputs.scale)
     training = Training(
         X=encoder.transform(train), y=train.y, S=train.S(inputs.sensitive), seed=inputs.seed
     )

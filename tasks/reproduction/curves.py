@@ -10,10 +10,12 @@ import numpy as np
 from configs.curve_config import CurvesConfig
 from fkd.catalog.methods import method
 from fkd.core.arrays import Array
+from tasks.adapters.environment import memory_per_worker
 from tasks.planned.trials import make_trials
 from tasks.reproduction.resample import stored_predictions
 from tasks.study.opening import Study
 from tasks.study.results import TrialResult
+from tasks.study.settling import settled
 
 DUMMIES = ("dummy", "median_dummy")  # the methods that are meant to be constants
 _CONSTANT = 0.01  # of the target's deviation: predictions that vary less explain under 2 % of it
@@ -138,7 +140,10 @@ def curves_of(studies: Mapping[str, Study], config: CurvesConfig) -> dict[str, C
     found = {}
     for label, curve in config.curves.items():
         study, entry = studies[curve.variant], curve.method
-        trials = make_trials(entry.name, entry.settings(config.data.problem), study.inputs)
+        memory = memory_per_worker(study.config.cluster.workers)
+        named, table = entry.settings(config.data.problem), study.loaded.table
+        settings = settled(named, study.inputs, table, memory)
+        trials = make_trials(entry.name, settings, study.inputs)
         keys = [(curve.variant, trial.key) for trial in trials]
         results = tuple(stored[key] for key in keys if key in stored)
         if results:

@@ -157,15 +157,17 @@ def _trials(
     won: set[str] = set()
     memory = memory_per_worker(config.cluster.workers)
     for entry in config.methods:
-        best = None
+        best = chosen = None
         if entry.search is not None:
-            tried = settled(entry.searched(config.data.problem), inputs, table, memory)
-            searched = make_trials(entry.name, tried, inputs)
+            asked = entry.searched(config.data.problem)
+            searched = make_trials(entry.name, settled(asked, inputs, table, memory), inputs)
             found += searched
             best = winner(searched, inputs, table, store, by=entry.search_by)
             if best is None:
                 continue
-        named = entry.settings(config.data.problem, best and best.setting())
+            # As it was asked for: what was left open is decided anew for each of the grid.
+            chosen = asked[searched.index(best)]
+        named = entry.settings(config.data.problem, chosen)
         settings = settled(named, inputs, table, memory)
         made = make_trials(entry.name, settings, inputs)
         while strength := next_setting(entry, config.data.problem, made, inputs, table, store):

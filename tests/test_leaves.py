@@ -1,0 +1,354 @@
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from grown_sample import BASE, grown_study, write_rows
+from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
+
+from configs.errors import UserError
+from fkd.catalog.methods.training_fold import Functions
+from fkd.core.moments import Moments
+from fkd.core.sensitive_basis import BasisSettings
+from fkd.core.streamed_sums import StreamedSums
+from tasks.adapters.settings import Settings
+from tasks.blocks import leaves, shared_map
+from tasks.blocks.cells import study_cells
+from tasks.blocks.leaves import Leaf, leaf_path, leaf_sums, read_sums, sum_leaf, write_sums
+from tasks.blocks.shared_map import content_of, load_map, store_map
+from tasks.blocks.shared_training import shared_sums
+from tasks.blocks.streaming import cell_leaves, cell_sums, coupled_of, moments_of, stream_moments
+from tasks.data.prepared import prepared_path
+from tasks.planned.rows import cached_table
+from tasks.study.evaluate import run_job
+
+SIZE = 30  # rows of a task here: cells of the table have several
+RBF = Functions(BasisSettings("rbf", 10.0))
+GIVEN = Functions(BasisSettings("splines"), "y")
+
+
+@pytest.fixture(autouse=True)
+def _small_tasks(monkeypatch):
+    monkeypatch.setattr(leaves, "TASK_ROWS", SIZE)
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_rows(tmp_path / "own.csv", BASE)
+    return tmp_path / "own.csv"
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Leaves that were summed indeed, by their rows."""
+    found = []
+    summed = leaves._summed
+    monkeypatch.setattr(leaves, "_summed", lambda *a: found.append(a[1].shape[0]) or summed(*a))
+    return found
+
+
+def here(function, jobs, keep):
+    for job in random.Random(len(jobs)).sample(jobs, len(jobs)):
+        keep(job, function(job))
+
+
+def one_leaf(study, **changes):
+    ((sums, _),) = shared_sums(study.missing()).items()
+    return replace(Leaf(store_map(sums.shared), sums.way, (), 0, 0, SIZE), **changes)
+
+
+def all_moments(study, functions=()):
+    """The sums of every split, by label."""
+    ((sums, _),) = shared_sums(study.missing()).items()
+    stored, table = store_map(sums.shared), study.loaded.table
+    found = {}
+    for label, fold in study.inputs.splits.all(table).items():
+        total = moments_of(stored, sums.way, fold.train)
+        squares = float(total.C.trace())
+        coupled = [coupled_of(stored, sums.way, fold.train, f, squares=squares) for f in functions]
+        found[label] = [total, *coupled]
+    return found
+
+
+def leaf_rows(study):
+    """The rows of every leaf of a study."""
+    cells = study_cells(study.inputs)
+    return {
+        tuple(cell.rows[start : start + SIZE].tolist())
+        for cell in cells
+        for start in range(0, len(cell.rows), SIZE)
+    }
+
+
+def assert_same_bits(left, right):
+    assert left.keys() == right.keys()
+    for label, parts in left.items():
+        for mine, theirs in zip(parts, right[label], strict=True):
+            for name, value in vars(mine).items():
+                assert_array_equal(getattr(theirs, name), value, err_msg=f"{label} {name}")
+
+
+def predicted(study):
+    for job in study.missing():
+        run_job(job)
+    return [record.y_pred for result in study.results() for record in result.records]
+
+
+@pytest.mark.parametrize("functions", [False, True])
+def test_of_a_grown_table_new_rows_alone_are_summed(path, settings, tmp_path, computed, functions):
+    first = grown_study(path, settings, functions=functions)
+    stream_moments(here, shared_sums(first.missing()))
+    assert sum(computed) == BASE
+    known = leaf_rows(first)
+    (sums,) = shared_sums(first.missing())
+    before = store_map(sums.shared)
+    write_rows(path, 1100)
+    computed.clear()
+    grown = grown_study(path, settings, functions=functions)
+    assert grown.inputs.table_digest != first.inputs.table_digest
+    stream_moments(here, shared_sums(grown.missing()))
+    # Of each cell the last rows, which were too few for a leaf, are summed with the new ones.
+    new = [rows for rows in leaf_rows(grown) if rows not in known]
+    assert sorted(computed) == sorted(map(len, new))
+    assert sum(map(len, new)) < 1100 - 0.6 * BASE
+    (sums,) = shared_sums(grown.missing())
+    assert store_map(sums.shared).seal == before.seal  # the reserved rows are what they were
+    wanted = [f for needed in shared_sums(grown.missing()).values() for f in needed]
+    found, predictions = all_moments(grown, wanted), predicted(grown)
+    # The same numbers, to the last bit, as in a home that never saw the smaller table.
+    fresh = grown_study(path, Settings(tmp_path / "fresh", None, None, None), functions=functions)
+    computed.clear()
+    stream_moments(here, shared_sums(fresh.missing()))
+    assert sum(computed) == 1100
+    assert_same_bits(found, all_moments(fresh, wanted))
+    for left, right in zip(predictions, predicted(fresh), strict=True):
+        assert_array_equal(left, right)
+
+
+def test_a_changed_row_is_summed_again(path, settings, computed):
+    first = grown_study(path, settings)
+    stream_moments(here, shared_sums(first.missing()))
+    reserved = set(first.inputs.splits.reserved(first.loaded.table).tolist())
+    lines = path.read_text().splitlines()
+    place = next(i for i in range(5, BASE) if i not in reserved)
+    lines[place + 1] = "0.250000" + lines[place + 1][8:]
+    path.write_text("\n".join([*lines, ""]))
+    computed.clear()
+    changed = grown_study(path, settings)
+    stream_moments(here, shared_sums(changed.missing()))
+    assert 0 < sum(computed) <= SIZE
+    rows = changed.inputs.splits.all(changed.loaded.table)["1"].train
+    y = changed.loaded.table.y[rows]
+    assert all_moments(changed)["1"][0].y == pytest.approx(y.sum(), rel=1e-12)
+
+
+def test_sums_with_functions_are_asked_for_by_the_rows_that_decide_these(path, settings):
+    """Reserved rows give functions of s by columns that their map does not hold."""
+    first = grown_study(path, settings, functions=True)
+    table = first.loaded.table
+    reserved = first.inputs.splits.reserved(table)
+    before = one_leaf(first, functions=(RBF,))
+    plain = sum_leaf(replace(before, functions=()))
+    cells = study_cells(first.inputs)
+    cell = next(i for i, c in enumerate(cells) if not set(c.rows[:SIZE]) & set(reserved))
+    lines = path.read_text().splitlines()
+    for place in reserved[5:60]:  # another sensitive value, the inputs as they were
+        cut = lines[place + 1].split(",")
+        lines[place + 1] = ",".join([cut[0], "0.123456", *cut[2:]])
+    path.write_text("\n".join([*lines, ""]))
+    after = one_leaf(grown_study(path, settings, functions=True), functions=(RBF,))
+    assert after.stored.seal == before.stored.seal
+    old, new = (leaf_sums(replace(leaf, cell=cell)) for leaf in (before, after))
+    for name, value in vars(old[0].parts[0]).items():
+        assert_array_equal(getattr(new[0].parts[0], name), value)
+    assert old[1] != new[1]
+    assert np.abs(old[0].parts[1].w - new[0].parts[1].w).max() > 1e-3
+    assert leaf_path(settings, plain).is_file()
+
+
+def test_every_input_of_a_leaf_is_in_its_key(path, settings, monkeypatch):
+    study = grown_study(path, settings)
+    leaf = one_leaf(study)
+    X, S, y = leaves._rows(leaf)
+    X, S, y = X.copy(), S.copy(), y.copy()
+
+    def key(leaf=leaf, X=X, S=S, y=y):
+        return leaves._key(leaf, X, S, y)
+
+    def nudged(array, place):
+        changed = array.copy()
+        changed[place] = np.nextafter(changed[place], 9.0)
+        return changed
+
+    assert isinstance(X, csr_array)
+    other = X.copy()
+    other.data = nudged(other.data, 3)
+    moved = X.copy()
+    moved.indices = moved.indices.copy()
+    moved.indices[-1] -= 1
+    keys = [
+        key(),
+        key(replace(leaf, way="rows")),
+        key(replace(leaf, way="float32")),
+        key(replace(leaf, functions=(RBF,))),
+        key(replace(leaf, functions=(GIVEN,))),
+        key(replace(leaf, functions=(RBF, GIVEN))),
+        key(replace(leaf, functions=(GIVEN, RBF))),
+        key(replace(leaf, stored=replace(leaf.stored, seal="0" * 64))),
+        key(X=other),
+        key(X=moved),
+        key(X=X[:-1], S=S[:-1], y=y[:-1]),
+        key(S=nudged(S, (7, 1))),
+        key(S=S[:, ::-1]),
+        key(S=S[:, :1], y=np.append(S[:, 1], y)),
+        key(y=nudged(y, SIZE - 1)),
+    ]
+    assert len(set(keys)) == len(keys)
+    # Where among the leaves these rows stand does not matter to their sums.
+    assert key(replace(leaf, position=3, cell=1)) == key()
+    monkeypatch.setattr(leaves, "VERSION", 99)
+    assert key() not in keys
+    monkeypatch.undo()
+    monkeypatch.setattr(leaves, "FUNCTIONS_VERSION", 99)
+    assert key() == keys[0]
+    assert key(replace(leaf, functions=(RBF,))) not in keys
+
+
+def test_columns_beside_rows_are_told_apart(rng):
+    X, a, b = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=(6, 2))
+    contents = [content_of(X, a), content_of(X, b), content_of(X, a, b), content_of(X, b, a)]
+    assert len({str(content) for content in contents}) == 4
+    assert content_of(X, a) == content_of(np.asfortranarray(X), a.copy())
+
+
+def test_sums_survive_the_file(tmp_path, rng):
+    fmap_sums = leaves.LeafSums((Moments.of(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),))
+    write_sums(tmp_path / "a.npz", fmap_sums)
+    (found,) = read_sums(tmp_path / "a.npz").parts
+    for name, value in vars(fmap_sums.parts[0]).items():
+        assert_array_equal(getattr(found, name), value)
+        assert type(getattr(found, name)) is type(value)
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "a.npz").write_bytes(content)
+    assert read_sums(tmp_path / "a.npz") is None
+    assert read_sums(tmp_path / "b.npz") is None
+
+
+def test_a_damaged_leaf_is_summed_again(path, settings, computed):
+    leaf = one_leaf(grown_study(path, settings))
+    place = leaf_path(settings, sum_leaf(leaf))
+    before = read_sums(place)
+    place.write_bytes(place.read_bytes()[:-1])
+    sum_leaf(leaf)
+    assert computed == [SIZE, SIZE]
+    assert_same_bits({"": before.parts}, {"": read_sums(place).parts})
+    sum_leaf(leaf)
+    assert len(computed) == 2
+
+
+def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, monkeypatch):
+    """Two fits that need a cell both make it; who is done first removes its leaves."""
+    study = grown_study(path, settings, kind="shuffled", base=None)
+    leaf = one_leaf(study)
+    expected = cell_sums(leaf.stored, leaf.way, 0)
+    assert not list(settings.moments.glob("*.leaf.npz"))
+    for place in set(settings.moments.glob("*.npz")) - {leaf.stored.shared.path}:
+        if not place.name.endswith(".cells.npz"):
+            place.unlink()
+    members = cell_leaves(leaf.stored, leaf.way, (), 0)
+    assert len(members) > 1
+    for member in members:
+        sum_leaf(member)
+    read = leaves.read_sums
+
+    def vanishing(path):
+        found = read(path)
+        for place in settings.moments.glob("*.leaf.npz"):
+            place.unlink()
+        return found
+
+    monkeypatch.setattr(leaves, "read_sums", vanishing)
+    found = cell_sums(leaf.stored, leaf.way, 0)
+    assert_same_bits({"": [expected]}, {"": [found]})
+
+
+def test_a_worker_reads_the_rows_of_its_leaf_alone(path, settings, monkeypatch):
+    study = grown_study(path, settings)
+    leaf = one_leaf(study, position=1)
+    sum_leaf(one_leaf(study))  # the encoder is made, once per worker, from the reserved rows
+    table = cached_table(study.inputs.settings, study.inputs.table_digest)
+    taken = []
+    take = type(table).take
+    monkeypatch.setattr(
+        type(table), "take", lambda self, rows: taken.append(rows) or take(self, rows)
+    )
+    sum_leaf(leaf)
+    (rows,) = taken
+    assert_array_equal(rows, study_cells(study.inputs)[0].rows[SIZE : 2 * SIZE])
+
+
+def test_memory_does_not_grow_with_the_rows(path, settings):
+    study = grown_study(path, settings)
+    fmap = load_map(one_leaf(study).stored)
+    sums = StreamedSums(fmap, "float64", [2])
+    held = sum(value.nbytes for value in vars(sums).values() if isinstance(value, np.ndarray))
+    sums.add(np.zeros((9000, fmap.centers.shape[1])), np.zeros((9000, 2)), np.zeros(9000))
+    after = sum(value.nbytes for value in vars(sums).values() if isinstance(value, np.ndarray))
+    assert after == held
+
+
+def test_a_nan_that_got_into_a_prepared_table_is_named(path, settings):
+    study = grown_study(path, settings)
+    leaf = one_leaf(study)
+    place = prepared_path(settings, study.inputs.table_digest)
+    row = int(study_cells(study.inputs)[0].rows[3])
+    value = study.loaded.table.numeric[row, 1].tobytes()
+    content = place.read_bytes()
+    assert content.count(value) == 1
+    place.write_bytes(content.replace(value, np.float64(np.nan).tobytes()))
+    cached_table.cache_clear()
+    with pytest.raises(ValueError, match="column b must hold finite numbers, got 1 missing"):
+        sum_leaf(leaf)
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "folder"])
+def test_a_worker_that_cannot_read_the_table_says_so(path, settings, damage):
+    study = grown_study(path, settings)
+    leaf = one_leaf(study)
+    place = prepared_path(settings, study.inputs.table_digest)
+    content = place.read_bytes()
+    place.unlink()
+    if damage == "short":
+        place.write_bytes(content[:-9])
+    elif damage == "folder":
+        place.mkdir()
+    cached_table.cache_clear()
+    with pytest.raises(
+        FileNotFoundError, match=r"prepared table .* must be readable on every work"
+    ):
+        sum_leaf(leaf)
+
+
+def test_fewer_reserved_rows_than_landmarks_are_refused(path, settings):
+    with pytest.raises(UserError) as caught:
+        grown_study(path, settings, reserve=0.05)
+    message = str(caught.value)
+    assert message.startswith("folds.reserve must leave at least as many rows as there are land")
+    assert "(50), but of 600 rows it reserves 30" in message
+    assert message.count(". ") == 0
+    assert grown_study(path, settings, reserve=50 / 600).trials
+
+
+def test_scaling_on_all_rows_checks_them(path, settings):
+    study = grown_study(path, settings)
+    inputs = replace(study.inputs, scale_on="all")
+    place = prepared_path(settings, study.inputs.table_digest)
+    value = study.loaded.table.numeric[11, 0].tobytes()
+    content = place.read_bytes()
+    assert content.count(value) == 1
+    place.write_bytes(content.replace(value, np.float64(np.nan).tobytes()))
+    cached_table.cache_clear()
+    with pytest.raises(ValueError, match="column a must hold finite numbers"):
+        shared_map.shared_encoder(inputs)
