@@ -18,3 +18,19 @@ def people(rng, n=900, d=5):
 
 def target(machine, y):
     return y > np.median(y) if machine is FairSVC else y
+
+
+def longest_side(thing, seen=None):
+    """Return the longest side of any array that is reachable from the fields of an object."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen or isinstance(thing, str | bytes | type):
+        return 0
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        return max(thing.shape, default=0)
+    inside = [*vars(thing).values()] if hasattr(thing, "__dict__") else []
+    if isinstance(thing, dict):
+        inside += [*thing.values()]
+    elif isinstance(thing, list | tuple):
+        inside += [*thing]
+    return max((longest_side(part, seen) for part in inside), default=0)

@@ -79,7 +79,6 @@ def test_the_contract_of_scikit_learn_is_kept(estimator, check):
 
 
 def pipeline(model):
-    model.set_fit_request(sensitive_features=True)
     return make_pipeline(StandardScaler(), model)
 
 
@@ -116,7 +115,6 @@ def test_a_grid_search_splits_the_sensitive_features_with_the_rows(rng):
 def test_a_grid_search_cuts_a_precomputed_kernel_both_ways(rng):
     X = rng.normal(size=(60, 3))
     model = FairKernelRidge(kernel="precomputed")
-    model.set_fit_request(sensitive_features=True)
     search = GridSearchCV(model, {"iterations": [0, 3]}, cv=3)
     search.fit(rbf_kernel(X), X[:, 0] + X[:, 1], sensitive_features=X[:, 0])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -127,5 +125,5 @@ def test_a_grid_search_cuts_a_precomputed_kernel_both_ways(rng):
 @pytest.mark.parametrize("model", [FairKernelRidge(), FairSVR(), FairGaussianProcess(), FairSVC()])
 def test_a_pipeline_that_forgets_them_is_told(rng, model):
     X = rng.normal(size=(20, 3))
-    with pytest.raises(TypeError, match="set_fit_request"):
+    with pytest.raises(TypeError, match="enable_metadata_routing=True"):
         pipeline(model).fit(X, np.arange(20) % 2)

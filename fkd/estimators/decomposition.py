@@ -1,6 +1,6 @@
 """The fair kernel of a removal path as a scikit-learn transformer."""
 
-from copy import copy
+from collections.abc import Sequence
 from typing import Any, Self, cast
 
 from sklearn.utils.validation import check_is_fitted
@@ -60,6 +60,7 @@ class FairKernelDecomposition(FairKernelTransformer):
         landmark_method: str = "rpcholesky",
         center_sensitive: bool = True,
         held_out: float = 0.2,
+        output: str = "kernel",
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -77,6 +78,7 @@ class FairKernelDecomposition(FairKernelTransformer):
             landmark_method=landmark_method,
             center_sensitive=center_sensitive,
             held_out=held_out,
+            output=output,
             random_state=random_state,
         )
 
@@ -86,12 +88,29 @@ class FairKernelDecomposition(FairKernelTransformer):
         check_is_fitted(self, "fair_")
         return cast(RemovalPath, self._removals)
 
-    def at(self, m: int) -> Self:
-        """Return a fitted copy that removes m iterations only; large arrays are shared."""
-        shorter, path = copy(self), self.path_.head(m)
-        shorter._removals = path
-        shorter.iterations = m
-        shorter.effective_iterations_ = path.effective
-        shorter.fair_ = self.fair_.head(path.at(m))
-        shorter.held_out_ = None  # the trial was of the longer path
+    def at(self, strength: int) -> Self:
+        """Return a fitted copy that removes so many iterations only; large arrays are shared.
+
+        Parameters
+        ----------
+        strength
+            Iterations, at most as many as were fitted, or any where nothing was left to remove.
+        """
+        shorter = self._copy_at("iterations", strength)
+        shorter._removals = self.path_.head(strength)
+        shorter.effective_iterations_ = shorter.path_.effective
         return shorter
+
+    def fit_path(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, iterations: Sequence[int]
+    ) -> dict[int, Self]:
+        """Return a fitted transformer per number of iterations, all from one factorisation.
+
+        Parameters
+        ----------
+        X, y, sensitive_features
+            As `fit` takes them.
+        iterations
+            Lengths of the path.
+        """
+        return self._fit_each(X, y, sensitive_features, "iterations", iterations)

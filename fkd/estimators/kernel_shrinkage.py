@@ -1,6 +1,6 @@
 """The shrunk kernel as a scikit-learn transformer."""
 
-from copy import copy
+from collections.abc import Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -71,6 +71,7 @@ class FairKernelShrinkage(FairKernelTransformer):
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
         held_out: float = 0.2,
+        output: str = "kernel",
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -86,6 +87,7 @@ class FairKernelShrinkage(FairKernelTransformer):
             landmarks=landmarks,
             landmark_method=landmark_method,
             held_out=held_out,
+            output=output,
             random_state=random_state,
         )
         self.mu = mu
@@ -104,10 +106,26 @@ class FairKernelShrinkage(FairKernelTransformer):
         check_is_fitted(self, "fair_")
         return cast(Shrinkage, self._removals)
 
-    def at(self, mu: float) -> Self:
-        """Return a fitted copy at another mu; large arrays are shared."""
-        other = copy(self)
-        other.mu = mu
-        other.fair_ = self.fair_.head(self.shrinkage_.at(other._strength()))
-        other.held_out_ = None  # the trial was at this mu
-        return other
+    def at(self, strength: float) -> Self:
+        """Return a fitted copy at another mu; large arrays are shared.
+
+        Parameters
+        ----------
+        strength
+            The mu, not negative; ``inf`` leaves nothing that covaries.
+        """
+        return self._copy_at("mu", strength)
+
+    def fit_path(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, mus: Sequence[float]
+    ) -> dict[float, Self]:
+        """Return a fitted transformer per mu, all from one factorisation.
+
+        Parameters
+        ----------
+        X, y, sensitive_features
+            As `fit` takes them.
+        mus
+            Prices on squared covariances.
+        """
+        return self._fit_each(X, y, sensitive_features, "mu", mus)

@@ -1,6 +1,6 @@
 """The parameters of a removal, which all fair estimators share."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -74,6 +74,9 @@ class RemovalParameters(BaseEstimator):
     random_state
         Seed of landmarks or Fourier features.
     """
+
+    # Under metadata routing pipelines and searches pass them on without being told to.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def __init__(
         self,
