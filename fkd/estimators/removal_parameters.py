@@ -2,12 +2,10 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import Array
-from fkd.core.border import check_numeric_columns, check_range, column_names
+from fkd.core.border import estimator_rows
 from fkd.core.kernels import KernelFunction
 from fkd.core.parameters import choice, not_negative, whole
 
@@ -124,13 +122,7 @@ class RemovalParameters(BaseEstimator):
 
     def _inputs(self, X: Any, *, reset: bool) -> Array:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
-        check_numeric_columns("X", X)
-        # One memory order, so that a data frame gives the same bits as its array.
-        A = validate_data(
-            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
-        )
-        check_range("X", A, column_names(X, A.shape[1]))
-        return np.asarray(A)
+        return estimator_rows(self, X, reset=reset)
 
     @property
     def _shrinks(self) -> bool:
