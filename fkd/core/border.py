@@ -126,7 +126,7 @@ def sensitive_matrix(sensitive_features: Any, n: int) -> Array:
 def target_vector(y: Any, n: int) -> Array:
     """Return y (n,) as finite float64."""
     y = y if y is None or hasattr(y, "shape") else np.asarray(y)
-    shape = () if y is None else y.shape
+    shape: tuple[int, ...] = () if y is None else y.shape
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y must be one target, 1d, for this estimator, got shape {shape}; fit one estimator "

@@ -14,6 +14,7 @@ from fkd.measures.counted_intervals import counted_interval
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
+from fkd.measures.measure_frame import MeasuredGroup, MeasureFrame
 from fkd.measures.noise_floor import NoiseFloor, noise_floor
 from fkd.measures.pairwise import PairwiseRows, pairwise_fairness, pairwise_rates
 from fkd.measures.recoverability import Recovery, recoverability
@@ -29,7 +30,9 @@ VERSION = 1
 __all__ = [
     "Interval",
     "IntervalPair",
+    "MeasureFrame",
     "MeasureState",
+    "MeasuredGroup",
     "Nodes",
     "NoiseFloor",
     "PairwiseRows",
