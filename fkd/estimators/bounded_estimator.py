@@ -14,6 +14,7 @@ from fkd.core.directions import Removals
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.removal_path import RemovalPath
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.bound import (
     KeptBound,
     checked_bounds,
@@ -24,18 +25,13 @@ from fkd.estimators.bound import (
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 
 
+@with_shared_words
 class BoundedEstimator(RemovalEstimator):
     """Parameters of a machine's removal: a strength, or a bound that decides it.
 
     Parameters
     ----------
-    unfairness
-        Instead of a strength a bound on what is left, such as ``{"gdp": 0.01}`` (in units of the
-        target's range), ``"hgr"`` or ``"pf"``: the least of some seventeen strengths (penalties 0
-        and 0.1 to 10 000; up to `iterations` on a path) whose pooled held-out predictions of five
-        folds keep it, by the estimate itself, not by its interval. `strength_` is what was chosen,
-        `unfairness_` what it reached on the rows that chose it, with an interval that does not
-        know of the choice: new rows may exceed the bound.
+    {unfairness}
     settings
         Those of `fkd.estimators.removal_parameters.RemovalParameters`.
     """

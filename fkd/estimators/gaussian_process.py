@@ -18,12 +18,14 @@ from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.process import ConditionedProcess
 from fkd.estimators.regressor import FairRegressor, Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
 
 
+@with_shared_words
 class FairGaussianProcess(FairRegressor):
     """Gaussian process whose covariance knows nothing of the sensitive features.
 
@@ -40,26 +42,37 @@ class FairGaussianProcess(FairRegressor):
         one. To find one costs an eigendecomposition of the fair features' moments.
     normalize_y
         Take both variances in units of the target's variance, so that its unit changes nothing.
-    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_parameters.RemovalParameters`.
-    unfairness
-        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
+    {kernel}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {map}
+    {centring}
+    {trial}
+    {seed}
 
     Attributes
     ----------
-    alpha_, amplitude_ : float
-        Variances of noise and process, given or found, in the same units.
-    log_marginal_likelihood_ : float
+    alpha_, amplitude_ : float or array (k,)
+        Variances of noise and process, given or found, in the same units; one per target.
+    log_marginal_likelihood_ : float or array (k,)
         Log density of the training targets at these.
-    effective_iterations_ : int
-        Iterations that found something to remove.
-    held_out_ : HeldOut or None
-        What rows that a trial fit left out say of it.
-    strength_ : float
-        The strength, given or chosen.
-    unfairness_ : KeptBound or None
-        What a bound chose.
+    map_ : FeatureMap
+        The feature map of the training rows.
+    processes_ : tuple of ConditionedProcess
+        One per target.
+    expansion_ : predictor
+        The predictive mean as plain arrays.
+    {fitted}
+
+    Notes
+    -----
+    The target may have several columns (n, k): each has a process of its own on one feature map.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------

@@ -12,13 +12,18 @@ from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.regressor import FairRegressor, Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.ridge_choices import RidgeChoices
 
 
+@with_shared_words
 class FairKernelRidge(FairRegressor):
     """Kernel ridge regression that does not lean on the sensitive features.
+
+    The fair kernel stands where the plain one would: of a removal path directions are cut out of
+    it, of a shrinkage they are made small. Predicting needs no sensitive features.
 
     Parameters
     ----------
@@ -27,22 +32,30 @@ class FairKernelRidge(FairRegressor):
     fit_intercept
         Let the predictor have a free constant, so that the level of the target changes nothing.
         The published form has none.
-    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_parameters.RemovalParameters`.
-    unfairness
-        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
+    {kernel}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {map}
+    {centring}
+    {trial}
+    {seed}
 
     Attributes
     ----------
-    effective_iterations_ : int
-        Iterations that found something to remove.
-    held_out_ : HeldOut or None
-        What rows that a trial fit left out say of it.
-    strength_ : float
-        The strength, given or chosen.
-    unfairness_ : KeptBound or None
-        What a bound chose.
+    expansion_ : predictor
+        The fitted predictor as plain arrays.
+    {fitted}
+
+    Notes
+    -----
+    The target may have several columns (n, k): each is predicted as if it were alone, from one
+    factorisation. `at` and `fit_path` give other strengths from one fit.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------
@@ -53,6 +66,8 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
     >>> model = FairKernelRidge(gamma=0.1).fit(X, X[:, 1], sensitive_features=X[:, 0])
     >>> model.predict(X).shape
     (50,)
+    >>> model.at(3).strength_
+    3
     """
 
     def __init__(

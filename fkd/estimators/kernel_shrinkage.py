@@ -8,42 +8,57 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.kernels import KernelFunction
 from fkd.core.parameters import not_negative
+from fkd.core.shared_words import with_shared_words
 from fkd.core.shrinkage import Shrinkage
 from fkd.estimators.kernel_transformer import FairKernelTransformer
 
 
+@with_shared_words
 class FairKernelShrinkage(FairKernelTransformer):
     """Kernel in which directions that covary with functions of the sensitive features are small.
 
     K_mu = G (I + mu T Tᵀ)⁻¹ Gᵀ with G the features of the plain kernel, T their covariance with a
     basis of functions of the sensitive features: for any machine that takes
     ``kernel="precomputed"`` its regulariser then prices the squared covariance of the prediction
-    with each of these functions (docs/shrinkage.md). Other parameters are those of
-    `fkd.estimators.removal_parameters.RemovalParameters`.
+    with each of these functions (docs/shrinkage.md).
 
     Parameters
     ----------
+    {kernel}
     mu
         Price on squared covariances beside the squared norm of the weights: 0 is the plain kernel,
         ``inf`` leaves nothing that covaries with any function of the basis over the training rows.
-    basis
-        ``"rbf"``, ``"columns"``, ``"splines"`` or ``"levels"``.
-    gamma_s
-        Width of the kernel of ``"rbf"``, the sensitive columns in units of their training range.
-    given
-        What may depend on the sensitive features: ``"y"``, or names or positions of columns of X.
+    {basis}
+    {map}
+    {trial}
+    {output}
+    {seed}
 
     Attributes
     ----------
-    map_ : FeatureMap
-        The feature map of the training rows.
     shrinkage_ : Shrinkage
         The directions with their squared covariances.
-    fair_ : FairKernel
-        What is left of the kernel, as arrays.
+    strength_ : float
+        How much is taken out: `mu`.
+    effective_iterations_ : int or None
+        Iterations that found something to remove; None for a shrinkage.
+    map_ : FeatureMap
+        The feature map of the training rows.
+    removed_ : Directions
+        The directions that are taken out, with the share of each.
+    fair_ : FairKernel or FairFeatures
+        What is left, as arrays.
+    T_ : array (n, n)
+        T_m of the paper: k(X, training rows) T_m is the fair kernel block. Of exact maps only.
     held_out_ : HeldOut or None
         How well ridge regression guesses the sensitive features of rows that a trial fit left out,
         from plain and from fair features.
+    n_features_in_, feature_names_in_
+        Columns of X, their names where it was a data frame.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------

@@ -16,6 +16,7 @@ from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, steps
 from fkd.core.price import margin_mu
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.class_borders import ClassBorders, FeatureBorders, KernelBorders
 from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
@@ -23,38 +24,49 @@ from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 
 
+@with_shared_words
 class FairSVC(ClassifierMixin, BoundedEstimator):
     """Support vector classifier that does not lean on (continuous) sensitive features.
+
+    libsvm on the fair kernel: of a removal path directions are cut out of it, of a shrinkage they
+    are made small. Predicting needs no sensitive features.
 
     Parameters
     ----------
     C
         Penalty of errors, above 0.
-    tol, max_iter
-        When the solver stops: at this violation of its conditions, or after so many steps, with a
-        ConvergenceWarning; -1 is no limit.
-    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_parameters.RemovalParameters`.
-    unfairness
-        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
+    {solver}
+    {kernel}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {map}
+    {centring}
+    {trial}
+    {seed}
 
     Attributes
     ----------
     classes_ : array
         The classes, sorted.
-    fair_ : FairKernel
+    borders_ : ClassBorders
+        What tells them apart.
+    fair_ : FairFeatures
         What is left of the kernel, as arrays.
     n_iter_ : int
         Steps of the solver, the most where there are several classes.
-    effective_iterations_ : int
-        Iterations that found something to remove.
-    held_out_ : HeldOut or None
-        What rows that a trial fit left out say of it.
-    strength_ : float
-        The strength, given or chosen.
-    unfairness_ : KeptBound or None
-        What a bound chose.
+    {fitted}
+
+    Notes
+    -----
+    On a reduced map libsvm multiplies features itself: nothing of the size of the kernel matrix is
+    formed, no training row is kept. `at` then needs rows that are gone: `fit_path` is the way to
+    several strengths.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------

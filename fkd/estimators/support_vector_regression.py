@@ -15,6 +15,7 @@ from fkd.core.moments import Moments
 from fkd.core.parameters import not_negative, positive, steps
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import margin_mu
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
 
@@ -94,8 +95,12 @@ def svr_machines(
         yield found, int(svr.n_iter_)
 
 
+@with_shared_words
 class FairSVR(FairRegressor):
     """Support vector regression that does not lean on the sensitive features.
+
+    libsvm on the fair kernel: of a removal path directions are cut out of it, of a shrinkage they
+    are made small. Predicting needs no sensitive features.
 
     Parameters
     ----------
@@ -103,27 +108,34 @@ class FairSVR(FairRegressor):
         Penalty of errors beyond `epsilon`, above 0.
     epsilon
         Half width of the insensitive tube, in units of the target.
-    tol, max_iter
-        When the solver stops: at this violation of its conditions, or after so many steps, with a
-        ConvergenceWarning; -1 is no limit.
-    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_parameters.RemovalParameters`.
-    unfairness
-        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
+    {solver}
+    {kernel}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {map}
+    {centring}
+    {trial}
+    {seed}
 
     Attributes
     ----------
+    expansion_ : predictor
+        The fitted predictor as plain arrays.
     n_iter_ : int
         Steps of the solver.
-    effective_iterations_ : int
-        Iterations that found something to remove.
-    held_out_ : HeldOut or None
-        What rows that a trial fit left out say of it.
-    strength_ : float
-        The strength, given or chosen.
-    unfairness_ : KeptBound or None
-        What a bound chose.
+    {fitted}
+
+    Notes
+    -----
+    On a reduced map libsvm multiplies features itself: nothing of the size of the kernel matrix is
+    formed, no training row is kept. `at` then needs rows that are gone: `fit_path` is the way to
+    several strengths.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------

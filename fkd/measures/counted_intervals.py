@@ -54,6 +54,17 @@ def counted_interval(
         Number of quarters.
     level
         Share of the draws inside the interval, in (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import counted_interval
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = counted_interval("gdp", f, s, rng=rng, replicates=50)
+    >>> bool(found.low > 0.1)
+    True
     """
     check_draws(replicates, level)
     choice("measure", measure, get_args(CountedMeasure))

@@ -33,7 +33,23 @@ _WITHIN: dict[str, Callable[..., float | Array]] = {
 
 @dataclass(frozen=True)
 class MeasuredGroup:
-    """A group of rows with its numbers."""
+    """A group of rows with its numbers.
+
+    Parameters
+    ----------
+    label
+        Of the group.
+    rows
+        How many it has.
+    values
+        Intervals by name.
+
+    Examples
+    --------
+    >>> from fkd.measures import MeasuredGroup
+    >>> MeasuredGroup("all", 400, {}).rows
+    400
+    """
 
     label: str
     rows: int

@@ -51,13 +51,16 @@ def scorer(measure: str, **options: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
+    >>> import sklearn
     >>> from sklearn.linear_model import Ridge
     >>> from fkd.measures import scorer
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 2))
     >>> model = Ridge().fit(X, X[:, 0])
     >>> fairness = scorer("pf")
-    >>> bool(fairness(model, X, X[:, 0], sensitive_features=X[:, 1]) > -0.1)
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     value = fairness(model, X, X[:, 0], sensitive_features=X[:, 1])
+    >>> bool(-0.2 < value <= 0)
     True
     """
     known = _LONG.get(measure, measure) if isinstance(measure, str) else measure

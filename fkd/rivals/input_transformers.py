@@ -127,6 +127,8 @@ class NullspaceProjection(InputTransformer):
 class LinearErasure(InputTransformer):
     """The smallest affine change of the inputs after which no linear model predicts s (LEACE).
 
+    It has no parameters: erasure is in closed form.
+
     Attributes
     ----------
     correction_ : LinearCorrection
