@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import AnyArray, Array, IntArray
 from fkd.core.linalg import rank_cut
@@ -177,17 +176,6 @@ def check_numeric_columns(name: str, data: Any) -> None:
     for column, label in zip(columns, column_names(data, len(columns)), strict=True):
         if column.dtype.kind not in "biufc":
             _column_as_float(name, column, label)
-
-
-def estimator_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
-    """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
-    check_numeric_columns("X", X)
-    # One memory order, so that a data frame gives the same bits as its array.
-    A = validate_data(
-        estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
-    )
-    check_range("X", A, column_names(X, A.shape[1]))
-    return np.asarray(A)
 
 
 def check_finite_result(name: str, values: AnyArray) -> None:

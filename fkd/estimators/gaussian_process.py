@@ -10,7 +10,7 @@ from fkd.core.arrays import Array
 from fkd.core.border import check_finite_result
 from fkd.core.directions import Directions
 from fkd.core.fair_kernel import fair_features
-from fkd.core.fair_ridge import FairInverse, ridge_expansions
+from fkd.core.fair_ridge import FairInverse
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import KernelFunction
 from fkd.core.linalg import gram
@@ -20,7 +20,7 @@ from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
 from fkd.core.shared_words import with_shared_words
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
-from fkd.estimators.process import ConditionedProcess
+from fkd.estimators.process import ConditionedProcess, predictive_means, without_rows
 from fkd.estimators.regressor import FairRegressor, Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
 
@@ -168,7 +168,7 @@ class FairGaussianProcess(FairRegressor):
         )
         self.amplitude_ = self._per_target([process.amplitude for process in found])
         self.alpha_ = self._per_target([process.alpha for process in found])
-        self._kept = _without_rows(removal, targets)
+        self._kept = without_rows(removal, targets)
 
     def _from_kept(self, strength: float) -> Self:
         """Return a fitted copy at another strength."""
@@ -190,7 +190,7 @@ class FairGaussianProcess(FairRegressor):
         removed = removal.removals.at(inner)
         amplitude, alpha = self._variances(removal, moments, removed)
         ratio = alpha / amplitude
-        (mean,) = _means(removal, moments, [inner], ratio)
+        (mean,) = predictive_means(removal, moments, [inner], ratio)
         inverse = FairInverse.of(moments.C, ratio, removed, name="alpha / amplitude")
         return ConditionedProcess(mean, removed, inverse, amplitude, alpha)
 
@@ -230,7 +230,7 @@ class FairGaussianProcess(FairRegressor):
         for target in target_moments(removal, moments):
             inner = [self._inner(removal, target, strength) for strength in strengths]
             amplitude, alpha = self._variances(removal, target, removal.removals.at(max(inner)))
-            means = _means(removal, target, inner, alpha / amplitude)
+            means = predictive_means(removal, target, inner, alpha / amplitude)
             for parts, mean in zip(found, means, strict=True):
                 parts.append(mean)
         return [self._together(parts) for parts in found]
@@ -269,24 +269,3 @@ class FairGaussianProcess(FairRegressor):
         std = self._unit * (np.column_stack(each) if np.ndim(self._level) else each[0])
         check_finite_result("standard deviations", std)
         return mean, std
-
-
-def _without_rows(
-    removal: Removal, targets: Sequence[Moments]
-) -> tuple[Removal, Sequence[Moments]]:
-    """Return what another strength needs: no rows, no product that a factor gives again."""
-    thin = replace(removal, y=removal.y[:0].copy(), S=removal.S[:0].copy())
-    if not removal.exact:
-        return replace(thin, X=removal.X[:0].copy()), targets
-    # An exact map asks how many rows there were, no more.
-    nothing = np.empty((0, 0))
-    rows = np.empty((len(removal.X), 0))
-    return replace(thin, X=rows), [replace(moments, C=nothing) for moments in targets]
-
-
-def _means(
-    removal: Removal, moments: Moments, strengths: Sequence[float], ratio: float
-) -> list[MapExpansion]:
-    """Return the predictive means, which are kernel ridge regressions of ridge `ratio`."""
-    settings = [(strength, ratio) for strength in strengths]
-    return ridge_expansions(removal.feature_map, moments, removal.removals, settings)

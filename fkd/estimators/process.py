@@ -1,16 +1,18 @@
 """A Gaussian process that was conditioned on training rows, as arrays."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.directions import Directions
-from fkd.core.fair_ridge import FairInverse
+from fkd.core.fair_ridge import FairInverse, ridge_expansions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import project
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion
+from fkd.estimators.removal_estimator import Removal
 
 
 @dataclass(frozen=True)
@@ -51,3 +53,22 @@ class ConditionedProcess:
         # The target itself has a unit that is so many times wider.
         units = 2 * n * np.log(unit) + n * np.log(2 * np.pi * self.amplitude)
         return -0.5 * float(square + logs + units)
+
+
+def without_rows(removal: Removal, targets: Sequence[Moments]) -> tuple[Removal, Sequence[Moments]]:
+    """Return what another strength needs: no rows, no product that a factor gives again."""
+    thin = replace(removal, y=removal.y[:0].copy(), S=removal.S[:0].copy())
+    if not removal.exact:
+        return replace(thin, X=removal.X[:0].copy()), targets
+    # An exact map asks how many rows there were, no more.
+    nothing = np.empty((0, 0))
+    rows = np.empty((len(removal.X), 0))
+    return replace(thin, X=rows), [replace(moments, C=nothing) for moments in targets]
+
+
+def predictive_means(
+    removal: Removal, moments: Moments, strengths: Sequence[float], ratio: float
+) -> list[MapExpansion]:
+    """Return the predictive means, which are kernel ridge regressions of ridge `ratio`."""
+    settings = [(strength, ratio) for strength in strengths]
+    return ridge_expansions(removal.feature_map, moments, removal.removals, settings)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 
 from fkd.core.arrays import Array
-from fkd.core.border import estimator_rows
+from fkd.core.estimator_rows import estimator_rows
 from fkd.core.kernels import KernelFunction
 from fkd.core.parameters import choice, not_negative, whole
 from fkd.core.shared_words import with_shared_words
@@ -76,6 +76,7 @@ class RemovalParameters(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = True
         return tags
 
     def _inputs(self, X: Any, *, reset: bool) -> Array:

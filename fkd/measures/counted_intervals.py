@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, require_length
 from fkd.core.parameters import choice
-from fkd.measures.bootstrap import Interval, check_draws, interval_of_draws, require_rows
 from fkd.measures.cells import SHARES, Nodes
 from fkd.measures.columns import is_constant
 from fkd.measures.gdp import gdp
 from fkd.measures.hgr import hgr
+from fkd.measures.intervals import Interval, check_draws, interval_of_draws, require_rows
 from fkd.measures.states import MeasureState
 from fkd.measures.subsamples import PARTS
 

@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive, require_length
-from fkd.measures.bootstrap import Interval, bootstrap_interval, pairwise_interval
+from fkd.measures.bootstrap import bootstrap_interval
 from fkd.measures.control_groups import ControlGroup, control_groups
 from fkd.measures.gdp import gdp
 from fkd.measures.hgr import hgr
+from fkd.measures.intervals import Interval
 from fkd.measures.pairwise import pairwise_fairness
+from fkd.measures.pairwise_intervals import pairwise_interval
 from fkd.measures.strata import LeftOutStratum, as_rows, measured_groups
 from fkd.measures.subsamples import FEWEST_ROWS
 

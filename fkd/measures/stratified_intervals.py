@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.cautions import FairnessWarning
-from fkd.measures.bootstrap import UNBOUNDED, Bounds, Interval, Measure
+from fkd.measures.bootstrap import Measure
+from fkd.measures.intervals import UNBOUNDED, Bounds, Interval
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.strata import (

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive
 from fkd.core.parameters import choice
-from fkd.measures.bootstrap import Interval, bootstrap_interval, pairwise_interval
+from fkd.measures.bootstrap import bootstrap_interval
+from fkd.measures.intervals import Interval
 from fkd.measures.noise_floor import noise_floor
+from fkd.measures.pairwise_intervals import pairwise_interval
 from fkd.measures.scorers import NAMES, worst_column
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, require_length
 from fkd.core.parameters import whole
-from fkd.measures.bootstrap import Interval, bootstrap_interval
+from fkd.measures.bootstrap import bootstrap_interval
 from fkd.measures.columns import is_constant
 from fkd.measures.gdp import rate
+from fkd.measures.intervals import Interval
 from fkd.measures.margins import by_range
 from fkd.measures.smoothing import level_totals, on_points
 from fkd.plot.display import REPLICATES, answers, as_frame, new_axes

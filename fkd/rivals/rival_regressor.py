@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
-from fkd.core.border import check_finite_result, estimator_rows, sensitive_matrix, target_vector
+from fkd.core.border import check_finite_result, sensitive_matrix, target_vector
+from fkd.core.estimator_rows import estimator_rows
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
@@ -22,6 +23,11 @@ class RivalEstimator(BaseEstimator):
 
     # Under metadata routing pipelines and searches pass them on without being told to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _inputs(self, X: Any, *, reset: bool) -> Array:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
