@@ -163,6 +163,15 @@ def test_predictions_are_followed_along_the_attribute(rng):
     assert curve.level == pytest.approx(f.mean())
 
 
+def test_a_curve_has_the_level_of_its_predictions(rng):
+    s = rng.uniform(size=300)
+    curve = SensitiveDisplay.from_predictions(
+        50 + s, sensitive_features=s, plot=False, points=5, **QUICK
+    )
+    assert (np.abs(curve.prediction - 50.5) < 0.5).all()
+    assert (np.abs(curve.low - 50.5) < 1).all()
+
+
 def test_a_fair_model_is_flat_where_a_plain_one_rises(rows):
     X, y, s = rows
     path = FairKernelRidge(gamma=0.3).fit_path(X, y, sensitive_features=s, iterations=[0, 8])
