@@ -11,6 +11,7 @@ from types import ModuleType
 MOVED = {
     "arrays": "core.arrays",
     "bundle": "catalog.bundle",
+    "catalog.methods.extras": "rivals.optional_packages",
     "chunked": "paper.kernel_tiles",
     "correction": "core.linear_correction",
     "decomposition": "estimators.decomposition",
@@ -29,6 +30,7 @@ MOVED = {
     "literal": "paper",
     "measures.checks": "measures.columns",
     "methods": "catalog.methods",
+    "methods.extras": "rivals.optional_packages",
     "methods.declaration": "catalog.methods.method_declaration",
     "methods.removal": "catalog.methods.kernel_settings",
     "moments": "core.moments",

@@ -18,3 +18,35 @@ def people(rng, n=900, d=5):
 
 def target(machine, y):
     return y > np.median(y) if machine is FairSVC else y
+
+
+def longest_side(thing, seen=None):
+    """Return the longest side of any array that is reachable from the fields of an object."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen or isinstance(thing, str | bytes | type):
+        return 0
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        return max(thing.shape, default=0)
+    inside = [*vars(thing).values()] if hasattr(thing, "__dict__") else []
+    if isinstance(thing, dict):
+        inside += [*thing.values()]
+    elif isinstance(thing, list | tuple):
+        inside += [*thing]
+    return max((longest_side(part, seen) for part in inside), default=0)
+
+
+def first_column(X):
+    """Return a varying column of whatever the checks feed, or something harmless."""
+    values = np.asarray(X.todense() if hasattr(X, "todense") else X)
+    if values.ndim != 2 or values.dtype.kind not in "iuf" or 0 in values.shape:
+        return np.arange(len(values))
+    # Some checks feed a constant column; a ramp on top of it varies.
+    return np.nan_to_num(values[:, 0], posinf=0.0, neginf=0.0) + np.arange(len(values))
+
+
+class FirstColumn:
+    """Takes the first input as the sensitive one, because the checks pass none."""
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        return super().fit(X, y, sensitive_features=first_column(X))

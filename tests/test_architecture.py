@@ -35,6 +35,7 @@ INSIDE = {
         "estimators": ("core", "measures"),
         "paper": ("core",),
         "rivals": ("core", "measures"),
+        "plot": ("core", "measures"),
         "catalog": ("core", "measures", "estimators", "paper", "rivals"),
     },
     "tasks": {

@@ -5,13 +5,14 @@ import pytest
 from training_sample import make_training
 
 from fkd.catalog.methods import method, methods
-from fkd.catalog.methods.extras import Extra
+from fkd.rivals.optional_packages import Extra
 
 
 def hide(monkeypatch, *packages):
     """Let these packages look as if they were not installed."""
     monkeypatch.setattr(
-        "fkd.catalog.methods.extras.find_spec", lambda name: None if name in packages else object()
+        "fkd.rivals.optional_packages.find_spec",
+        lambda name: None if name in packages else object(),
     )
 
 

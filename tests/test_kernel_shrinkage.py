@@ -207,7 +207,7 @@ def test_machines_are_cloned_with_their_shrinkage(rng, kind):
     assert copy.get_params().items() >= {**setting, "given": "y"}.items()
     copy.fit(X, target(kind, y), sensitive_features=s)
     assert_array_equal(copy.predict(X), fitted.predict(X))
-    assert not hasattr(fitted, "effective_iterations_")
+    assert fitted.effective_iterations_ is None
 
 
 @pytest.mark.parametrize("mu", [-1, np.nan, -np.inf, "1", None, True])

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import sklearn
+from estimator_sample import FirstColumn
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -15,22 +16,6 @@ from fkd import (
     FairSVC,
     FairSVR,
 )
-
-
-def first_column(X):
-    """Return a varying column of whatever the checks feed, or something harmless."""
-    values = np.asarray(X.todense() if hasattr(X, "todense") else X)
-    if values.ndim != 2 or values.dtype.kind not in "iuf" or 0 in values.shape:
-        return np.arange(len(values))
-    # Some checks feed a constant column; a ramp on top of it varies.
-    return np.nan_to_num(values[:, 0], posinf=0.0, neginf=0.0) + np.arange(len(values))
-
-
-class FirstColumn:
-    """Takes the first input as the sensitive one, because the checks pass none."""
-
-    def fit(self, X, y=None, *, sensitive_features=None):
-        return super().fit(X, y, sensitive_features=first_column(X))
 
 
 class Decomposition(FirstColumn, FairKernelDecomposition):
@@ -79,7 +64,6 @@ def test_the_contract_of_scikit_learn_is_kept(estimator, check):
 
 
 def pipeline(model):
-    model.set_fit_request(sensitive_features=True)
     return make_pipeline(StandardScaler(), model)
 
 
@@ -116,7 +100,6 @@ def test_a_grid_search_splits_the_sensitive_features_with_the_rows(rng):
 def test_a_grid_search_cuts_a_precomputed_kernel_both_ways(rng):
     X = rng.normal(size=(60, 3))
     model = FairKernelRidge(kernel="precomputed")
-    model.set_fit_request(sensitive_features=True)
     search = GridSearchCV(model, {"iterations": [0, 3]}, cv=3)
     search.fit(rbf_kernel(X), X[:, 0] + X[:, 1], sensitive_features=X[:, 0])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -127,5 +110,5 @@ def test_a_grid_search_cuts_a_precomputed_kernel_both_ways(rng):
 @pytest.mark.parametrize("model", [FairKernelRidge(), FairSVR(), FairGaussianProcess(), FairSVC()])
 def test_a_pipeline_that_forgets_them_is_told(rng, model):
     X = rng.normal(size=(20, 3))
-    with pytest.raises(TypeError, match="set_fit_request"):
+    with pytest.raises(TypeError, match="enable_metadata_routing=True"):
         pipeline(model).fit(X, np.arange(20) % 2)

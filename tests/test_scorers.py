@@ -1,20 +1,25 @@
 """Scorers: the measures inside scikit-learn's searches, by metadata routing."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn import config_context, get_config
+from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from fkd import FairnessWarning, FairSVC
 from fkd.measures import chi2, gdp, gedi, hgr, pairwise_fairness, scorer
 
-every_name = pytest.mark.parametrize("name", ["hgr", "chi2", "gdp", "gedi", "pairwise_fairness"])
+every_name = pytest.mark.parametrize(
+    "name", ["hgr", "chi2", "gdp", "gedi", "pf", "pairwise_fairness"]
+)
 
 
 @pytest.fixture
@@ -57,6 +62,7 @@ def test_a_search_prefers_the_fairer_of_two_models(routing, name, X, y, S):
         ("chi2", lambda y, f, S: chi2(f, S)),
         ("gdp", lambda y, f, S: gdp(f, S)),
         ("gedi", lambda y, f, S: gedi(f, S)),
+        ("pf", pairwise_fairness),
         ("pairwise_fairness", pairwise_fairness),
     ],
 )
@@ -113,3 +119,49 @@ def test_a_forgotten_attribute_is_named_with_the_cure(X, y):
 def test_an_unknown_measure_is_refused():
     with pytest.raises(ValueError, match=r"measure must be one of .*hgr.*, got 'hrg'"):
         scorer("hrg")
+
+
+@every_name
+def test_classes_may_be_words(routing, name, rng, X, S):
+    y = np.where(X[:, 0] > np.median(X[:, 0]), "yes", "no")
+    numbers = np.where(y == "yes", 1, 0)
+    words, codes = (LogisticRegression().fit(X, target) for target in (y, numbers))
+    found = scorer(name)(words, X, y, sensitive_features=S)
+    assert found == scorer(name)(codes, X, numbers, sensitive_features=S) < 0
+    flipped = np.where(y == "yes", "a", "b")  # the other class comes first
+    other = LogisticRegression().fit(X, flipped)
+    assert_allclose(scorer(name)(other, X, flipped, sensitive_features=S), found, rtol=1e-9)
+
+
+@every_name
+def test_of_more_than_two_words_the_worst_class_counts(routing, name, X, S):
+    y = np.array(["high", "low", "middle"])[np.digitize(X[:, 0], [0.3, 0.7])]
+    model = LogisticRegression(C=100.0).fit(X, y)
+    found = scorer(name)(model, X, y, sensitive_features=S)
+    each = [
+        scorer(name)(DummyWords(model.predict(X) == word), X, y == word, sensitive_features=S)
+        for word in model.classes_
+    ]
+    assert found == min(each) < max(each)
+
+
+class DummyWords(BaseEstimator):
+    """A model that says what it was told."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def predict(self, X):
+        return self.answers.astype(float)
+
+
+def test_a_search_over_a_fair_classifier_of_words(routing, X, S):
+    y = np.where(X[:, 0] + X[:, 1] > 0.5, "yes", "no")
+    search = GridSearchCV(
+        FairSVC(gamma=0.3, C=10.0, held_out=0), {"iterations": [0, 4]}, scoring=scorer("gdp"), cv=3
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        search.fit(X, y, sensitive_features=S)
+    assert search.best_params_ == {"iterations": 4}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()

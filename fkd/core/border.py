@@ -106,8 +106,8 @@ def sensitive_matrix(sensitive_features: Any, n: int) -> Array:
     if sensitive_features is None:
         raise TypeError(
             "fit needs sensitive_features, the attribute(s) to remove: pass "
-            "fit(..., sensitive_features=S); inside a pipeline also enable metadata routing with "
-            "set_fit_request(sensitive_features=True)"
+            "fit(..., sensitive_features=S); a pipeline or a search passes it on after "
+            "sklearn.set_config(enable_metadata_routing=True)"
         )
     S = real_matrix("sensitive_features", sensitive_features)
     if len(S) != n:
@@ -124,13 +124,25 @@ def sensitive_matrix(sensitive_features: Any, n: int) -> Array:
 
 def target_vector(y: Any, n: int) -> Array:
     """Return y (n,) as finite float64."""
+    y = y if y is None or hasattr(y, "shape") else np.asarray(y)
+    shape: tuple[int, ...] = () if y is None else y.shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y must be one target, 1d, for this estimator, got shape {shape}; fit one estimator "
+            "per column, as sklearn.multioutput does, or use FairKernelRidge"
+        )
+    return target_matrix(y if y is None else column_or_1d(y, warn=True), n)
+
+
+def target_matrix(y: Any, n: int) -> Array:
+    """Return y (n,), or several targets (n, k), as finite float64."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
-    refuse_masked("y", y)
-    values = column_or_1d(y, warn=True)
+    y = y if hasattr(y, "ndim") else np.asarray(y)
+    values = real_matrix("y", y)
     if len(values) != n:
         raise ValueError(f"y must have one number per sample ({n}), got {len(values)}")
-    return real_matrix("y", values)[:, 0]
+    return values[:, 0] if y.ndim == 1 else values
 
 
 def class_codes(y: Any, n: int) -> tuple[AnyArray, IntArray]:

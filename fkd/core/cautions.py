@@ -6,7 +6,15 @@ from typing import Any
 
 
 class FairnessWarning(UserWarning):
-    """A number came out, but it may not mean what the name of the model or measure promises."""
+    """A number came out, but it may not mean what the name of the model or measure promises.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from fkd import FairnessWarning
+    >>> warnings.simplefilter("ignore", FairnessWarning)  # or "error", to stop at one
+    >>> warnings.resetwarnings()
+    """
 
 
 def caution(text: str) -> None:

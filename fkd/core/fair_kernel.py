@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.directions import Directions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import cancels, downdate
@@ -35,12 +35,40 @@ def fair_gram(feature_map: FeatureMap, X: Array, removed: Directions, K: Array) 
 
 
 @dataclass(frozen=True)
-class FairKernel:
-    """What is left of a kernel after a removal, as blocks against the training rows."""
+class FairFeatures:
+    """What is left of a feature map after a removal; it needs no training row but landmarks."""
 
     feature_map: FeatureMap
-    X: Array  # training rows, (n, d)
     removed: Directions
+
+    def head(self, removed: Directions) -> Self:
+        """Return the features of other shares, or of fewer of the directions; arrays are shared."""
+        return replace(self, removed=removed)
+
+    def features(self, X: Array) -> Array:
+        """Return the fair features of X, (k, r)."""
+        blocks = row_blocks(len(X), BLOCK_ROWS)
+        return np.concatenate(
+            [self.removed.features(self.feature_map.transform(X[rows])) for rows in blocks]
+        )
+
+    def training_features(self, X: Array) -> Array:
+        """Return the fair features of the rows that the map was made from, (n, r)."""
+        return fair_features(self.feature_map, X, self.removed)
+
+    def diag(self, X: Array) -> Array:
+        """Return the fair k(x, x) of each row."""
+        G = self.feature_map.transform(X)
+        beyond = self.feature_map.beyond(X, G)
+        left = self.removed.features(G)
+        return np.asarray(beyond + np.einsum("ij,ij->i", left, left))
+
+
+@dataclass(frozen=True)
+class FairKernel(FairFeatures):
+    """What is left of a kernel after a removal, as blocks against the training rows."""
+
+    X: Array  # training rows, (n, d)
     F: Array  # G V over the training rows, (n, w)
     squares: Array  # k(x, x) of the training rows, (n,)
 
@@ -49,9 +77,9 @@ class FairKernel:
         """Return the fair kernel of the training rows X."""
         squares = [np.einsum("ij,ij->i", G, G) for G in feature_map.training_blocks(X)]
         F = feature_map.training_product(X, removed.V)
-        return cls(feature_map, X, removed, F, np.concatenate(squares))
+        return cls(feature_map, removed, X, F, np.concatenate(squares))
 
-    def head(self, removed: Directions) -> "FairKernel":
+    def head(self, removed: Directions) -> Self:
         """Return the kernel of other shares, or of fewer of the directions; arrays are shared."""
         return replace(self, removed=removed, F=self.F[:, : removed.width])
 
@@ -63,18 +91,7 @@ class FairKernel:
     def block(self, X: Array) -> Array:
         """Return the fair kernel of X against the training rows, (k, n)."""
         if cancels(self.squares, self.removed.subtracted(self.F)):
-            return self.features(X) @ fair_features(self.feature_map, self.X, self.removed).T
+            return self.features(X) @ self.training_features(self.X).T
         block = self.feature_map.cross(X, self.X)
         block -= self.feature_map.product(X, self.removed.V) @ (self.F * self.removed.shares).T
         return block
-
-    def features(self, X: Array) -> Array:
-        """Return the fair features of X, (k, r)."""
-        return self.removed.features(self.feature_map.transform(X))
-
-    def diag(self, X: Array) -> Array:
-        """Return the fair k(x, x) of each row."""
-        G = self.feature_map.transform(X)
-        beyond = self.feature_map.beyond(X, G)
-        left = self.removed.features(G)
-        return np.asarray(beyond + np.einsum("ij,ij->i", left, left))

@@ -33,23 +33,71 @@ def ridge_coefficients(
     other shares of each.
     """
     wanted = {strength: removals.at(strength) for strength in strengths}
+    width = max((removed.width for removed in wanted.values()), default=0)
+    (family,) = ridge_families(
+        [moments], removals, alpha=alpha, width=width, fit_intercept=fit_intercept
+    )
+    if not removals.nested:
+        return {strength: family.beta(strength) for strength in wanted}
+    longest = max(wanted.values(), key=lambda removed: removed.width, default=removals.at(0))
+    betas = family.betas(longest)
+    return {strength: betas[removed.width] for strength, removed in wanted.items()}
+
+
+@dataclass(frozen=True)
+class RidgeFamily:
+    """Ridge regression of one alpha on fair features, for every strength of a removal.
+
+    What it keeps is thin, (r, w): neither moments nor their factor are needed any more.
+    """
+
+    removals: Removals
+    alpha: float
+    plain: Array  # D c with D = (C + alpha·I)⁻¹, the weights where nothing is removed, (r,)
+    DV: Array  # D V, (r, w)
+
+    def beta(self, strength: float) -> Array:
+        """Return the weights at one strength, (r,)."""
+        return self.betas(self.removals.at(strength))[-1]
+
+    def betas(self, removed: Directions) -> list[Array]:
+        """Return the weights after each of the directions, from the plain ones."""
+        W, pivots = fair_factor(self.DV, self.alpha, removed, name="alpha")
+        found, roots = [self.plain], np.sqrt(removed.shares)
+        for v, root, w, pivot in zip(removed.V.T, roots, W.T, pivots, strict=True):
+            # With L of `FairInverse` this is z_j: beta holds the columns before j already.
+            found.append(found[-1] - w * ((root * (v @ found[-1])) / pivot))
+        return found
+
+
+def ridge_families(
+    targets: Sequence[Moments],
+    removals: Removals,
+    *,
+    alpha: float,
+    width: int,
+    fit_intercept: bool,
+) -> list[RidgeFamily]:
+    """Return the regressions of several targets, which differ in their moments by `c` and `y`.
+
+    Parameters
+    ----------
+    targets
+        Moments of the training rows with each target.
+    removals, alpha
+        What may be removed, ridge of the predictor.
+    width
+        Of the directions, how many the greatest strength takes.
+    fit_intercept
+        Let the predictors have a free constant.
+    """
     alpha = positive("alpha", alpha)
-    C, c = moments.normal_equations(fit_intercept=fit_intercept)
+    C, c = targets[0].normal_equations(fit_intercept=fit_intercept)
     # Centred moments are made for this one use.
     D = ShiftedInverse.of(C, alpha, name="alpha", overwrite=fit_intercept)
-    plain = D @ c
-    V = removals.V[:, : max((removed.width for removed in wanted.values()), default=0)]
-    DV = _applied(D, V, nested=removals.nested)
-    if not removals.nested:
-        return {
-            strength: _betas(FairInverse.on(D, DV, alpha, removed, name="alpha"), plain, removed)[
-                -1
-            ]
-            for strength, removed in wanted.items()
-        }
-    longest = max(wanted.values(), key=lambda removed: removed.width, default=removals.at(0))
-    betas = _betas(FairInverse.on(D, DV, alpha, longest, name="alpha"), plain, longest)
-    return {strength: betas[removed.width] for strength, removed in wanted.items()}
+    DV = _applied(D, removals.V[:, :width], nested=removals.nested)
+    others = [m.c - m.g * (m.y / m.n) if fit_intercept else m.c for m in targets[1:]]
+    return [RidgeFamily(removals, alpha, D @ product, DV) for product in (c, *others)]
 
 
 def _applied(D: ShiftedInverse, V: Array, *, nested: bool) -> Array:
@@ -65,16 +113,6 @@ def _applied(D: ShiftedInverse, V: Array, *, nested: bool) -> Array:
         panel[:, :width] = V[:, columns]
         DV[:, columns] = (D @ panel)[:, :width]
     return DV
-
-
-def _betas(inverse: "FairInverse", plain: Array, removed: Directions) -> list[Array]:
-    """Return beta after each of the directions, from the plain one."""
-    found = [plain]
-    roots = np.sqrt(removed.shares)
-    for v, root, w, pivot in zip(removed.V.T, roots, inverse.W.T, inverse.pivots, strict=True):
-        # With L of `FairInverse` this is z_j: beta holds the columns before j already.
-        found.append(found[-1] - w * ((root * (v @ found[-1])) / pivot))
-    return found
 
 
 @dataclass(frozen=True)
@@ -99,26 +137,7 @@ class FairInverse:
         cls, D: ShiftedInverse, DV: Array, a: float, removed: Directions, *, name: str
     ) -> "FairInverse":
         """Return the operator from D with D V."""
-        r, w = removed.V.shape
-        roots = np.sqrt(removed.shares)
-        W, L = np.zeros((r, w), order="F"), np.zeros((w, w))
-        for columns in row_blocks(w, _PANEL):
-            j, width = columns.start, columns.stop - columns.start
-            V, DVj = (np.zeros((r, _PANEL), order="F") for _ in range(2))
-            V[:, :width] = removed.V[:, columns] * roots[columns]
-            DVj[:, :width] = DV[:, columns] * roots[columns]
-            # What the columns before know of these: L of the panel's rows, left of its corner.
-            before = roots[:j, None] * (removed.V[:, :j].T @ DVj)
-            rows = solved_lower(L[:j, :j], before) if j else before
-            square = V.T @ DVj - rows.T @ rows
-            # Zeros that fill up a panel get ones on the diagonal.
-            square[np.diag_indices(_PANEL)] += np.append(
-                removed.kept[columns] / a, np.ones(_PANEL - width)
-            )
-            corner = _corner(square, a, name)
-            L[columns, :j], L[columns, columns] = rows[:, :width].T, corner[:width, :width]
-            W[:, columns] = solved_lower(corner, (DVj - W[:, :j] @ rows).T).T[:, :width]
-        return cls(D, W, L.diagonal().copy())
+        return cls(D, *fair_factor(DV, a, removed, name=name))
 
     def __matmul__(self, B: Array) -> Array:
         return np.asarray(self.plain @ B - self.W @ (self.W.T @ B))
@@ -128,6 +147,30 @@ class FairInverse:
         """The logarithm of det(C + a·I) of the fair features, less w logarithms of a."""
         diagonals = np.concatenate([self.plain.L.diagonal(), self.pivots])
         return 2 * float(np.log(diagonals).sum(axis=0))
+
+
+def fair_factor(DV: Array, a: float, removed: Directions, *, name: str) -> tuple[Array, Array]:
+    """Return W = D V d^½ L⁻ᵀ with the diagonal of L, d^½ VᵀDV d^½ + diag(1 - d)/a = L Lᵀ."""
+    r, w = removed.V.shape
+    roots = np.sqrt(removed.shares)
+    W, L = np.zeros((r, w), order="F"), np.zeros((w, w))
+    for columns in row_blocks(w, _PANEL):
+        j, width = columns.start, columns.stop - columns.start
+        V, DVj = (np.zeros((r, _PANEL), order="F") for _ in range(2))
+        V[:, :width] = removed.V[:, columns] * roots[columns]
+        DVj[:, :width] = DV[:, columns] * roots[columns]
+        # What the columns before know of these: L of the panel's rows, left of its corner.
+        before = roots[:j, None] * (removed.V[:, :j].T @ DVj)
+        rows = solved_lower(L[:j, :j], before) if j else before
+        square = V.T @ DVj - rows.T @ rows
+        # Zeros that fill up a panel get ones on the diagonal.
+        square[np.diag_indices(_PANEL)] += np.append(
+            removed.kept[columns] / a, np.ones(_PANEL - width)
+        )
+        corner = _corner(square, a, name)
+        L[columns, :j], L[columns, columns] = rows[:, :width].T, corner[:width, :width]
+        W[:, columns] = solved_lower(corner, (DVj - W[:, :j] @ rows).T).T[:, :width]
+    return W, L.diagonal().copy()
 
 
 def _corner(square: Array, a: float, name: str) -> Array:

@@ -10,10 +10,12 @@ from sklearn.model_selection import KFold
 
 from fkd.core.arrays import Array, IntArray
 from fkd.core.parameters import not_negative
-from fkd.measures.bootstrap import Interval, bootstrap_interval, pairwise_interval
+from fkd.measures.bootstrap import bootstrap_interval
 from fkd.measures.gdp import gdp
 from fkd.measures.hgr import hgr
+from fkd.measures.intervals import Interval
 from fkd.measures.pairwise import pairwise_fairness
+from fkd.measures.pairwise_intervals import pairwise_interval
 
 MEASURES = ("gdp", "hgr", "pf")
 FOLDS = 5

@@ -1,15 +1,20 @@
 """A fair machine whose user names a bound on its dependence instead of a strength."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
 from fkd.core.border import sensitive_matrix
+from fkd.core.directions import Removals
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
+from fkd.core.removal_path import RemovalPath
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.bound import (
     KeptBound,
     checked_bounds,
@@ -20,18 +25,13 @@ from fkd.estimators.bound import (
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 
 
+@with_shared_words
 class BoundedEstimator(RemovalEstimator):
     """Parameters of a machine's removal: a strength, or a bound that decides it.
 
     Parameters
     ----------
-    unfairness
-        Instead of a strength a bound on what is left, such as ``{"gdp": 0.01}`` (in units of the
-        target's range), ``"hgr"`` or ``"pf"``: the least of some seventeen strengths (penalties 0
-        and 0.1 to 10 000; up to `iterations` on a path) whose pooled held-out predictions of five
-        folds keep it, by the estimate itself, not by its interval. `strength_` is what was chosen,
-        `unfairness_` what it reached on the rows that chose it, with an interval that does not
-        know of the choice: new rows may exceed the bound.
+    {unfairness}
     settings
         Those of `fkd.estimators.removal_parameters.RemovalParameters`.
     """
@@ -46,11 +46,150 @@ class BoundedEstimator(RemovalEstimator):
         super().__init__(kernel, **settings)
         self.unfairness = unfairness
 
+    _by_moments: ClassVar[bool] = False
+    """Whether the machine is made from moments, which are as large as a kernel matrix."""
+
+    _kept: Any = None
+    """What another strength can be had from; None where the training rows would be needed."""
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+        """Return self, fitted to these rows.
+
+        Parameters
+        ----------
+        X, y
+            Training rows (n, d) with their target; X is their kernel matrix (n, n) where kernel
+            is ``"precomputed"``.
+        sensitive_features
+            One or several columns (n,) or (n, l) to remove. Required.
+        """
+        X = self._inputs(X, reset=True)
+        z = self._target(y, len(X))
+        strength = self._decide(X, z, sensitive_features)
+        removal, moments = self._fit_removal(X, z, sensitive_features, strength)
+        kept = moments if self._by_moments else None
+        del moments  # a machine that has no use for them may need the room
+        self._settle(removal, kept, strength, tell=True)
+        return self
+
+    def fit_path(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        iterations: Sequence[int] | None = None,
+        penalties: Sequence[float] | None = None,
+    ) -> dict[Any, Self]:
+        """Return a fitted machine per strength, all from one factorisation of the kernel.
+
+        Each equals what `fit` gives for that strength alone. Nothing is tried on held-out rows:
+        choose among them by rows of your own. The machine itself stays as it was.
+
+        Parameters
+        ----------
+        X, y, sensitive_features
+            As `fit` takes them.
+        iterations, penalties
+            The strengths: of a path its lengths, of a shrinkage its prices.
+        """
+        strengths = self._strengths(iterations, penalties)
+        longest = copy(self)
+        removal, moments = longest._removal_of(X, y, sensitive_features, max(strengths))
+        kept = moments if self._by_moments else None
+        del moments
+        return dict(zip(strengths, longest._settled(removal, kept, strengths), strict=True))
+
+    def _removal_of(
+        self, X: Any, y: Any, sensitive_features: Any, most: float
+    ) -> tuple[Removal, Moments]:
+        """Return the removal of rows that no trial is made of, up to a strength."""
+        X = self._inputs(X, reset=True)
+        return self._fit_removal(X, self._target(y, len(X)), sensitive_features, most, trial=False)
+
+    def _settled(
+        self, removal: Removal, moments: Moments | None, strengths: Sequence[float]
+    ) -> Iterator[Self]:
+        """Yield the machines at these strengths."""
+        for strength in strengths:
+            machine = self._copy_at(strength, removal.removals)
+            machine._settle(removal, moments, strength, tell=False)
+            yield machine
+
+    def _strengths(
+        self, iterations: Sequence[int] | None, penalties: Sequence[float] | None
+    ) -> list[float]:
+        """Return the strengths that a path of fits is wanted at."""
+        wanted, name = (penalties, "penalties") if self._shrinks else (iterations, "iterations")
+        if penalties is not None and iterations is not None:
+            raise ValueError(
+                f"fit_path must be given {name} alone where removal={self.removal!r}, got both"
+            )
+        strengths = [self._checked_strength(strength) for strength in wanted or ()]
+        if not strengths:
+            raise ValueError(
+                f"{name} must hold at least one value where removal={self.removal!r}, "
+                f"got {list(wanted or ())}"
+            )
+        return strengths
+
+    def _copy_at(self, strength: float, removals: Removals) -> Self:
+        """Return a copy that says of itself what one fitted at that strength says."""
+        other = copy(self)
+        setattr(other, "penalty" if self._shrinks else "iterations", strength)
+        other.unfairness, other.unfairness_, other.held_out_ = None, None, None
+        other.strength_ = strength
+        if isinstance(removals, RemovalPath):
+            other.effective_iterations_ = min(int(strength), removals.effective)
+        return other
+
+    def at(self, strength: float) -> Self:
+        """Return a fitted copy at another strength, without the training rows.
+
+        Support vector machines are solved anew from the rows that an exact map keeps; those on a
+        reduced map keep none, so that `fit_path` is their way to several strengths.
+
+        Parameters
+        ----------
+        strength
+            Of a path its length, at most that which was fitted; of a shrinkage any penalty.
+        """
+        check_is_fitted(self)
+        strength = self._checked_strength(strength)
+        if self._kept is None:
+            raise ValueError(
+                f"at of {type(self).__name__} needs the training rows, which a reduced map does "
+                f"not keep (approximation={self.approximation!r}); use "
+                f"fit_path(X, y, sensitive_features=..., "
+                f"{'penalties' if self._shrinks else 'iterations'}=[{strength:g}])"
+            )
+        return self._from_kept(strength)
+
+    @abstractmethod
+    def _target(self, y: Any, n: int) -> Array:
+        """Return the checked target as the machine sees it."""
+
+    @abstractmethod
+    def _settle(
+        self, removal: Removal, moments: Moments | None, strength: float, *, tell: bool
+    ) -> None:
+        """Fit the machine to a removal; `tell` of one that says the same of all rows."""
+
+    def _from_kept(self, strength: float) -> Self:
+        """Return a fitted copy at another strength from what the machine keeps."""
+        (machine,) = self._settled(self._kept, None, [strength])
+        return machine
+
     def _decide(self, X: Array, y: Array, sensitive_features: Any) -> float:
         """Return how much is to be taken out: what the user says, or what a bound asks for."""
         strength = self._strength()
         self.unfairness_: KeptBound | None = None
         if self.unfairness is not None:
+            if y.ndim > 1:
+                raise ValueError(
+                    f"unfairness must be None where y has several columns, got {self.unfairness!r} "
+                    f"with {y.shape[1]}; bound one model per target"
+                )
             bounds = checked_bounds(self.unfairness)
             S = sensitive_matrix(sensitive_features, len(X))
             tried = strengths_to_try(shrinks=self._shrinks, iterations=self.iterations)

@@ -1,36 +1,59 @@
 """The fair kernel of a removal path as a scikit-learn transformer."""
 
-from copy import copy
+from collections.abc import Sequence
 from typing import Any, Self, cast
 
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.kernels import KernelFunction
 from fkd.core.removal_path import RemovalPath
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.kernel_transformer import FairKernelTransformer
 
 
+@with_shared_words
 class FairKernelDecomposition(FairKernelTransformer):
     """Kernel from which what predicts the sensitive features has been removed.
 
     `transform` gives the fair kernel against the training rows, for any estimator that takes
-    ``kernel="precomputed"``; `features` gives fair features, for any estimator at all. The method
-    is Fair Kernel Decomposition of Störck, Hinder & Hammer (2026), Algorithm 1. The parameters are
-    those of `fkd.estimators.removal_parameters.RemovalParameters` that a path has.
+    ``kernel="precomputed"``, or fair features, for any estimator at all.
+
+    Parameters
+    ----------
+    {kernel}
+    {path}
+    {basis}
+    {map}
+    {centring}
+    {trial}
+    {output}
+    {seed}
 
     Attributes
     ----------
-    map_ : FeatureMap
-        The feature map of the training rows.
     path_ : RemovalPath
         The removed directions, nested in the number of iterations.
-    effective_iterations_ : int
-        Iterations that found something to remove; less than `iterations` where the rank ran out.
-    fair_ : FairKernel
-        What is left of the kernel, as arrays.
+    strength_ : float
+        How much is taken out: `iterations`.
+    effective_iterations_ : int or None
+        Iterations that found something to remove; None for a shrinkage.
+    map_ : FeatureMap
+        The feature map of the training rows.
+    removed_ : Directions
+        The directions that are taken out, with the share of each.
+    fair_ : FairKernel or FairFeatures
+        What is left, as arrays.
+    T_ : array (n, n)
+        T_m of the paper: k(X, training rows) T_m is the fair kernel block. Of exact maps only.
     held_out_ : HeldOut or None
         How well ridge regression guesses the sensitive features of rows that a trial fit left out,
         from plain and from fair features.
+    n_features_in_, feature_names_in_
+        Columns of X, their names where it was a data frame.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------
@@ -41,6 +64,11 @@ class FairKernelDecomposition(FairKernelTransformer):
     >>> fair = FairKernelDecomposition(gamma=0.1, iterations=5).fit(X, sensitive_features=X[:, 0])
     >>> fair.transform(X).shape
     (50, 50)
+    >>> features = FairKernelDecomposition(
+    ...     gamma=0.1, output="features", approximation="nystroem", landmarks=20, random_state=0
+    ... )
+    >>> features.fit_transform(X, sensitive_features=X[:, 0]).shape
+    (50, 20)
     """
 
     def __init__(
@@ -60,6 +88,7 @@ class FairKernelDecomposition(FairKernelTransformer):
         landmark_method: str = "rpcholesky",
         center_sensitive: bool = True,
         held_out: float = 0.2,
+        output: str = "kernel",
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -77,6 +106,7 @@ class FairKernelDecomposition(FairKernelTransformer):
             landmark_method=landmark_method,
             center_sensitive=center_sensitive,
             held_out=held_out,
+            output=output,
             random_state=random_state,
         )
 
@@ -86,12 +116,29 @@ class FairKernelDecomposition(FairKernelTransformer):
         check_is_fitted(self, "fair_")
         return cast(RemovalPath, self._removals)
 
-    def at(self, m: int) -> Self:
-        """Return a fitted copy that removes m iterations only; large arrays are shared."""
-        shorter, path = copy(self), self.path_.head(m)
-        shorter._removals = path
-        shorter.iterations = m
-        shorter.effective_iterations_ = path.effective
-        shorter.fair_ = self.fair_.head(path.at(m))
-        shorter.held_out_ = None  # the trial was of the longer path
+    def at(self, strength: int) -> Self:
+        """Return a fitted copy that removes so many iterations only; large arrays are shared.
+
+        Parameters
+        ----------
+        strength
+            Iterations, at most as many as were fitted, or any where nothing was left to remove.
+        """
+        shorter = self._copy_at("iterations", strength)
+        shorter._removals = self.path_.head(strength)
+        shorter.effective_iterations_ = shorter.path_.effective
         return shorter
+
+    def fit_path(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, iterations: Sequence[int]
+    ) -> dict[int, Self]:
+        """Return a fitted transformer per number of iterations, all from one factorisation.
+
+        Parameters
+        ----------
+        X, y, sensitive_features
+            As `fit` takes them.
+        iterations
+            Lengths of the path.
+        """
+        return self._fit_each(X, y, sensitive_features, "iterations", iterations)

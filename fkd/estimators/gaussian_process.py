@@ -1,26 +1,31 @@
 """Gaussian process regression on the fair kernel."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.border import check_finite_result, target_vector
+from fkd.core.arrays import Array
+from fkd.core.border import check_finite_result
 from fkd.core.directions import Directions
 from fkd.core.fair_kernel import fair_features
-from fkd.core.fair_ridge import FairInverse, ridge_expansions
+from fkd.core.fair_ridge import FairInverse
+from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import KernelFunction
-from fkd.core.linalg import gram, project
+from fkd.core.linalg import gram
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
-from fkd.estimators.regressor import FairRegressor, rescaled
+from fkd.estimators.process import ConditionedProcess, predictive_means, without_rows
+from fkd.estimators.regressor import FairRegressor, Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
 
 
+@with_shared_words
 class FairGaussianProcess(FairRegressor):
     """Gaussian process whose covariance knows nothing of the sensitive features.
 
@@ -37,26 +42,37 @@ class FairGaussianProcess(FairRegressor):
         one. To find one costs an eigendecomposition of the fair features' moments.
     normalize_y
         Take both variances in units of the target's variance, so that its unit changes nothing.
-    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_parameters.RemovalParameters`.
-    unfairness
-        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
+    {kernel}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {map}
+    {centring}
+    {trial}
+    {seed}
 
     Attributes
     ----------
-    alpha_, amplitude_ : float
-        Variances of noise and process, given or found, in the same units.
-    log_marginal_likelihood_ : float
+    alpha_, amplitude_ : float or array (k,)
+        Variances of noise and process, given or found, in the same units; one per target.
+    log_marginal_likelihood_ : float or array (k,)
         Log density of the training targets at these.
-    effective_iterations_ : int
-        Iterations that found something to remove.
-    held_out_ : HeldOut or None
-        What rows that a trial fit left out say of it.
-    strength_ : float
-        The strength, given or chosen.
-    unfairness_ : KeptBound or None
-        What a bound chose.
+    map_ : FeatureMap
+        The feature map of the training rows.
+    processes_ : tuple of ConditionedProcess
+        One per target.
+    expansion_ : predictor
+        The predictive mean as plain arrays.
+    {fitted}
+
+    Notes
+    -----
+    The target may have several columns (n, k): each has a process of its own on one feature map.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------
@@ -119,35 +135,64 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         self.amplitude = amplitude
         self.normalize_y = normalize_y
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
-        """Return self, conditioned on these rows.
+    _by_moments = True
+    _several = True
 
-        Parameters
-        ----------
-        X, y
-            Training rows (n, d) with their target (n,).
-        sensitive_features
-            One or several columns (n,) or (n, l) to remove. Required.
-        """
-        X = self._inputs(X, reset=True)
-        y = target_vector(y, len(X))
-        level, unit = float(y.mean(axis=0)), 1.0
+    def _scale(self, y: Array) -> tuple[Array, Array]:
+        """Return level with unit of each target."""
+        level, unit = super()._scale(y)
         if truth("normalize_y", self.normalize_y):
-            unit = float(y.std(axis=0)) or 1.0
-        z = (y - level) / unit
-        asked = self._decide(X, z, sensitive_features)
-        removal, moments = self._fit_removal(X, z, sensitive_features, asked)
-        strength = self._inner(removal, moments, asked)
-        removed = removal.removals.at(strength)
-        self.amplitude_, self.alpha_ = self._variances(removal, moments, removed)
-        ratio = self.alpha_ / self.amplitude_
-        (mean,) = _means(removal, moments, [strength], ratio)
-        self._tell_collapse(mean, removal)
-        self.expansion_ = rescaled(mean, unit, level)
-        self.map_, self.removed_, self.unit_ = removal.feature_map, removed, unit
-        self.inverse_ = FairInverse.of(moments.C, ratio, removed, name="alpha / amplitude")
-        self.log_marginal_likelihood_ = self._likelihood(moments.c, z)
-        return self
+            deviation = y.std(axis=0)
+            unit = np.where(deviation > 0, deviation, 1.0)
+        return level, unit
+
+    def _settle(
+        self, removal: Removal, moments: Moments | None, strength: float, *, tell: bool
+    ) -> None:
+        """Condition the process of each target on the training rows."""
+        assert moments is not None
+        self._condition(removal, target_moments(removal, moments), strength)
+        if tell:
+            mean = self._together([process.mean for process in self.processes_])
+            self._tell_collapse(mean, removal)
+
+    def _condition(self, removal: Removal, targets: Sequence[Moments], strength: float) -> None:
+        """Take the process of each target at a strength for the model's own."""
+        found = tuple(self._process(removal, moments, strength) for moments in targets)
+        mean = self._together([process.mean for process in found])
+        self.expansion_ = rescaled(mean, self._unit, self._level)
+        self.map_, self.processes_ = removal.feature_map, found
+        each = zip(found, targets, np.atleast_1d(self._unit).tolist(), strict=True)
+        self.log_marginal_likelihood_ = self._per_target(
+            [process.log_density(moments, unit) for process, moments, unit in each]
+        )
+        self.amplitude_ = self._per_target([process.amplitude for process in found])
+        self.alpha_ = self._per_target([process.alpha for process in found])
+        self._kept = without_rows(removal, targets)
+
+    def _from_kept(self, strength: float) -> Self:
+        """Return a fitted copy at another strength."""
+        removal, targets = self._kept
+        if isinstance(exact := removal.feature_map, ExactMap):
+            C = gram(exact.G)
+            targets = [replace(moments, C=C) for moments in targets]
+        other = self._copy_at(strength, removal.removals)
+        other._condition(removal, targets, strength)
+        return other
+
+    def _per_target(self, values: Sequence[float]) -> Any:
+        """Return one number per target, a float where there is one target."""
+        return np.array(values) if np.ndim(self._level) else values[0]
+
+    def _process(self, removal: Removal, moments: Moments, strength: float) -> ConditionedProcess:
+        """Return the process of one target."""
+        inner = self._inner(removal, moments, strength)
+        removed = removal.removals.at(inner)
+        amplitude, alpha = self._variances(removal, moments, removed)
+        ratio = alpha / amplitude
+        (mean,) = predictive_means(removal, moments, [inner], ratio)
+        inverse = FairInverse.of(moments.C, ratio, removed, name="alpha / amplitude")
+        return ConditionedProcess(mean, removed, inverse, amplitude, alpha)
 
     def _inner(self, removal: Removal, moments: Moments, strength: float) -> float:
         """Return a strength as the removal counts it: a price by the plain process' variances.
@@ -168,28 +213,27 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         alpha = None if self.alpha is None else positive("alpha", self.alpha)
         if amplitude is not None and alpha is not None:
             return amplitude, alpha
-        C = gram(fair_features(removal.feature_map, removal.X, removed))
+        if len(removal.X) == moments.n:
+            C = gram(fair_features(removal.feature_map, removal.X, removed))
+        else:  # the rows of a reduced map are gone: P^½ C P^½ from its moments
+            C = removed.features(removed.features(moments.C).T)
         c = removed.features(moments.c[None, :])[0]
         largest = float(moments.C.diagonal().max())
-        return MarginalLikelihood.of(C, c, removal.y, largest=largest).best(amplitude, alpha)
-
-    def _likelihood(self, c: Array, z: Array) -> float:
-        """Return the log density of the target at the fitted variances."""
-        (r, w), n, ratio = self.removed_.V.shape, len(z), self.alpha_ / self.amplitude_
-        square = float(z @ z - c @ (self.inverse_ @ c)) / self.alpha_
-        # K + ratio·I has the eigenvalues of the fair C + ratio·I, all others are the ratio.
-        logs = self.inverse_.log_determinant + (n - r + w) * np.log(ratio)
-        # The target itself has a unit that is so many times wider.
-        units = 2 * n * np.log(self.unit_) + n * np.log(2 * np.pi * self.amplitude_)
-        return -0.5 * float(square + logs + units)
+        likelihood = MarginalLikelihood.of(C, c, n=moments.n, square=moments.yy, largest=largest)
+        return likelihood.best(amplitude, alpha)
 
     def _expansions(
         self, removal: Removal, moments: Moments, strengths: Sequence[float]
-    ) -> list[MapExpansion]:
-        """Return the predictive means at these strengths, at one pair of variances."""
-        inner = [self._inner(removal, moments, strength) for strength in strengths]
-        amplitude, alpha = self._variances(removal, moments, removal.removals.at(max(inner)))
-        return _means(removal, moments, inner, alpha / amplitude)
+    ) -> Sequence[Fitted]:
+        """Return the predictive means at these strengths, at one pair of variances per target."""
+        found: list[list[MapExpansion]] = [[] for _ in strengths]
+        for target in target_moments(removal, moments):
+            inner = [self._inner(removal, target, strength) for strength in strengths]
+            amplitude, alpha = self._variances(removal, target, removal.removals.at(max(inner)))
+            means = predictive_means(removal, target, inner, alpha / amplitude)
+            for parts, mean in zip(found, means, strict=True):
+                parts.append(mean)
+        return [self._together(parts) for parts in found]
 
     def _scores(
         self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
@@ -217,26 +261,11 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         if not truth("return_std", return_std):
             return mean
         X = self._inputs(X, reset=False)
-        variance = [self._variance(X[rows]) for rows in row_blocks(len(X), BLOCK_ROWS)]
-        noise = self.alpha_ if truth("include_noise", include_noise) else 0.0
-        std = self.unit_ * np.sqrt(self.amplitude_ * np.concatenate(variance) + noise)
+        noisy = truth("include_noise", include_noise)
+        each = [
+            np.sqrt(p.amplitude * p.variance(self.map_, X) + (p.alpha if noisy else 0.0))
+            for p in self.processes_
+        ]
+        std = self._unit * (np.column_stack(each) if np.ndim(self._level) else each[0])
         check_finite_result("standard deviations", std)
         return mean, std
-
-    def _variance(self, X: Array) -> Array:
-        """Return the variance of the function at each row, in units of the amplitude."""
-        G = self.map_.transform(X)
-        beyond = self.map_.beyond(X, G)
-        # g·g - gᵀC(C + δI)⁻¹g = δ gᵀ(C + δI)⁻¹g, which loses no digits where little is left.
-        # What is wholly removed counts for nothing, down to the last bit.
-        G = project(G, self.removed_.gone)
-        left = np.maximum(np.einsum("ij,ji->i", G, self.inverse_ @ G.T), 0.0)
-        return np.asarray(beyond + (self.alpha_ / self.amplitude_) * left)
-
-
-def _means(
-    removal: Removal, moments: Moments, strengths: Sequence[float], ratio: float
-) -> list[MapExpansion]:
-    """Return the predictive means, which are kernel ridge regressions of ridge `ratio`."""
-    settings = [(strength, ratio) for strength in strengths]
-    return ridge_expansions(removal.feature_map, moments, removal.removals, settings)

@@ -1,22 +1,29 @@
 """Kernel ridge regression on the fair kernel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, Self
 
+import numpy as np
+
 from fkd.core.arrays import Array
-from fkd.core.border import target_vector
-from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
-from fkd.core.predictors import MapExpansion, Predictor
+from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
-from fkd.estimators.regressor import FairRegressor, rescaled
+from fkd.core.shared_words import with_shared_words
+from fkd.estimators.regressor import FairRegressor, Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
+from fkd.estimators.ridge_choices import RidgeChoices
 
 
+@with_shared_words
 class FairKernelRidge(FairRegressor):
     """Kernel ridge regression that does not lean on the sensitive features.
+
+    The fair kernel stands where the plain one would: of a removal path directions are cut out of
+    it, of a shrinkage they are made small. Predicting needs no sensitive features.
 
     Parameters
     ----------
@@ -25,22 +32,30 @@ class FairKernelRidge(FairRegressor):
     fit_intercept
         Let the predictor have a free constant, so that the level of the target changes nothing.
         The published form has none.
-    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_parameters.RemovalParameters`.
-    unfairness
-        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
+    {kernel}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {map}
+    {centring}
+    {trial}
+    {seed}
 
     Attributes
     ----------
-    effective_iterations_ : int
-        Iterations that found something to remove.
-    held_out_ : HeldOut or None
-        What rows that a trial fit left out say of it.
-    strength_ : float
-        The strength, given or chosen.
-    unfairness_ : KeptBound or None
-        What a bound chose.
+    expansion_ : predictor
+        The fitted predictor as plain arrays.
+    {fitted}
+
+    Notes
+    -----
+    The target may have several columns (n, k): each is predicted as if it were alone, from one
+    factorisation. `at` and `fit_path` give other strengths from one fit.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------
@@ -51,6 +66,8 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
     >>> model = FairKernelRidge(gamma=0.1).fit(X, X[:, 1], sensitive_features=X[:, 0])
     >>> model.predict(X).shape
     (50,)
+    >>> model.at(3).strength_
+    3
     """
 
     def __init__(
@@ -100,26 +117,14 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         self.alpha = alpha
         self.fit_intercept = fit_intercept
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
-        """Return self, fitted to these rows.
+    _by_moments = True
+    _several = True
 
-        Parameters
-        ----------
-        X, y
-            Training rows (n, d) with their target (n,).
-        sensitive_features
-            One or several columns (n,) or (n, l) to remove. Required.
-        """
-        X = self._inputs(X, reset=True)
-        y = target_vector(y, len(X))
-        strength = self._decide(X, y - self._level(y), sensitive_features)
-        found = self._fit_all(X, y, sensitive_features, [(strength, self.alpha)])
-        (self.expansion_,) = found
-        return self
-
-    def _level(self, y: Array) -> float:
-        """Return what is subtracted before any sum, so that an offset costs no digits."""
-        return float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
+    def _scale(self, y: Array) -> tuple[Array, Array]:
+        """Return level with unit of each target; without a constant the level is 0."""
+        level, unit = super()._scale(y)
+        free = truth("fit_intercept", self.fit_intercept)
+        return (level, unit) if free else (np.zeros_like(level), unit)
 
     def fit_path(
         self,
@@ -127,81 +132,102 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         y: Any,
         *,
         sensitive_features: Any = None,
-        alphas: Sequence[float],
+        alphas: Sequence[float] | None = None,
         iterations: Sequence[int] | None = None,
         penalties: Sequence[float] | None = None,
-    ) -> dict[tuple[float, float], Predictor]:
-        """Return a predictor per strength and alpha, all from one factorisation of the kernel.
+    ) -> dict[Any, Self]:
+        """Return a fitted model per strength and alpha, all from one factorisation of the kernel.
 
         Each equals what `fit` gives for that pair alone, bit for bit. Nothing is tried on held-out
-        rows: choose among them by rows of your own.
+        rows: choose among them by rows of your own. The model itself stays as it was.
 
         Parameters
         ----------
         X, y, sensitive_features
-            As in `fit`.
+            As `fit` takes them.
         alphas
-            Ridges of the predictor, to be combined with the strengths; those of the constructor
-            are not used.
+            Ridges of the predictor, to be combined with the strengths; keys are then pairs
+            (strength, alpha). None is that of the constructor, keys are strengths.
         iterations, penalties
             The strengths: of a path its lengths, of a shrinkage its prices.
         """
         wanted, name = (penalties, "penalties") if self._shrinks else (iterations, "iterations")
-        if penalties is not None and iterations is not None:
-            raise ValueError(
-                f"fit_path must be given {name} alone where removal={self.removal!r}, got both"
-            )
-        strengths = [self._checked_strength(strength) for strength in wanted or ()]
-        settings = [(strength, alpha) for strength in strengths for alpha in alphas]
-        if not settings:
+        if alphas is not None and (not len(alphas) or not wanted):
             raise ValueError(
                 f"{name} and alphas must hold at least one value each where "
                 f"removal={self.removal!r}, got {list(wanted or ())} with {list(alphas)}"
             )
-        X = self._inputs(X, reset=True)
-        y = target_vector(y, len(X))
-        found = self._fit_all(X, y, sensitive_features, settings, trial=False)
-        return dict(zip(settings, found, strict=True))
+        strengths = self._strengths(iterations, penalties)
+        longest = copy(self)
+        fitted = longest._removal_of(X, y, sensitive_features, max(strengths))
+        if alphas is None:
+            return dict(zip(strengths, longest._settled(*fitted, strengths), strict=True))
+        found = {}
+        for alpha in alphas:
+            longest.alpha = alpha
+            for model in longest._settled(*fitted, strengths):
+                found[model.strength_, alpha] = model
+        return {(m, alpha): found[m, alpha] for m in strengths for alpha in alphas}
 
-    def _fit_all(
-        self,
-        X: Array,
-        y: Array,
-        sensitive_features: Any,
-        settings: Sequence[tuple[float, float]],
-        *,
-        trial: bool = True,
-    ) -> list[MapExpansion]:
-        """Return a predictor per (strength, alpha) of the checked rows."""
-        level = self._level(y)
-        most = max(strength for strength, _ in settings)
-        removal, moments = self._fit_removal(X, y - level, sensitive_features, most, trial=trial)
-        found = self._ridges(removal, moments, settings)
-        if trial:  # of a whole path a constant may well be the end
-            self._tell_collapse(found[0], removal)
-        return [rescaled(f, 1.0, level) for f in found]
+    def _settled(
+        self, removal: Removal, moments: Moments | None, strengths: Sequence[float]
+    ) -> Iterator[Self]:
+        """Yield the models at these strengths, from one factorisation."""
+        assert moments is not None
+        choices = self._choices(removal, moments, max(strengths), self.alpha)
+        thin = choices.thin()
+        for strength in strengths:
+            model = self._copy_at(strength, removal.removals)
+            model._adopt(choices.at(self._inner(strength, moments.n, self.alpha)), thin)
+            yield model
+
+    def _settle(
+        self, removal: Removal, moments: Moments | None, strength: float, *, tell: bool
+    ) -> None:
+        """Solve at one strength, which the weaker ones follow from."""
+        assert moments is not None
+        choices = self._choices(removal, moments, strength, self.alpha)
+        found = choices.at(self._inner(strength, moments.n, self.alpha))
+        if tell:
+            self._tell_collapse(self._together(found), removal)
+        self._adopt(found, choices.thin())
+
+    def _adopt(self, parts: Sequence[MapExpansion], choices: RidgeChoices) -> None:
+        """Take these predictors of the targets for the model's own."""
+        self.expansion_ = rescaled(self._together(parts), self._unit, self._level)
+        self._kept = choices
+
+    def _from_kept(self, strength: float) -> Self:
+        """Return a fitted copy at another strength."""
+        kept = self._kept
+        other = self._copy_at(strength, kept.families[0].removals)
+        other._adopt(kept.at(self._inner(strength, kept.n, self.alpha)), kept)
+        return other
 
     def _expansions(
         self, removal: Removal, moments: Moments, strengths: Sequence[float]
-    ) -> list[MapExpansion]:
+    ) -> Sequence[Fitted]:
         """Return the regressions at these strengths."""
         alpha = removal.share * positive("alpha", self.alpha)
-        return self._ridges(removal, moments, [(strength, alpha) for strength in strengths])
+        choices = self._choices(removal, moments, max(strengths), alpha)
+        inner = [self._inner(strength, moments.n, alpha) for strength in strengths]
+        return [self._together(choices.at(strength)) for strength in inner]
 
-    def _ridges(
-        self, removal: Removal, moments: Moments, settings: Sequence[tuple[float, float]]
-    ) -> list[MapExpansion]:
-        """Return a regression per (strength, alpha)."""
-        if self._shrinks:
-            n = moments.n
-            settings = [
-                (ridge_mu(price, n=n, alpha=positive("alpha", alpha)), alpha)
-                for price, alpha in settings
-            ]
-        return ridge_expansions(
+    def _inner(self, strength: float, n: int, alpha: float) -> float:
+        """Return a strength as the removal counts it."""
+        if not self._shrinks:
+            return strength
+        return ridge_mu(strength, n=n, alpha=positive("alpha", alpha))
+
+    def _choices(
+        self, removal: Removal, moments: Moments, strength: float, alpha: float
+    ) -> RidgeChoices:
+        """Return the regressions of one alpha up to a strength."""
+        return RidgeChoices.of(
             removal.feature_map,
-            moments,
+            target_moments(removal, moments),
             removal.removals,
-            settings,
-            fit_intercept=self.fit_intercept,
+            alpha=alpha,
+            strength=self._inner(strength, moments.n, alpha),
+            fit_intercept=truth("fit_intercept", self.fit_intercept),
         )

@@ -1,6 +1,6 @@
 """The shrunk kernel as a scikit-learn transformer."""
 
-from copy import copy
+from collections.abc import Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -8,42 +8,57 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.kernels import KernelFunction
 from fkd.core.parameters import not_negative
+from fkd.core.shared_words import with_shared_words
 from fkd.core.shrinkage import Shrinkage
 from fkd.estimators.kernel_transformer import FairKernelTransformer
 
 
+@with_shared_words
 class FairKernelShrinkage(FairKernelTransformer):
     """Kernel in which directions that covary with functions of the sensitive features are small.
 
     K_mu = G (I + mu T Tᵀ)⁻¹ Gᵀ with G the features of the plain kernel, T their covariance with a
     basis of functions of the sensitive features: for any machine that takes
     ``kernel="precomputed"`` its regulariser then prices the squared covariance of the prediction
-    with each of these functions (docs/shrinkage.md). Other parameters are those of
-    `fkd.estimators.removal_parameters.RemovalParameters`.
+    with each of these functions (docs/shrinkage.md).
 
     Parameters
     ----------
+    {kernel}
     mu
         Price on squared covariances beside the squared norm of the weights: 0 is the plain kernel,
         ``inf`` leaves nothing that covaries with any function of the basis over the training rows.
-    basis
-        ``"rbf"``, ``"columns"``, ``"splines"`` or ``"levels"``.
-    gamma_s
-        Width of the kernel of ``"rbf"``, the sensitive columns in units of their training range.
-    given
-        What may depend on the sensitive features: ``"y"``, or names or positions of columns of X.
+    {basis}
+    {map}
+    {trial}
+    {output}
+    {seed}
 
     Attributes
     ----------
-    map_ : FeatureMap
-        The feature map of the training rows.
     shrinkage_ : Shrinkage
         The directions with their squared covariances.
-    fair_ : FairKernel
-        What is left of the kernel, as arrays.
+    strength_ : float
+        How much is taken out: `mu`.
+    effective_iterations_ : int or None
+        Iterations that found something to remove; None for a shrinkage.
+    map_ : FeatureMap
+        The feature map of the training rows.
+    removed_ : Directions
+        The directions that are taken out, with the share of each.
+    fair_ : FairKernel or FairFeatures
+        What is left, as arrays.
+    T_ : array (n, n)
+        T_m of the paper: k(X, training rows) T_m is the fair kernel block. Of exact maps only.
     held_out_ : HeldOut or None
         How well ridge regression guesses the sensitive features of rows that a trial fit left out,
         from plain and from fair features.
+    n_features_in_, feature_names_in_
+        Columns of X, their names where it was a data frame.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------
@@ -71,6 +86,7 @@ class FairKernelShrinkage(FairKernelTransformer):
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
         held_out: float = 0.2,
+        output: str = "kernel",
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -86,6 +102,7 @@ class FairKernelShrinkage(FairKernelTransformer):
             landmarks=landmarks,
             landmark_method=landmark_method,
             held_out=held_out,
+            output=output,
             random_state=random_state,
         )
         self.mu = mu
@@ -104,10 +121,26 @@ class FairKernelShrinkage(FairKernelTransformer):
         check_is_fitted(self, "fair_")
         return cast(Shrinkage, self._removals)
 
-    def at(self, mu: float) -> Self:
-        """Return a fitted copy at another mu; large arrays are shared."""
-        other = copy(self)
-        other.mu = mu
-        other.fair_ = self.fair_.head(self.shrinkage_.at(other._strength()))
-        other.held_out_ = None  # the trial was at this mu
-        return other
+    def at(self, strength: float) -> Self:
+        """Return a fitted copy at another mu; large arrays are shared.
+
+        Parameters
+        ----------
+        strength
+            The mu, not negative; ``inf`` leaves nothing that covaries.
+        """
+        return self._copy_at("mu", strength)
+
+    def fit_path(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, mus: Sequence[float]
+    ) -> dict[float, Self]:
+        """Return a fitted transformer per mu, all from one factorisation.
+
+        Parameters
+        ----------
+        X, y, sensitive_features
+            As `fit` takes them.
+        mus
+            Prices on squared covariances.
+        """
+        return self._fit_each(X, y, sensitive_features, "mu", mus)

@@ -1,5 +1,8 @@
 """The fair kernel as a scikit-learn transformer, cut or shrunk."""
 
+from abc import abstractmethod
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -9,19 +12,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
 from fkd.core.border import target_vector
-from fkd.core.fair_kernel import FairKernel
+from fkd.core.directions import Directions
+from fkd.core.fair_kernel import FairFeatures, FairKernel
 from fkd.core.fair_ridge import ridge_expansions
+from fkd.core.feature_maps import ExactMap, FeatureMap
+from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
+from fkd.core.parameters import choice
 from fkd.estimators.held_out import HeldOut, judge_recovery
 from fkd.estimators.legitimate import is_target
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 
+OUTPUTS = ("kernel", "features")
 # Ridge of the regression that guesses the sensitive features, in units of the mean eigenvalue.
 _GUESSING = 0.1
 
 
 class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RemovalEstimator):
     """A fair kernel as a transformer, whichever way it is made fair."""
+
+    def __init__(
+        self, kernel: str | KernelFunction = "rbf", *, output: str = "kernel", **settings: Any
+    ) -> None:
+        super().__init__(kernel, **settings)
+        self.output = output
 
     def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
         """Return self, with the removal learnt from these rows.
@@ -35,13 +49,54 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         sensitive_features
             One or several columns (n,) or (n, l) to remove. Required.
         """
+        wanted, strength = choice("output", self.output, OUTPUTS), self._strength()
         X = self._inputs(X, reset=True)
         target = target_vector(y, len(X)) if is_target(self.given) else np.zeros(len(X))
-        removal, _ = self._fit_removal(X, target, sensitive_features, self._strength())
-        self.map_, self._removals = removal.feature_map, removal.removals
-        self.fair_ = FairKernel.of(self.map_, X, self._removals.at(self._strength()))
-        self._n_features_out = len(X)
+        removal, _ = self._fit_removal(X, target, sensitive_features, strength)
+        self._removals, self.strength_ = removal.removals, strength
+        removed = removal.removals.at(strength)
+        if wanted == "kernel":
+            self.fair_: FairFeatures = FairKernel.of(removal.feature_map, X, removed)
+        else:  # training rows are kept as landmarks alone
+            self.fair_ = FairFeatures(removal.feature_map, removed)
+        self._n_features_out = len(X) if wanted == "kernel" else removal.feature_map.rank
         return self
+
+    @property
+    def map_(self) -> FeatureMap:
+        """The feature map of the training rows."""
+        check_is_fitted(self, "fair_")
+        return self.fair_.feature_map
+
+    @property
+    def removed_(self) -> Directions:
+        """The directions that are taken out of the features, with the share of each."""
+        check_is_fitted(self, "fair_")
+        return self.fair_.removed
+
+    @property
+    def T_(self) -> Array:
+        """T_m of the paper, (n, n): k(X, training rows) T_m is the fair kernel block of X.
+
+        An exact map has it. It is an oblique projection where whole directions are removed.
+        """
+        fair = self._fair_kernel("T_")
+        if not isinstance(fair.feature_map, ExactMap):
+            raise ValueError(
+                "T_ needs the kernel of all training rows, approximation='exact', got a reduced "
+                "map; its fair features are what output='features' gives"
+            )
+        A = np.zeros_like(fair.F)
+        pivots = fair.feature_map.pivots
+        A[slice(None) if pivots is None else pivots] = fair.feature_map.dual(fair.removed.V)
+        return np.asarray(np.eye(len(A)) - (A * fair.removed.shares) @ fair.F.T)
+
+    def _fair_kernel(self, what: str) -> FairKernel:
+        """Return the kernel against the training rows, which not every output keeps."""
+        check_is_fitted(self, "fair_")
+        if not isinstance(self.fair_, FairKernel):
+            raise ValueError(f"{what} needs the training rows, which output='features' drops")
+        return self.fair_
 
     def _judge(
         self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
@@ -60,13 +115,29 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         return judge_recovery(before, after, S)
 
     def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Array:
-        """Return the fair kernel matrix of the training rows, exactly symmetric."""
-        return self.fit(X, y, sensitive_features=sensitive_features).fair_.gram()
+        """Return the fair kernel matrix of the training rows, exactly symmetric, or features.
+
+        Parameters
+        ----------
+        X, y, sensitive_features
+            As `fit` takes them.
+        """
+        fair = self.fit(X, y, sensitive_features=sensitive_features).fair_
+        if isinstance(fair, FairKernel):
+            return fair.gram()
+        return fair.training_features(self._inputs(X, reset=False))
 
     def transform(self, X: Any) -> Array:
-        """Return the fair kernel of X against the training rows, (k, n)."""
+        """Return the fair kernel of X against the training rows, (k, n), or features, (k, r).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows where it is precomputed.
+        """
         check_is_fitted(self, "fair_")
-        return self.fair_.block(self._inputs(X, reset=False))
+        rows, fair = self._inputs(X, reset=False), self.fair_
+        return fair.block(rows) if isinstance(fair, FairKernel) else fair.features(rows)
 
     def features(self, X: Any) -> Array:
         """Return fair features, (k, r), of whose inner products the fair kernel is made."""
@@ -77,3 +148,30 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         """Return the fair k(x, x) of each row, without the block that it is the diagonal of."""
         check_is_fitted(self, "fair_")
         return self.fair_.diag(self._inputs(X, reset=False))
+
+    def _copy_at(self, name: str, strength: Any) -> Self:
+        """Return a fitted copy whose parameter of that name is another; large arrays are shared."""
+        check_is_fitted(self, "fair_")
+        other = copy(self)
+        setattr(other, name, strength)
+        other.strength_ = other._strength()
+        other.fair_ = self.fair_.head(self._removals.at(other.strength_))
+        other.held_out_ = None  # the trial was of another strength
+        return other
+
+    def _fit_each(
+        self, X: Any, y: Any, sensitive_features: Any, name: str, values: Sequence[Any]
+    ) -> dict[Any, Self]:
+        """Return a fitted transformer per strength, all from one factorisation."""
+        if not len(values):
+            raise ValueError(f"{name} of fit_path must hold at least one value, got none")
+        longest = copy(self)
+        setattr(longest, name, max(values))
+        longest.held_out = 0.0  # choose among them by rows of your own
+        longest.fit(X, y, sensitive_features=sensitive_features)
+        longest.held_out = self.held_out
+        return {value: longest.at(value) for value in values}
+
+    @abstractmethod
+    def at(self, strength: Any) -> Self:
+        """Return a fitted copy at another strength."""

@@ -32,7 +32,7 @@ def legitimate_columns(
     if given is None:
         return None
     if is_target(given):
-        return _splines(y[:, None])
+        return _splines(y.reshape(len(y), -1))
     if precomputed:
         raise ValueError(
             f"given must be 'y' or None where kernel='precomputed', got {given!r}; rows of a "

@@ -28,18 +28,18 @@ class MarginalLikelihood:
     rest: float  # square of the part of z outside
 
     @classmethod
-    def of(cls, C: Array, c: Array, z: Array, *, largest: float) -> Self:
-        """Return the likelihood of z where K = G Gᵀ, from C = GᵀG and c = Gᵀz.
+    def of(cls, C: Array, c: Array, *, n: int, square: float, largest: float) -> Self:
+        """Return the likelihood of z, of n rows, from C = GᵀG, c = Gᵀz, zᵀz where K = G Gᵀ.
 
         Features are what a projection left of larger ones, whose squares were up to `largest`:
         below the square of their rounding there is nothing.
         """
         lam, Q = np.linalg.eigh(C)
-        n = max(len(z), len(lam))
-        rounding = 100 * EPS * rank_cut(n, largest)
-        keep = lam > max(rank_cut(n, float(lam[-1])), rounding)
+        most = max(n, len(lam))
+        rounding = 100 * EPS * rank_cut(most, largest)
+        keep = lam > max(rank_cut(most, float(lam[-1])), rounding)
         energy = (Q[:, keep].T @ c) ** 2 / lam[keep]
-        return cls(len(z), lam[keep], energy, max(float(z @ z - energy.sum(axis=0)), 0.0))
+        return cls(n, lam[keep], energy, max(square - float(energy.sum(axis=0)), 0.0))
 
     def __call__(self, amplitude: float, noise: float) -> float:
         """Return the log density at these variances."""

@@ -10,12 +10,15 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
-from fkd.core.border import check_finite_result
+from fkd.core.border import check_finite_result, target_matrix, target_vector
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion, Predictor
+from fkd.core.target_expansions import TargetExpansions
 from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
 from fkd.estimators.removal_estimator import Removal
+
+Fitted = MapExpansion | TargetExpansions
 
 
 class FairRegressor(RegressorMixin, BoundedEstimator):
@@ -23,42 +26,70 @@ class FairRegressor(RegressorMixin, BoundedEstimator):
 
     _absolute: ClassVar[bool] = False  # whether errors count by their size or by its square
     _causes: ClassVar[str] = "alpha, gamma"  # what may make it a constant
+    _several: ClassVar[bool] = False  # whether the target may have several columns
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._several
+        return tags
+
+    def _target(self, y: Any, n: int) -> Array:
+        """Return (y - level) / unit, so that an offset costs no sum its digits."""
+        checked = target_matrix(y, n) if self._several else target_vector(y, n)
+        self._level, self._unit = self._scale(checked)
+        return np.asarray((checked - self._level) / self._unit)
+
+    def _scale(self, y: Array) -> tuple[Array, Array]:
+        """Return level with unit of each target."""
+        return y.mean(axis=0), np.ones(y.shape[1:])
+
+    def _together(self, parts: Sequence[MapExpansion]) -> Fitted:
+        """Return the predictors of all targets as one, that of a single one as it is."""
+        return TargetExpansions(tuple(parts)) if np.ndim(self._level) else parts[0]
 
     @abstractmethod
     def _expansions(
         self, removal: Removal, moments: Moments, strengths: Sequence[float]
-    ) -> list[MapExpansion]:
+    ) -> Sequence[Fitted]:
         """Return the machines that are fitted at these strengths."""
 
     def _scores(
         self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
     ) -> Array:
-        """Return the predictions at these strengths, (k, strengths, 1)."""
+        """Return the predictions at these strengths, (k, strengths, targets)."""
         machines = self._expansions(removal, moments, strengths)
-        return np.stack([machine.predict(X) for machine in machines], axis=1)[:, :, None]
+        return np.stack([_columns(machine.predict(X)) for machine in machines], axis=1)
 
     def _judge(
         self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
     ) -> HeldOut:
-        """Return what held-out rows say, the target in units of its deviation."""
+        """Return what held-out rows say, each target in units of its deviation."""
         machines = self._expansions(removal, moments, [0, strength])
-        before, after = (machine.predict(X)[:, None] for machine in machines)
-        unit = float(removal.y.std(axis=0)) or 1.0
+        before, after = (_columns(machine.predict(X)) for machine in machines)
+        known = _columns(removal.y)
+        unit = known.std(axis=0)
         # Of all constants the median has the least absolute error, the mean the least square.
-        best = np.median(removal.y) if self._absolute else removal.y.mean(axis=0)
-        errors = [np.abs(y - f) / unit for f in (after[:, 0], best)]
+        best = np.median(known, axis=0) if self._absolute else known.mean(axis=0)
+        errors = [np.abs(_columns(y) - f) / np.where(unit > 0, unit, 1.0) for f in (after, best)]
         model, dummy = errors if self._absolute else [error**2 for error in errors]
-        return judge_scores(before, after, S, (model, dummy))
+        return judge_scores(before, after, S, (model.mean(axis=1), dummy.mean(axis=1)))
 
-    def _tell_collapse(self, f: MapExpansion, removal: Removal) -> None:
+    def _tell_collapse(self, f: Fitted, removal: Removal) -> None:
         """Warn where the fitted machine says one number of all training rows."""
-        unit = float(removal.y.std(axis=0))
+        unit = _columns(removal.y).std(axis=0)
         rows = sample_rows(len(removal.X))
-        if unit > 0 and len(rows) > 1:
-            tell_collapse(float(f.predict(removal.X[rows]).std(axis=0)) / unit, self._causes)
+        if (unit > 0).any() and len(rows) > 1:
+            spread = _columns(f.predict(removal.X[rows])).std(axis=0)
+            tell_collapse(float((spread[unit > 0] / unit[unit > 0]).max()), self._causes)
 
     def predict(self, X: Any) -> Array:
-        """Return one prediction per row."""
+        """Return one prediction per row, (k,), or per row and target, (k, t).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows where it is precomputed.
+        """
         check_is_fitted(self, "expansion_")
         with np.errstate(over="ignore", invalid="ignore"):
             found = self.expansion_.predict(self._inputs(X, reset=False))
@@ -72,6 +103,33 @@ class FairRegressor(RegressorMixin, BoundedEstimator):
         return fitted
 
 
-def rescaled(f: MapExpansion, scale: float, level: float) -> MapExpansion:
-    """Return scale·f + level."""
+def _columns(values: Array) -> Array:
+    """Return one or several columns as a table."""
+    return values[:, None] if values.ndim == 1 else values
+
+
+def rescaled(f: Fitted, scale: Array, level: Array) -> Fitted:
+    """Return scale·f + level, of each target."""
+    if isinstance(f, TargetExpansions):
+        each = zip(f.parts, scale, level, strict=True)
+        return TargetExpansions(tuple(_rescaled(part, float(s), float(l)) for part, s, l in each))
+    return _rescaled(f, float(scale), float(level))
+
+
+def _rescaled(f: MapExpansion, scale: float, level: float) -> MapExpansion:
     return replace(f, coef=scale * f.coef, intercept=scale * f.intercept + level)
+
+
+def target_moments(removal: Removal, moments: Moments) -> list[Moments]:
+    """Return the moments with each target of a removal."""
+    if removal.y.ndim == 1:
+        return [moments]
+    return [
+        replace(
+            moments,
+            c=removal.feature_map.training_adjoint(removal.X, column),
+            y=float(column.sum(axis=0)),
+            yy=float(column @ column),
+        )
+        for column in removal.y.T
+    ]

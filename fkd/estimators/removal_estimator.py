@@ -11,7 +11,7 @@ from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.border import column_names, sensitive_matrix
 from fkd.core.cautions import caution
 from fkd.core.directions import Removals
-from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.feature_maps import ExactMap, FeatureMap, make_map
 from fkd.core.feature_maps.make import EXACT_ROWS
 from fkd.core.moments import Moments, training_moments
 from fkd.core.parameters import positive, truth
@@ -44,7 +44,7 @@ class Removal:
     """Training rows with their feature map and what is taken out of it."""
 
     X: Array  # (n, d)
-    y: Array  # (n,)
+    y: Array  # (n,), or (n, k) where there are several targets
     S: Array  # (n, l)
     feature_map: FeatureMap
     removals: Removals
@@ -52,6 +52,11 @@ class Removal:
     share: float = 1.0
     # Of the functions' variance, what lies beyond what is given.
     left: float = 1.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether the map is spanned by all training rows, which are then kept anyway."""
+        return isinstance(self.feature_map, ExactMap)
 
 
 class RemovalEstimator(RemovalParameters, ABC):
@@ -84,6 +89,7 @@ class RemovalEstimator(RemovalParameters, ABC):
             self.held_out_.tell()
         removal, moments = self._remove(X, y, S, strength)
         self._tell_given(removal)
+        self.effective_iterations_: int | None = None  # a shrinkage has none
         if isinstance(removal.removals, RemovalPath):
             self._tell_end(removal.removals, int(strength))
         return removal, moments
@@ -129,7 +135,8 @@ class RemovalEstimator(RemovalParameters, ABC):
         """
         own = {name: getattr(self, name) for name in _OF_MAP}
         feature_map = make_map(X, **(own | changes))
-        moments = training_moments(feature_map, X, S, y)
+        # Of several targets the first; their other products are taken where they are needed.
+        moments = training_moments(feature_map, X, S, y if y.ndim == 1 else y[:, 0])
         columns = not self._shrinks and self.basis in (None, "columns") and self.given is None
         sums = None if columns else self._sums(feature_map, X, y, S)
         removals: Removals

@@ -1,7 +1,8 @@
 """Support vector classification on the fair kernel."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -10,49 +11,62 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.border import check_finite_result, class_codes
-from fkd.core.fair_kernel import FairKernel
+from fkd.core.fair_kernel import FairFeatures, FairKernel
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, steps
 from fkd.core.price import margin_mu
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.bounded_estimator import BoundedEstimator
+from fkd.estimators.class_borders import ClassBorders, FeatureBorders, KernelBorders
 from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
 from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 
 
+@with_shared_words
 class FairSVC(ClassifierMixin, BoundedEstimator):
     """Support vector classifier that does not lean on (continuous) sensitive features.
+
+    libsvm on the fair kernel: of a removal path directions are cut out of it, of a shrinkage they
+    are made small. Predicting needs no sensitive features.
 
     Parameters
     ----------
     C
         Penalty of errors, above 0.
-    tol, max_iter
-        When the solver stops: at this violation of its conditions, or after so many steps, with a
-        ConvergenceWarning; -1 is no limit.
-    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_parameters.RemovalParameters`.
-    unfairness
-        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
+    {solver}
+    {kernel}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {map}
+    {centring}
+    {trial}
+    {seed}
 
     Attributes
     ----------
     classes_ : array
         The classes, sorted.
-    fair_ : FairKernel
+    borders_ : ClassBorders
+        What tells them apart.
+    fair_ : FairFeatures
         What is left of the kernel, as arrays.
     n_iter_ : int
         Steps of the solver, the most where there are several classes.
-    effective_iterations_ : int
-        Iterations that found something to remove.
-    held_out_ : HeldOut or None
-        What rows that a trial fit left out say of it.
-    strength_ : float
-        The strength, given or chosen.
-    unfairness_ : KeptBound or None
-        What a bound chose.
+    {fitted}
+
+    Notes
+    -----
+    On a reduced map libsvm multiplies features itself: nothing of the size of the kernel matrix is
+    formed, no training row is kept. `at` then needs rows that are gone: `fit_path` is the way to
+    several strengths.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------
@@ -114,51 +128,46 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
-        """Return self, fitted to these rows.
+    def _target(self, y: Any, n: int) -> Array:
+        """Return the number of each row's class; learn the classes."""
+        self.classes_, codes = class_codes(y, n)
+        return codes.astype(np.float64)
 
-        Parameters
-        ----------
-        X, y
-            Training rows (n, d) with their classes (n,).
-        sensitive_features
-            One or several columns (n,) or (n, l) to remove. Required.
-        """
-        X = self._inputs(X, reset=True)
-        self.classes_, codes = class_codes(y, len(X))
-        numbers = codes.astype(np.float64)
-        strength = self._decide(X, numbers, sensitive_features)
-        removal, moments = self._fit_removal(X, numbers, sensitive_features, strength)
-        del moments  # as large as the kernel matrix, which libsvm needs the room for
-        self.fair_, self.svc_ = self._machine(removal, strength)
-        rows = sample_rows(len(X))
-        several = len(np.unique(self.svc_.predict(self.fair_.block(X[rows])))) > 1
-        tell_collapse(float(several), "C, gamma, the balance of the classes")
-        self.n_iter_ = int(self.svc_.n_iter_.max())
-        return self
+    def _settle(
+        self, removal: Removal, moments: Moments | None, strength: float, *, tell: bool
+    ) -> None:
+        """Find the borders."""
+        self.borders_ = self._borders(removal, strength)
+        self.n_iter_ = self.borders_.n_iter
+        self._kept = replace(removal, S=removal.S[:0].copy()) if removal.exact else None
+        if tell:
+            rows = sample_rows(len(removal.X))
+            several = len(np.unique(self.borders_.classes(removal.X[rows]))) > 1
+            tell_collapse(float(several), "C, gamma, the balance of the classes")
 
-    def _machine(self, removal: Removal, strength: float) -> tuple[FairKernel, SVC]:
-        """Return the fair kernel at a strength with the machine on it."""
+    @property
+    def fair_(self) -> FairFeatures:
+        """What is left of the kernel, as arrays."""
+        check_is_fitted(self, "borders_")
+        return self.borders_.fair
+
+    def _borders(self, removal: Removal, strength: float) -> ClassBorders:
+        """Return the borders at a strength."""
         C = positive("C", self.C) / removal.share
         per_price = margin_mu(1.0, n=len(removal.y), C=C) if self._shrinks else 1
         removed = removal.removals.at(per_price * strength)
-        fair = FairKernel.of(removal.feature_map, removal.X, removed)
-        svc = SVC(
-            kernel="precomputed",
-            C=C,
-            tol=positive("tol", self.tol),
-            max_iter=steps("max_iter", self.max_iter),
-        )
-        return fair, svc.fit(fair.gram(), removal.y)
+        svc = SVC(C=C, tol=positive("tol", self.tol), max_iter=steps("max_iter", self.max_iter))
+        if removal.exact:
+            fair = FairKernel.of(removal.feature_map, removal.X, removed)
+            return KernelBorders.of(fair, removal.y, svc)
+        features = FairFeatures(removal.feature_map, removed)
+        return FeatureBorders.of(features, removal.X, removal.y, svc)
 
     def _scores(
         self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
     ) -> Array:
         """Return the decisions at these strengths, (k, strengths, classes or 1)."""
-        found = []
-        for strength in strengths:
-            fair, svc = self._machine(removal, strength)
-            found.append(svc.decision_function(fair.block(X)).reshape(len(X), -1))
+        found = [self._borders(removal, s).decisions(X).reshape(len(X), -1) for s in strengths]
         return np.stack(found, axis=1)
 
     def _can_learn(self, y: Array) -> bool:
@@ -169,30 +178,36 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
         self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
     ) -> HeldOut:
         """Return what held-out rows say: of the decisions, by the share of wrong classes."""
-        machines = [self._machine(removal, s) for s in (0, strength)]
-        before, after = (
-            svc.decision_function(fair.block(X)).reshape(len(X), -1) for fair, svc in machines
-        )
-        fair, svc = machines[-1]
-        predicted = svc.predict(fair.block(X))
-        values, counts = np.unique(removal.y, return_counts=True)
-        wrong = predicted != y, values[counts.argmax(axis=0)] != y
-        losses = wrong[0].astype(np.float64), wrong[1].astype(np.float64)
+        # The classes of a trial's rows may be fewer than all: they are counted anew.
+        known, codes = np.unique(removal.y, return_inverse=True)
+        removal = replace(removal, y=codes.astype(np.float64))
+        machines = [self._borders(removal, s) for s in (0, strength)]
+        before, after = (machine.decisions(X).reshape(len(X), -1) for machine in machines)
+        predicted = known[machines[-1].classes(X)]
+        most = known[np.bincount(codes).argmax(axis=0)]
+        losses = (predicted != y).astype(np.float64), (most != y).astype(np.float64)
         return judge_scores(before, after, S, losses)
 
     def decision_function(self, X: Any) -> Array:
-        """Return the signed distance to the border, per row (and class where more than two)."""
-        found = self._on_block(X, "decision_function")
+        """Return the signed distance to the border, per row (and class where more than two).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows where it is precomputed.
+        """
+        check_is_fitted(self, "borders_")
+        found = self.borders_.decisions(self._inputs(X, reset=False))
         check_finite_result("decisions", found)
         return np.asarray(found)
 
     def predict(self, X: Any) -> AnyArray:
-        """Return the class of each row."""
-        check_is_fitted(self, "svc_")
-        return np.asarray(self.classes_[self._on_block(X, "predict").astype(np.intp)])
+        """Return the class of each row.
 
-    def _on_block(self, X: Any, method: str) -> AnyArray:
-        """Return what the machine says of the fair kernel of X against the training rows."""
-        check_is_fitted(self, "svc_")
-        block = self.fair_.block(self._inputs(X, reset=False))
-        return np.asarray(getattr(self.svc_, method)(block))
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows where it is precomputed.
+        """
+        check_is_fitted(self, "borders_")
+        return np.asarray(self.classes_[self.borders_.classes(self._inputs(X, reset=False))])

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.svm import SVR
 
 from fkd.core.arrays import Array
-from fkd.core.border import target_vector
 from fkd.core.directions import Removals
 from fkd.core.fair_kernel import fair_features, fair_gram
 from fkd.core.feature_maps import ExactMap, FeatureMap
@@ -16,6 +15,7 @@ from fkd.core.moments import Moments
 from fkd.core.parameters import not_negative, positive, steps
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import margin_mu
+from fkd.core.shared_words import with_shared_words
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
 
@@ -48,6 +48,7 @@ def svr_machines(
     *,
     tol: float = LIBSVM_TOL,
     max_iter: int = LIBSVM_STEPS,
+    precomputed_rows: int = PRECOMPUTED_ROWS,
 ) -> Iterator[tuple[MapExpansion, int]]:
     """Yield one predictor with its solver's steps per (strength, C, epsilon), in order.
 
@@ -63,8 +64,10 @@ def svr_machines(
     tol, max_iter
         When libsvm stops: at this violation of its conditions, or after so many steps, with a
         ConvergenceWarning; -1 is no limit.
+    precomputed_rows
+        Up to so many rows the kernel matrix of a reduced map is formed.
     """
-    precomputed = isinstance(feature_map, ExactMap) or len(X) <= PRECOMPUTED_ROWS
+    precomputed = isinstance(feature_map, ExactMap) or len(X) <= precomputed_rows
     K = feature_map.training_gram(X) if precomputed else None
     fitted, fair = -1.0, np.empty(0)
     for strength, C, epsilon in settings:
@@ -92,8 +95,12 @@ def svr_machines(
         yield found, int(svr.n_iter_)
 
 
+@with_shared_words
 class FairSVR(FairRegressor):
     """Support vector regression that does not lean on the sensitive features.
+
+    libsvm on the fair kernel: of a removal path directions are cut out of it, of a shrinkage they
+    are made small. Predicting needs no sensitive features.
 
     Parameters
     ----------
@@ -101,27 +108,34 @@ class FairSVR(FairRegressor):
         Penalty of errors beyond `epsilon`, above 0.
     epsilon
         Half width of the insensitive tube, in units of the target.
-    tol, max_iter
-        When the solver stops: at this violation of its conditions, or after so many steps, with a
-        ConvergenceWarning; -1 is no limit.
-    kernel, gamma, degree, coef0, ridge, iterations, removal, penalty, basis, gamma_s, given, \
-approximation, landmarks, landmark_method, center_sensitive, held_out, random_state
-        As in `fkd.estimators.removal_parameters.RemovalParameters`.
-    unfairness
-        As in `fkd.estimators.bounded_estimator.BoundedEstimator`.
+    {solver}
+    {kernel}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {map}
+    {centring}
+    {trial}
+    {seed}
 
     Attributes
     ----------
+    expansion_ : predictor
+        The fitted predictor as plain arrays.
     n_iter_ : int
         Steps of the solver.
-    effective_iterations_ : int
-        Iterations that found something to remove.
-    held_out_ : HeldOut or None
-        What rows that a trial fit left out say of it.
-    strength_ : float
-        The strength, given or chosen.
-    unfairness_ : KeptBound or None
-        What a bound chose.
+    {fitted}
+
+    Notes
+    -----
+    On a reduced map libsvm multiplies features itself: nothing of the size of the kernel matrix is
+    formed, no training row is kept. `at` then needs rows that are gone: `fit_path` is the way to
+    several strengths.
+
+    References
+    ----------
+    {method}
 
     Examples
     --------
@@ -188,27 +202,28 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
     _absolute = True
     _causes = "C and epsilon, which have the unit of the target, gamma"
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
-        """Return self, fitted to these rows.
-
-        Parameters
-        ----------
-        X, y
-            Training rows (n, d) with their target (n,).
-        sensitive_features
-            One or several columns (n,) or (n, l) to remove. Required.
-        """
-        X = self._inputs(X, reset=True)
-        y = target_vector(y, len(X))
-        # Before any sum: an offset of the target then costs no digits.
-        level = float(y.mean(axis=0))
-        strength = self._decide(X, y - level, sensitive_features)
-        removal, moments = self._fit_removal(X, y - level, sensitive_features, strength)
-        del moments  # as large as the kernel matrix, which libsvm needs the room for
+    def _settle(
+        self, removal: Removal, moments: Moments | None, strength: float, *, tell: bool
+    ) -> None:
+        """Solve at one strength."""
         ((found, self.n_iter_),) = self._machines(removal, [strength])
-        self._tell_collapse(found, removal)
-        self.expansion_ = rescaled(found, 1.0, level)
-        return self
+        if tell:
+            self._tell_collapse(found, removal)
+        self.expansion_ = rescaled(found, self._unit, self._level)
+        exact = removal.feature_map
+        # An exact machine has the rows as its centres anyway.
+        self._kept = (
+            (exact.kernel, removal.X, removal.y, removal.removals)
+            if isinstance(exact, ExactMap)
+            else None
+        )
+
+    def _from_kept(self, strength: float) -> Self:
+        """Return a fitted copy at another strength; the kernel is factored again."""
+        kernel, X, y, removals = self._kept
+        removal = Removal(X, y, np.empty((len(X), 0)), ExactMap.of(kernel, X), removals)
+        (machine,) = self._settled(removal, None, [strength])
+        return machine
 
     def _expansions(
         self, removal: Removal, moments: Moments, strengths: Sequence[float]
@@ -231,4 +246,5 @@ approximation, landmarks, landmark_method, center_sensitive, held_out, random_st
             [(per_price * strength, C, self.epsilon) for strength in strengths],
             tol=self.tol,
             max_iter=self.max_iter,
+            precomputed_rows=0,  # nothing of n x n on a reduced map
         )

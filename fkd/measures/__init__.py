@@ -1,21 +1,16 @@
 """How much a prediction depends on a continuous sensitive attribute."""
 
-from fkd.measures.bootstrap import (
-    Interval,
-    IntervalPair,
-    bootstrap_difference,
-    bootstrap_interval,
-    bootstrap_pair,
-    pairwise_interval,
-    pairwise_pair,
-)
+from fkd.measures.bootstrap import bootstrap_difference, bootstrap_interval, bootstrap_pair
 from fkd.measures.cells import Nodes
 from fkd.measures.counted_intervals import counted_interval
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
+from fkd.measures.intervals import Interval, IntervalPair
+from fkd.measures.measure_frame import MeasuredGroup, MeasureFrame
 from fkd.measures.noise_floor import NoiseFloor, noise_floor
 from fkd.measures.pairwise import PairwiseRows, pairwise_fairness, pairwise_rates
+from fkd.measures.pairwise_intervals import pairwise_interval, pairwise_pair
 from fkd.measures.recoverability import Recovery, recoverability
 from fkd.measures.scorers import scorer
 from fkd.measures.states import MeasureState
@@ -29,7 +24,9 @@ VERSION = 1
 __all__ = [
     "Interval",
     "IntervalPair",
+    "MeasureFrame",
     "MeasureState",
+    "MeasuredGroup",
     "Nodes",
     "NoiseFloor",
     "PairwiseRows",

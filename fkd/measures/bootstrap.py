@@ -2,43 +2,46 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_numbers, require_length
 from fkd.core.cautions import FairnessWarning
-from fkd.measures.pair_resampling import pairwise_on_quarters
-from fkd.measures.pairwise import pairwise_fairness
-from fkd.measures.subsamples import FEWEST_ROWS, corrected_draws, ends, quarter, repeated
+from fkd.measures.intervals import (
+    UNBOUNDED,
+    Bounds,
+    Interval,
+    IntervalPair,
+    as_equal_rows,
+    check_draws,
+    interval_of_draws,
+    pair_of_draws,
+    require_rows,
+)
+from fkd.measures.pairwise_intervals import pairwise_interval, pairwise_pair
+from fkd.measures.subsamples import quarter, repeated
+
+# Those that stand in modules of their own were here once.
+__all__ = [
+    "UNBOUNDED",
+    "Bounds",
+    "Interval",
+    "IntervalPair",
+    "Measure",
+    "bootstrap_difference",
+    "bootstrap_interval",
+    "bootstrap_pair",
+    "check_draws",
+    "interval_of_draws",
+    "pairwise_interval",
+    "pairwise_pair",
+    "require_rows",
+]
 
 T = TypeVar("T")
 Measure = Callable[..., float | Array]
-Bounds = tuple[float, float]
-UNBOUNDED: Bounds = (-np.inf, np.inf)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with an interval around it, read from the value on quarters of the rows."""
-
-    estimate: float | Array
-    low: float | Array
-    high: float | Array
-    level: float
-    replicates: int
-
-
-@dataclass(frozen=True)
-class IntervalPair:
-    """One measure of two predictions on the same rows, and the first minus the second."""
-
-    first: Interval
-    second: Interval
-    difference: Interval
 
 
 def bootstrap_interval(
@@ -78,8 +81,19 @@ def bootstrap_interval(
     -------
     Interval
         Floats, or arrays (l,) if the measure returns arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import bootstrap_interval, gdp
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = bootstrap_interval(gdp, f, s, rng=rng, replicates=50, bounds=(0, np.inf))
+    >>> bool(found.low > 0.1)
+    True
     """
-    checked = _as_rows(columns)
+    checked = as_equal_rows(columns)
 
     def statistic(rows: NDArray[np.intp]) -> float | Array:
         return measure(*(column[rows] for column in checked))
@@ -117,6 +131,17 @@ def bootstrap_difference(
     -------
     Interval
         Floats, or arrays (l,) if the measure returns arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import bootstrap_difference, gdp
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = bootstrap_difference(gdp, (f, s), (f - s, s), rng=rng, replicates=50)
+    >>> bool(found.low > 0)
+    True
     """
     options: dict[str, Any] = {"rng": rng, "replicates": replicates, "level": level}
     return bootstrap_pair(measure, first, second, **options).difference
@@ -136,9 +161,35 @@ def bootstrap_pair(
 
     All three from the same quarters, at the price of two intervals. `bounds` are those of the
     measure, not of the difference.
+
+    Parameters
+    ----------
+    measure
+        Any function of row-aligned arrays.
+    first, second
+        Its positional arguments for either prediction, such as (y_pred, sensitive_features).
+    rng
+        Source of the quarters.
+    replicates
+        Number of quarters.
+    level
+        Share of the draws inside the interval, in (0, 1).
+    bounds
+        Least and greatest value that the measure can have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import bootstrap_pair, gdp
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> pair = bootstrap_pair(gdp, (f, s), (f - s, s), rng=rng, replicates=50)
+    >>> bool(pair.first.estimate > pair.second.estimate)
+    True
     """
     check_draws(replicates, level)
-    checked = _as_rows((*first, *second))
+    checked = as_equal_rows((*first, *second))
     n = len(checked[0])
     require_rows(n)
     sides = checked[: len(first)], checked[len(first) :]
@@ -149,91 +200,7 @@ def bootstrap_pair(
     estimates = statistic(np.arange(n))
     draws = _drawn(statistic, n, rng, replicates)
     values = [np.array([draw[i] for draw in draws]) for i in range(2)]
-    return _pair(estimates, values, n, level, bounds)
-
-
-def pairwise_interval(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
-    sensitive: ArrayLike,
-    *,
-    rng: np.random.Generator,
-    replicates: int = 1000,
-    level: float = 0.95,
-) -> Interval:
-    """Return `bootstrap_interval(pairwise_fairness, ..., bounds=(0, 1))`, tens of times sooner.
-
-    Quarters without pairs to compare are left out, as long as most have some; `replicates` of the
-    result says how many were looked at.
-    """
-    check_draws(replicates, level)
-    y, f, s = _as_rows((y_true, y_pred, sensitive))
-    require_rows(len(f))
-    estimate = pairwise_fairness(y, f, s)
-    (values,) = pairwise_on_quarters(y, [f], s, replicates, rng)
-    return interval_of_draws(estimate, _defined(values), len(f), level, (0.0, 1.0))
-
-
-def pairwise_pair(
-    y_true: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    sensitive: ArrayLike,
-    *,
-    rng: np.random.Generator,
-    replicates: int = 1000,
-    level: float = 0.95,
-) -> IntervalPair:
-    """Return `bootstrap_pair` of pairwise fairness of two predictions, tens of times sooner.
-
-    Quarters without pairs to compare are left out, as in `pairwise_interval`.
-    """
-    check_draws(replicates, level)
-    y, f, g, s = _as_rows((y_true, first, second, sensitive))
-    require_rows(len(f))
-    values = pairwise_on_quarters(y, [f, g], s, replicates, rng)
-    estimates = [pairwise_fairness(y, one, s) for one in (f, g)]
-    return _pair(estimates, [*_defined(values)], len(f), level, (0.0, 1.0))
-
-
-def _pair(
-    estimates: Sequence[float | Array],
-    values: Sequence[Array],
-    n: int,
-    level: float,
-    bounds: Bounds,
-) -> IntervalPair:
-    """Return two estimates and their difference, from values on the same quarters."""
-    return IntervalPair(
-        interval_of_draws(estimates[0], values[0], n, level, bounds),
-        interval_of_draws(estimates[1], values[1], n, level, bounds),
-        interval_of_draws(estimates[0] - estimates[1], values[0] - values[1], n, level, UNBOUNDED),
-    )
-
-
-def _defined(values: Array) -> Array:
-    """Return the values, (..., quarters), of quarters with pairs to compare, which most must be."""
-    defined = np.atleast_1d(~np.isnan(np.atleast_2d(values)).any(axis=0))
-    if 2 * defined.sum() <= len(defined):
-        raise ValueError(
-            "sensitive must leave pairs to compare in both directions in most quarters of the "
-            f"rows, got {defined.sum()} of {len(defined)}; more rows are needed"
-        )
-    return np.asarray(values[..., defined])
-
-
-def check_draws(replicates: int, level: float) -> None:
-    """Refuse what gives no interval."""
-    if replicates < 1:
-        raise ValueError(f"replicates must be at least 1, got {replicates}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}")
-
-
-def require_rows(n: int) -> None:
-    """Refuse rows whose quarters are too small to measure anything."""
-    if n < FEWEST_ROWS:
-        raise ValueError(f"argument 0 must have at least {FEWEST_ROWS} rows to resample, got {n}")
+    return pair_of_draws(estimates, values, n, level, bounds)
 
 
 def _on_quarters(
@@ -261,26 +228,3 @@ def _drawn(
         # What there is to say of the rows was said of all of them.
         warnings.simplefilter("ignore", FairnessWarning)
         return [statistic(repeated(quarter(n, rng))) for _ in range(replicates)]
-
-
-def interval_of_draws(
-    estimate: float | Array, values: Array, n: int, level: float, bounds: Bounds
-) -> Interval:
-    """Return an estimate on n rows with the interval that its values on quarters give."""
-    found = ends(estimate, corrected_draws(estimate, values, n), level)
-    low, high = (np.clip(end, *bounds) for end in found)
-    if values.ndim == 1:
-        return Interval(estimate, float(low), float(high), level, len(values))
-    return Interval(estimate, low, high, level, len(values))
-
-
-def _as_rows(columns: Sequence[ArrayLike]) -> list[Array]:
-    """Return the arguments as arrays of equally many rows."""
-    if not columns:
-        raise ValueError("columns must hold at least one array, got none")
-    checked = [as_numbers(column, f"argument {i}") for i, column in enumerate(columns)]
-    for i, column in enumerate(checked):
-        if column.ndim == 0:
-            raise ValueError(f"argument {i} must have rows, got a single number")
-        require_length(column, len(checked[0]), f"argument {i}")
-    return checked

@@ -27,6 +27,12 @@ class Nodes:
     step
         Distance of neighbours, between which rows are shared out; 0.0 where the points are all the
         levels of the column.
+
+    Examples
+    --------
+    >>> from fkd.measures import Nodes
+    >>> Nodes.between(0.0, 1.0, number=5).points.tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
     """
 
     points: Array

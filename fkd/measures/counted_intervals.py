@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, require_length
 from fkd.core.parameters import choice
-from fkd.measures.bootstrap import Interval, check_draws, interval_of_draws, require_rows
 from fkd.measures.cells import SHARES, Nodes
 from fkd.measures.columns import is_constant
 from fkd.measures.gdp import gdp
 from fkd.measures.hgr import hgr
+from fkd.measures.intervals import Interval, check_draws, interval_of_draws, require_rows
 from fkd.measures.states import MeasureState
 from fkd.measures.subsamples import PARTS
 
@@ -54,6 +54,17 @@ def counted_interval(
         Number of quarters.
     level
         Share of the draws inside the interval, in (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import counted_interval
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = counted_interval("gdp", f, s, rng=rng, replicates=50)
+    >>> bool(found.low > 0.1)
+    True
     """
     check_draws(replicates, level)
     choice("measure", measure, get_args(CountedMeasure))

@@ -62,6 +62,22 @@ def gdp(
     -------
     float or Array
         A value >= 0, one per sensitive column; exactly 0.0 for a constant prediction or column.
+
+    References
+    ----------
+    Jiang et al. (2022), "Generalized Demographic Parity for Group Fairness", ICLR.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import gdp
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> bool(0.1 < gdp(f, s) < 0.25)
+    True
+    >>> gdp(np.ones(400), s)
+    0.0
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))

@@ -28,6 +28,21 @@ def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -
     -------
     float or Array
         A value >= 0, one per sensitive column; exactly 0.0 where either side is constant.
+
+    References
+    ----------
+    Giuliani et al. (2023), "Generalized Disparate Impact for Configurable Fairness Solutions in
+    ML", ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import gedi
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> round(gedi(2 * s, s), 9)
+    2.0
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))

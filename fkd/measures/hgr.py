@@ -59,6 +59,21 @@ def hgr(
     -------
     float or Array
         A value in [0, 1], one per sensitive column; exactly 0.0 where either side is constant.
+
+    References
+    ----------
+    Mary, Calauzènes & El Karoui (2019), "Fairness-Aware Learning for Continuous Attributes and
+    Treatments", ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import hgr
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> bool(hgr(f, s) > 0.8), bool(hgr(rng.normal(size=400), s) < 0.3)
+    (True, True)
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
@@ -85,12 +100,23 @@ def chi2(
     sensitive_features
         One column (n,) or several (n, l), in any unit.
     margins
-        As in `hgr`.
+        "standard" divides both sides by their standard deviation, "rank" takes the normal scores
+        of their ranks; None is "standard", with a warning of outliers.
 
     Returns
     -------
     float or Array
         A value >= 0, one per sensitive column; exactly 0.0 where either side is constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import chi2, hgr
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> bool(chi2(f, s) >= hgr(f, s) ** 2)
+    True
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))

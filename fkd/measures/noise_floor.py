@@ -15,7 +15,30 @@ from fkd.measures.hgr import hgr
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """Mean with an upper quantile of a measure under independence."""
+    """Mean with an upper quantile of a measure under independence.
+
+    Parameters
+    ----------
+    mean
+        Of the measure after shuffling, a float or one per column (l,).
+    upper
+        Its quantile.
+    quantile
+        Which one.
+    permutations
+        How often was shuffled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import noise_floor
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> floor = noise_floor(f, s, rng=rng, permutations=20)
+    >>> bool(floor.mean < floor.upper)
+    True
+    """
 
     mean: float | Array
     upper: float | Array
@@ -56,6 +79,17 @@ def noise_floor(
     -------
     NoiseFloor
         Floats for one sensitive column, arrays (l,) for several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import hgr, noise_floor
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> floor = noise_floor(f, s, rng=rng, permutations=20)
+    >>> bool(hgr(f, s) > floor.upper)
+    True
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))

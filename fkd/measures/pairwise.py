@@ -54,6 +54,21 @@ def pairwise_fairness(
     -------
     float or Array
         A value in [0, 1], one per sensitive column; exactly 0.0 for a constant prediction.
+
+    References
+    ----------
+    Narasimhan et al. (2020), "Pairwise Fairness for Ranking and Regression", AAAI.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import pairwise_fairness
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> y = rng.normal(size=400)
+    >>> bool(pairwise_fairness(y, f, s) > 0.5), bool(pairwise_fairness(y, y, s) < 0.2)
+    (True, True)
     """
     _check_ties(ties)
     f = as_column(y_pred, "y_pred")
@@ -77,7 +92,31 @@ def pairwise_rates(
 ) -> tuple[float | Array, float | Array]:
     """Return P(f > f' | y > y', s > s') with P(f > f' | y > y', s < s'), per sensitive column.
 
-    The two numbers whose distance is `pairwise_fairness`; its parameters apply.
+    The two numbers whose distance is `pairwise_fairness`.
+
+    Parameters
+    ----------
+    y_true
+        Truth (n,); None with criterion "dp".
+    y_pred
+        Predictions f (n,), n >= 2.
+    sensitive_features
+        One column (n,) or several (n, l); only their order matters.
+    criterion
+        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
+    ties
+        Pairs with f = f' count as not ranked rightly ("strict") or as half ("half").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import pairwise_rates
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> above, below = pairwise_rates(rng.normal(size=400), f, s)
+    >>> bool(above > 0.8 > 0.2 > below)
+    True
     """
     _check_ties(ties)
     f = as_column(y_pred, "y_pred")
@@ -93,8 +132,24 @@ class PairwiseRows:
 
     Parameters
     ----------
-    y_true, sensitive_features, criterion
-        As in `pairwise_fairness`.
+    y_true
+        Truth (n,); None with criterion "dp".
+    sensitive_features
+        One column (n,) or several (n, l); only their order matters.
+    criterion
+        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import PairwiseRows, pairwise_fairness
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> y = rng.normal(size=400)
+    >>> rows = PairwiseRows(y, s)
+    >>> rows.fairness(f) == pairwise_fairness(y, f, s)
+    True
     """
 
     def __init__(

@@ -23,7 +23,23 @@ RIDGES = (0.01, 0.1, 1.0)
 
 @dataclass(frozen=True)
 class Recovery:
-    """Held-out R² of the sensitive columns by one model, at most one, about zero if unreadable."""
+    """Held-out R² of the sensitive columns by one model, at most one, about zero if unreadable.
+
+    Parameters
+    ----------
+    model
+        Its name.
+    before
+        From the features before removal, None where there were none to compare with.
+    after
+        From the fair features.
+
+    Examples
+    --------
+    >>> from fkd.measures import Recovery
+    >>> Recovery("trees", before=0.9, after=0.1).after
+    0.1
+    """
 
     model: str
     before: float | Array | None
@@ -67,6 +83,17 @@ def recoverability(
     -------
     tuple of Recovery
         One per model, floats for one sensitive column, arrays (l,) for several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import recoverability
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> trees, ridge = recoverability(np.column_stack([f, f**2]), s)
+    >>> bool(ridge.after > 0.5)
+    True
     """
     G = _as_features(features, "features")
     S = as_sensitive(sensitive_features, len(G))

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.metrics import make_scorer
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import AnyArray, Array
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
@@ -20,7 +20,8 @@ OF_PREDICTION: dict[str, Callable[..., float | Array]] = {
     "gedi": gedi,
     "hgr": hgr,
 }
-NAMES = (*OF_PREDICTION, "pairwise_fairness")
+NAMES = (*OF_PREDICTION, "pf")
+_LONG = {"pairwise_fairness": "pf"}  # the name of the function, besides that of the measure
 
 
 def scorer(measure: str, **options: Any) -> Any:
@@ -33,7 +34,7 @@ def scorer(measure: str, **options: Any) -> Any:
     Parameters
     ----------
     measure
-        "hgr", "chi2", "gdp", "gedi" or "pairwise_fairness".
+        "hgr", "chi2", "gdp", "gedi" or "pf" ("pairwise_fairness" is the same).
     options
         Keywords of that measure, such as `estimator="plugin"`.
 
@@ -41,10 +42,31 @@ def scorer(measure: str, **options: Any) -> Any:
     -------
     callable
         What `GridSearchCV(scoring=...)` or `cross_validate` takes; greater is fairer.
+
+    Notes
+    -----
+    Classes that are words are compared as being of a class or not: of two classes it does not
+    matter which one, of more than two the class counts of which the measure is largest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sklearn
+    >>> from sklearn.linear_model import Ridge
+    >>> from fkd.measures import scorer
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> model = Ridge().fit(X, X[:, 0])
+    >>> fairness = scorer("pf")
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     value = fairness(model, X, X[:, 0], sensitive_features=X[:, 1])
+    >>> bool(-0.2 < value <= 0)
+    True
     """
-    if measure not in NAMES:
+    known = _LONG.get(measure, measure) if isinstance(measure, str) else measure
+    if known not in NAMES:
         raise ValueError(f"measure must be one of {', '.join(NAMES)}, got {measure!r}")
-    score = make_scorer(worst_column, greater_is_better=False, measure=measure, **options)
+    score = make_scorer(worst_column, greater_is_better=False, measure=known, **options)
     # Requests can only be set while routing is on; the caller's own setting stays as it is.
     with config_context(enable_metadata_routing=True):
         return score.set_score_request(sensitive_features=True)
@@ -64,8 +86,30 @@ def worst_column(
             "sensitive_features is missing: call sklearn.set_config(enable_metadata_routing=True), "
             "then pass sensitive_features=... to fit or score"
         )
-    if measure == "pairwise_fairness":
-        value = pairwise_fairness(y_true, y_pred, sensitive_features, **options)
+    values = [
+        _measured(measure, truth, prediction, sensitive_features, options)
+        for truth, prediction in _as_numbers(np.asarray(y_true), np.asarray(y_pred), measure)
+    ]
+    return max(values)
+
+
+def _measured(measure: str, y: Any, f: Any, S: Any, options: dict[str, Any]) -> float:
+    """Return the largest value over the sensitive columns."""
+    if measure == "pf":
+        value = pairwise_fairness(y, f, S, **options)
     else:
-        value = OF_PREDICTION[measure](y_pred, sensitive_features, **options)
+        value = OF_PREDICTION[measure](f, S, **options)
     return float(np.max(value, axis=None))
+
+
+def _as_numbers(y: AnyArray, f: AnyArray, measure: str) -> list[tuple[Any, Any]]:
+    """Return truth with prediction as they are, or as indicators of classes that are words."""
+    if f.dtype.kind not in "OUS":
+        return [(y, f)]
+    if f.ndim != 1 or y.shape != f.shape:
+        raise ValueError(f"y_pred must be one class per row, got shape {f.shape}")
+    classes = np.unique(np.concatenate([y.astype(str), f.astype(str)]))
+    # Of two classes the second says all. A class that no row has leaves no pairs to compare.
+    told = classes[-1:] if len(classes) <= 2 else classes
+    found = [((y.astype(str) == c).astype(float), (f.astype(str) == c).astype(float)) for c in told]
+    return [pair for pair in found if measure != "pf" or np.ptp(pair[0]) > 0] or found[:1]

@@ -36,6 +36,21 @@ class MeasureState:
         How many were counted.
     f_ends, s_ends
         Least and greatest value of either column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import MeasureState, Nodes
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> points = {"f_nodes": Nodes.between(-1, 2), "s_nodes": Nodes.between(0, 1)}
+    >>> first = MeasureState.of(f[:200], s[:200], **points)
+    >>> second = MeasureState.of(f[200:], s[200:], **points)
+    >>> (first + second).rows
+    400
+    >>> bool((first + second).gdp() > 0.1)
+    True
     """
 
     f_nodes: Nodes

@@ -23,7 +23,23 @@ class UndefinedMeasureError(ValueError):
 
 @dataclass(frozen=True)
 class Stratum:
-    """A measure on one group of rows."""
+    """A measure on one group of rows.
+
+    Parameters
+    ----------
+    label
+        Of the group.
+    rows
+        How many it has.
+    value
+        The measure, a float or one per sensitive column.
+
+    Examples
+    --------
+    >>> from fkd.measures import Stratum
+    >>> Stratum("cooks", 120, 0.25).rows
+    120
+    """
 
     label: str
     rows: int
@@ -41,7 +57,22 @@ class LeftOutStratum:
 
 @dataclass(frozen=True)
 class StratifiedValue:
-    """A measure group by group, and the groups that it leaves out."""
+    """A measure group by group, and the groups that it leaves out.
+
+    Parameters
+    ----------
+    strata
+        Groups with their values.
+    left_out
+        Groups on which nothing can be measured, with the reason.
+
+    Examples
+    --------
+    >>> from fkd.measures import StratifiedValue, Stratum
+    >>> groups = StratifiedValue((Stratum("a", 100, 0.5), Stratum("b", 300, 0.1)), ())
+    >>> round(groups.mean, 9)
+    0.2
+    """
 
     strata: tuple[Stratum, ...]
     left_out: tuple[LeftOutStratum, ...]
@@ -86,6 +117,18 @@ def by_stratum(
     -------
     StratifiedValue
         Label, rows and value of each group, the groups left out, and `mean`, weighted by rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import by_stratum, gdp
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> job = rng.integers(2, size=400)
+    >>> found = by_stratum(gdp, f, s, control_features=job)
+    >>> [stratum.label for stratum in found.strata]
+    ['0', '1']
     """
     found, left_out = measured_groups(measure, as_rows(columns), control_features)
     return StratifiedValue(tuple(stratum for _, stratum in found), left_out)

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.cautions import FairnessWarning
-from fkd.measures.bootstrap import UNBOUNDED, Bounds, Interval, Measure
+from fkd.measures.bootstrap import Measure
+from fkd.measures.intervals import UNBOUNDED, Bounds, Interval
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.strata import (
@@ -46,7 +47,8 @@ def stratified_interval(
     columns
         Its positional arguments, the sensitive columns last.
     control_features
-        As in `by_stratum`.
+        One column (n,) or several (n, k), whose combinations are the groups. Text and up to ten
+        numbers are levels; more numbers are cut at their quintiles.
     rng
         Source of the quarters.
     replicates
@@ -60,6 +62,18 @@ def stratified_interval(
     -------
     Interval
         Floats, or arrays (l,) if the measure returns arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import gdp, stratified_interval
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> job = rng.integers(2, size=400)
+    >>> found = stratified_interval(gdp, f, s, control_features=job, rng=rng, replicates=50)
+    >>> bool(found.low <= found.estimate <= found.high)
+    True
     """
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")

@@ -14,7 +14,9 @@ from fkd.core.arrays import Array
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import ShiftedInverse, rank_cut
+from fkd.core.moments import Moments
 from fkd.core.parameters import positive
+from fkd.core.predictors import MapExpansion
 from fkd.core.sensitive_basis import greedy_factor
 
 
@@ -61,6 +63,34 @@ def penalised_weights(
     plain, B = D @ c, D @ T
     M, t = T.T @ B, T.T @ plain
     return [plain - mu * (B @ solve(np.eye(p) + mu * M, t, assume_a="pos")) for mu in mus]
+
+
+def penalised_expansions(
+    feature_map: FeatureMap,
+    moments: Moments,
+    T: Array,
+    *,
+    alpha: float,
+    mus: Sequence[float],
+    fit_intercept: bool,
+) -> list[MapExpansion]:
+    """Return one predictor per mu, all from one factorisation.
+
+    Parameters
+    ----------
+    feature_map, moments
+        Of the training rows.
+    T, alpha, mus
+        As in `penalised_weights`.
+    fit_intercept
+        Let the predictors have a free constant.
+    """
+    # The factor of H K_s H is centred, so T is the same for centred features.
+    C, c = moments.normal_equations(fit_intercept=fit_intercept)
+    return [
+        feature_map.expansion(beta, moments.intercept(beta) if fit_intercept else 0.0)
+        for beta in penalised_weights(C, c, T, alpha=alpha, mus=mus)
+    ]
 
 
 def _direct(C: Array, c: Array, T: Array, alpha: float, mu: float) -> Array:

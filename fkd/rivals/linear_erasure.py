@@ -3,7 +3,12 @@
 import numpy as np
 
 from fkd.core.arrays import Array
+from fkd.core.fair_ridge import ridge_coefficients
+from fkd.core.feature_maps import FeatureMap
 from fkd.core.linear_correction import LinearCorrection
+from fkd.core.moments import Moments
+from fkd.core.predictors import MapExpansion
+from fkd.core.removal_path import RemovalPath
 
 # A direction of the standardised columns that features predict with a smaller correlation than
 # this is rounding error, such as the second of two equal columns.
@@ -42,3 +47,34 @@ def leace(G: Array, S: Array) -> LinearCorrection:
         R=np.ascontiguousarray(eraser.proj_right.mT.numpy()),
         L=eraser.proj_left.numpy(),
     )
+
+
+def erased_ridge(
+    feature_map: FeatureMap,
+    correction: LinearCorrection,
+    moments: Moments,
+    *,
+    alpha: float,
+    fit_intercept: bool,
+) -> MapExpansion:
+    """Return ridge regression on erased features, written on the plain ones.
+
+    Parameters
+    ----------
+    feature_map, correction
+        Map of the training rows, what erases the sensitive columns from its features.
+    moments
+        Of the erased features.
+    alpha, fit_intercept
+        Ridge of the predictor, whether it has a free constant.
+    """
+    beta = ridge_coefficients(
+        moments,
+        RemovalPath.nothing(feature_map.rank),
+        alpha=alpha,
+        strengths=[0],
+        fit_intercept=fit_intercept,
+    )[0]
+    intercept = moments.intercept(beta) if fit_intercept else 0.0
+    plain, constant = correction.pulled_back(beta)
+    return feature_map.expansion(plain, intercept + constant)

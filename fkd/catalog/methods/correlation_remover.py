@@ -7,11 +7,11 @@ import numpy as np
 
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.corrected_ridge import corrected_ridges
-from fkd.catalog.methods.extras import FAIRLEARN
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.linear_correction import LinearCorrection
 from fkd.core.predictors import CorrectedExpansion
+from fkd.rivals.optional_packages import FAIRLEARN
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,11 @@ from fkd.catalog.methods.kernel_settings import kernel_key
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
-from fkd.rivals.fair_kernel_learning import feature_products, penalised_weights, sensitive_factor
+from fkd.rivals.fair_kernel_learning import (
+    feature_products,
+    penalised_expansions,
+    sensitive_factor,
+)
 
 # The published code has no 1/n; later ports divide by n or by n squared.
 _SCALES = {"none": 0, "n": 1, "n_squared": 2}
@@ -39,15 +43,15 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
         group = [p for p in settings if _system(p) == key]
         feature_map, moments = training.reduced(group[0].gamma, group[0].approximation)
         F = sensitive_factor(training.S, group[0].gamma_s)
-        T = feature_products(feature_map, training.X, F)
-        mus = [p.mu / len(training.X) ** _SCALES[p.mu_scale] for p in group]
-        free = group[0].fit_intercept
-        # F is centred, so T is the same for centred features.
-        C, c = moments.normal_equations(fit_intercept=free)
-        for p, beta in zip(
-            group, penalised_weights(C, c, T, alpha=group[0].alpha, mus=mus), strict=True
-        ):
-            found[p] = feature_map.expansion(beta, moments.intercept(beta) if free else 0.0)
+        fitted = penalised_expansions(
+            feature_map,
+            moments,
+            feature_products(feature_map, training.X, F),
+            alpha=group[0].alpha,
+            mus=[p.mu / len(training.X) ** _SCALES[p.mu_scale] for p in group],
+            fit_intercept=group[0].fit_intercept,
+        )
+        found.update(zip(group, fitted, strict=True))
     yield from (found[p] for p in settings)
 
 

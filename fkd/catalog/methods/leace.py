@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.corrected_ridge import corrected_ridges
-from fkd.catalog.methods.extras import LEACE
 from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.arrays import Array
 from fkd.core.predictors import CorrectedExpansion
 from fkd.rivals.linear_erasure import leace
+from fkd.rivals.optional_packages import LEACE
 
 
 @dataclass(frozen=True)

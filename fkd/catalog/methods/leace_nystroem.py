@@ -6,18 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fkd.catalog.methods.bounds import number
-from fkd.catalog.methods.extras import LEACE
 from fkd.catalog.methods.kernel_settings import kernel_key
 from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.arrays import Array
-from fkd.core.fair_ridge import ridge_coefficients
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linear_correction import LinearCorrection
 from fkd.core.moments import Moments
 from fkd.core.predictors import Predictor
-from fkd.core.removal_path import RemovalPath
-from fkd.rivals.linear_erasure import leace
+from fkd.rivals.linear_erasure import erased_ridge, leace
+from fkd.rivals.optional_packages import LEACE
 
 
 def _landmarks() -> Approximation:
@@ -43,7 +41,10 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
         group = [p for p in settings if kernel_key(p) == key]
         feature_map, G, correction = _erased(training, group[0])
         moments = Moments.of(correction(G), training.S, training.y)
-        found.update((p, _ridge(feature_map, correction, moments, p)) for p in group)
+        for p in group:
+            found[p] = erased_ridge(
+                feature_map, correction, moments, alpha=p.alpha, fit_intercept=p.fit_intercept
+            )
     yield from (found[p] for p in settings)
 
 
@@ -52,22 +53,6 @@ def _erased(training: Training, p: Parameters) -> tuple[FeatureMap, Array, Linea
     feature_map, _ = training.reduced(p.gamma, p.approximation)
     G = np.concatenate(list(feature_map.training_blocks(training.X)))
     return feature_map, G, leace(G, training.S)
-
-
-def _ridge(
-    feature_map: FeatureMap, correction: LinearCorrection, moments: Moments, p: Parameters
-) -> Predictor:
-    """Return the regression on erased features, written on the plain ones."""
-    beta = ridge_coefficients(
-        moments,
-        RemovalPath.nothing(feature_map.rank),
-        alpha=p.alpha,
-        strengths=[0],
-        fit_intercept=p.fit_intercept,
-    )[0]
-    intercept = moments.intercept(beta) if p.fit_intercept else 0.0
-    plain, constant = correction.pulled_back(beta)
-    return feature_map.expansion(plain, intercept + constant)
 
 
 def _represent(training: Training, p: Parameters, X: Array) -> Array:

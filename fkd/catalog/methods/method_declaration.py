@@ -6,11 +6,11 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from fkd.catalog.methods.cost import Cost, kernel_cost
-from fkd.catalog.methods.extras import Extra
 from fkd.catalog.methods.ladder import first_strengths, next_strength
 from fkd.catalog.methods.training_fold import Functions, Training
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
+from fkd.rivals.optional_packages import Extra
 
 # On these problems a bare name means what was published; there alone it can be compared.
 PUBLISHED_PROBLEMS = ("crimes", "acs_income", "acs_travel_time")

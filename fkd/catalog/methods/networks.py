@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
-from fkd.catalog.methods.extras import NEURAL
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.perceptron import Perceptron
+from fkd.rivals.optional_packages import NEURAL
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which only a training does
     from fkd.rivals.neural.training import Penalty

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
-from fkd.catalog.methods.extras import NEURAL
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.arrays import Array
 from fkd.core.perceptron import Perceptron
-
-if TYPE_CHECKING:
-    from fkd.rivals.neural.training import Penalty
+from fkd.rivals.network_penalties import frem_penalty
+from fkd.rivals.optional_packages import NEURAL
 
 
 @dataclass(frozen=True)
@@ -27,14 +24,7 @@ class Parameters(NetworkParameters):
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Perceptron]:
     """Return networks whose last hidden layer is to look the same at every s."""
-    return fit_networks(training, settings, _penalty)
-
-
-def _penalty(p: Parameters) -> "Penalty":
-    """Return the integral probability metric of the hidden layer."""
-    from fkd.rivals.neural.penalties import eipm
-
-    return lambda Z, _, S: eipm(Z, S, bandwidth_s=p.bandwidth_s, bandwidth_z=p.bandwidth_z)
+    return fit_networks(training, settings, lambda p: frem_penalty(p.bandwidth_s, p.bandwidth_z))
 
 
 def _cost(settings: Sequence[Parameters], n: int, d: int) -> Cost:

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fkd.catalog.methods.extras import NEURAL
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.perceptron import Perceptron
-
-if TYPE_CHECKING:
-    from fkd.rivals.neural.training import Penalty
+from fkd.rivals.network_penalties import hgr_penalty
+from fkd.rivals.optional_packages import NEURAL
 
 _CENSUS = Published(grid={"penalty": (0.0, 0.00625, 0.0125, 0.05)})
 PUBLISHED = {
@@ -28,14 +25,7 @@ class Parameters(NetworkParameters):
 
 def fit_hgr(training: Training, settings: Sequence[NetworkParameters]) -> Iterator[Perceptron]:
     """Return networks that pay for the chi-squared of their output with S, batch by batch."""
-    return fit_networks(training, settings, _penalty)
-
-
-def _penalty(_: NetworkParameters) -> "Penalty":
-    """Return chi-squared of the output."""
-    from fkd.rivals.neural.penalties import chi2
-
-    return lambda _, f, S: chi2(f, S)
+    return fit_networks(training, settings, lambda _: hgr_penalty())
 
 
 METHOD = Method(

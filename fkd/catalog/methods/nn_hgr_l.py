@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from fkd.catalog.methods.bounds import number
-from fkd.catalog.methods.extras import NEURAL
 from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.networks import NetworkParameters, network_cost, stack_key
 from fkd.catalog.methods.nn_hgr import PUBLISHED, fit_hgr
+from fkd.rivals.optional_packages import NEURAL
 
 
 @dataclass(frozen=True)

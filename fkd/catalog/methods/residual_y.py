@@ -1,17 +1,15 @@
 """Kernel ridge regression of what is left of y after a linear fit on the sensitive columns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.kernel_settings import kernel_key
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.plain_ridge import ridge_on
 from fkd.catalog.methods.training_fold import Approximation, Training
-from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
+from fkd.rivals.residual_target import residual_moments, sensitive_slopes
 
 
 @dataclass(frozen=True)
@@ -27,18 +25,10 @@ class Parameters:
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield regressions on y - share·(S - mean) w, from the moments that all methods share."""
-    w = _slopes(training.S, training.y)
+    w = sensitive_slopes(training.S, training.y)
     for p in settings:
         feature_map, moments = training.reduced(p.gamma, p.approximation)
-        # Gᵀ(S - mean) is known, so a new target needs no second pass; its sum is that of y.
-        c = moments.c - moments.sensitive(center=True) @ (p.share * w)
-        yield ridge_on(feature_map, replace(moments, c=c), p)
-
-
-def _slopes(S: Array, y: Array) -> Array:
-    """Return the weights w of the least-squares fit of y on S with a constant."""
-    w: Array = np.linalg.lstsq(S - S.mean(axis=0), y - y.mean(axis=0), rcond=None)[0]
-    return w
+        yield ridge_on(feature_map, residual_moments(moments, p.share * w), p)
 
 
 METHOD = Method(

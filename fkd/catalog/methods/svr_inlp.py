@@ -11,13 +11,11 @@ from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.arrays import Array
-from fkd.core.feature_maps import IdentityMap
-from fkd.core.kernels import Kernel
 from fkd.core.linalg import project
-from fkd.core.moments import training_moments
-from fkd.core.predictors import KernelExpansion, ProjectedExpansion
-from fkd.core.removal_path import RemovalPath, removal_path
+from fkd.core.predictors import ProjectedExpansion
+from fkd.core.removal_path import RemovalPath
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
+from fkd.rivals.nullspace import inlp_path, svr_on_left
 
 
 @dataclass(frozen=True)
@@ -42,39 +40,22 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Project
 
     for p in settings:
         U = np.ascontiguousarray(path(p.ridge, p.center_sensitive).at(p.iterations).V)
-        yield ProjectedExpansion(_svr(project(training.X, U), training.y, p), U)
+        svr = SVR(
+            kernel="precomputed",
+            C=p.C,
+            epsilon=p.epsilon,
+            cache_size=1000,
+            tol=LIBSVM_TOL,
+            max_iter=LIBSVM_STEPS,
+        )
+        yield svr_on_left(training.X, training.y, U, svr, p.gamma)
 
 
 def _path(training: Training, iterations: int, ridge: float, center: bool) -> RemovalPath:
-    """Return the directions of the inputs that iterative null-space projection removes."""
-    feature_map = IdentityMap(training.X.shape[1])
-    moments = training_moments(feature_map, training.X, training.S, training.y)
-    return removal_path(
-        moments,
-        ridge=ridge,
-        iterations=iterations,
-        center_sensitive=center,
-        independent=feature_map.independent,
+    """Return the removed directions of the inputs."""
+    return inlp_path(
+        training.X, training.S, ridge=ridge, iterations=iterations, center_sensitive=center
     )
-
-
-def _svr(X: Array, y: Array, p: Parameters) -> KernelExpansion:
-    """Return the RBF machine on these rows, with its support vectors as centres."""
-    K = Kernel("rbf", p.gamma).gram(X)
-    svr = SVR(
-        kernel="precomputed",
-        C=p.C,
-        epsilon=p.epsilon,
-        cache_size=1000,
-        tol=LIBSVM_TOL,
-        max_iter=LIBSVM_STEPS,
-    )
-    # The transpose of the symmetric matrix has the row order that libsvm reads without a copy.
-    svr.fit(K.T, y)
-    # A target within epsilon of a constant needs no support: any one row with weight 0 stands in.
-    support = svr.support_ if len(svr.support_) else np.array([0])
-    coef = svr.dual_coef_[0] if len(svr.support_) else np.zeros(1)
-    return KernelExpansion("rbf", p.gamma, 3, 1.0, X[support], coef, float(svr.intercept_[0]))
 
 
 def _represent(training: Training, p: Parameters, X: Array) -> Array:

@@ -16,10 +16,14 @@ class Extra:
         return tuple(package for package in self.packages if find_spec(package) is None)
 
     def check(self, method: str) -> None:
+        """Refuse to go on with a method without the packages."""
+        self.require(f"method {method}")
+
+    def require(self, who: str) -> None:
         """Refuse to go on without the packages, naming the command that installs them."""
         if missing := self.missing():
             raise ModuleNotFoundError(
-                f"method {method} needs {', '.join(missing)}, not installed here; `make neural` "
+                f"{who} needs {', '.join(missing)}, not installed here; `make neural` "
                 f"installs what it needs, so does `pip install '.[{self.name}]'`"
             )
 

@@ -1,0 +1,114 @@
+"""What the rivals have in common as scikit-learn estimators."""
+
+# scikit-learn's bases have no annotations.
+# mypy: allow-subclassing-any
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fkd.core.arrays import Array
+from fkd.core.border import check_finite_result, sensitive_matrix, target_vector
+from fkd.core.estimator_rows import estimator_rows
+from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.kernels import KernelFunction
+from fkd.core.moments import Moments, training_moments
+from fkd.core.predictors import Predictor
+
+
+class RivalEstimator(BaseEstimator):
+    """An estimator that looks at the sensitive features when it is fitted."""
+
+    # Under metadata routing pipelines and searches pass them on without being told to.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _inputs(self, X: Any, *, reset: bool) -> Array:
+        """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
+        return estimator_rows(self, X, reset=reset)
+
+
+class RivalRegressor(RegressorMixin, RivalEstimator):
+    """A rival whose fitted form is a predictor of plain arrays."""
+
+    def _rows(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Array, Array, Array]:
+        """Return checked training rows, target, sensitive columns."""
+        X = self._inputs(X, reset=True)
+        return X, target_vector(y, len(X)), sensitive_matrix(sensitive_features, len(X))
+
+    def predict(self, X: Any) -> Array:
+        """Return one prediction per row.
+
+        Parameters
+        ----------
+        X
+            Rows (k, d).
+        """
+        check_is_fitted(self, "expansion_")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.expansion_.predict(self._inputs(X, reset=False))
+        check_finite_result("predictions", found)
+        return np.asarray(found)
+
+    def expansion(self) -> Predictor:
+        """Return the fitted predictor as plain arrays that can be stored without pickle."""
+        check_is_fitted(self, "expansion_")
+        fitted: Predictor = self.expansion_
+        return fitted
+
+
+class KernelRival(RivalRegressor):
+    """A rival on a kernel with its feature map."""
+
+    def __init__(
+        self,
+        kernel: str | KernelFunction = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        approximation: str = "exact",
+        landmarks: int | None = None,
+        landmark_method: str = "rpcholesky",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.approximation = approximation
+        self.landmarks = landmarks
+        self.landmark_method = landmark_method
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _reduced(self, X: Array, y: Array, S: Array) -> tuple[FeatureMap, Moments]:
+        """Return the map of the training rows with its moments."""
+        feature_map = make_map(
+            X,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            approximation=self.approximation,
+            landmarks=self.landmarks,
+            landmark_method=self.landmark_method,
+            random_state=self.random_state,
+        )
+        return feature_map, training_moments(feature_map, X, S, y)
+
+
+def in_range(S: Array) -> Array:
+    """Return sensitive columns in units of their range, from 0: what published widths are in."""
+    low = S.min(axis=0)
+    return np.asarray((S - low) / (S.max(axis=0) - low))

@@ -1,0 +1,179 @@
+"""The same promises of every estimator and every method; who breaks one says so, with a reason."""
+
+import pickle
+
+import numpy as np
+import pytest
+from contract_sample import ESTIMATORS, METHODS, NETWORK, answers, fitted, rows
+from estimator_sample import FirstColumn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fkd import rivals
+from fkd.catalog.methods import methods
+from fkd.core.predictors import PREDICTORS
+from fkd.rivals.optional_packages import LEACE, NEURAL
+
+SUBJECTS = [*ESTIMATORS, *METHODS]
+# Solvers stop at a tolerance, networks train in single precision.
+CLOSE = {"rtol": 2e-4, "atol": 2e-4}
+
+
+def permutation(subject, X, y, S, new, S_new):
+    """The order of the training rows does not matter."""
+    order = np.random.default_rng(1).permutation(len(X))
+    return fitted(subject, X[order], y[order], S[order]), S_new
+
+
+def unit_of_s(subject, X, y, S, new, S_new):
+    """Neither unit nor offset of the sensitive columns matters."""
+    scale, offset = np.array([64.0, 0.125]), np.array([-300.0, 8.0])
+    return fitted(subject, X, y, S * scale + offset), S_new * scale + offset
+
+
+def read_only(subject, X, y, S, new, S_new):
+    """What comes in is not written to."""
+    own = [np.array(a) for a in (X, y, S)]
+    for a in own:
+        a.flags.writeable = False
+    return fitted(subject, *own), S_new
+
+
+def pickled(subject, X, y, S, new, S_new):
+    """What is fitted travels to another process."""
+    return pickle.loads(pickle.dumps(fitted(subject, X, y, S))), S_new
+
+
+def cloned(subject, X, y, S, new, S_new):
+    """A clone is unfitted, of the same parameters, and fits to the same."""
+    model = fitted(subject, X, y, S)
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    assert not [name for name in vars(twin) if name.endswith("_") and not name.startswith("_")]
+    return fitted(subject, X, y, S), S_new
+
+
+def stored(subject, X, y, S, new, S_new):
+    """A predictor is plain arrays, of numbers or text, from which it comes back."""
+    model = fitted(subject, X, y, S)
+    predictor = model.expansion() if hasattr(model, "expansion") else model
+    assert type(predictor) in PREDICTORS.values()
+    arrays = {name: np.asarray(a) for name, a in predictor.arrays().items()}
+    assert all(a.dtype.kind in "biufU" for a in arrays.values())
+    return type(predictor).from_arrays(arrays), S_new
+
+
+PROMISES = {
+    "permutation": permutation,
+    "unit of s": unit_of_s,
+    "read-only": read_only,
+    "pickle": pickled,
+    "clone": cloned,
+    "stored": stored,
+}
+
+
+def owes(subject, promise):
+    """Return whether a promise is one that such a subject can be asked for at all."""
+    if promise == "clone":
+        return subject in ESTIMATORS
+    if promise == "stored":
+        return subject in METHODS or hasattr(subject.make, "expansion")
+    return True
+
+
+CASES = [
+    pytest.param(subject, promise, id=f"{subject}-{promise}")
+    for subject in SUBJECTS
+    for promise in PROMISES
+    if owes(subject, promise)
+]
+
+
+@pytest.mark.filterwarnings("ignore::fkd.FairnessWarning", "ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(("subject", "promise"), CASES)
+def test_a_promise_is_kept_or_its_breaking_is_declared(rng, subject, promise):
+    if subject.extra is not None and subject.extra.missing():
+        pytest.skip(f"{subject} needs {', '.join(subject.extra.missing())}")
+    X, y, S = rows(rng)
+    new, _, S_new = rows(np.random.default_rng(2), n=25)
+    known = answers(subject, fitted(subject, X, y, S), new, S_new)
+    model, S_seen = PROMISES[promise](subject, X, y, S, new, S_new)
+    if promise == "stored" and subject in ESTIMATORS:
+        found = model.predict(new)
+    else:
+        found = answers(subject, model, new, S_seen)
+    kept = np.allclose(found, known, **CLOSE)
+    assert kept is (promise not in subject.broken), subject.broken.get(promise, "not declared")
+    assert np.ptp(known) > 1e-3 or "dummy" in subject.name  # there is something to tell apart
+
+
+@pytest.mark.filterwarnings("ignore::fkd.FairnessWarning", "ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(
+    "subject", [s for s in ESTIMATORS if hasattr(s.make, "set_output")], ids=str
+)
+def test_transformers_give_data_frames_where_they_are_asked_for(rng, subject):
+    if subject.extra is not None and subject.extra.missing():
+        pytest.skip(f"{subject} needs {', '.join(subject.extra.missing())}")
+    X, _, S = rows(rng)
+    plain = clone(subject.make).fit(X, sensitive_features=S)
+    model = clone(subject.make).set_output(transform="pandas").fit(X, sensitive_features=S)
+    frame = model.transform(X)
+    assert frame.columns.tolist() == model.get_feature_names_out().tolist()
+    assert_array_equal(frame.to_numpy(), plain.transform(X))
+    first = clone(model).fit_transform(X, sensitive_features=S)
+    assert_allclose(first.to_numpy(), frame.to_numpy(), atol=1e-6)
+    assert len(frame.columns) == len(first.columns)
+
+
+def test_every_method_and_every_rival_is_asked():
+    assert {subject.name for subject in METHODS} == set(methods())
+    kinds = {type(subject.make).__name__ for subject in ESTIMATORS}
+    assert set(rivals.__all__) <= kinds
+    assert sum(name.startswith("Fair") for name in kinds) == 7  # six of ours, one rival
+
+
+def test_whatever_is_declared_broken_has_a_reason_and_a_name():
+    for subject in SUBJECTS:
+        assert set(subject.broken) <= set(PROMISES)
+        assert all(len(reason) > 10 for reason in subject.broken.values())
+
+
+class Learning(FirstColumn, rivals.FairKernelLearning):
+    pass
+
+
+class Residual(FirstColumn, rivals.ResidualTargetRidge):
+    pass
+
+
+class Projection(FirstColumn, rivals.NullspaceProjection):
+    pass
+
+
+class Erasure(FirstColumn, rivals.LinearErasure):
+    pass
+
+
+class Hgr(FirstColumn, rivals.HgrNetwork):
+    pass
+
+
+class Frem(FirstColumn, rivals.FremNetwork):
+    pass
+
+
+RIVALS = [Learning(), Residual(), Projection()]
+if not LEACE.missing():
+    RIVALS.append(Erasure())
+if not NEURAL.missing():
+    # One of the checks asks for a model that has learnt something.
+    LEARNT = {**NETWORK, "penalty": 0.01, "epochs": 60, "learning_rate": 0.02}
+    RIVALS += [Hgr(**LEARNT), Frem(**LEARNT)]
+
+
+@pytest.mark.filterwarnings("ignore::fkd.FairnessWarning", "ignore:.*torch.jit:DeprecationWarning")
+@parametrize_with_checks(RIVALS)
+def test_rivals_keep_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)

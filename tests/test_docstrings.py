@@ -1,0 +1,86 @@
+"""Every public object explains itself: parameters, an example that runs, no pointing elsewhere."""
+
+import doctest
+import importlib
+import inspect
+import re
+import warnings
+
+import matplotlib as mpl
+import pytest
+
+from fkd.core.shared_words import WORDS
+from fkd.rivals.optional_packages import LEACE, NEURAL
+
+MODULES = ("fkd", "fkd.measures", "fkd.rivals", "fkd.plot")
+PUBLIC = [
+    pytest.param(getattr(importlib.import_module(module), name), id=f"{module}.{name}")
+    for module in MODULES
+    for name in importlib.import_module(module).__all__
+]
+OPTIONAL = {"LinearErasure": LEACE, "HgrNetwork": NEURAL, "FremNetwork": NEURAL}
+every_object = pytest.mark.parametrize("thing", PUBLIC)
+
+
+def section(text, title):
+    """Return the lines below a heading, up to the next."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""
+
+
+def told(text, title):
+    """Return the names that a section explains."""
+    lines = re.findall(r"^(\S[^\n]*)$", section(text, title), re.MULTILINE)
+    return {name.strip("*` ") for line in lines for name in line.split(" : ")[0].split(",")}
+
+
+@every_object
+def test_it_stands_alone(thing):
+    text = inspect.getdoc(thing)
+    assert text.split("\n\n")[0].rstrip().endswith("."), "the first sentence"
+    assert not re.search(r"\bAs in `|their own docstring|see `Removal", text)
+    assert not re.search(r"^\s*\{\w+\}$", text, re.MULTILINE), "a placeholder is left"
+
+
+@every_object
+def test_every_parameter_is_explained(thing):
+    if inspect.isclass(thing) and issubclass(thing, Warning):
+        return
+    parameters = inspect.signature(thing).parameters
+    missing = set(parameters) - told(inspect.getdoc(thing), "Parameters")
+    # A value that callers get, never make, tells its fields as attributes.
+    missing -= told(inspect.getdoc(thing), "Attributes")
+    assert not missing
+
+
+@every_object
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore:.*torch.jit:DeprecationWarning")
+def test_its_example_runs(thing):
+    mpl.use("Agg")
+    extra = OPTIONAL.get(thing.__name__)
+    if extra is not None and extra.missing():
+        pytest.skip(f"{thing.__name__} needs {', '.join(extra.missing())}")
+    assert ">>> " in section(inspect.getdoc(thing), "Examples")
+    runner = doctest.DocTestRunner(verbose=False)
+    found = doctest.DocTestFinder(recurse=False).find(thing, thing.__name__, globs={})
+    with warnings.catch_warnings():
+        for test in found:
+            runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+    assert runner.tries > 0
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_shared_sentences_are_used(name):
+    texts = [inspect.getdoc(thing.values[0]) for thing in PUBLIC]
+    first = WORDS[name].strip().splitlines()[-1].strip()
+    assert any(first in text for text in texts)
+
+
+FITTED = ["strength_", "effective_iterations_", "held_out_", "n_features_in_"]
+
+
+@pytest.mark.parametrize("thing", [p for p in PUBLIC if p.id.startswith("fkd.Fair")])
+def test_the_same_fitted_attributes_are_told_of_on_all(thing):
+    if not issubclass(thing, Warning):
+        assert set(FITTED) <= told(inspect.getdoc(thing), "Attributes")

@@ -1,0 +1,185 @@
+"""One fit, every strength: `at` and `fit_path` give fitted estimators."""
+
+import pickle
+
+import numpy as np
+import pytest
+from estimator_sample import MACHINES, REGRESSORS, longest_side, people, target
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from fkd import (
+    FairGaussianProcess,
+    FairKernelDecomposition,
+    FairKernelRidge,
+    FairKernelShrinkage,
+    FairSVC,
+    FairSVR,
+)
+from fkd.core.arrays import BLOCK_ROWS
+
+SVMS = [FairSVR, FairSVC]
+QUIET = pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")
+REDUCED = {"approximation": "nystroem", "landmarks": 40, "random_state": 0}
+
+
+def machine(kind, removal="path", **setting):
+    own = {"iterations": 6} if removal == "path" else {"penalty": 100.0}
+    fixed = {"alpha": 0.3, "amplitude": 1.0} if kind is FairGaussianProcess else {}
+    return kind(gamma=0.3, removal=removal, held_out=0, **{**own, **fixed, **setting})
+
+
+def answer(model, X):
+    return model.decision_function(X) if isinstance(model, FairSVC) else model.predict(X)
+
+
+def strengths(removal):
+    return ("iterations", [0, 2, 6]) if removal == "path" else ("penalty", [0.0, 3.0, 100.0])
+
+
+both = pytest.mark.parametrize("removal", ["path", "shrinkage"])
+
+
+@QUIET
+@both
+@pytest.mark.parametrize("kind", MACHINES)
+def test_a_fitted_copy_at_another_strength_is_the_fit_at_that_strength(rng, kind, removal):
+    X, y, s = people(rng, n=150)
+    y = target(kind, y)
+    fitted = machine(kind, removal).fit(X, y, sensitive_features=s)
+    before = answer(fitted, X)
+    name, values = strengths(removal)
+    for value in values:
+        other = fitted.at(value)
+        alone = clone(fitted).set_params(**{name: value}).fit(X, y, sensitive_features=s)
+        assert_allclose(answer(other, X), answer(alone, X), atol=1e-7)
+        assert other.get_params() == alone.get_params()
+        assert other.strength_ == value == alone.strength_
+        assert other.effective_iterations_ == alone.effective_iterations_
+        assert other.held_out_ is None is other.unfairness_
+    assert_array_equal(answer(fitted, X), before)
+    assert np.abs(answer(fitted.at(0), X) - before).max() > 0.01  # strengths do differ
+
+
+@QUIET
+@both
+@pytest.mark.parametrize("kind", [FairKernelRidge, FairGaussianProcess])
+@pytest.mark.parametrize("setting", [REDUCED, {**REDUCED, "approximation": "fourier"}])
+def test_regressions_on_reduced_maps_know_every_strength_without_rows(rng, kind, removal, setting):
+    X, y, s = people(rng, n=150)
+    fitted = machine(kind, removal, **setting).fit(X, y, sensitive_features=s)
+    name, values = strengths(removal)
+    for value in values:
+        alone = clone(fitted).set_params(**{name: value}).fit(X, y, sensitive_features=s)
+        assert_allclose(fitted.at(value).predict(X), alone.predict(X), atol=1e-8)
+
+
+@QUIET
+def test_a_process_finds_its_variances_anew_at_each_strength(rng):
+    X, y, s = people(rng, n=150)
+    for setting in ({}, REDUCED):
+        fitted = machine(FairGaussianProcess, alpha=None, amplitude=None, **setting)
+        fitted.fit(X, y, sensitive_features=s)
+        alone = clone(fitted).set_params(iterations=2).fit(X, y, sensitive_features=s)
+        found = fitted.at(2)
+        assert_allclose(found.alpha_, alone.alpha_, rtol=1e-4)
+        assert found.alpha_ != fitted.alpha_
+        for own, other in zip(
+            found.predict(X, return_std=True), alone.predict(X, return_std=True), strict=True
+        ):
+            assert_allclose(own, other, rtol=1e-4)
+
+
+@QUIET
+@pytest.mark.parametrize("kind", SVMS)
+def test_a_support_vector_machine_without_its_rows_names_the_other_way(rng, kind):
+    X, y, s = people(rng, n=120)
+    model = machine(kind, **REDUCED).fit(X, target(kind, y), sensitive_features=s)
+    with pytest.raises(ValueError, match=rf"at of {kind.__name__} needs .*fit_path.*\[2\]"):
+        model.at(2)
+
+
+@QUIET
+@both
+@pytest.mark.parametrize("setting", [{}, REDUCED])
+@pytest.mark.parametrize("kind", MACHINES)
+def test_a_path_of_fits_holds_what_each_fit_alone_gives(rng, kind, removal, setting):
+    X, y, s = people(rng, n=150)
+    y = target(kind, y)
+    model = machine(kind, removal, **setting)
+    name, values = strengths(removal)
+    wanted = {"iterations": values} if removal == "path" else {"penalties": values}
+    found = model.fit_path(X, y, sensitive_features=s, **wanted)
+    assert list(found) == values
+    for value, fitted in found.items():
+        alone = clone(model).set_params(**{name: value}).fit(X, y, sensitive_features=s)
+        assert_array_equal(answer(fitted, X), answer(alone, X))
+        assert fitted.get_params() == alone.get_params()
+        assert fitted.n_features_in_ == 5
+    with pytest.raises(NotFittedError):
+        answer(model, X)
+
+
+@QUIET
+@pytest.mark.parametrize(
+    ("model", "name", "values"),
+    [
+        (FairKernelDecomposition(gamma=0.3, iterations=3), "iterations", [0, 2, 5]),
+        (FairKernelShrinkage(gamma=0.3), "mu", [0.0, 10.0, np.inf]),
+    ],
+)
+def test_transformers_have_a_path_too(rng, model, name, values):
+    X, _, s = people(rng, n=120)
+    given = {"iterations": values} if name == "iterations" else {"mus": values}
+    found = model.fit_path(X, sensitive_features=s, **given)
+    for value, fitted in found.items():
+        alone = clone(model).set_params(**{name: value}).fit(X, sensitive_features=s)
+        assert_array_equal(fitted.transform(X), alone.transform(X))
+        assert fitted.get_params() == alone.get_params()
+        assert fitted.strength_ == value
+    with pytest.raises(NotFittedError):
+        model.transform(X)
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_strengths_that_are_not_there_are_refused(rng, kind):
+    X, y, s = people(rng, n=80)
+    rows = X, target(kind, y)
+    model = machine(kind, iterations=2).fit(*rows, sensitive_features=s)
+    with pytest.raises(ValueError, match=r"iterations must be at most 2, .*got 3"):
+        model.at(3)
+    with pytest.raises(ValueError, match="iterations must be a whole number"):
+        model.at(0.5)
+    with pytest.raises(ValueError, match="iterations must hold at least one value"):
+        model.fit_path(*rows, sensitive_features=s)
+    with pytest.raises(ValueError, match="must be given iterations alone"):
+        model.fit_path(*rows, sensitive_features=s, iterations=[1], penalties=[1.0])
+    with pytest.raises(NotFittedError):
+        clone(model).at(1)
+
+
+@QUIET
+@pytest.mark.parametrize("kind", [*REGRESSORS, FairSVC])
+def test_no_machine_on_a_reduced_map_keeps_a_training_row(rng, kind, monkeypatch):
+    """Neither in memory nor in its pickle, and nothing n x n is ever formed."""
+    n = BLOCK_ROWS + 900
+    X, y, s = people(rng, n=n, d=3)
+    cost = {"C": 0.01} if kind in SVMS else {}
+    model = machine(kind, iterations=2, **cost, **REDUCED)
+
+    def refuse(*_):
+        raise AssertionError("an n x n matrix was formed")
+
+    monkeypatch.setattr("fkd.core.feature_maps.feature_map.FeatureMap.training_gram", refuse)
+    model.fit(X, target(kind, y), sensitive_features=s)
+    assert longest_side(pickle.loads(pickle.dumps(model))) < 100
+    assert longest_side(model) < 100
+    assert len(answer(model, X)) == n
+
+
+@pytest.mark.parametrize("kind", [FairKernelRidge, FairSVR])
+def test_an_exact_machine_keeps_no_matrix_of_the_size_of_its_kernel(rng, kind):
+    X, y, s = people(rng, n=400, d=3)
+    model = machine(kind, iterations=2).fit(X, y, sensitive_features=s)
+    assert len(pickle.dumps(model)) < 8 * 400**2 / 4
