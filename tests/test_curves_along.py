@@ -121,6 +121,14 @@ def test_many_equal_values_are_one_point():
     assert len(found.points) < POINTS
 
 
+def test_a_lone_row_between_many_equal_ones_is_no_point():
+    rng = np.random.default_rng(7)
+    s = np.concatenate([np.zeros(200), np.arange(1.0, 3.0), np.full(200, 9.0), np.arange(10.0, 90)])
+    (found,) = curves_along(rng.normal(size=len(s)), s, rng=rng, draws=50)
+    assert np.isfinite([found.low, found.highest]).all()
+    assert (found.rows >= 2).all()
+
+
 def test_a_constant_column_has_no_doubt():
     s, _ = rows(300, 6)
     (found,) = curves_along(np.full(300, 2.5), s, rng=np.random.default_rng(0))

@@ -1,6 +1,6 @@
 """Means of columns as smooth functions of a sensitive attribute, with bands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,6 +102,9 @@ def curves_along(
         )
     places = _Places.of(s, points)
     sums = _sums(np.column_stack([V, s]), places)
+    # One row between many that are equal would have no spread of its own either.
+    seen = sums[:, -2] ** 2 >= LEAST_AT_LEVEL * sums[:, -1]
+    places, sums = replace(places, points=places.points[seen], at=places.at[seen]), sums[seen]
     weight, squares = sums[:, -2], sums[:, -1]
     # Where the window's rows lie on average: near the ends of s that is not its middle, and a mean
     # that rises evenly with s would be drawn too flat there.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from tasks.study.along import StudyProfiles
 from tasks.study.within import WithinGroups
 
 Scalar = str | int | float | bool | None
@@ -211,6 +212,7 @@ class ReportData:
     failures: tuple[Failure, ...] = ()
     within: WithinGroups | None = None  # the champion within groups of the control columns
     control: tuple[str, ...] = ()  # words for these columns
+    along: StudyProfiles | None = None  # the champion along the measured columns
 
     def __post_init__(self) -> None:
         if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:

@@ -29,6 +29,7 @@ from tasks.report.contents import (
     TargetColumn,
     TrialSummary,
 )
+from tasks.study.along import along_study
 from tasks.study.champion import Champion, select_champion
 from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
@@ -74,6 +75,7 @@ def report_data(study: Study) -> ReportData:
         failures=tuple(Failure(*pair) for pair in study.failures().items()),
         within=None if champion is None else within_groups(study, champion),
         control=tuple(problem.words.get(name, name) for name in study.config.data.control),
+        along=None if champion is None else along_study(study, champion.trial),
     )
 
 

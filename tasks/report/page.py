@@ -14,6 +14,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tasks.adapters.files import write_atomic
+from tasks.report.along_section import report_section
 from tasks.report.choice import (
     deciding_sentence,
     limit_sentences,
@@ -125,6 +126,7 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         parameters=parameters_of(report),
         chosen=champion_grid(report, report.champion) if report.champion else None,
         within=within_tables(report),
+        along=report_section(report),
         datasheet=_markdown(report.data.datasheet),
         count=count,
         day=day,

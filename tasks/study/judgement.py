@@ -143,12 +143,19 @@ def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[me
 
 def without_removal(study: Study, trial: Trial) -> TrialRecord | None:
     """Return the held-out record of the same with nothing removed, None where it was no trial."""
+    other = plain_trial(study, trial)
+    if other is None:
+        return None
+    fold = study.inputs.splits.held_out_fold(study.loaded.table)
+    return study.store.read(record_key(other, fold, study.inputs))
+
+
+def plain_trial(study: Study, trial: Trial) -> Trial | None:
+    """Return the trial of the same method with nothing removed, None where there is none."""
     plain = method(trial.method).without_removal(trial.setting())
-    table, inputs = study.loaded.table, study.inputs
-    fold = inputs.splits.held_out_fold(table)
     for other in study.trials:
         if other.method == trial.method and other.setting() == plain:
-            return study.store.read(record_key(other, fold, inputs))
+            return other
     return None
 
 
