@@ -171,6 +171,11 @@ def promote(model: str, /, *, version: int, why: str) -> None:
     promote_model(model, version, why)
 
 
+app.command(
+    "flows.audit_command:audit_file",
+    name="audit",
+    help="Audit the predictions of any model along sensitive columns.",
+)
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 
