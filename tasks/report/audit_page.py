@@ -6,7 +6,8 @@ from pathlib import Path
 from markupsafe import Markup
 
 from fkd.measures import Interval
-from fkd.measures.auditing import Audit, AuditedColumn
+from fkd.measures.audited_rows import AuditedColumn
+from fkd.measures.auditing import Audit
 from tasks.adapters.files import write_atomic
 from tasks.report.along_contents import AlongSection, AlongWords
 from tasks.report.along_section import along_section
@@ -82,9 +83,7 @@ def audit_grid(audit: Audit, story: AuditStory) -> Grid:
     ]
     for column in audit.columns:
         for name, found in column.scores.items():
-            decimals = MEASURES[name].decimals
-            if name == "gdp":
-                decimals = unit_decimals(float(found.estimate)) + 1
+            decimals = _decimals(name, found)
             both = (found, column.other_scores.get(name), column.changes.get(name))
             label = f"{MEASURES[name].label} on {column.name}"
             floor = _floor(column) if name == "hgr" else ABSENT
@@ -100,8 +99,8 @@ def within_grid(audit: Audit) -> Grid | None:
         TableRow(
             (
                 TableCell(f"{MEASURES[name].label} on {column.name}"),
-                TableCell(_told(found, MEASURES[name].decimals)),
-                TableCell(_told(column.scores[name], MEASURES[name].decimals)),
+                TableCell(_told(found, _decimals(name, found))),
+                TableCell(_told(column.scores[name], _decimals(name, column.scores[name]))),
             )
         )
         for column in audit.columns
@@ -168,6 +167,12 @@ def _row(
     if compared if compared is not None else other is not None:
         texts += [ABSENT if side is None else _told(side, decimals) for side in (other, change)]
     return TableRow(tuple(map(TableCell, (*texts, floor))))
+
+
+def _decimals(name: str, found: Interval) -> int:
+    """Return how many decimals a measure deserves; GDP is in the target's unit."""
+    own = unit_decimals(float(found.estimate))
+    return own if name == "gdp" else MEASURES[name].decimals
 
 
 def _floor(column: AuditedColumn) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from tasks.study.along import StudyProfiles
+from tasks.study.check_values import CheckResult
 from tasks.study.within import WithinGroups
 
 Scalar = str | int | float | bool | None
@@ -213,6 +214,7 @@ class ReportData:
     within: WithinGroups | None = None  # the champion within groups of the control columns
     control: tuple[str, ...] = ()  # words for these columns
     along: StudyProfiles | None = None  # the champion along the measured columns
+    checks: tuple[CheckResult, ...] = ()
 
     def __post_init__(self) -> None:
         if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:

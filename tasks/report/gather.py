@@ -31,6 +31,7 @@ from tasks.report.contents import (
 )
 from tasks.study.along import along_study
 from tasks.study.champion import Champion, select_champion
+from tasks.study.checks import check_study
 from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.known_runs import time_taken
@@ -76,6 +77,7 @@ def report_data(study: Study) -> ReportData:
         within=None if champion is None else within_groups(study, champion),
         control=tuple(problem.words.get(name, name) for name in study.config.data.control),
         along=None if champion is None else along_study(study, champion.trial),
+        checks=check_study(study),
     )
 
 
