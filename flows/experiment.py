@@ -140,7 +140,7 @@ def publish(config: RunConfig) -> tuple[str, ...]:
     """Register the champion, put figures and report on the parent run; return what failed."""
     study = open_study(config, read_settings())
     try:
-        record_champion(study, finding_of(report_data(study)))
+        record_champion(study, finding_of(report_data(study, curves=False)))
         record_files(study)
     except TrackingUnreachableError as error:
         return (str(error),)

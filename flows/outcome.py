@@ -76,7 +76,7 @@ class Outcome:
             tuple(broken),
             None if champion is None else selected.judgement.held_out,
             _record(study),
-            None if champion is None else finding_of(report_data(study)),
+            None if champion is None else finding_of(report_data(study, curves=False)),
             study.names,
             study.config.data.declaration.words,
             study.searched,

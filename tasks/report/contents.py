@@ -8,6 +8,7 @@ from typing import Literal
 
 from tasks.study.along import StudyProfiles
 from tasks.study.check_values import CheckResult
+from tasks.study.limit_moves import LimitMoves
 from tasks.study.within import WithinGroups
 
 Scalar = str | int | float | bool | None
@@ -215,6 +216,7 @@ class ReportData:
     control: tuple[str, ...] = ()  # words for these columns
     along: StudyProfiles | None = None  # the champion along the measured columns
     checks: tuple[CheckResult, ...] = ()
+    moves: LimitMoves | None = None  # what other limits would choose
 
     def __post_init__(self) -> None:
         if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:

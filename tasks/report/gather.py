@@ -35,6 +35,7 @@ from tasks.study.checks import check_study
 from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.known_runs import time_taken
+from tasks.study.limit_moves import limit_moves
 from tasks.study.opening import Study
 from tasks.study.proxies import strongest_proxies
 from tasks.study.recording import model_address, recorded
@@ -47,8 +48,16 @@ from tasks.study.within import within_groups
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
 
 
-def report_data(study: Study) -> ReportData:
-    """Return everything the report of a study shows."""
+def report_data(study: Study, *, curves: bool = True) -> ReportData:
+    """Return everything the report of a study shows.
+
+    Parameters
+    ----------
+    study
+        What was computed.
+    curves
+        Whether the page is to be drawn; its finding alone needs no curves.
+    """
     try:
         champion, why = select_champion(study), ""
     except NoChampionError as error:
@@ -76,8 +85,9 @@ def report_data(study: Study) -> ReportData:
         failures=tuple(Failure(*pair) for pair in study.failures().items()),
         within=None if champion is None else within_groups(study, champion),
         control=tuple(problem.words.get(name, name) for name in study.config.data.control),
-        along=None if champion is None else along_study(study, champion.trial),
+        along=along_study(study, champion.trial) if curves and champion is not None else None,
         checks=check_study(study),
+        moves=limit_moves(study) if curves else None,
     )
 
 

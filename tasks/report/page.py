@@ -25,6 +25,7 @@ from tasks.report.choice import (
 from tasks.report.contents import ReportData, SensitiveColumn
 from tasks.report.figures import still
 from tasks.report.interactive_figures import interactive
+from tasks.report.limit_section import limit_section
 from tasks.report.limits import limits_of
 from tasks.report.page_pieces import image_address, page_template, resource
 from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
@@ -127,6 +128,7 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         chosen=champion_grid(report, report.champion) if report.champion else None,
         within=within_tables(report),
         along=report_section(report),
+        movable=limit_section(report),
         datasheet=_markdown(report.data.datasheet),
         count=count,
         day=day,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -10,7 +11,17 @@ from markupsafe import Markup, escape
 from fkd.core.arrays import Array
 
 WIDTH, HEIGHT = 400, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 8, 10, 46
+
+
+class _Margin(NamedTuple):
+    left: int
+    right: int
+    top: int
+    bottom: int
+
+
+MARGIN = _Margin(60, 8, 10, 46)
+_LEFT, _RIGHT, _TOP, _BOTTOM = MARGIN
 _TICKS = 5
 
 
@@ -68,23 +79,35 @@ class CurveFigure:
         return f"{self.y_label} along {self.x_label}. {'; '.join(told)}."
 
     @property
+    def inside(self) -> Markup:
+        """All that is drawn; every text in it is escaped."""
+        axes = _axes(self)
+        return Markup("").join([frame(axes, self), *(_curve(axes, one) for one in self.curves)])
+
+    @property
     def svg(self) -> Markup:
-        """The figure as one element; every text in it is escaped."""
-        return draw_svg(self)
+        """The figure as one element that follows the page's colours, light or dark."""
+        return _element(self.alt, self.inside)
+
+    def copy_of(self, name: str) -> Markup:
+        """Return the figure as an element that shows what is drawn elsewhere under a name."""
+        return _element(self.alt, Markup('<use href="#{}"/>').format(name))
 
 
 @dataclass(frozen=True)
-class _Axes:
+class Axes:
     """Where values lie on the paper."""
 
     x: tuple[float, float]
     y: tuple[float, float]
 
     def across(self, value: float) -> float:
+        """Return how far to the right a value lies."""
         low, high = self.x
         return _LEFT + (value - low) / (high - low) * (WIDTH - _LEFT - _RIGHT)
 
     def up(self, value: float) -> float:
+        """Return how far down a value lies."""
         low, high = self.y
         return HEIGHT - _BOTTOM - (value - low) / (high - low) * (HEIGHT - _TOP - _BOTTOM)
 
@@ -94,13 +117,11 @@ class _Axes:
         return " ".join(f"{self.across(a):.1f},{self.up(b):.1f}" for a, b in pairs)
 
 
-def draw_svg(figure: CurveFigure) -> Markup:
-    """Return a figure as SVG that follows the page's colours, light or dark."""
-    axes = _axes(figure)
-    parts = [_frame(axes, figure), *(_curve(axes, curve) for curve in figure.curves)]
+def _element(alt: str, inside: Markup) -> Markup:
+    """Return an SVG element with its description."""
     return Markup(
         '<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-    ).format(WIDTH, HEIGHT, figure.alt, Markup("").join(parts))
+    ).format(WIDTH, HEIGHT, alt, inside)
 
 
 def nice_ticks(low: float, high: float) -> list[float]:
@@ -124,7 +145,7 @@ def tick_words(ticks: Sequence[float]) -> list[str]:
     ]
 
 
-def _axes(figure: CurveFigure) -> _Axes:
+def _axes(figure: CurveFigure) -> Axes:
     """Return ranges that hold all curves with their bands."""
     x = np.concatenate([curve.points for curve in figure.curves])
     y = np.concatenate([curve.all_values for curve in figure.curves])
@@ -135,10 +156,10 @@ def _axes(figure: CurveFigure) -> _Axes:
     left, right = float(x.min(axis=0)), float(x.max(axis=0))
     if left == right:
         left, right = left - 1.0, right + 1.0
-    return _Axes((left, right), (low - margin, high + margin))
+    return Axes((left, right), (low - margin, high + margin))
 
 
-def _frame(axes: _Axes, figure: CurveFigure) -> Markup:
+def frame(axes: Axes, figure: CurveFigure) -> Markup:
     """Return grid, ticks, labels."""
     parts = []
     base, end = HEIGHT - _BOTTOM, WIDTH - _RIGHT
@@ -174,7 +195,7 @@ def _short(label: str, most: int) -> str:
     return label if len(label) <= most else f"{label[: most - 1].rstrip()}…"
 
 
-def _curve(axes: _Axes, curve: DrawnCurve) -> Markup:
+def _curve(axes: Axes, curve: DrawnCurve) -> Markup:
     """Return bands below, the line above, dots where the points are few."""
     parts = []
     for band, name in ((curve.outer, "outer"), (curve.inner, "inner")):
