@@ -151,11 +151,16 @@ def check_collapse(y: Array, y_pred: Array, constant: float) -> CheckResult:
     plain = float(np.abs(constant - y).mean(axis=0))
     said = (
         f"Predictions spread {spread:.2f} times as far as the truth; their mean absolute error is "
-        f"{error:.4g}, that of a constant {plain:.4g}."
+        f"{_short(error)}, that of a constant {_short(plain)}."
     )
     if spread < _CONSTANT or error >= plain:
         return CheckResult(COLLAPSE, ISSUE, said)
     return CheckResult(COLLAPSE, TIP if spread < _FLAT else PASSED, said)
+
+
+def _short(value: float) -> str:
+    """Return a number without an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def check_drift(before: Mapping[str, Array], after: Mapping[str, Array]) -> CheckResult:
