@@ -20,9 +20,12 @@ class _Margin(NamedTuple):
     bottom: int
 
 
-MARGIN = _Margin(60, 8, 10, 46)
+MARGIN = _Margin(66, 8, 10, 46)
 _LEFT, _RIGHT, _TOP, _BOTTOM = MARGIN
 _TICKS = 5
+_ROUNDING = 1e-9  # of a logarithm that should be whole
+# Units of long numbers on an axis: the hundredfold and more is told in them.
+_UNITS = ((1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True)
@@ -134,15 +137,16 @@ def nice_ticks(low: float, high: float) -> list[float]:
 
 
 def tick_words(ticks: Sequence[float]) -> list[str]:
-    """Return round numbers with as many decimals as tell them apart."""
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else 1.0
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    """Return round numbers with as many decimals as tell them apart, long ones in thousands."""
+    greatest = max((abs(tick) for tick in ticks), default=0.0)
+    unit, letter = next(((u, w) for u, w in _UNITS if greatest >= 100 * u), (1.0, ""))
+    scaled = [tick / unit for tick in ticks]
+    step = scaled[1] - scaled[0] if len(scaled) > 1 else 1.0
+    decimals = max(0, -math.floor(math.log10(step) + _ROUNDING))
     if round(step * 10**decimals, 6) % 1:
-        decimals += 1
-    return [
-        f"{tick:.{decimals}f}".replace("-0." + "0" * decimals, "0." + "0" * decimals)
-        for tick in ticks
-    ]
+        decimals += 1  # steps of 2.5
+    # Adding zero turns a rounded -0 into 0.
+    return [f"{round(tick, decimals) + 0.0:.{decimals}f}{letter}" for tick in scaled]
 
 
 def _axes(figure: CurveFigure) -> Axes:
