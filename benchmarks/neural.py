@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from fkd.catalog.methods.extras import NEURAL
 
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from fkd.catalog.methods import method
-from fkd.catalog.methods.extras import NEURAL
 from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
 from tasks.data.embedded import read_crimes
 

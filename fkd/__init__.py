@@ -9,9 +9,11 @@ from fkd.estimators.kernel_ridge import FairKernelRidge
 from fkd.estimators.kernel_shrinkage import FairKernelShrinkage
 from fkd.estimators.support_vector_classification import FairSVC
 from fkd.estimators.support_vector_regression import FairSVR
+from fkd.measures.auditing import Audit, audit
 from fkd.moved import put_up
 
 __all__ = [
+    "Audit",
     "FairGaussianProcess",
     "FairKernelDecomposition",
     "FairKernelRidge",
@@ -19,6 +21,7 @@ __all__ = [
     "FairSVC",
     "FairSVR",
     "FairnessWarning",
+    "audit",
     "one_hot",
 ]
 

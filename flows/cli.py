@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from configs.errors import UserError
 from flows.address_space import check_address_space
+from flows.command_options import Overrides
 from flows.faults import NO_MEMORY, as_user_error
 from flows.progress import console
 from flows.terminal import close_broken_output, speak_any_encoding
@@ -23,11 +24,6 @@ from tasks.adapters.settings import quiet_ecosystem
 # instant, and what they cannot load for want of memory is told.
 
 _LAST_WORDS = f"fkd: {NO_MEMORY}\n".encode()
-
-Overrides = Annotated[
-    tuple[str, ...],
-    Parameter(name="--set", help="path.to.key=value, value as YAML; may be repeated"),
-]
 
 
 def _version() -> str:
@@ -171,6 +167,16 @@ def promote(model: str, /, *, version: int, why: str) -> None:
     promote_model(model, version, why)
 
 
+app.command(
+    "flows.check_command:check_run",
+    name="check",
+    help="Print what the checks say of a finished run; an issue ends with exit code 3.",
+)
+app.command(
+    "flows.audit_command:audit_file",
+    name="audit",
+    help="Audit the predictions of any model along sensitive columns.",
+)
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

@@ -16,6 +16,8 @@ from tasks.adapters.tracking_places import runs_page
 from tasks.report.gather import report_data
 from tasks.report.text import finding_of
 from tasks.study.champion import select_champion
+from tasks.study.check_values import CheckOutcome, CheckResult
+from tasks.study.checks import check_study
 from tasks.study.finding import Finding
 from tasks.study.gate import GateError, broken_limits
 from tasks.study.judgement import ScoreIntervals
@@ -47,6 +49,7 @@ class Outcome:
     names: Mapping[str, str] = field(default_factory=dict)  # of methods and variants, by trial
     words: Mapping[str, str] = field(default_factory=dict)  # for measured columns
     searched: frozenset[str] = frozenset()  # trials that a search has won
+    checks: tuple[CheckResult, ...] = ()
 
     @classmethod
     def of(cls, study: Study, page: str, notices: tuple[str, ...]) -> "Outcome":
@@ -73,10 +76,11 @@ class Outcome:
             tuple(broken),
             None if champion is None else selected.judgement.held_out,
             _record(study),
-            None if champion is None else finding_of(report_data(study)),
+            None if champion is None else finding_of(report_data(study, curves=False)),
             study.names,
             study.config.data.declaration.words,
             study.searched,
+            check_study(study),
         )
 
     def message(self) -> dict[str, Any]:
@@ -103,6 +107,9 @@ class Outcome:
             for sentence in self.finding.broken:
                 console.print(f"[bold red]{escape(sentence)}[/bold red]")
             console.print(escape(" ".join(self.finding.sentences)))
+        for result in self.checks:
+            if result.outcome is CheckOutcome.ISSUE:
+                console.print(f"[bold red]check[/bold red] {escape(result.line)}", soft_wrap=True)
         for what, where in self.paths.items():
             console.print(f"[bold]{what:8}[/bold] {escape(where)}", soft_wrap=True)
 

@@ -40,7 +40,7 @@ def _sync(run: KnownRun, settings: Settings) -> None:
     if study.missing():
         note = "; it is not finished, so that no champion is chosen"
     else:
-        record_champion(study, finding_of(report_data(study)), ran=run.ran or now())
+        record_champion(study, finding_of(report_data(study, curves=False)), ran=run.ran or now())
         record_files(study)
     Console(highlight=False).print(
         f"{study.config.name}: {added} new trial runs{note}", markup=False, soft_wrap=True

@@ -3,14 +3,24 @@
 from fkd.measures.bootstrap import bootstrap_difference, bootstrap_interval, bootstrap_pair
 from fkd.measures.cells import Nodes
 from fkd.measures.counted_intervals import counted_interval
+from fkd.measures.curves_along import CurveBand, curves_along
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
+from fkd.measures.group_means import GroupMeans, means_by_pair, means_by_quantile
 from fkd.measures.hgr import chi2, hgr
 from fkd.measures.intervals import Interval, IntervalPair
+from fkd.measures.leaking_function import LeakingFunction, leaking_function
 from fkd.measures.measure_frame import MeasuredGroup, MeasureFrame
 from fkd.measures.noise_floor import NoiseFloor, noise_floor
 from fkd.measures.pairwise import PairwiseRows, pairwise_fairness, pairwise_rates
 from fkd.measures.pairwise_intervals import pairwise_interval, pairwise_pair
+from fkd.measures.profiles import (
+    Profile,
+    StratumProfile,
+    profile_along,
+    profile_of_pair,
+    profile_within,
+)
 from fkd.measures.recoverability import Recovery, recoverability
 from fkd.measures.scorers import scorer
 from fkd.measures.states import MeasureState
@@ -22,31 +32,43 @@ from fkd.measures.stratified_intervals import stratified_interval
 VERSION = 1
 
 __all__ = [
+    "CurveBand",
+    "GroupMeans",
     "Interval",
     "IntervalPair",
+    "LeakingFunction",
     "MeasureFrame",
     "MeasureState",
     "MeasuredGroup",
     "Nodes",
     "NoiseFloor",
     "PairwiseRows",
+    "Profile",
     "Recovery",
     "StratifiedValue",
     "Stratum",
+    "StratumProfile",
     "bootstrap_difference",
     "bootstrap_interval",
     "bootstrap_pair",
     "by_stratum",
     "chi2",
     "counted_interval",
+    "curves_along",
     "gdp",
     "gedi",
     "hgr",
+    "leaking_function",
+    "means_by_pair",
+    "means_by_quantile",
     "noise_floor",
     "pairwise_fairness",
     "pairwise_interval",
     "pairwise_pair",
     "pairwise_rates",
+    "profile_along",
+    "profile_of_pair",
+    "profile_within",
     "recoverability",
     "scorer",
     "stratified_interval",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.border import refuse_masked, require_length
+from fkd.measures.quantile_groups import quantile_codes
 
 # Numbers with more values than this are no levels: they are cut into groups of like size.
 MOST_LEVELS = 10
@@ -128,12 +129,8 @@ def _are_numbers(column: AnyArray) -> bool:
 
 def _cut(numbers: Array) -> tuple[NDArray[np.intp], list[str]]:
     """Return groups of about a fifth of the rows each; equal numbers stay together."""
-    edges = np.quantile(numbers, np.arange(1, QUANTILE_GROUPS) / QUANTILE_GROUPS)
-    # Where most rows share the greatest value, those below it are still a group of their own.
-    below = numbers[numbers < numbers.max(axis=0)].max(axis=0)
-    fifths = np.searchsorted(np.unique(np.minimum(edges, below)), numbers, side="left")
-    found, codes = np.unique(fifths, return_inverse=True)
-    members = [numbers[codes == i] for i in range(len(found))]
+    codes = quantile_codes(numbers, QUANTILE_GROUPS)
+    members = [numbers[codes == i] for i in range(int(codes.max(axis=0)) + 1)]
     return codes, _named([(own.min(axis=0), own.max(axis=0)) for own in members])
 
 

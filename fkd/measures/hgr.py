@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
+from fkd.core.border import as_column, as_sensitive, require_length
 from fkd.core.parameters import choice
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import in_unit, is_constant, per_column
+from fkd.measures.joint_tables import witsenhausen
 from fkd.measures.margins import (
     HgrMargins,
     normal_scores,
@@ -204,6 +205,11 @@ def density_of_cells(
     return _distribution(scale * (A @ cells @ B.T), n, h, damping)
 
 
+def grid_centers(n: int) -> Array:
+    """Return the points of either axis of the grid for n rows, in standard deviations."""
+    return _centers(bandwidth(n))
+
+
 def _centers(h: float) -> Array:
     """Points of either axis."""
     return np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
@@ -216,34 +222,6 @@ def _distribution(P: Array, n: int, h: float, damping: float) -> Array:
     P += damping
     P /= P.sum(axis=(0, 1))
     return P
-
-
-def witsenhausen(P: ArrayLike) -> Array:
-    """Return the singular values of P / sqrt(row sums x column sums), largest first.
-
-    The first is one; the second is the maximal correlation of the joint distribution P; the
-    squares of all but the first add up to chi-squared.
-
-    Parameters
-    ----------
-    P
-        A joint distribution as a table of non-negative numbers; it need not be normalised.
-
-    Returns
-    -------
-    Array
-        The singular values, descending.
-    """
-    joint = as_numbers(P, "P")
-    if joint.ndim != 2 or not joint.any() or (joint < 0).any():
-        raise ValueError("P must be a table of non-negative numbers that are not all zero")
-    joint = joint / joint.sum(axis=(0, 1))
-    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
-    # Levels that never occur carry no mass, so they are no part of the distribution.
-    joint = joint[np.ix_(rows > 0, columns > 0)]
-    Q = joint / np.sqrt(rows[rows > 0])[:, None] / np.sqrt(columns[columns > 0])
-    singular: Array = np.linalg.svd(Q, compute_uv=False)
-    return singular
 
 
 def _hgr(f: Array, s: Array) -> float:

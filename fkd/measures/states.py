@@ -13,7 +13,8 @@ from fkd.core.parameters import choice
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import is_constant
 from fkd.measures.gdp import GRID, mean_at_levels, mean_on_grid, rate, require_unit_range
-from fkd.measures.hgr import density_of_cells, witsenhausen
+from fkd.measures.hgr import density_of_cells
+from fkd.measures.joint_tables import witsenhausen
 
 Ends = tuple[float, float]
 

@@ -145,7 +145,7 @@ def measured_groups(
     found, left_out = [], []
     for group in control_groups(control_features, len(sensitive)):
         n = len(group.index)
-        why = _why_not(sensitive[group.index])
+        why = why_not(sensitive[group.index])
         if not why:
             try:
                 value = measure(*taken(columns, group))
@@ -186,7 +186,7 @@ def weighted_mean(values: Sequence[float | Array], weights: Sequence[float]) -> 
     return sum(others, start=first)
 
 
-def _why_not(S: Array) -> str:
+def why_not(S: Array) -> str:
     """Return why nothing can be measured on these rows, nothing where something can."""
     if len(S) < LEAST_ROWS:
         return f"fewer than {LEAST_ROWS} rows"

@@ -19,6 +19,7 @@ class TrackingUnreachableError(UserError):
 
     def __init__(self, uri: str, cause: str) -> None:
         said = " ".join(scrubbed(cause, uri).split())[:300]
+        self.cause = said
         super().__init__(
             f"MLflow at {without_credentials(uri)} did not take the record ({said}); everything "
             "computed is kept, and `fkd sync` or the same command records it once MLflow is back."

@@ -172,11 +172,16 @@ def promote_version(settings: Settings, model: str, version: int, tags: Mapping[
 
 def load_champion(settings: Settings, model: str) -> Any:
     """Return the registered champion as a pyfunc model."""
+    return load_model(settings, f"models:/{model}@{CHAMPION}")
+
+
+def load_model(settings: Settings, address: str) -> Any:
+    """Return the model at an MLflow address, such as models:/NAME@champion, as a pyfunc model."""
     prepare_stores(settings)
 
     def work() -> Any:
         with _addressed(settings):
-            return mlflow.pyfunc.load_model(f"models:/{model}@{CHAMPION}")
+            return mlflow.pyfunc.load_model(address)
 
     return _told(settings, lambda: within(10 * patience(), work))
 

@@ -1,5 +1,6 @@
 """Sentences on the chosen model: why it was chosen, what it means to a person."""
 
+from tasks.report.along_section import report_section
 from tasks.report.contents import (
     ChampionSummary,
     ReportData,
@@ -121,8 +122,15 @@ def person_sentences(report: ReportData) -> tuple[str, ...]:
         _person_inputs(report, chosen),
         *([left] if left else []),
         f"On average a prediction of {report.target.title} is off by {error}; "
-        "in a single case it can be off by far more, and nothing here says which cases those are.",
+        "in a single case it can be off by far more.",
+        *_person_along(report),
     )
+
+
+def _person_along(report: ReportData) -> tuple[str, ...]:
+    """Return for whom errors are greatest, along every column that there is a curve for."""
+    section = report_section(report)
+    return tuple(column.sentences[0] for column in section.columns) if section else ()
 
 
 def _person_inputs(report: ReportData, chosen: TrialSummary) -> str:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from tasks.study.along import StudyProfiles
+from tasks.study.check_values import CheckResult
+from tasks.study.limit_moves import LimitMoves
 from tasks.study.within import WithinGroups
 
 Scalar = str | int | float | bool | None
@@ -211,6 +214,9 @@ class ReportData:
     failures: tuple[Failure, ...] = ()
     within: WithinGroups | None = None  # the champion within groups of the control columns
     control: tuple[str, ...] = ()  # words for these columns
+    along: StudyProfiles | None = None  # the champion along the measured columns
+    checks: tuple[CheckResult, ...] = ()
+    moves: LimitMoves | None = None  # what other limits would choose
 
     def __post_init__(self) -> None:
         if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:

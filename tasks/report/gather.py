@@ -1,20 +1,10 @@
 """What a report shows of a study, gathered from its stored results."""
 
-import platform
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from importlib.metadata import version
-
-from configs.load import dump_config
 from configs.schema import SelectConfig
-from fkd import __version__
 from fkd.catalog.methods import method
-from fkd.catalog.problems.own_table import NAME as TABLE
 from fkd.core.predictors import FourierExpansion, KernelExpansion
 from tasks.report.contents import (
     ChampionSummary,
-    DataFile,
-    DataProvenance,
     Failure,
     HeldOutScores,
     Recoverability,
@@ -22,31 +12,38 @@ from tasks.report.contents import (
     ReportedInterval,
     ReportedNoiseFloor,
     ReportedNumber,
-    RunProvenance,
     Scalar,
     SelectionPolicy,
     SensitiveColumn,
     TargetColumn,
     TrialSummary,
 )
+from tasks.report.provenance import data_provenance, run_provenance
+from tasks.study.along import along_study
 from tasks.study.champion import Champion, select_champion
+from tasks.study.checks import check_study
 from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
-from tasks.study.known_runs import time_taken
+from tasks.study.limit_moves import limit_moves
 from tasks.study.opening import Study
 from tasks.study.proxies import strongest_proxies
-from tasks.study.recording import model_address, recorded
+from tasks.study.recording import model_address
 from tasks.study.results import TrialResult
-from tasks.study.same_again import command_again
 from tasks.study.selection import NoChampionError, worst
 from tasks.study.variant_names import shown_parameters
 from tasks.study.within import within_groups
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
 
+def report_data(study: Study, *, curves: bool = True) -> ReportData:
+    """Return everything the report of a study shows.
 
-def report_data(study: Study) -> ReportData:
-    """Return everything the report of a study shows."""
+    Parameters
+    ----------
+    study
+        What was computed.
+    curves
+        Whether the page is to be drawn; its finding alone needs no curves.
+    """
     try:
         champion, why = select_champion(study), ""
     except NoChampionError as error:
@@ -65,8 +62,8 @@ def report_data(study: Study) -> ReportData:
         ),
         columns=tuple(_column(study, name, champion) for name in study.inputs.measure_on),
         trials=tuple(_trial(study, result) for result in study.results()),
-        data=_data(study),
-        run=_run(study, champion),
+        data=data_provenance(study),
+        run=run_provenance(study, champion),
         removed=tuple(problem.words.get(name, name) for name in study.inputs.sensitive),
         champion=None if champion is None else _champion(study, champion),
         no_champion=why,
@@ -74,6 +71,9 @@ def report_data(study: Study) -> ReportData:
         failures=tuple(Failure(*pair) for pair in study.failures().items()),
         within=None if champion is None else within_groups(study, champion),
         control=tuple(problem.words.get(name, name) for name in study.config.data.control),
+        along=along_study(study, champion.trial) if curves and champion is not None else None,
+        checks=check_study(study),
+        moves=limit_moves(study) if curves else None,
     )
 
 
@@ -189,58 +189,4 @@ def _recovered(champion: Champion | None) -> tuple[Recoverability, ...]:
     return tuple(
         Recoverability(row.column, row.probe, ReportedNumber(row.before), ReportedNumber(row.after))
         for row in (champion.judgement.recovered if champion else ())
-    )
-
-
-def _data(study: Study) -> DataProvenance:
-    """Return the story of the rows."""
-    story = study.loaded.provenance
-    table = study.loaded.table
-    return DataProvenance(
-        source=story["source"],
-        rows_read=story["rows_read"],
-        rows_used=story["rows_used"],
-        files=tuple(DataFile(f["name"], f.get("sha256", "")) for f in story["files"]),
-        rows_dropped=story["rows_dropped"],
-        row_noun=study.config.data.declaration.words.get("rows", "rows"),
-        inputs=len(table.numeric_names) + len(table.categorical_names),
-        survey_weight="PWGTP" if "PWGTP" in table.extra else "",
-        synthetic=story["synthetic"],
-        datasheet=_datasheet(study),
-    )
-
-
-def _datasheet(study: Study) -> str:
-    """Return the data's sheet; that of an own table in the words of today's configuration."""
-    data = study.config.data
-    if data.problem == TABLE:
-        return data.declaration.datasheet
-    return str(study.loaded.provenance["datasheet"])
-
-
-def _run(study: Study, champion: Champion | None) -> RunProvenance:
-    """Return what is needed to make the same numbers again."""
-    place = recorded(study)
-    seconds, finished = time_taken(study)
-    tracking: Mapping[str, str] = (
-        {}
-        if place is None
-        else {
-            "MLflow": place.uri,
-            "experiment": f"{study.config.experiment} ({place.experiment_id})",
-            "parent run": place.run_id,
-            **({} if champion is None else {"model": model_address(study.config, champion)}),
-        }
-    )
-    return RunProvenance(
-        seed=study.config.seed,
-        finished=finished or datetime.now(UTC),
-        seconds=seconds,
-        config_digest=study.config.digest,
-        config_yaml=dump_config(study.config),
-        data_digest=study.loaded.digest,
-        commands=(command_again(study),),
-        versions={"fkd": __version__, **{name: version(name) for name in _PACKAGES}},
-        machine={"system": platform.platform(), "python": platform.python_version()},
-        tracking=tracking,
     )

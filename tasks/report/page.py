@@ -14,6 +14,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tasks.adapters.files import write_atomic
+from tasks.report.along_section import report_section
 from tasks.report.choice import (
     deciding_sentence,
     limit_sentences,
@@ -24,6 +25,7 @@ from tasks.report.choice import (
 from tasks.report.contents import ReportData, SensitiveColumn
 from tasks.report.figures import still
 from tasks.report.interactive_figures import interactive
+from tasks.report.limit_section import limit_section
 from tasks.report.limits import limits_of
 from tasks.report.page_pieces import image_address, page_template, resource
 from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
@@ -125,6 +127,8 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         parameters=parameters_of(report),
         chosen=champion_grid(report, report.champion) if report.champion else None,
         within=within_tables(report),
+        along=report_section(report),
+        movable=limit_section(report),
         datasheet=_markdown(report.data.datasheet),
         count=count,
         day=day,

@@ -3,7 +3,7 @@
 import base64
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
 
 def resource(package: str, name: str) -> str:
@@ -14,9 +14,13 @@ def resource(package: str, name: str) -> str:
 def page_template(package: str, name: str) -> Template:
     """Return a page's template; it escapes every value, refuses a name that it is not given."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(lambda part: resource(package, part)),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(resource(package, name))
+    return environment.get_template(name)
 
 
 def image_address(png: bytes) -> str:

@@ -49,7 +49,7 @@ def select_champion(study: Study) -> Champion:
     policy = study.config.select
     if policy is None:
         raise NoChampionError("No champion was to be chosen: select is null.")
-    selected = select_trial(_candidates(study), policy)
+    selected = select_trial(candidates(study), policy)
     key = _key(study, selected)
     path = study.settings.store / "champions" / f"{key}.npz"
     stored = _read(path)
@@ -63,7 +63,7 @@ def select_champion(study: Study) -> Champion:
     )
 
 
-def _candidates(study: Study) -> list[TrialResult]:
+def candidates(study: Study) -> list[TrialResult]:
     """Return the results on inner folds of the trials that failed on no fold at all."""
     whole = {result.trial.key for result in study.results()}
     return [result for result in study.results(inner=True) if result.trial.key in whole]

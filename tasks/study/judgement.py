@@ -151,12 +151,18 @@ def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[me
 
 def without_removal(study: Study, trial: Trial) -> Trial | None:
     """Return the same with nothing removed, None where the held-out fold has no record of it."""
+    other = plain_trial(study, trial)
+    fold = study.inputs.splits.held_out_fold(study.loaded.table)
+    stored = other is not None and record_key(other, fold, study.inputs) in study.store
+    return other if stored else None
+
+
+def plain_trial(study: Study, trial: Trial) -> Trial | None:
+    """Return the trial of the same method with nothing removed, None where there is none."""
     plain = method(trial.method).without_removal(trial.setting())
-    table, inputs = study.loaded.table, study.inputs
-    fold = inputs.splits.held_out_fold(table)
     for other in study.trials:
         if other.method == trial.method and other.setting() == plain:
-            return other if record_key(other, fold, inputs) in study.store else None
+            return other
     return None
 
 

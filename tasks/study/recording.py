@@ -13,6 +13,7 @@ from tasks.adapters.registry import CANDIDATE, CHAMPION, ModelVersion, Registry
 from tasks.adapters.tracked import RunDetails
 from tasks.adapters.tracking import Tracking
 from tasks.study.champion import Champion, select_champion
+from tasks.study.checks import check_study
 from tasks.study.finding import Finding
 from tasks.study.gate import broken_limits, verdict
 from tasks.study.judgement import Judgement
@@ -114,15 +115,20 @@ def record_champion(
         verdict={
             "fkd.verdict": verdict(champion.judgement, study.config.gate),
             **_found(finding),
+            **_checked(study),
         },
         alias=alias_of(champion.judgement, study.config.gate),
         ran=ran or now(),
     )
     details = parent_details(study, champion, finding)
     registry.mark_champion(parent, champion.trial.key, metrics, details)
-    if finding is not None:
-        registry.tag(parent, _found(finding))
+    registry.tag(parent, {**_found(finding), **_checked(study)})
     return address
+
+
+def _checked(study: Study) -> dict[str, str]:
+    """Return how every check ended, by its code."""
+    return {f"fkd.check.{r.check.code}": str(r.outcome) for r in check_study(study)}
 
 
 def _found(finding: Finding | None) -> dict[str, str]:

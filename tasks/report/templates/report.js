@@ -57,6 +57,21 @@
     look();
   }
 
+  // A slider picks the range that its value lies in; the ranges themselves need no script.
+  for (const field of document.querySelectorAll(".move fieldset")) {
+    const slider = field.querySelector("input[type=range]");
+    const ranges = [...field.querySelectorAll("input[type=radio]")];
+    const said = field.querySelector("output");
+    const tell = (value) => { slider.value = value; said.textContent = Number(value).toPrecision(3); };
+    slider.addEventListener("input", () => {
+      const at = ranges.filter((range) => Number(range.dataset.low) <= Number(slider.value)).at(-1) ?? ranges[0];
+      at.checked = true;
+      tell(slider.value);
+    });
+    for (const range of ranges) range.addEventListener("change", () => tell(range.dataset.low));
+    tell(field.querySelector("input:checked").dataset.low);
+  }
+
   const order = (a, b) => {
     const [x, y] = [a, b].map((cell) => cell.dataset.value ?? cell.textContent);
     const [p, q] = [x, y].map(Number);

@@ -1,0 +1,211 @@
+"""Means of columns as smooth functions of a sensitive attribute, with bands."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, stdtrit
+
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.border import as_column, as_numbers, require_length
+from fkd.core.linalg import rank_cut
+from fkd.measures.bootstrap import check_draws
+from fkd.measures.columns import is_constant
+from fkd.measures.control_groups import MOST_LEVELS
+from fkd.measures.gdp import rate
+from fkd.measures.margins import by_rank
+
+# Of this many points a curve is drawn; neighbours are closer than any window.
+POINTS = 41
+# Rows farther than so many windows do not count: a trace of them would be a mean told for sure.
+_REACH = 3.0
+# A level with fewer rows has no spread to tell an interval from.
+LEAST_AT_LEVEL = 2
+# Half of the window that GDP smooths by: ranks, spread evenly over (0, 1), deviate by sqrt(1/12).
+# A curve is looked at in detail, while GDP is one number.
+_WINDOW = 0.5 * float(np.sqrt(1 / 12))
+
+
+@dataclass(frozen=True)
+class CurveBand:
+    """The mean of a column near each value of s, with the doubt about it.
+
+    Parameters
+    ----------
+    points
+        Mean of s in each window, rising (g,).
+    mean
+        Mean of the column in the same window.
+    low, high
+        Ends of the interval of each point by itself.
+    lowest, highest
+        Ends of the band that holds the whole curve at once.
+    rows
+        How many rows count at each point, were all of them to count alike.
+    level
+        Share of samples in which an interval, or the band, holds what it is for.
+    """
+
+    points: Array
+    mean: Array
+    low: Array
+    high: Array
+    lowest: Array
+    highest: Array
+    rows: Array
+    level: float
+
+
+def curves_along(
+    values: ArrayLike,
+    sensitive: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    points: int = POINTS,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> tuple[CurveBand, ...]:
+    """Return E[v | s] as a curve with bands, for each column v of `values`.
+
+    The window is Gaussian in the ranks of s, cut at three deviations: it sees the same share of
+    the rows everywhere, and no unit or outlier of s changes it. A column of at most ten levels is
+    not smoothed: the mean at each level is that of its rows. The bands are those of the smoothed
+    mean; what is lost by smoothing is not in them. They come from its multiplier bootstrap with
+    Gaussian multipliers, which given the rows is a Gaussian process: it is drawn from its
+    covariance. Student's t stands in where few rows count.
+
+    Parameters
+    ----------
+    values
+        Columns (n,) or (n, k), such as predictions, target or errors. What two models differ by is
+        a column too: its band is then paired, row by row.
+    sensitive
+        One column (n,) that varies.
+    rng
+        Source of the draws.
+    points
+        Greatest number of points.
+    draws
+        How often the process is drawn.
+    level
+        In (0, 1).
+    """
+    V = as_numbers(values, "values")
+    V = V[:, None] if V.ndim == 1 else V
+    s = as_column(sensitive, "sensitive")
+    require_length(V, len(s), "values")
+    check_draws(draws, level)
+    if is_constant(s):
+        raise ValueError(
+            f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}; name another "
+            "column"
+        )
+    places = _Places.of(s, points)
+    sums = _sums(np.column_stack([V, s]), places)
+    # One row between many that are equal would have no spread of its own either.
+    seen = sums[:, -2] ** 2 >= LEAST_AT_LEVEL * sums[:, -1]
+    places, sums = replace(places, points=places.points[seen], at=places.at[seen]), sums[seen]
+    weight, squares = sums[:, -2], sums[:, -1]
+    # Where the window's rows lie on average: near the ends of s that is not its middle, and a mean
+    # that rises evenly with s would be drawn too flat there.
+    drawn = sums[:, -3] / weight
+    # A Gaussian multiplier bootstrap of all curves sees the same draws.
+    noise = rng.standard_normal((len(places.points), draws))
+    return tuple(
+        _with_bands(v, places, drawn, sums[:, j] / weight, weight, squares, noise, level)
+        for j, v in enumerate(V.T)
+    )
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Points of s with the rank of each row, or its level where levels are few."""
+
+    points: Array  # (g,)
+    at: Array  # (g,), the rank or level of each point
+    of_rows: Array  # (n,)
+    window: float  # 0.0 where rows count at their own level alone
+
+    @classmethod
+    def of(cls, s: Array, points: int) -> "_Places":
+        levels, counts = np.unique(s, return_counts=True)
+        if len(levels) <= MOST_LEVELS:
+            drawn = levels[counts >= LEAST_AT_LEVEL]
+            if not len(drawn):
+                raise ValueError(
+                    f"sensitive must have a value that {LEAST_AT_LEVEL} rows share, or more than "
+                    f"{MOST_LEVELS} values, got {len(s)} rows; more rows are needed"
+                )
+            return cls(drawn, drawn, s, 0.0)
+        ranks = by_rank(s)
+        # Of rows in order, those at equal steps: many equal rows are one point.
+        chosen = np.sort(s)[np.linspace(0, len(s) - 1, points).round().astype(np.intp)]
+        drawn, first = np.unique(chosen), np.argsort(s, kind="stable")
+        at = ranks[first][np.searchsorted(s[first], drawn)]
+        return cls(drawn, at, ranks, rate(len(s)) * _WINDOW)
+
+    def weights(self, rows: slice) -> Array:
+        """Return how much each row counts at each point, (g, rows)."""
+        if not self.window:
+            return np.asarray(self.at[:, None] == self.of_rows[rows], dtype=np.float64)
+        z = (self.at[:, None] - self.of_rows[rows]) / self.window
+        return np.where(np.abs(z) <= _REACH, np.exp(-0.5 * z**2), 0.0)
+
+
+def _sums(V: Array, places: _Places) -> Array:
+    """Weighted sums of every column, then of one, then of the squared weights, (g, k + 2)."""
+    sums = np.zeros((len(places.points), V.shape[1] + 2))
+    for rows in row_blocks(len(V), BLOCK_ROWS):
+        B = places.weights(rows)
+        sums[:, :-2] += B @ V[rows]
+        sums[:, -2] += B.sum(axis=1)
+        sums[:, -1] += (B**2).sum(axis=1)
+    return sums
+
+
+def _with_bands(
+    v: Array,
+    places: _Places,
+    drawn: Array,
+    mean: Array,
+    weight: Array,
+    squares: Array,
+    noise: Array,
+    level: float,
+) -> CurveBand:
+    """Return one column's curve with its bands."""
+    g = len(mean)
+    H = np.zeros((g, g))
+    for rows in row_blocks(len(v), BLOCK_ROWS):
+        A = places.weights(rows) * (v[rows] - mean[:, None])
+        H += A @ A.T
+    # Residuals from a mean of their own fall short by this much, as n - 1 says of n equal rows.
+    short = 1 - squares / weight**2
+    error = np.sqrt(np.diagonal(H) / short) / weight
+    spread = np.sqrt(np.diagonal(H))
+    known = spread > rank_cut(g, float(spread.max(axis=0)))
+    H = H[np.ix_(known, known)] / spread[known, None] / spread[known]
+    rows_at = weight**2 / squares
+    widest = _supremum(H, noise[known], level)
+    own, whole = (
+        stdtrit(rows_at - 1, (1 + share) / 2) * error for share in (level, 2 * ndtr(widest) - 1)
+    )
+    return CurveBand(
+        drawn,
+        mean,
+        mean - own,
+        mean + own,
+        mean - whole,
+        mean + whole,
+        rows_at,
+        level,
+    )
+
+
+def _supremum(H: Array, noise: Array, level: float) -> float:
+    """Return which bound the greatest of correlated Gaussians keeps in a share of draws."""
+    if not len(H):
+        return 0.0  # every column is constant at every point: there is no doubt
+    eigenvalues, Q = np.linalg.eigh((H + H.T) / 2)
+    drawn = (Q * np.sqrt(np.maximum(eigenvalues, 0.0))) @ noise
+    return float(np.quantile(np.abs(drawn).max(axis=0), level))

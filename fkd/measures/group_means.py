@@ -1,0 +1,136 @@
+"""Means of columns in groups of rows along one sensitive attribute or a pair of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from fkd.core.arrays import Array
+from fkd.core.border import as_column, as_numbers, require_length
+from fkd.measures.quantile_groups import merged_codes, quantile_codes
+from fkd.measures.strata import LEAST_ROWS, LeftOutStratum
+
+DECILES = 10
+THIRDS = 3
+# A mean of fewer rows is no group's: they are counted with their neighbours.
+LEAST_IN_GROUP = 5
+
+
+@dataclass(frozen=True)
+class GroupMeans:
+    """Rows whose s lie between two values, with the mean of each column among them.
+
+    Parameters
+    ----------
+    ranges
+        Least and greatest value of each sensitive column that the group is made by.
+    rows
+        How many they are.
+    mean, low, high
+        Of each column (k,), with the ends of its interval (Student's t).
+    """
+
+    ranges: tuple[tuple[float, float], ...]
+    rows: int
+    mean: Array
+    low: Array
+    high: Array
+
+
+def means_by_quantile(
+    values: ArrayLike, sensitive: ArrayLike, *, groups: int = DECILES, level: float = 0.95
+) -> tuple[GroupMeans, ...]:
+    """Return the mean of every column in groups of like size along s.
+
+    Equal values of s stay together, so that groups may be fewer, or of unlike size.
+
+    Parameters
+    ----------
+    values
+        Columns (n,) or (n, k).
+    sensitive
+        One column (n,), n >= 5.
+    groups
+        How many groups there are at most.
+    level
+        Share of samples in which an interval holds its mean, in (0, 1).
+    """
+    V, (s,) = _checked(values, [sensitive])
+    if len(s) < LEAST_IN_GROUP:
+        raise ValueError(f"sensitive must have at least {LEAST_IN_GROUP} rows, got {len(s)}")
+    codes = merged_codes(quantile_codes(s, groups), LEAST_IN_GROUP)
+    return tuple(
+        _group(V, [s], np.flatnonzero(codes == code), level)
+        for code in range(int(codes.max(axis=0)) + 1)
+    )
+
+
+def means_by_pair(
+    values: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    groups: int = THIRDS,
+    level: float = 0.95,
+) -> tuple[tuple[GroupMeans, ...], tuple[LeftOutStratum, ...]]:
+    """Return the mean of every column where both sensitive columns lie in a group of theirs.
+
+    Parameters
+    ----------
+    values
+        Columns (n,) or (n, k).
+    first, second
+        Two sensitive columns (n,), each cut by itself.
+    groups
+        How many groups each column is cut into at most.
+    level
+        In (0, 1).
+
+    Returns
+    -------
+    tuple
+        The groups of at least 30 rows, those along `second` side by side; then the others with
+        what they lack.
+    """
+    V, (a, b) = _checked(values, [first, second])
+    rows, columns = quantile_codes(a, groups), quantile_codes(b, groups)
+    found, left_out = [], []
+    for i in range(int(rows.max(axis=0)) + 1):
+        for j in range(int(columns.max(axis=0)) + 1):
+            index = np.flatnonzero((rows == i) & (columns == j))
+            if len(index) >= LEAST_ROWS:
+                found.append(_group(V, [a, b], index, level))
+            else:
+                label = " / ".join(
+                    _ends(s[codes == code]) for s, codes, code in ((a, rows, i), (b, columns, j))
+                )
+                left_out.append(LeftOutStratum(label, len(index), f"fewer than {LEAST_ROWS} rows"))
+    return tuple(found), tuple(left_out)
+
+
+def _checked(values: ArrayLike, sensitive: Sequence[ArrayLike]) -> tuple[Array, list[Array]]:
+    """Return columns of equally many rows."""
+    V = as_numbers(values, "values")
+    V = V[:, None] if V.ndim == 1 else V
+    columns = [as_column(s, "sensitive") for s in sensitive]
+    for s in columns:
+        require_length(s, len(V), "sensitive")
+    return V, columns
+
+
+def _group(
+    V: Array, sensitive: Sequence[Array], index: NDArray[np.intp], level: float
+) -> GroupMeans:
+    """Return the means of some rows."""
+    own, n = V[index], len(index)
+    mean = own.mean(axis=0)
+    reach = stdtrit(n - 1, (1 + level) / 2) * own.std(axis=0, ddof=1) / np.sqrt(n)
+    ranges = tuple((float(s[index].min(axis=0)), float(s[index].max(axis=0))) for s in sensitive)
+    return GroupMeans(ranges, n, mean, mean - reach, mean + reach)
+
+
+def _ends(s: Array) -> str:
+    """Return from where to where a group reaches."""
+    return f"{s.min(axis=0):g} to {s.max(axis=0):g}"

@@ -1,0 +1,148 @@
+"""The command that audits predictions of any model."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from configs.errors import UserError
+from fkd import FairnessWarning
+from fkd import audit as audit_rows
+from fkd.measures.auditing import Audit
+from tasks.adapters.reachable import TrackingUnreachableError
+from tasks.adapters.settings import read_settings
+from tasks.data.predicted_file import PredictedColumns, PredictedRows, read_predicted
+from tasks.report.audit_page import AuditStory, audit_grid, audit_sentences, write_audit
+from tasks.report.tables import Grid
+
+Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
+
+
+def audit_file(
+    table: str,
+    /,
+    *,
+    target: str,
+    sensitive: Names,
+    prediction: str | None = None,
+    other: str | None = None,
+    model: str | None = None,
+    group_by: Names = (),
+    unit: str = "",
+    seed: int = 0,
+    out: Path = Path("audit.html"),
+) -> None:
+    """Audit the predictions of any model along sensitive columns.
+
+    Parameters
+    ----------
+    table
+        A CSV, TSV, Excel, Parquet or Feather file: predictions beside the truth.
+    target
+        The column that holds the truth.
+    sensitive
+        Columns to follow the predictions along, each a number with more than two values.
+    prediction
+        The column of predictions, called prediction if not said.
+    other
+        A second model's column of predictions, compared on the same rows.
+    model
+        Instead of a column: an MLflow model such as models:/NAME@champion, applied to the table.
+    group_by
+        Legitimate columns: dependence is measured within their groups too.
+    unit
+        What the target is counted in.
+    seed
+        Of intervals and bands.
+    out
+        Where the page is written.
+    """
+    if model is not None and prediction is not None:
+        raise UserError(
+            "predictions come from --prediction or from --model, got both; leave one out."
+        )
+    predict, inputs = (None, ()) if model is None else _model(model)
+    column = None if model is not None else prediction or "prediction"
+    wanted = PredictedColumns(table, target, sensitive, column, other, group_by, inputs)
+    rows = read_predicted(wanted, predict)
+    found, notes = _audited(rows, seed)
+    story = AuditStory(
+        title=f"Predictions of {target} along {', '.join(sensitive)}",
+        source=f"{Path(table).name}, {model or f'column {column}'}",
+        target=target,
+        unit=unit,
+        model=model or str(column),
+        other=other or "",
+        rows_read=rows.read,
+        dropped=tuple(f"{number:,}: {reason}" for reason, number in rows.dropped.items()),
+        notes=notes,
+    )
+    page = write_audit(found, story, out)
+    _show(found, story, page)
+
+
+def _audited(rows: PredictedRows, seed: int) -> tuple[Audit, tuple[str, ...]]:
+    """Return the audit with what it had to say of the rows; a fault of theirs is told as ours."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FairnessWarning)
+        try:
+            found = audit_rows(
+                rows.y_true,
+                rows.y_pred,
+                rows.sensitive,
+                other=rows.other,
+                control_features=rows.control,
+                random_state=seed,
+            )
+        except ValueError as error:
+            raise UserError(f"{error}.") from error
+    return found, tuple(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+def _model(address: str) -> tuple[Callable[[pd.DataFrame], Any], tuple[str, ...]]:
+    """Return a model's function with the columns that it needs."""
+    from tasks.adapters.registry import load_model
+
+    try:
+        loaded = load_model(read_settings(), address)
+    except TrackingUnreachableError as error:
+        raise UserError(
+            f"--model must be an address that MLflow knows, such as models:/NAME@champion, got "
+            f"{address!r} ({error.cause})."
+        ) from None
+    schema = loaded.metadata.get_input_schema()
+    if schema is None or not schema.has_input_names():
+        raise UserError(
+            f"{address} must say which columns it takes, got a model without a signature; log it "
+            "with one, or audit a file with a column of predictions."
+        )
+
+    def predict(frame: pd.DataFrame) -> Any:
+        numbers = {spec.name for spec in schema.inputs if spec.type.name in ("double", "float")}
+        return loaded.predict(frame.astype(dict.fromkeys(numbers & {*frame.columns}, float)))
+
+    return predict, tuple(schema.input_names())
+
+
+def _show(audit: Audit, story: AuditStory, page: Path) -> None:
+    """Print the numbers, then where the page lies."""
+    console = Console(highlight=False)
+    console.print(_table(audit_grid(audit, story)))
+    console.print(escape(" ".join(audit_sentences(audit, story))))
+    for note in story.notes:
+        console.print(f"[yellow]{escape(note)}[/yellow]")
+    console.print(f"[bold]page[/bold] {escape(str(page))}", soft_wrap=True)
+
+
+def _table(grid: Grid) -> Table:
+    """Return a grid for a terminal."""
+    table = Table(*grid.headings)
+    for row in grid.rows:
+        table.add_row(*(escape(cell.text) for cell in row.cells))
+    return table

@@ -1,0 +1,10 @@
+"""Options that several commands share."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Overrides = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", help="path.to.key=value, value as YAML; may be repeated"),
+]

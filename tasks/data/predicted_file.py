@@ -1,0 +1,168 @@
+"""A file of predictions beside the truth, or of rows that a model shall predict."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import ValidationError
+
+from configs.data import DataConfig
+from configs.errors import UserError
+from fkd.core.arrays import Array
+from tasks.data.own_file import own_path
+from tasks.data.own_formats import RawColumns, read_raw
+from tasks.data.own_numbers import read_numbers
+
+_FEWEST = 30
+
+
+@dataclass(frozen=True)
+class PredictedColumns:
+    """Which columns of a file are what.
+
+    Parameters
+    ----------
+    path
+        Any file that a run reads too.
+    target, sensitive
+        The truth; the columns to follow predictions along.
+    prediction, other
+        Columns of predictions; None where a model predicts, or where nothing is compared.
+    group_by
+        Legitimate columns.
+    inputs
+        Columns that a model needs.
+    """
+
+    path: str
+    target: str
+    sensitive: tuple[str, ...]
+    prediction: str | None = None
+    other: str | None = None
+    group_by: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PredictedRows:
+    """The rows that have every number, with what was left out on the way."""
+
+    y_true: Array
+    y_pred: Array
+    sensitive: pd.DataFrame
+    other: Array | None
+    control: pd.DataFrame | None
+    read: int
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+def read_predicted(
+    wanted: PredictedColumns, predict: Callable[[pd.DataFrame], Any] | None = None
+) -> PredictedRows:
+    """Return truth, predictions, sensitive columns of a file, without rows that lack a number.
+
+    Parameters
+    ----------
+    wanted
+        Which columns are what.
+    predict
+        A model from a frame of its inputs to predictions, where the file holds none.
+    """
+    numeric = _numeric(wanted)
+    data = _as_data(wanted, numeric)
+    named = tuple(dict.fromkeys((*numeric, *wanted.group_by, *wanted.inputs)))
+    raw = _read(wanted, data, named, [name for name in numeric if name not in wanted.inputs])
+    values, _ = read_numbers(raw, numeric, data)
+    if predict is not None:
+        values["\0prediction"] = _predicted(predict, raw.frame[list(wanted.inputs)])
+    frame, dropped = _complete(pd.DataFrame(values), raw.frame, wanted.group_by)
+    if len(frame) < _FEWEST:
+        raise UserError(
+            f"{wanted.path} must have at least {_FEWEST} rows with every number, got {len(frame)} "
+            f"of {len(raw.frame)}; measures of fewer say nothing."
+        )
+    control = raw.frame.loc[frame.index, list(wanted.group_by)] if wanted.group_by else None
+    return PredictedRows(
+        frame[wanted.target].to_numpy(),
+        frame[wanted.prediction or "\0prediction"].to_numpy(),
+        frame[list(wanted.sensitive)],
+        None if wanted.other is None else frame[wanted.other].to_numpy(),
+        control,
+        len(raw.frame),
+        dropped,
+    )
+
+
+def _read(
+    wanted: PredictedColumns, data: DataConfig, named: Sequence[str], numeric: Sequence[str]
+) -> RawColumns:
+    """Return the raw columns; one that a model needs in vain is told as such."""
+    try:
+        return read_raw(own_path(data), data, named, numeric)
+    except UserError as error:
+        for name in wanted.inputs:
+            if f"got {name!r}" in str(error):
+                raise UserError(
+                    f"the model needs the column {name!r} to predict, which {wanted.path} lacks; "
+                    "add it to the file, or audit a file with a column of predictions."
+                ) from error
+        raise
+
+
+def _numeric(wanted: PredictedColumns) -> tuple[str, ...]:
+    """Return the columns that must be numbers, each once; refuse one in two places."""
+    columns = [wanted.target, *wanted.sensitive]
+    columns += [name for name in (wanted.prediction, wanted.other) if name is not None]
+    for name in dict.fromkeys((*columns, *wanted.group_by)):
+        if (*columns, *wanted.group_by).count(name) > 1:
+            raise UserError(
+                f"a column can be one of target, prediction, other, sensitive or group-by, got "
+                f"{name!r} twice; name another."
+            )
+    return tuple(columns)
+
+
+def _as_data(wanted: PredictedColumns, numeric: Sequence[str]) -> DataConfig:
+    """Return the file as a run's configuration names it, for the readers of such files."""
+    inputs = [name for name in numeric if name not in (wanted.target, *wanted.sensitive)]
+    tree = {
+        "problem": "table",
+        "path": wanted.path,
+        "target": wanted.target,
+        "sensitive": list(wanted.sensitive),
+        # A table must have inputs; where a model predicts, the sensitive columns do.
+        "numeric": inputs or list(wanted.sensitive),
+    }
+    try:
+        return DataConfig.model_validate(tree)
+    except ValidationError as error:
+        told = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
+        raise UserError(f"{told}.") from error
+
+
+def _predicted(predict: Callable[[pd.DataFrame], Any], frame: pd.DataFrame) -> Array:
+    """Return a model's predictions of all rows, one number each."""
+    found = np.asarray(predict(frame), dtype=np.float64).reshape(-1)
+    if len(found) != len(frame):
+        raise UserError(
+            f"the model must give one number for each of {len(frame)} rows, got {len(found)}; "
+            "audit a regression model, or a file with a column of predictions."
+        )
+    return found
+
+
+def _complete(
+    values: pd.DataFrame, raw: pd.DataFrame, group_by: Sequence[str]
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the rows that lack nothing, how many lacked what."""
+    dropped: dict[str, int] = {}
+    kept = np.ones(len(values), dtype=bool)
+    for name in (*values.columns, *group_by):
+        column = values[name] if name in values else raw[name]
+        lacking = kept & column.isna().to_numpy()
+        if lacking.any():
+            dropped[f"{name.strip(chr(0))} missing"] = int(lacking.sum(axis=0))
+        kept &= ~lacking
+    return values[kept], dropped

@@ -1,0 +1,195 @@
+"""The page of an audit: one HTML file without a script."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from fkd.measures import Interval
+from fkd.measures.audited_rows import AuditedColumn
+from fkd.measures.auditing import Audit
+from tasks.adapters.files import write_atomic
+from tasks.report.along_contents import AlongSection, AlongWords
+from tasks.report.along_section import along_section
+from tasks.report.contents import ReportedInterval
+from tasks.report.effect import effect_of
+from tasks.report.page_pieces import page_template, resource
+from tasks.report.tables import Grid, TableCell, TableRow
+from tasks.report.words import ABSENT, MEASURES, count, unit_decimals, with_interval
+from tasks.study.along import PairProfile, StrataProfile, StudyProfiles
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+@dataclass(frozen=True)
+class AuditStory:
+    """Where the audited predictions come from, for the head of the page."""
+
+    title: str
+    source: str
+    target: str
+    unit: str = ""
+    model: str = "audited model"
+    other: str = "other model"
+    rows_read: int = 0
+    dropped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what measures had to say of the rows
+
+    @property
+    def words(self) -> AlongWords:
+        """How the curves speak of it."""
+        return AlongWords(self.target, self.unit, "rows", self.model, self.other)
+
+
+def write_audit(audit: Audit, story: AuditStory, path: Path) -> Path:
+    """Return where the page of an audit was written."""
+    write_atomic(path, audit_html(audit, story).encode())
+    return path
+
+
+def audit_html(audit: Audit, story: AuditStory) -> str:
+    """Return the page; every value from data is escaped by the template."""
+    return page_template("tasks.report", "audit.html.j2").render(
+        story=story,
+        audit=audit,
+        policy=_POLICY,
+        css=Markup(resource("tasks.report", "report.css")),
+        sentences=audit_sentences(audit, story),
+        numbers=audit_grid(audit, story),
+        within=within_grid(audit),
+        along=_section(audit, story),
+        count=count,
+    )
+
+
+def audit_grid(audit: Audit, story: AuditStory) -> Grid:
+    """Return error and measures with their intervals, of two models side by side."""
+    compared = audit.other_mae is not None
+    headings = ["Measure", story.model]
+    headings += [story.other, "Change"] if compared else []
+    headings.append("Read of independent columns")
+    rows = [
+        _row(
+            f"Mean absolute error{_counted(story)}",
+            (audit.mae, audit.other_mae, audit.mae_change),
+            unit_decimals(float(audit.mae.estimate)),
+        ),
+        _row(
+            f"Mean signed error{_counted(story)}",
+            (audit.error, None, None),
+            unit_decimals(float(audit.mae.estimate)),
+            compared=compared,
+        ),
+    ]
+    for column in audit.columns:
+        for name, found in column.scores.items():
+            decimals = _decimals(name, found)
+            both = (found, column.other_scores.get(name), column.changes.get(name))
+            label = f"{MEASURES[name].label} on {column.name}"
+            floor = _floor(column) if name == "hgr" else ABSENT
+            rows.append(_row(label, both, decimals, floor=floor))
+    return Grid(tuple(headings), tuple(rows))
+
+
+def within_grid(audit: Audit) -> Grid | None:
+    """Return the measures within groups, beside those on all rows."""
+    if not any(column.within for column in audit.columns):
+        return None
+    rows = [
+        TableRow(
+            (
+                TableCell(f"{MEASURES[name].label} on {column.name}"),
+                TableCell(_told(found, _decimals(name, found))),
+                TableCell(_told(column.scores[name], _decimals(name, column.scores[name]))),
+            )
+        )
+        for column in audit.columns
+        for name, found in column.within.items()
+    ]
+    return Grid(("Measure", "Within groups, mean by rows", "All rows at once"), tuple(rows))
+
+
+def audit_sentences(audit: Audit, story: AuditStory) -> tuple[str, ...]:
+    """Return the error, what can be told from noise, what a second model changes."""
+    decimals = unit_decimals(float(audit.mae.estimate))
+    unit = f" {story.unit}" if story.unit else ""
+    sentences = [
+        f"On {count(audit.rows)} rows, predictions of {story.target} are off by "
+        f"{_told(audit.mae, decimals)}{unit} on average."
+    ]
+    for column in audit.columns:
+        found, floor = column.scores["hgr"], column.noise
+        verdict = (
+            "more than chance would show"
+            if float(found.estimate) > float(floor.upper)
+            else "which cannot be told from none"
+        )
+        sentences.append(
+            f"Their dependence on {column.name} is HGR {_told(found, 3)}, {verdict}: independent "
+            f"columns read {float(floor.mean):.2f}, up to {float(floor.upper):.2f}."
+        )
+    if audit.mae_change is not None:
+        effect = effect_of(_interval(audit.mae_change))
+        moved = f"which {effect}" if effect not in ("fell", "rose") else f"it {effect}"
+        change = _told(audit.mae_change, decimals)
+        sentences.append(
+            f"Against {story.other} the mean absolute error changes by {change}: {moved}."
+        )
+    return tuple(sentences)
+
+
+def _section(audit: Audit, story: AuditStory) -> AlongSection:
+    """Return the curves and tables along every column."""
+    found = StudyProfiles(
+        {column.name: column.profile for column in audit.columns},
+        strata={
+            column.name: StrataProfile(column.strata, column.left_out)
+            for column in audit.columns
+            if column.strata
+        },
+        pairs=tuple(PairProfile(pair.names, pair.groups, pair.left_out) for pair in audit.pairs),
+    )
+    return along_section(found, {}, story.words)
+
+
+def _row(
+    label: str,
+    found: tuple[Interval | None, Interval | None, Interval | None],
+    decimals: int,
+    *,
+    floor: str = ABSENT,
+    compared: bool | None = None,
+) -> TableRow:
+    """Return one measure of one or two models."""
+    first, other, change = found
+    assert first is not None
+    texts = [label, _told(first, decimals)]
+    if compared if compared is not None else other is not None:
+        texts += [ABSENT if side is None else _told(side, decimals) for side in (other, change)]
+    return TableRow(tuple(map(TableCell, (*texts, floor))))
+
+
+def _decimals(name: str, found: Interval) -> int:
+    """Return how many decimals a measure deserves; GDP is in the target's unit."""
+    own = unit_decimals(float(found.estimate))
+    return own if name == "gdp" else MEASURES[name].decimals
+
+
+def _floor(column: AuditedColumn) -> str:
+    """Return mean and upper quantile of HGR under independence."""
+    return f"{float(column.noise.mean):.3f}, up to {float(column.noise.upper):.3f}"
+
+
+def _told(found: Interval, decimals: int) -> str:
+    """Return a number with its interval."""
+    return with_interval(_interval(found), decimals)
+
+
+def _interval(found: Interval) -> ReportedInterval:
+    """Return an interval of plain numbers."""
+    return ReportedInterval(float(found.estimate), float(found.low), float(found.high))
+
+
+def _counted(story: AuditStory) -> str:
+    """Return the unit in brackets."""
+    return f" ({story.unit})" if story.unit else ""

@@ -1,0 +1,191 @@
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from configs.load import load_config
+from tasks.report.gather import report_data
+from tasks.report.page import column_figures, to_html
+from tasks.study.along import along_study
+from tasks.study.champion import select_champion
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
+from tasks.study.predicted_targets import predicted_targets
+from tasks.study.results import tidy, write_results
+
+
+def held_out(study):
+    table = study.loaded.table
+    return table.take(study.inputs.splits.held_out_fold(table).test)
+
+
+def trial_of(study, method, strength):
+    return next(t for t in study.trials if (t.method, t.strength) == (method, strength))
+
+
+def plain(text):
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+def tables_of(page):
+    """Every table of a page by its caption."""
+    found = {}
+    for body in re.findall(r"<table>(.*?)</table>", page, flags=re.DOTALL):
+        caption = unescape(re.search(r"<caption><span>(.*?)</span>", body, re.DOTALL)[1])
+        rows = [
+            [
+                unescape(re.sub(r"<[^>]+>", "", cell)).strip()
+                for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, flags=re.DOTALL)
+            ]
+            for row in re.findall(r"<tr[^>]*>(.*?)</tr>", body, flags=re.DOTALL)
+        ]
+        found[caption] = rows
+    return found
+
+
+@pytest.fixture
+def page(quick_study):
+    report = report_data(quick_study)
+    return to_html(report, column_figures(report))
+
+
+def test_the_decile_table_is_what_the_stored_predictions_say(quick_study, page):
+    champion = select_champion(quick_study).trial
+    test = held_out(quick_study)
+    s = test.sensitive[:, test.sensitive_names.index("racepctblack")]
+    frame = pd.DataFrame(
+        {
+            "s": s,
+            "y": test.target,
+            "f": predicted_targets(quick_study, champion),
+            "g": predicted_targets(quick_study, trial_of(quick_study, "krr_fkd", 0)),
+        }
+    )
+    (rows,) = [rows for caption, rows in tables_of(page).items() if "equal values stay" in caption]
+    heading, *lines = rows
+    assert sum(int(line[1]) for line in lines) == len(frame) > 600
+    start = 0
+    ordered = frame.sort_values("s")
+    for line in lines:
+        own = ordered.iloc[start : start + int(line[1])]
+        start += len(own)
+        low, _, high = line[0].partition(" to ")
+        assert (plain(low), plain(high or low)) == (own.s.min().round(2), own.s.max().round(2))
+        wanted = {
+            "True value": own.y.mean(),
+            "Predicted, nothing removed": own.g.mean(),
+            "Predicted, chosen model": own.f.mean(),
+            "Too high or low, nothing removed": (own.g - own.y).mean(),
+            "Too high or low, chosen model": (own.f - own.y).mean(),
+            "Absolute error, nothing removed": (own.g - own.y).abs().mean(),
+            "Absolute error, chosen model": (own.f - own.y).abs().mean(),
+            "Predicted more or less": (own.f - own.g).mean(),
+        }
+        for name, number in wanted.items():
+            assert plain(line[heading.index(name)].split(" ")[0]) == pytest.approx(number, abs=6e-4)
+    assert 7 <= len(lines) <= 10  # values that are equal stay together
+
+
+def test_the_table_of_trials_is_what_results_csv_says(quick_study, page, tmp_path):
+    write_results(tidy(quick_study.results(), "crimes", ("racepctblack",)), tmp_path)
+    frame = pd.read_csv(tmp_path / "results.csv")
+    (rows,) = [rows for caption, rows in tables_of(page).items() if "a heading sorts" in caption]
+    heading, *lines = rows
+    of_trial = frame.groupby(["method", "strength"], sort=False)
+    assert len(lines) == len(of_trial) == 3
+    for line, (_, own) in zip(lines, of_trial, strict=True):
+        for name in ("MAE", "HGR", "GDP", "PF"):
+            mean, _, std = line[heading.index(name)].partition(" ± ")
+            values = own[name.lower()]
+            assert plain(mean) == pytest.approx(values.mean(), abs=6e-4)
+            assert plain(std) == pytest.approx(values.std(ddof=0), abs=6e-4)
+
+
+def test_the_page_says_for_whom_it_errs_instead_of_that_it_does_not_know(page):
+    assert "nothing here says which cases those are" not in page
+    assert "Predictions are farthest off where share of Black residents is" in page
+    assert "Who gains, who loses" in page
+    assert "What leaks most" in page
+
+
+def test_the_curve_of_the_chosen_model_is_beside_that_with_nothing_removed(quick_study):
+    trial = trial_of(quick_study, "krr_fkd", 4)
+    found = along_study(quick_study, trial).profiles["racepctblack"]
+    mean = found.curves
+    assert_allclose(
+        mean["gain"].mean, mean["prediction"].mean - mean["other_prediction"].mean, atol=1e-9
+    )
+    assert found.other_leak.correlation > found.leak.correlation
+
+
+def test_predictions_are_in_the_unit_of_the_target(quick_study):
+    trial = trial_of(quick_study, "krr_fkd", 4)
+    table = replace(quick_study.loaded.table, target_range=(100.0, 300.0))
+    wide = replace(quick_study, loaded=replace(quick_study.loaded, table=table))
+    scaled = predicted_targets(quick_study, trial)
+    assert_allclose(predicted_targets(wide, trial), 100 + 200 * scaled)
+
+
+def test_a_model_that_removes_nothing_stands_alone(quick_study):
+    trial = trial_of(quick_study, "krr_fkd", 0)
+    assert "gain" not in along_study(quick_study, trial).profiles["racepctblack"].curves
+
+
+def test_predictions_that_were_not_kept_are_told_of(quick_study):
+    known = trial_of(quick_study, "krr_fkd", 4)
+    other = known.parameters_json.replace('"iterations": 4', '"iterations": 3')
+    trial = replace(known, parameters_json=other)
+    assert predicted_targets(quick_study, trial) is None
+    found = along_study(quick_study, trial)
+    assert found.problems == {"racepctblack": "it has no predictions of the held-out rows"}
+
+
+def test_strata_and_pairs_come_with_control_and_several_columns(settings):
+    config = load_config(
+        "default",
+        (
+            "name=two",
+            "folds.k=3",
+            "select=null",
+            "data.measure_on=[racepctblack, racePctHisp]",
+            "data.control=[medIncome]",
+            "methods=[{name: krr_fkd, grid: {iterations: [0, 3]}, "
+            "approximation: {kind: nystroem, landmarks: 30}}]",
+        ),
+    )
+    study = open_study(config, settings)
+    for job in study.missing():
+        run_job(job)
+    found = along_study(study, trial_of(study, "krr_fkd", 3))
+    assert list(found.profiles) == ["racepctblack", "racePctHisp"]
+    assert len(found.strata["racepctblack"].strata) == 5  # fifths of a number
+    (pair,) = found.pairs
+    assert pair.columns == ("racepctblack", "racePctHisp")
+    rows = sum(group.rows for group in (*pair.groups, *pair.left_out))
+    assert rows == held_out(study).n
+
+
+@pytest.mark.slow
+def test_the_error_of_sixty_iterations_falls_on_the_last_fifth(settings):
+    """By hand: 80 rows at either end of the held-out fold of the default run."""
+    config = load_config("default", ("methods=[{name: svr_fkd, grid: {iterations: [0, 60]}}]",))
+    study = open_study(config, settings)
+    fold = study.inputs.splits.held_out_fold(study.loaded.table)
+    for job in study.missing():
+        run_job(job)
+    test = study.loaded.table.take(fold.test)
+    order = np.argsort(test.S(["racepctblack"])[:, 0], kind="stable")
+    error = {
+        strength: predicted_targets(study, trial_of(study, "svr_fkd", strength)) - test.target
+        for strength in (0, 60)
+    }
+    last, first = order[-80:], order[:80]
+    assert np.abs(error[0][last]).mean() == pytest.approx(0.161, abs=5e-4)
+    assert np.abs(error[60][last]).mean() == pytest.approx(0.259, abs=5e-4)
+    assert error[60][last].mean() == pytest.approx(-0.227, abs=6e-4)
+    assert np.abs(error[0][first]).mean() == pytest.approx(0.054, abs=5e-4)
+    assert np.abs(error[60][first]).mean() == pytest.approx(0.071, abs=5e-4)

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+
+from fkd.measures import profile_along, profile_of_pair, profile_within
+from tasks.report.along_contents import AlongWords
+from tasks.report.along_section import along_section
+from tasks.report.along_tables import range_words
+from tasks.study.along import PairProfile, StrataProfile, StudyProfiles
+
+WORDS = AlongWords("wage", "dollars", "persons")
+
+
+def rows(n=900):
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 81, size=n).astype(float)
+    y = 1000 * age + rng.normal(scale=2000, size=n)
+    return rng, age, y, y - 3000 * (age > 70), 0.9 * y + rng.normal(scale=1000, size=n)
+
+
+def section(compared=True, **more):
+    rng, age, y, fair, plain = rows()
+    other = plain if compared else None
+    profile = profile_along(y, fair, age, other=other, rng=rng, draws=200)
+    return along_section(StudyProfiles({"AGEP": profile}, **more), {"AGEP": "age"}, WORDS)
+
+
+def test_a_section_says_where_predictions_are_farthest_off():
+    (column,) = section().columns
+    assert column.column == "age"
+    first = column.sentences[0]
+    assert first.startswith("Predictions are farthest off where age is 7")
+    assert "dollars on average (nothing removed: " in first
+    assert "and too low by" in first
+
+
+def test_figures_show_both_models_and_the_truth():
+    figures = section().columns[0].figures
+    assert [figure.title for figure in figures] == [
+        "What is predicted",
+        "Too high or too low",
+        "How far off",
+        "Who gains, who loses",
+        "What leaks most",
+    ]
+    assert [curve.look for curve in figures[0].curves] == ["truth", "other", "model"]
+    assert all(curve.outer is not None for figure in figures[:4] for curve in figure.curves)
+    assert figures[0].y_label == "mean wage (dollars)"
+
+
+def test_without_another_model_nothing_is_compared():
+    (column,) = section(compared=False).columns
+    assert "Who gains, who loses" not in [figure.title for figure in column.figures]
+    assert len(column.sentences) == 1
+    assert "nothing removed" not in " ".join(column.tables[0].grid.headings)
+
+
+def test_who_loses_is_told_by_the_whole_band():
+    sentences = " ".join(section().columns[0].sentences)
+    assert "Against nothing removed the chosen model predicts up to" in sentences
+
+
+def test_equal_models_gain_nothing_anywhere():
+    rng, age, y, fair, _ = rows()
+    profile = profile_along(y, fair, age, other=fair.copy(), rng=rng, draws=100)
+    (column,) = along_section(StudyProfiles({"AGEP": profile}), {}, WORDS).columns
+    assert "Nowhere along AGEP does it surely predict more or less" in " ".join(column.sentences)
+    assert "error that was added" not in " ".join(column.sentences)
+
+
+def test_strata_and_pairs_are_tables_that_name_what_is_left_out():
+    _rng, age, y, fair, _ = rows()
+    job = np.where(np.arange(900) < 11, "rare", "common")
+    strata = StrataProfile(*profile_within(y, fair, age, control_features=job))
+    hours = np.random.default_rng(1).uniform(0, 60, size=900)
+    pair = PairProfile(("AGEP", "hours"), *profile_of_pair(y, fair, np.column_stack([age, hours])))
+    found = section(compared=False, strata={"AGEP": strata}, pairs=(pair,))
+    _, within = found.columns[0].tables
+    assert within.grid.headings[0] == "Group"
+    assert within.notes == ("Left out: rare (11 rows: fewer than 30 rows).",)
+    (both,) = found.pairs
+    assert both.grid.headings[:3] == ("age", "hours", "Rows")
+    assert len(both.grid.rows) == 9
+
+
+def test_a_column_without_a_curve_is_told_of():
+    found = section(problems={"race": "it is constant"})
+    assert found.notes == ("There is no curve along race: it is constant.",)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "words"),
+    [
+        ([(18.0, 25.0), (26.0, 26.0)], ["18 to 25", "26"]),
+        ([(0.0, 0.014), (0.02, 0.987)], ["0.000 to 0.014", "0.020 to 0.987"]),
+        ([(-2.5, -1.0)], ["−2.50 to −1.00"]),
+        ([(12000.5, 80000.25)], ["12000 to 80000"]),
+    ],
+)
+def test_ranges_have_digits_that_suit_the_column(ranges, words):
+    assert range_words(ranges) == words

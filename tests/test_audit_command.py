@@ -1,0 +1,142 @@
+import re
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fkd
+from flows import audit_command
+from flows.cli import main
+from tasks.data.predicted_file import PredictedColumns, read_predicted
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A file of two models' predictions, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    n = 300
+    age = rng.integers(18, 80, n)
+    frame = pd.DataFrame(
+        {
+            "wage": 1000.0 * age + rng.normal(scale=9000, size=n),
+            "age": age,
+            "job": rng.choice(["clerk", "smith"], n),
+            "sex": rng.integers(0, 2, n),
+            "id": [f"n{i}" for i in range(n)],
+            "prediction": 900.0 * age + rng.normal(scale=4000, size=n),
+            "plain": 1000.0 * age + rng.normal(scale=3000, size=n),
+            "constant": 5.0,
+        }
+    )
+    frame.to_csv("p.csv", index=False)
+    return frame
+
+
+def fkd_audit(*words):
+    with pytest.raises(SystemExit) as end:
+        main(["audit", "p.csv", "--target", "wage", *words])
+    return end.value.code
+
+
+def test_the_page_and_the_library_have_the_same_numbers(table, capsys):
+    assert fkd_audit("--sensitive", "age", "--other", "plain", "--group-by", "job") == 0
+    page = Path("audit.html").read_text(encoding="utf-8")
+    found = fkd.audit(
+        table["wage"],
+        table["prediction"],
+        table[["age"]],
+        other=table["plain"],
+        control_features=table[["job"]],
+    )
+    told = re.sub(r"\s+", " ", capsys.readouterr().out)
+    for interval in (found.mae, found.other_mae, found.mae_change):
+        words = f"{float(interval.estimate):,.0f} ({float(interval.low):,.0f}"
+        assert words.replace("-", "−") in unescape(page)
+    hgr = found.columns[0].scores["hgr"]
+    assert f"{hgr.estimate:.3f} ({hgr.low:.3f}\N{NO-BREAK SPACE}to" in page
+    assert f"HGR {hgr.estimate:.3f}" in told
+    first = found.columns[0].profile.groups[0]
+    j = found.columns[0].profile.names.index("absolute_error")
+    assert f"{first.mean[j]:,.0f} (" in page
+    assert "Within groups" in page
+    assert "Who gains, who loses" in page
+
+
+def test_the_page_needs_no_script_and_no_network(table):
+    assert fkd_audit("--sensitive", "age", "--out", "there.html") == 0
+    page = Path("there.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "default-src &#39;none&#39;" in page
+    assert not re.search(r'(?:src|href)="(?!data:|#)', page)
+
+
+def test_text_from_a_file_is_never_obeyed(table):
+    table.rename(columns={"age": "<b>age</b>"}).to_csv("p.csv", index=False)
+    assert fkd_audit("--sensitive", "<b>age</b>") == 0
+    assert "<b>age" not in Path("audit.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--sensitive", "sex"), "column sex must have more than two values"),
+        (("--sensitive", "age", "--prediction", "constant"), "got 300 times 5: a constant"),
+        (("--sensitive", "age", "--prediction", "predicton"), "got 'predicton'"),
+        (("--sensitive", "age", "--group-by", "id"), "take fewer or coarser groups"),
+        (("--sensitive", "wage"), "got 'wage' twice; name another"),
+        (("--sensitive", "job"), "column job must hold numbers"),
+        (("--sensitive", "age", "--model", "m", "--prediction", "plain"), "got both; leave one"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(table, capsys, words, sentence):
+    assert fkd_audit(*words) == 2
+    told = capsys.readouterr()
+    assert sentence in " ".join((told.err + told.out).split())
+
+
+def test_rows_without_a_number_are_left_out_and_told(table):
+    table.loc[:9, "prediction"] = np.nan
+    table.loc[20, "job"] = None
+    table.to_csv("p.csv", index=False)
+    rows = read_predicted(
+        PredictedColumns("p.csv", "wage", ("age",), "prediction", group_by=("job",))
+    )
+    assert len(rows.y_true) == 289
+    assert rows.dropped == {"prediction missing": 10, "job missing": 1}
+    assert fkd_audit("--sensitive", "age") == 0
+    assert "10: prediction missing" in Path("audit.html").read_text(encoding="utf-8")
+
+
+def test_too_few_rows_say_so(table, capsys):
+    table.head(20).to_csv("p.csv", index=False)
+    assert fkd_audit("--sensitive", "age") == 2
+    assert "at least 30 rows with every number, got 20 of 20" in capsys.readouterr().err
+
+
+def test_a_model_is_applied_to_its_columns(table):
+    inputs = ("age", "job")
+    seen = []
+
+    def predict(frame):
+        seen.append(frame)
+        return 900.0 * frame["age"]
+
+    rows = read_predicted(PredictedColumns("p.csv", "wage", ("age",), inputs=inputs), predict)
+    assert list(seen[0].columns) == list(inputs)
+    np.testing.assert_allclose(rows.y_pred, 900.0 * table["age"])
+
+
+def test_a_model_that_needs_a_column_which_is_not_there_is_told(table, monkeypatch, capsys):
+    monkeypatch.setattr(audit_command, "_model", lambda address: (len, ("age", "race")))
+    assert fkd_audit("--sensitive", "age", "--model", "models:/x@champion") == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "the model needs the column 'race' to predict, which p.csv lacks" in told
+
+
+def test_a_model_that_gives_too_few_numbers_is_refused(table, monkeypatch, capsys):
+    monkeypatch.setattr(audit_command, "_model", lambda address: (lambda f: [1.0], ("age",)))
+    assert fkd_audit("--sensitive", "age", "--model", "m") == 2
+    assert "one number for each of 300 rows, got 1" in " ".join(capsys.readouterr().err.split())
