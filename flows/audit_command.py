@@ -17,7 +17,7 @@ from fkd import audit as audit_rows
 from fkd.measures.auditing import Audit
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import read_settings
-from tasks.data.predicted_file import PredictedColumns, PredictedRows, read_predicted
+from tasks.data.predicted_file import PredictedColumns, PredictionFile, read_predicted
 from tasks.report.audit_page import AuditStory, audit_grid, audit_sentences, write_audit
 from tasks.report.tables import Grid
 
@@ -87,7 +87,7 @@ def audit_file(
     _show(found, story, page)
 
 
-def _audited(rows: PredictedRows, seed: int) -> tuple[Audit, tuple[str, ...]]:
+def _audited(rows: PredictionFile, seed: int) -> tuple[Audit, tuple[str, ...]]:
     """Return the audit with what it had to say of the rows; a fault of theirs is told as ours."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FairnessWarning)

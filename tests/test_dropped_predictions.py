@@ -4,9 +4,9 @@ import re
 import shutil
 
 import pytest
-from conftest import QUICK
 from flow_stages import run_stages
 from own_sample import rents, write_rents
+from pipeline_fixtures import QUICK
 from tracking_server import warm_mlflow
 
 from configs import keeping

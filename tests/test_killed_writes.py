@@ -15,7 +15,7 @@ from soak_figures import keep
 
 from tasks.adapters.files import read_sealed
 from tasks.adapters.run_status import read_status
-from tasks.blocks import streaming
+from tasks.blocks.leaves import read_sums
 from tasks.data.prepared import read_prepared
 from tasks.study import champion
 from tasks.study.reasons import read_plan
@@ -57,7 +57,7 @@ def _check_all_whole(study):
     assert all(read_prepared(settings, path.stem) is not None for path in tables)
     moments = list(settings.moments.glob("*.npz"))
     assert moments
-    assert all(streaming._read(path, streaming.Moments) is not None for path in moments)
+    assert all(read_sums(path) is not None for path in moments)
     assert json.loads((study.folder / "status.json").read_text())["total"] == 100
     assert read_status(settings, study.config.name) is not None
     assert read_plan(study) is not None

@@ -92,7 +92,8 @@ def assert_same_bits(left, right):
 def predicted(study):
     for job in study.missing():
         run_job(job)
-    return [record.y_pred for result in study.results() for record in result.records]
+    records = [record for result in study.results() for record in result.records]
+    return [study.store.predictions(record.key) for record in records]
 
 
 @pytest.mark.parametrize("functions", [False, True])

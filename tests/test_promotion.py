@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import QUICK
 from mlflow.tracking import MlflowClient
+from pipeline_fixtures import QUICK
 from tracking_server import warm_mlflow
 
 from configs.errors import UserError

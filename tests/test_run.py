@@ -13,8 +13,8 @@ from contextlib import closing
 import pandas as pd
 import pytest
 from command_line import CommandLine
-from conftest import QUICK
 from mlflow.tracking import MlflowClient
+from pipeline_fixtures import QUICK
 from server_process import PATIENCE, clean_environment, left_after, seeded
 
 from configs.load import load_config

@@ -10,8 +10,8 @@ import mlflow.data
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import QUICK
 from mlflow.tracking import MlflowClient
+from pipeline_fixtures import QUICK
 from tracking_server import warm_mlflow
 
 from configs.load import load_config

@@ -135,7 +135,7 @@ def test_a_worker_with_another_version_of_a_method_computes_nothing(settings, mo
 
 def test_a_map_is_not_made_by_another_encoder(settings, monkeypatch):
     study = study_of(settings, *SHARED)
-    shared = sums_of(study.trials[0], study.inputs)
+    shared = sums_of(study.trials[0], study.inputs).shared
     monkeypatch.setattr(encoder, "VERSION", 2)
     with pytest.raises(UserError, match="encoder 2 instead of 1"):
         store_map(shared)
@@ -172,7 +172,7 @@ def test_tasks_carry_no_address(tmp_path):
         "mlflow_tracking_uri": f"postgresql://me:{secret}@host/db",
     }
     study = study_of(Settings(tmp_path, **addresses), *SHARED)
-    shared = sums_of(study.trials[0], study.inputs)
+    shared = sums_of(study.trials[0], study.inputs).shared
     assert isinstance(shared, SharedMap)
     for payload in (*study.missing(), shared):
         assert secret.encode() not in pickle.dumps(payload)

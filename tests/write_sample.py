@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from conftest import QUICK
+from pipeline_fixtures import QUICK
 
 from configs.load import load_config
+from fkd.core.moments import Moments
 from tasks.adapters.run_status import begin, write_status
 from tasks.adapters.settings import Settings
-from tasks.blocks import streaming
+from tasks.blocks.leaves import LeafSums, write_sums
 from tasks.data.prepared import prepared_or_made
 from tasks.planned.trials import record_key
 from tasks.study import champion
@@ -73,8 +74,8 @@ def _texts(study):
 
 
 def _moments(study):
-    moments = streaming.Moments.of(np.ones((4, 200)), np.ones((4, 1)), np.ones(4))
-    return lambda i: streaming._write(study.settings.moments / f"{i % 5}.npz", moments)
+    sums = LeafSums((Moments.of(np.ones((4, 200)), np.ones((4, 1)), np.ones(4)),))
+    return lambda i: write_sums(study.settings.moments / f"{i % 5}.npz", sums)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,35 @@ class AuditedPair:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found; `mae` and `error` (mean signed error) in the unit of the target."""
+    """What an audit found, as `audit` returns it.
+
+    Attributes
+    ----------
+    rows
+        How many rows were audited.
+    mae, error
+        Mean absolute error and mean signed error (prediction minus target), in the unit of the
+        target, each with its interval.
+    columns
+        What the predictions say of each sensitive column: `name`, `scores` (hgr, gdp and pf with
+        their intervals), `noise` (HGR of independent columns of as many rows), `profile` (curves
+        along the column); `other_scores` and `changes` with another model; `within`, `strata` and
+        `left_out` with control columns.
+    pairs
+        For any two sensitive columns: `names`, `groups` (means by thirds of both) and `left_out`.
+    other_mae, mae_change
+        Mean absolute error of the other model, then that of the first minus that of the other on
+        the same rows; None without another model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd import audit
+    >>> age = np.linspace(18, 80, 200)
+    >>> found = audit(age, age + 5, age, replicates=50)
+    >>> print(found.rows, round(found.mae.estimate, 6), round(found.error.estimate, 6))
+    200 5.0 5.0
+    """
 
     rows: int
     mae: Interval
@@ -62,17 +90,26 @@ def audit(
     other
         Predictions of another model on the same rows: everything is then compared, row by row.
     control_features
-        Legitimate columns, see `by_stratum`.
+        Legitimate columns (n,) or (n, k): scores, and means by thirds of s, are then also taken
+        within each of their groups of rows. Text and up to ten numbers are levels; more numbers
+        are cut at their quintiles.
     random_state
         Seed of intervals, bands, noise floor.
     replicates
-        Quarters of the rows per interval.
+        How many random quarters of the rows each interval comes from.
     level
-        Of intervals and bands, in (0, 1).
+        Share of samples in which an interval, or a band, holds what it is for, in (0, 1).
+
+    Returns
+    -------
+    Audit
+        Errors of all rows, then scores and curves of each sensitive column, then means of each
+        pair of them.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from fkd import audit
     >>> rng = np.random.default_rng(0)
     >>> age = rng.uniform(18, 80, size=200)
     >>> found = audit(age + rng.normal(size=200), 0.5 * age + 25, age, replicates=50)

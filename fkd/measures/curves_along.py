@@ -44,6 +44,15 @@ class CurveBand:
         How many rows count at each point, were all of them to count alike.
     level
         Share of samples in which an interval, or the band, holds what it is for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import CurveBand
+    >>> at, mean = np.array([20.0, 60.0]), np.array([1.0, 3.0])
+    >>> curve = CurveBand(at, mean, mean - 1, mean + 1, mean - 2, mean + 2, np.array([9, 9]), 0.95)
+    >>> bool((curve.lowest <= curve.low).all())
+    True
     """
 
     points: Array
@@ -84,11 +93,25 @@ def curves_along(
     rng
         Source of the draws.
     points
-        Greatest number of points.
+        Greatest number of points on a curve that is smoothed.
     draws
         How often the process is drawn.
     level
-        In (0, 1).
+        Share of samples in which an interval, or the band, holds what it is for, in (0, 1).
+
+    Returns
+    -------
+    tuple of CurveBand
+        One curve per column, all at the same points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import curves_along
+    >>> age = np.arange(100.0)
+    >>> (curve,) = curves_along(2 * age, age, rng=np.random.default_rng(0))
+    >>> print(round(curve.points[20], 6), round(curve.mean[20], 6))
+    50.0 100.0
     """
     V = as_numbers(values, "values")
     V = V[:, None] if V.ndim == 1 else V

@@ -30,6 +30,14 @@ class GroupMeans:
         How many they are.
     mean, low, high
         Of each column (k,), with the ends of its interval (Student's t).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import GroupMeans
+    >>> young = GroupMeans(((18.0, 30.0),), 40, np.array([2.5]), np.array([2.0]), np.array([3.0]))
+    >>> young.ranges[0]
+    (18.0, 30.0)
     """
 
     ranges: tuple[tuple[float, float], ...]
@@ -49,13 +57,27 @@ def means_by_quantile(
     Parameters
     ----------
     values
-        Columns (n,) or (n, k).
+        Columns (n,) or (n, k), such as predictions, target or errors.
     sensitive
         One column (n,), n >= 5.
     groups
         How many groups there are at most.
     level
         Share of samples in which an interval holds its mean, in (0, 1).
+
+    Returns
+    -------
+    tuple of GroupMeans
+        The groups, from the least s to the greatest, each of at least five rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import means_by_quantile
+    >>> age = np.arange(100.0)
+    >>> young, old = means_by_quantile(2 * age, age, groups=2)
+    >>> print(young.rows, young.ranges, round(young.mean[0], 6))
+    50 ((0.0, 49.0),) 49.0
     """
     V, (s,) = _checked(values, [sensitive])
     if len(s) < LEAST_IN_GROUP:
@@ -80,19 +102,30 @@ def means_by_pair(
     Parameters
     ----------
     values
-        Columns (n,) or (n, k).
+        Columns (n,) or (n, k), such as predictions, target or errors.
     first, second
         Two sensitive columns (n,), each cut by itself.
     groups
         How many groups each column is cut into at most.
     level
-        In (0, 1).
+        Share of samples in which an interval holds its mean, in (0, 1).
 
     Returns
     -------
     tuple
         The groups of at least 30 rows, those along `second` side by side; then the others with
         what they lack.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import means_by_pair
+    >>> age, income = np.repeat(np.arange(20.0), 20), np.tile(np.arange(20.0), 20)
+    >>> groups, left_out = means_by_pair(age + income, age, income, groups=2)
+    >>> [round(float(group.mean[0]), 6) for group in groups]
+    [9.0, 19.0, 19.0, 29.0]
+    >>> left_out
+    ()
     """
     V, (a, b) = _checked(values, [first, second])
     rows, columns = quantile_codes(a, groups), quantile_codes(b, groups)

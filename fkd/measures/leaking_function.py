@@ -24,6 +24,15 @@ class LeakingFunction:
         b at points of s within its range; over the rows it has mean 0, variance about 1.
     predictions, scores
         a at points of the prediction, rising with the prediction on the whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import LeakingFunction
+    >>> ends, line = np.array([18.0, 80.0]), np.array([-1.0, 1.0])
+    >>> leak = LeakingFunction(0.5, points=ends, values=line, predictions=ends, scores=line)
+    >>> leak.correlation
+    0.5
     """
 
     correlation: float
@@ -45,6 +54,21 @@ def leaking_function(y_pred: ArrayLike, sensitive: ArrayLike) -> LeakingFunction
         Predictions (n,) that vary.
     sensitive
         One column (n,) that varies.
+
+    Returns
+    -------
+    LeakingFunction
+        Both functions at points within the range of their column, with their correlation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import leaking_function
+    >>> s = np.linspace(-1, 1, 401)
+    >>> leak = leaking_function(s**2, s)  # how far s is from the middle, not on which side
+    >>> middle = len(leak.points) // 2
+    >>> bool(leak.values[0] > 1 and leak.values[middle] < -1 and leak.values[-1] > 1)
+    True
     """
     f, s = as_column(y_pred, "y_pred"), as_column(sensitive, "sensitive")
     require_length(s, len(f), "sensitive")

@@ -41,7 +41,18 @@ class Profile:
     groups
         The same means by deciles, each column at the place of its name in `curves`.
     leak, other_leak
-        The function of s that is given away most; None for a constant prediction.
+        The function of s that is given away most, by the prediction and by that of the other
+        model; None for a constant prediction, or without another model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import Profile, curves_along, means_by_quantile
+    >>> age = np.arange(100.0)
+    >>> (curve,) = curves_along(2 * age, age, rng=np.random.default_rng(0))
+    >>> profile = Profile({"prediction": curve}, means_by_quantile(2 * age, age), None)
+    >>> profile.names
+    ('prediction',)
     """
 
     curves: Mapping[str, CurveBand]
@@ -57,7 +68,26 @@ class Profile:
 
 @dataclass(frozen=True)
 class StratumProfile:
-    """Means by thirds of s within one group of the control columns."""
+    """Means by thirds of s within one group of the control columns.
+
+    Parameters
+    ----------
+    label
+        Of the group.
+    rows
+        How many it has.
+    groups
+        Its thirds, from the least s to the greatest, with their means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import StratumProfile, means_by_quantile
+    >>> age = np.arange(90.0)
+    >>> cooks = StratumProfile("cooks", 90, means_by_quantile(2 * age, age, groups=3))
+    >>> [third.rows for third in cooks.groups]
+    [30, 30, 30]
+    """
 
     label: str
     rows: int
@@ -85,9 +115,28 @@ def profile_along(
     rng
         Source of the bands.
     other
-        Predictions of another model on the same rows, such as one with nothing removed.
-    draws, level
-        Of the bands, see `curves_along`.
+        Predictions of another model on the same rows, such as one with nothing removed; its means
+        and those of the differences are then added.
+    draws
+        How many draws the bands come from.
+    level
+        Share of samples in which an interval, or a band, holds what it is for, in (0, 1).
+
+    Returns
+    -------
+    Profile
+        Curves by name, the same means by deciles of s, and what the prediction gives away most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import profile_along
+    >>> age = np.arange(100.0)
+    >>> found = profile_along(age, 0.5 * age + 25, age, rng=np.random.default_rng(0))
+    >>> found.names
+    ('target', 'prediction', 'error', 'absolute_error')
+    >>> [round(float(found.groups[i].mean[2]), 6) for i in (0, -1)]  # error of least and greatest s
+    [22.75, -22.25]
     """
     columns = means_of(y_true, y_pred, other)
     s = as_column(sensitive, "sensitive")
@@ -110,14 +159,42 @@ def profile_within(
     other: ArrayLike | None = None,
     level: float = 0.95,
 ) -> tuple[tuple[StratumProfile, ...], tuple[LeftOutStratum, ...]]:
-    """Return the same means by thirds of s within each group, then the groups left out.
+    """Return means of predictions, truth and errors by thirds of s within groups of other columns.
+
+    A group is left out, by name and with the reason, if it has fewer than 30 rows or if s is
+    constant in it.
 
     Parameters
     ----------
-    y_true, y_pred, sensitive, other, level
-        As in `profile_along`.
+    y_true, y_pred
+        Truth and prediction (n,), in one unit, which is that of every mean.
+    sensitive
+        One column (n,).
     control_features
-        As in `by_stratum`.
+        One column (n,) or several (n, k), whose combinations are the groups. Text and up to ten
+        numbers are levels; more numbers are cut at their quintiles.
+    other
+        Predictions of another model on the same rows, such as one with nothing removed; its means
+        and those of the differences are then added.
+    level
+        Share of samples in which an interval holds its mean, in (0, 1).
+
+    Returns
+    -------
+    tuple
+        The groups with their means, target, prediction, error (prediction minus target) and
+        absolute error in this order; then the groups left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import profile_within
+    >>> age, job = np.arange(100.0), np.repeat(["cook", "pilot"], [90, 10])
+    >>> (cooks,), (pilots,) = profile_within(age, age + 5, age, control_features=job)
+    >>> [round(float(third.mean[2]), 6) for third in cooks.groups]
+    [5.0, 5.0, 5.0]
+    >>> pilots.why
+    'fewer than 30 rows'
     """
     V = np.column_stack(list(means_of(y_true, y_pred, other).values()))
     s = as_column(sensitive, "sensitive")
@@ -141,7 +218,35 @@ def profile_of_pair(
     other: ArrayLike | None = None,
     level: float = 0.95,
 ) -> tuple[tuple[GroupMeans, ...], tuple[LeftOutStratum, ...]]:
-    """Return the same means by thirds of either of two sensitive columns (n, 2)."""
+    """Return means of predictions, truth and errors by thirds of two sensitive columns at once.
+
+    Parameters
+    ----------
+    y_true, y_pred
+        Truth and prediction (n,), in one unit, which is that of every mean.
+    sensitive_features
+        Two columns (n, 2), each cut by itself.
+    other
+        Predictions of another model on the same rows, such as one with nothing removed; its means
+        and those of the differences are then added.
+    level
+        Share of samples in which an interval holds its mean, in (0, 1).
+
+    Returns
+    -------
+    tuple
+        The groups of at least 30 rows with their means, target, prediction, error (prediction
+        minus target) and absolute error in this order; then the others with what they lack.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import profile_of_pair
+    >>> age, income = np.repeat(np.arange(30.0), 30), np.tile(np.arange(30.0), 30)
+    >>> groups, left_out = profile_of_pair(age, age + 5, np.column_stack([age, income]))
+    >>> print(len(groups), groups[0].rows, groups[0].ranges, round(groups[0].mean[2], 6))
+    9 100 ((0.0, 9.0), (0.0, 9.0)) 5.0
+    """
     columns = means_of(y_true, y_pred, other)
     V = np.column_stack(list(columns.values()))
     S = as_sensitive(sensitive_features, len(V))

@@ -46,7 +46,7 @@ class PredictedColumns:
 
 
 @dataclass(frozen=True)
-class PredictedRows:
+class PredictionFile:
     """The rows that have every number, with what was left out on the way."""
 
     y_true: Array
@@ -60,7 +60,7 @@ class PredictedRows:
 
 def read_predicted(
     wanted: PredictedColumns, predict: Callable[[pd.DataFrame], Any] | None = None
-) -> PredictedRows:
+) -> PredictionFile:
     """Return truth, predictions, sensitive columns of a file, without rows that lack a number.
 
     Parameters
@@ -84,7 +84,7 @@ def read_predicted(
             f"of {len(raw.frame)}; measures of fewer say nothing."
         )
     control = raw.frame.loc[frame.index, list(wanted.group_by)] if wanted.group_by else None
-    return PredictedRows(
+    return PredictionFile(
         frame[wanted.target].to_numpy(),
         frame[wanted.prediction or "\0prediction"].to_numpy(),
         frame[list(wanted.sensitive)],

@@ -1,13 +1,14 @@
 """A configuration bound to its rows, its trials, its store."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from configs.schema import RunConfig
 from fkd.catalog.methods import method
 from fkd.catalog.table import Table
+from fkd.core.arrays import Array
 from tasks.adapters.environment import memory_per_worker
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import TrialStore
@@ -36,6 +37,8 @@ class Study:
     store: TrialStore
     # Keys of trials whose parameters a search has chosen: it saw rows that outer folds test on.
     searched: frozenset[str] = frozenset()
+    # Predictions of held-out rows by trial key: a report draws the same ones again and again.
+    predicted: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def folder(self) -> Path:

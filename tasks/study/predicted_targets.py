@@ -17,6 +17,8 @@ def predicted_targets(study: Study, trial: Trial) -> Array | None:
     fold = inputs.splits.held_out_fold(table)
     if record_key(trial, fold, inputs) not in study.store:
         return None
-    (y_pred,) = held_out_predictions(study, [trial])
+    if trial.key not in study.predicted:
+        (study.predicted[trial.key],) = held_out_predictions(study, [trial])
+    y_pred = study.predicted[trial.key]
     low, high = table.target_range
     return np.asarray(low + (high - low) * y_pred)
