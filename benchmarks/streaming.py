@@ -163,8 +163,9 @@ def _models(moments: Moments) -> None:
 def _forget(shared: SharedMap) -> None:
     """Remove the sums, so that they are computed again."""
     folder = shared.inputs.settings.moments
-    for path in (*folder.glob("*.leaf.npz"), *folder.glob("*[0-9a-f].npz")):
-        path.unlink()
+    for path in folder.glob("*.npz"):
+        if not path.name.endswith((".map.npz", ".cells.npz")):
+            path.unlink()
 
 
 def _slope(rows: Sequence[dict[str, Any]]) -> list[Goal]:
