@@ -101,8 +101,8 @@ def check_range(name: str, A: AnyArray, names: Sequence[str]) -> None:
         )
 
 
-def sensitive_matrix(sensitive_features: Any, n: int) -> Array:
-    """Return S (n, l): the sensitive columns as a matrix, each of which varies."""
+def sensitive_matrix(sensitive_features: Any, n: int, *, vary: bool = True) -> Array:
+    """Return S (n, l): the sensitive columns as a matrix, each of which must `vary`, or may not."""
     if sensitive_features is None:
         raise TypeError(
             "fit needs sensitive_features, the attribute(s) to remove: pass "
@@ -114,7 +114,7 @@ def sensitive_matrix(sensitive_features: Any, n: int) -> Array:
         raise ValueError(f"sensitive_features must have one row per sample ({n}), got {len(S)}")
     spread, top = np.ptp(S, axis=0), np.abs(S).max(axis=0)
     for j, label in enumerate(column_names(sensitive_features, S.shape[1])):
-        if spread[j] <= rank_cut(n, float(top[j])):
+        if vary and spread[j] <= rank_cut(n, float(top[j])):
             raise ValueError(
                 f"sensitive_features column {label} must vary, got a constant over the "
                 f"{n} sample{'s' if n > 1 else ''}; a constant carries nothing to remove"

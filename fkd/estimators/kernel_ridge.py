@@ -13,13 +13,14 @@ from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
 from fkd.core.shared_words import with_shared_words
-from fkd.estimators.regressor import FairRegressor, Fitted, rescaled, target_moments
+from fkd.estimators.growing import GrowingRegressor
+from fkd.estimators.regressor import Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.ridge_choices import RidgeChoices
 
 
 @with_shared_words
-class FairKernelRidge(FairRegressor):
+class FairKernelRidge(GrowingRegressor):
     """Kernel ridge regression that does not lean on the sensitive features.
 
     The fair kernel stands where the plain one would: of a removal path directions are cut out of
@@ -51,7 +52,8 @@ class FairKernelRidge(FairRegressor):
     Notes
     -----
     The target may have several columns (n, k): each is predicted as if it were alone, from one
-    factorisation. `at` and `fit_path` give other strengths from one fit.
+    factorisation. `at` and `fit_path` give other strengths from one fit. On a reduced map
+    (``approximation="nystroem"`` or ``"fourier"``) rows can be added by `partial_fit`.
 
     References
     ----------

@@ -1,6 +1,7 @@
 """What every fair estimator fits first: a feature map with what is taken out of it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from fkd.estimators.removal_parameters import RemovalParameters
 _RIDGE = 1e-3
 # A share of the functions' variance, below which what is given has explained them away.
 _LEAST_LEFT = 0.1
-_OF_MAP = (
+OF_MAP = (
     "kernel",
     "gamma",
     "degree",
@@ -133,11 +134,11 @@ class RemovalEstimator(RemovalParameters, ABC):
 
         `changes` are other settings of the map.
         """
-        own = {name: getattr(self, name) for name in _OF_MAP}
+        own = {name: getattr(self, name) for name in OF_MAP}
         feature_map = make_map(X, **(own | changes))
         # Of several targets the first; their other products are taken where they are needed.
         moments = training_moments(feature_map, X, S, y if y.ndim == 1 else y[:, 0])
-        columns = not self._shrinks and self.basis in (None, "columns") and self.given is None
+        columns = self._removes_columns and self.given is None
         sums = None if columns else self._sums(feature_map, X, y, S)
         removals: Removals
         if self._shrinks and sums is not None:
@@ -168,10 +169,19 @@ class RemovalEstimator(RemovalParameters, ABC):
             independent=feature_map.independent,
         )
 
+    @property
+    def _removes_columns(self) -> bool:
+        """Whether the sensitive columns themselves are removed, no functions of them."""
+        return not self._shrinks and self.basis in (None, "columns")
+
+    def _functions(self, S: Array) -> Callable[[Array], Array]:
+        """Return the functions of the sensitive columns that are removed, as these rows decide."""
+        kind = ("rbf" if self._shrinks else "columns") if self.basis is None else self.basis
+        return centred(BasisSettings(kind, self.gamma_s).fit(S), S)
+
     def _sums(self, feature_map: FeatureMap, X: Array, y: Array, S: Array) -> BasisMoments:
         """Return products of the features with functions of the sensitive columns."""
-        kind = ("rbf" if self._shrinks else "columns") if self.basis is None else self.basis
-        basis = centred(BasisSettings(kind, self.gamma_s).fit(S), S)
+        basis = self._functions(S)
         names = getattr(self, "feature_names_in_", None)
         Z = legitimate_columns(self.given, names, X, y, precomputed=self.kernel == "precomputed")
         return basis_moments(feature_map, X, basis(S), Z)

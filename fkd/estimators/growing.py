@@ -1,0 +1,137 @@
+"""Regression on a reduced map to which rows are added later."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from fkd.core.arrays import Array
+from fkd.core.basis_moments import BasisMoments, basis_moments
+from fkd.core.border import sensitive_matrix, target_vector
+from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.moments import Moments, training_moments
+from fkd.core.shrinkage import shrinkage
+from fkd.estimators.regressor import FairRegressor
+from fkd.estimators.removal_estimator import OF_MAP, Removal
+
+# Maps whose moments add up; that of an exact kernel is made of all rows at once.
+_REDUCED = ("nystroem", "fourier")
+
+
+@dataclass(frozen=True)
+class RowsSoFar:
+    """The first rows' map, functions and units, with the sums over all rows since."""
+
+    feature_map: FeatureMap
+    functions: Callable[[Array], Array] | None  # of s; None where the columns are removed as such
+    origin: Array  # subtracted from s before any sum, so that an offset costs no digits
+    moments: Moments
+    sums: BasisMoments | None
+
+
+def _is_reduced(model: Any) -> bool:
+    """Tell whether rows can be added; scikit-learn asks before it offers the method."""
+    if model.approximation in _REDUCED:
+        return True
+    raise AttributeError(
+        "partial_fit needs moments that add up, hence approximation='nystroem' or 'fourier', "
+        f"got {model.approximation!r}"
+    )
+
+
+class GrowingRegressor(FairRegressor):
+    """A regression made from moments alone, which those of further rows are added to."""
+
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+        """Return self, fitted to these rows.
+
+        Parameters
+        ----------
+        X, y
+            Training rows (n, d) with their target; X is their kernel matrix (n, n) where kernel
+            is ``"precomputed"``.
+        sensitive_features
+            One or several columns (n,) or (n, l) to remove. Required.
+        """
+        self.__dict__.pop("_so_far", None)
+        return super().fit(X, y, sensitive_features=sensitive_features)
+
+    @available_if(_is_reduced)
+    def partial_fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+        """Return self, fitted to all rows so far, of which these are the last.
+
+        The first call decides the feature map, its landmarks among them, functions of s and what
+        an offset is; they stay. Nothing is tried on held-out rows. A call of `fit` begins anew.
+
+        Parameters
+        ----------
+        X, y
+            Further training rows (k, d) with their target (k,).
+        sensitive_features
+            One or several columns (k,) or (k, l) to remove. Required.
+        """
+        self._check_grows()
+        known: RowsSoFar | None = self.__dict__.get("_so_far")
+        X = self._inputs(X, reset=known is None)
+        z = self._next_target(y, len(X), first=known is None)
+        # Few further rows may all have one value; the first must have something to remove.
+        S = sensitive_matrix(sensitive_features, len(X), vary=known is None)
+        so_far = self._begun(X, z, S) if known is None else self._continued(known, X, z, S)
+        strength = self._strength()
+        removal = self._removal_so_far(so_far, X, z, S, strength)
+        self.strength_, self.unfairness_, self.held_out_ = strength, None, None
+        self.effective_iterations_ = getattr(removal.removals, "effective", None)
+        self._settle(removal, so_far.moments, strength, tell=False)
+        self._so_far = so_far
+        return self
+
+    def _check_grows(self) -> None:
+        """Refuse what would need the rows of earlier calls."""
+        for name in ("given", "unfairness"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} must be None in partial_fit, which keeps no rows to look at again, "
+                    f"got {getattr(self, name)!r}; use fit"
+                )
+
+    def _next_target(self, y: Any, n: int, *, first: bool) -> Array:
+        """Return the target in the units of the first rows."""
+        checked = target_vector(y, n)
+        if first:
+            return self._target(checked, n)
+        return np.asarray((checked - self._level) / self._unit)
+
+    def _begun(self, X: Array, z: Array, S: Array) -> RowsSoFar:
+        """Return the sums of the first rows, whose map and functions stay."""
+        feature_map = make_map(X, **{name: getattr(self, name) for name in OF_MAP})
+        functions = None if self._removes_columns else self._functions(S)
+        origin = np.asarray(S.mean(axis=0) if self.center_sensitive else np.zeros(S.shape[1]))
+        moments = training_moments(feature_map, X, S - origin, z)
+        sums = None if functions is None else basis_moments(feature_map, X, functions(S))
+        return RowsSoFar(feature_map, functions, origin, moments, sums)
+
+    def _continued(self, known: RowsSoFar, X: Array, z: Array, S: Array) -> RowsSoFar:
+        """Return the sums with those of further rows."""
+        if S.shape[1] != len(known.origin):
+            raise ValueError(
+                f"sensitive_features must have the {len(known.origin)} columns of the first rows, "
+                f"got {S.shape[1]}"
+            )
+        moments = known.moments + training_moments(known.feature_map, X, S - known.origin, z)
+        sums = known.sums
+        if known.functions is not None and sums is not None:
+            sums = sums + basis_moments(known.feature_map, X, known.functions(S))
+        return RowsSoFar(known.feature_map, known.functions, known.origin, moments, sums)
+
+    def _removal_so_far(
+        self, so_far: RowsSoFar, X: Array, z: Array, S: Array, strength: float
+    ) -> Removal:
+        """Return what is taken out by the sums over all rows."""
+        if self._shrinks and so_far.sums is not None:
+            return Removal(X, z, S, so_far.feature_map, shrinkage(so_far.sums))
+        path = self._path(so_far.feature_map, so_far.moments, so_far.sums, int(strength), 1.0)
+        return Removal(X, z, S, so_far.feature_map, path)
