@@ -51,11 +51,6 @@ class Desk:
         text = f"{trials} trials: {stored} fits stored, {todo} in {len(self.jobs)} tasks to compute"
         return f"{text} ({why})" if why else text
 
-    @property
-    def most_rows(self) -> int:
-        """The rows of the largest table."""
-        return max(study.loaded.table.n for study in self.studies)
-
     def kernels(self) -> set[str]:
         """Return the kernels that the stored fits of all studies name."""
         return {name for study in self.studies for name in study.store.kernels}

@@ -77,7 +77,7 @@ def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
 def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
     """Return the jobs that failed; progress is told meanwhile."""
     watcher().say(desk.describe())
-    _stream(client, desk.jobs, desk.most_rows, cluster)
+    _stream(client, desk.jobs, cluster)
     return run_counted(
         client,
         run_job,
@@ -89,10 +89,10 @@ def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
     )
 
 
-def _stream(client: Any, jobs: Sequence[Job], n: int, cluster: ClusterConfig) -> None:
+def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
     """Sum over blocks of rows what fits with a shared feature map are waiting for."""
     needs = shared_sums(jobs)
-    for remark in sum_remarks(jobs, n):
+    for remark in sum_remarks(jobs):
         watcher().say(remark)
     if not needs:
         return

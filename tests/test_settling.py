@@ -41,7 +41,7 @@ def test_what_was_asked_for_is_kept(study, way):
 
 
 def test_the_way_and_its_reason_are_told(study):
-    (remark,) = sum_remarks(study.missing(), BASE)
+    (remark,) = sum_remarks(study.missing())
     assert remark.startswith(f"one pass over {BASE} rows, kernel values in double precision")
     assert "beside a ridge of 0.1" in remark
 

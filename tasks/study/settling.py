@@ -9,6 +9,7 @@ from fkd.catalog.table import Table
 from tasks.blocks.shared_map import SharedMap, rounding_of, store_map
 from tasks.blocks.shared_training import sums_of
 from tasks.blocks.streaming import MapSums
+from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs, Job
 from tasks.study.approximating import choose_approximation
 
@@ -42,17 +43,26 @@ def _settled(setting: Any, inputs: Inputs, table: Table, memory: float) -> Any:
     return replace(setting, approximation=replace(approximation, sums=way))
 
 
-def sum_remarks(jobs: Iterable[Job], n: int) -> list[str]:
-    """Return for each shared map how n rows are summed under it, in a sentence with its reason."""
+def sum_remarks(jobs: Iterable[Job]) -> list[str]:
+    """Return for each shared map how rows are summed under it, in a sentence with its reason."""
     least: dict[MapSums, float] = {}
     for trial, inputs in dict.fromkeys((t, job.inputs) for job in jobs for t in job.trials):
         if (sums := sums_of(trial, inputs)) is not None:
-            ridge = least_ridge(trial.setting(), n)
+            ridge = least_ridge(trial.setting(), _rows(sums))
             least[sums] = min(ridge, least.get(sums, ridge))
-    return [_remark(sums, ridge, n) for sums, ridge in least.items()]
+    return [_remark(sums, ridge) for sums, ridge in least.items()]
 
 
-def _remark(sums: MapSums, ridge: float, n: int) -> str:
+def _rows(sums: MapSums) -> int:
+    """Return the rows of the table that is summed over."""
+    inputs = sums.shared.inputs
+    return cached_table(inputs.settings, inputs.table_digest).n
+
+
+def _remark(sums: MapSums, ridge: float) -> str:
+    n = _rows(sums)
+    if sums.shared.approximation.kind != "nystroem":
+        return f"one pass over {n} rows, whose features are summed as they are"
     rounding = rounding_of(store_map(sums.shared))
     means = {
         "float32": "kernel values in single precision",
