@@ -1,0 +1,85 @@
+"""Landmarks under a shared map against the exact path, in nine states at the paper's strengths.
+
+Census files are fetched, or taken from `FKD_DATA_MIRROR`; `FKD_BENCH_STATES=MT` takes fewer.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.record import Goal, Record
+from configs.load import load_config
+from tasks.adapters.settings import Settings
+from tasks.study.evaluate import run_job
+from tasks.study.opening import Study, open_study
+from tasks.study.results import TrialResult
+
+STATES = os.environ.get("FKD_BENCH_STATES", "MT DE ID NE NH NM ND SD WV").split()
+LANDMARKS = 2000
+RESERVE = 0.4  # so that every state has as many rows to choose landmarks from
+MEASURES = ("mae", "hgr", "gdp", "pf")
+
+
+def run() -> Record:
+    """Return the greatest difference of each measure, in deviations over the exact path's folds."""
+    mirror = os.environ.get("FKD_DATA_MIRROR")
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(Path(folder), mirror, None, None)
+        rows = [row for state in STATES for row in _compared(settings, state)]
+    worst = max(row[measure] for row in rows for measure in MEASURES)
+    return Record(
+        timed=False,
+        rows=rows,
+        goals=[Goal("greatest difference in deviations over folds", worst, 1.0)],
+        remarks=[
+            f"KRR-FKD on ACSIncome, ridge 0.1, alpha 0.25; {LANDMARKS} landmarks, one map",
+            "|mean over five folds - the exact one's| / deviation of the exact one over its folds",
+            "the same folds with the same rows reserved on either side",
+        ],
+    )
+
+
+def _compared(settings: Settings, state: str) -> list[dict[str, Any]]:
+    """Return the differences in one state, a row per strength."""
+    exact, reduced = (_results(_study(settings, state, shared)) for shared in (False, True))
+    return [
+        {
+            "state": state,
+            "rows": sum(record.predicted.rows for record in a.records),
+            "iterations": int(a.trial.strength),
+            **{measure: _distance(a, b, measure) for measure in MEASURES},
+        }
+        for a, b in zip(exact, reduced, strict=True)
+    ]
+
+
+def _study(settings: Settings, state: str, shared: bool) -> Study:
+    """Return the study of a state by one way."""
+    reduced = {"kind": "nystroem", "landmarks": LANDMARKS, "shared": True}
+    entry = {"name": "krr_fkd", "approximation": reduced if shared else {"kind": "exact"}}
+    overrides = [
+        f"data.states=[{state}]",
+        "select=null",
+        f"folds.reserve={RESERVE}",
+        f"methods={json.dumps([entry])}",
+    ]
+    return open_study(load_config("acs_income", overrides), settings)
+
+
+def _results(study: Study) -> list[TrialResult]:
+    """Return the trials of a study, computed here."""
+    for job in study.missing():
+        run_job(job)
+    return study.results()
+
+
+def _distance(a: TrialResult, b: TrialResult, measure: str) -> float:
+    """Return how far two means lie apart, in deviations over the first one's folds."""
+    column = "AGEP"
+    spread = float(np.std(a.values(measure, column), ddof=1))
+    return abs(a.mean(measure, column) - b.mean(measure, column)) / spread
+
