@@ -9,6 +9,7 @@ from training_sample import make_training
 from fkd.catalog.methods import Method, method, methods
 from fkd.measures import recoverability
 from tasks.planned.trials import Trial
+from tasks.study import judgement
 from tasks.study.judgement import recover
 
 # concept-erasure compiles one of its functions when it is imported.
@@ -69,3 +70,15 @@ def test_a_representation_must_say_what_it_was_before():
 def test_a_method_without_representation_has_nothing_to_guess_from(rng):
     training = make_training(rng)
     assert recover(_trial(method("krr")), training, training.X, training.S) == ()
+
+
+def test_probes_look_at_as_many_rows_as_they_are_told(quick_study, monkeypatch):
+    test = quick_study.loaded.table
+    assert judgement.probed_rows(test, 0) is test
+    monkeypatch.setattr(judgement, "MAX_ROWS", 50)
+    seen = judgement.probed_rows(test, 0)
+    assert seen.n == 50
+    known = {row.tobytes() for row in test.numeric}
+    assert all(row.tobytes() in known for row in seen.numeric)
+    assert (judgement.probed_rows(test, 0).target == seen.target).all()
+    assert (judgement.probed_rows(test, 1).target != seen.target).any()
