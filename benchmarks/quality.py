@@ -82,4 +82,3 @@ def _distance(a: TrialResult, b: TrialResult, measure: str) -> float:
     column = "AGEP"
     spread = float(np.std(a.values(measure, column), ddof=1))
     return abs(a.mean(measure, column) - b.mean(measure, column)) / spread
-
