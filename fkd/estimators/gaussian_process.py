@@ -18,6 +18,7 @@ from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
+from fkd.core.row_weights import times_weights, weighted_std
 from fkd.core.shared_words import with_shared_words
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.process import ConditionedProcess, predictive_means, without_rows
@@ -47,6 +48,7 @@ class FairGaussianProcess(FairRegressor):
     {removal}
     {basis}
     {unfairness}
+    {weigh}
     {map}
     {centring}
     {trial}
@@ -69,6 +71,9 @@ class FairGaussianProcess(FairRegressor):
     Notes
     -----
     The target may have several columns (n, k): each has a process of its own on one feature map.
+
+    A row of weight w stands for w observations, each with noise of its own: for one observation
+    whose noise is alpha / w. The likelihood counts w of them too.
 
     References
     ----------
@@ -104,6 +109,7 @@ class FairGaussianProcess(FairRegressor):
         gamma_s: float = 10.0,
         given: Any = None,
         unfairness: Mapping[str, float] | None = None,
+        weigh: str = "both",
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -124,6 +130,7 @@ class FairGaussianProcess(FairRegressor):
             gamma_s=gamma_s,
             given=given,
             unfairness=unfairness,
+            weigh=weigh,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -138,11 +145,11 @@ class FairGaussianProcess(FairRegressor):
     _by_moments = True
     _several = True
 
-    def _scale(self, y: Array) -> tuple[Array, Array]:
+    def _scale(self, y: Array, w: Array | None) -> tuple[Array, Array]:
         """Return level with unit of each target."""
-        level, unit = super()._scale(y)
+        level, unit = super()._scale(y, w)
         if truth("normalize_y", self.normalize_y):
-            deviation = y.std(axis=0)
+            deviation = weighted_std(y, w)
             unit = np.where(deviation > 0, deviation, 1.0)
         return level, unit
 
@@ -213,8 +220,10 @@ class FairGaussianProcess(FairRegressor):
         alpha = None if self.alpha is None else positive("alpha", self.alpha)
         if amplitude is not None and alpha is not None:
             return amplitude, alpha
-        if len(removal.X) == moments.n:
-            C = gram(fair_features(removal.feature_map, removal.X, removed))
+        if len(removal.X):
+            G = fair_features(removal.feature_map, removal.X, removed)
+            w = removal.weights.fit
+            C = gram(times_weights(G, None if w is None else np.sqrt(w)))
         else:  # the rows of a reduced map are gone: P^½ C P^½ from its moments
             C = removed.features(removed.features(moments.C).T)
         c = removed.features(moments.c[None, :])[0]
