@@ -8,8 +8,14 @@ import numpy as np
 
 from fkd.core.arrays import PANEL_ROWS, Array, row_blocks
 from fkd.core.feature_maps import FeatureMap
-from fkd.core.linalg import gram, solved_lower, solved_on_both_sides
-from fkd.core.row_weights import RowWeights, row_count, times_weights, weighted_sum
+from fkd.core.linalg import solved_lower, solved_on_both_sides
+from fkd.core.row_weights import (
+    RowWeights,
+    row_count,
+    times_weights,
+    weighted_gram,
+    weighted_sum,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Moments:
         weighed = times_weights(y, w)
         return cls(
             n=row_count(len(G), w),
-            C=gram(times_weights(G, None if w is None else np.sqrt(w))),
+            C=weighted_gram(G, w),
             b=G.T @ times_weights(S, w),
             c=G.T @ weighed,
             g=weighted_sum(G, w),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array
+from fkd.core.linalg import gram
 from fkd.core.parameters import choice
 
 WEIGHED = ("both", "removal", "fit")
@@ -53,6 +54,11 @@ def row_count(n: int, w: Array | None) -> float:
 def times_weights(A: Array, w: Array | None) -> Array:
     """Return the rows of A (n,) or (n, k), each times its weight."""
     return A if w is None else np.asarray((A.T * w).T)
+
+
+def weighted_gram(G: Array, w: Array | None) -> Array:
+    """Return GᵀG of rows that count w times, at a third of the cost where G is triangular."""
+    return gram(times_weights(G, None if w is None else np.sqrt(w)))
 
 
 def weighted_sum(A: Array, w: Array | None) -> Array:

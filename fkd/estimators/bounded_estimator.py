@@ -50,6 +50,8 @@ class BoundedEstimator(RemovalEstimator):
         self.unfairness = unfairness
         self.weigh = weigh
 
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
+
     _by_moments: ClassVar[bool] = False
     """Whether the machine is made from moments, which are as large as a kernel matrix."""
 

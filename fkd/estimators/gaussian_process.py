@@ -13,12 +13,11 @@ from fkd.core.fair_kernel import fair_features
 from fkd.core.fair_ridge import FairInverse
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import KernelFunction
-from fkd.core.linalg import gram
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
-from fkd.core.row_weights import times_weights, weighted_std
+from fkd.core.row_weights import weighted_gram, weighted_std
 from fkd.core.shared_words import with_shared_words
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.process import ConditionedProcess, predictive_means, without_rows
@@ -181,7 +180,7 @@ class FairGaussianProcess(FairRegressor):
         """Return a fitted copy at another strength."""
         removal, targets = self._kept
         if isinstance(exact := removal.feature_map, ExactMap):
-            C = gram(exact.G)
+            C = weighted_gram(exact.G, removal.weights.fit)
             targets = [replace(moments, C=C) for moments in targets]
         other = self._copy_at(strength, removal.removals)
         other._condition(removal, targets, strength)
@@ -222,8 +221,7 @@ class FairGaussianProcess(FairRegressor):
             return amplitude, alpha
         if len(removal.X):
             G = fair_features(removal.feature_map, removal.X, removed)
-            w = removal.weights.fit
-            C = gram(times_weights(G, None if w is None else np.sqrt(w)))
+            C = weighted_gram(G, removal.weights.fit)
         else:  # the rows of a reduced map are gone: P^½ C P^½ from its moments
             C = removed.features(removed.features(moments.C).T)
         c = removed.features(moments.c[None, :])[0]

@@ -45,6 +45,8 @@ class RivalEstimator(BaseEstimator):
 class RivalRegressor(RegressorMixin, RivalEstimator):
     """A rival whose fitted form is a predictor of plain arrays."""
 
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
+
     def _rows(
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
     ) -> tuple[Array, Array, Array, Array | None]:
