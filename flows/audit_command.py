@@ -14,6 +14,7 @@ from rich.table import Table
 from configs.errors import UserError
 from fkd import FairnessWarning
 from fkd import audit as audit_rows
+from fkd.measures import survey_weights
 from fkd.measures.auditing import Audit
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import read_settings
@@ -34,6 +35,7 @@ def audit_file(
     other: str | None = None,
     model: str | None = None,
     group_by: Names = (),
+    weights: str | None = None,
     unit: str = "",
     seed: int = 0,
     out: Path = Path("audit.html"),
@@ -56,6 +58,9 @@ def audit_file(
         Instead of a column: an MLflow model such as models:/NAME@champion, applied to the table.
     group_by
         Legitimate columns: dependence is measured within their groups too.
+    weights
+        The column that says how much each row counts, such as how many people it stands for;
+        scaled to sum to the number of rows.
     unit
         What the target is counted in.
     seed
@@ -69,7 +74,7 @@ def audit_file(
         )
     predict, inputs = (None, ()) if model is None else _model(model)
     column = None if model is not None else prediction or "prediction"
-    wanted = PredictedColumns(table, target, sensitive, column, other, group_by, inputs)
+    wanted = PredictedColumns(table, target, sensitive, column, other, group_by, inputs, weights)
     rows = read_predicted(wanted, predict)
     found, notes = _audited(rows, seed)
     story = AuditStory(
@@ -82,6 +87,7 @@ def audit_file(
         rows_read=rows.read,
         dropped=tuple(f"{number:,}: {reason}" for reason, number in rows.dropped.items()),
         notes=notes,
+        weights=weights or "",
     )
     page = write_audit(found, story, out)
     _show(found, story, page)
@@ -99,6 +105,7 @@ def _audited(rows: PredictionFile, seed: int) -> tuple[Audit, tuple[str, ...]]:
                 other=rows.other,
                 control_features=rows.control,
                 random_state=seed,
+                sample_weight=None if rows.weights is None else survey_weights(rows.weights),
             )
         except ValueError as error:
             raise UserError(f"{error}.") from error

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import fkd
+from fkd.measures import survey_weights
 from flows import audit_command
 from flows.cli import main
 from tasks.data.predicted_file import PredictedColumns, read_predicted
@@ -29,6 +30,10 @@ def table(tmp_path, monkeypatch):
             "prediction": 900.0 * age + rng.normal(scale=4000, size=n),
             "plain": 1000.0 * age + rng.normal(scale=3000, size=n),
             "constant": 5.0,
+            "people": rng.integers(0, 40, n),
+            "owed": np.arange(n) - 1.0,
+            "nobody": 0.0,
+            "gaps": np.where(np.arange(n) == 7, np.nan, 1.0),
         }
     )
     frame.to_csv("p.csv", index=False)
@@ -65,6 +70,31 @@ def test_the_page_and_the_library_have_the_same_numbers(table, capsys):
     assert "Who gains, who loses" in page
 
 
+def test_weighed_rows_are_told_and_are_those_of_the_library(table, capsys):
+    assert fkd_audit("--sensitive", "age", "--group-by", "job", "--weights", "people") == 0
+    page = unescape(Path("audit.html").read_text(encoding="utf-8"))
+    told = re.sub(r"\s+", " ", capsys.readouterr().out)
+    seen = table[table["people"] > 0]
+    found = fkd.audit(
+        seen["wage"],
+        seen["prediction"],
+        seen[["age"]],
+        control_features=seen[["job"]],
+        sample_weight=survey_weights(seen["people"]),
+    )
+    assert found.weight == pytest.approx(len(seen))
+    assert f"On {len(seen)} rows, weighed by people, predictions of wage" in told
+    assert f"people, scaled to sum to {len(seen)}, the rows used" in page
+    assert f"{300 - len(seen)}: people zero" in page
+    assert f"HGR {found.columns[0].scores['hgr'].estimate:.3f}" in told
+    assert f"{found.columns[0].profile.groups[0].mean[0]:,.0f} (" in page
+    assert fkd_audit("--sensitive", "age") == 0
+    plain = Path("audit.html").read_text(encoding="utf-8")
+    assert "weighed" not in plain
+    assert "<dt>Weights" not in plain
+    assert f"HGR {found.columns[0].scores['hgr'].estimate:.3f}" not in plain
+
+
 def test_the_page_needs_no_script_and_no_network(table):
     assert fkd_audit("--sensitive", "age", "--out", "there.html") == 0
     page = Path("there.html").read_text(encoding="utf-8")
@@ -89,6 +119,13 @@ def test_text_from_a_file_is_never_obeyed(table):
         (("--sensitive", "wage"), "got 'wage' twice; name another"),
         (("--sensitive", "job"), "column job must hold numbers"),
         (("--sensitive", "age", "--model", "m", "--prediction", "plain"), "got both; leave one"),
+        (("--sensitive", "age", "--weights", "owed"), "weights, 'owed', cannot be used: sample_w"),
+        (("--sensitive", "age", "--weights", "owed"), "got -1 in row 0; drop such rows or give"),
+        (("--sensitive", "age", "--weights", "nobody"), "got 0; give some row a weight"),
+        (("--sensitive", "age", "--weights", "gaps"), "got nan in row 7; drop such rows"),
+        (("--sensitive", "age", "--weights", "job"), "column job must hold numbers"),
+        (("--sensitive", "age", "--weights", "peple"), "got 'peple'"),
+        (("--sensitive", "age", "--weights", "age"), "weights, got 'age' twice; name another"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(table, capsys, words, sentence):

@@ -15,6 +15,8 @@ from fkd.core.linalg import rank_cut
 LARGEST_INPUT = 1e150
 # Squares and products of two such numbers stay far from overflow: what is measured.
 LARGEST_MEASURED = 1e100
+# Weights that count at all: squares of smaller ones vanish, sums beyond this are no longer exact.
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, float(1 << 53)
 
 
 def column_names(data: Any, width: int) -> list[str]:
@@ -238,3 +240,35 @@ def require_length(values: Array, n: int, name: str) -> None:
     """Raise unless `values` has `n` rows."""
     if len(values) != n:
         raise ValueError(f"{name} must have one row per prediction ({n}), got {len(values)}")
+
+
+def weight_vector(sample_weight: Any, n: int) -> Array | None:
+    """Return how many rows each of n rows stands for, (n,), or None where each is one."""
+    if sample_weight is None:
+        return None
+    refuse_masked("sample_weight", sample_weight)
+    raw = np.asarray(sample_weight)
+    if raw.dtype.kind not in "buif":
+        raise ValueError(
+            f"sample_weight must hold numbers, got dtype {raw.dtype}; convert the column first"
+        )
+    w = np.asarray(raw, dtype=np.float64)
+    w = w[:, 0] if w.ndim == 2 and w.shape[1] == 1 else w
+    if w.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be one number per row ({n}), got shape {raw.shape}; take the "
+            "weights of the same rows"
+        )
+    # Written so that NaN is wrong too.
+    wrong = np.flatnonzero(~((w == 0) | ((w >= LEAST_WEIGHT) & (w <= LARGEST_WEIGHT))))
+    if len(wrong):
+        raise ValueError(
+            f"sample_weight must be 0 or lie between {LEAST_WEIGHT:g} and {LARGEST_WEIGHT:.0g}, "
+            f"got {w[wrong[0]]:g} in row {wrong[0]}; drop such rows or give them weight 0"
+        )
+    if not 0 < w.sum(axis=0) <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight must have a sum above 0 and up to {LARGEST_WEIGHT:.0g}, got "
+            f"{w.sum(axis=0):g}; give some row a weight, or scale them"
+        )
+    return w

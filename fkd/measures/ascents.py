@@ -6,6 +6,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fkd.core.arrays import AnyArray, Array
+
 Ranks = NDArray[np.int64]
 
 # Positions are 32-bit; a number of pairs, below 2^61, then fits 64 bits with room to spare.
@@ -55,6 +57,38 @@ def ascents_by_bits(values: Ranks) -> int:
         parted[np.where(one, start + (1 << bit) + ones_before, start + zeros_before)] = order
         order = parted
     return total
+
+
+def weighted_ascents(values: Ranks, w: Array) -> float:
+    """Return the sum of w[i] w[j] over pairs i < j with values[i] < values[j].
+
+    Exact where weights are whole numbers with a sum below 2^26, as all sums are then integers.
+
+    Parameters
+    ----------
+    values
+        Non-negative integers (n,), n < 2^31.
+    w
+        Weight of each (n,).
+    """
+    order = _untied_order(values)
+    own, total = w[order], 0.0
+    places = np.arange(len(order))
+    # As in `ascents_by_bits`, with weights in place of numbers of zeros before each one.
+    for bit in reversed(range((len(order) - 1).bit_length())):
+        one = (order >> bit & 1).astype(bool)
+        start = places & -(2 << bit)
+        total += float(own[one] @ _before(np.where(one, 0.0, own), start)[one])
+        zeros_before = _before((~one).astype(np.int64), start)
+        place = np.where(one, places + (1 << bit) - zeros_before, start + zeros_before)
+        order[place], own[place] = order.copy(), own.copy()
+    return total
+
+
+def _before(values: AnyArray, start: Ranks) -> AnyArray:
+    """Return the sum of what stands before each place from its start on."""
+    sums = np.cumsum(values) - values
+    return np.asarray(sums - sums[start])
 
 
 def _untied_order(values: Ranks) -> NDArray[np.int32]:

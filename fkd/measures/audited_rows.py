@@ -76,6 +76,7 @@ class AuditedRows:
     rng: np.random.Generator
     replicates: int
     level: float
+    w: Array | None = None  # how many rows each row stands for
 
     def column(self, name: str, s: Array) -> AuditedColumn:
         """Return everything on one sensitive column."""
@@ -90,15 +91,30 @@ class AuditedRows:
         left_out: tuple[LeftOutStratum, ...] = ()
         if self.control is not None:
             strata, left_out = profile_within(
-                self.y, self.f, s, control_features=self.control, other=self.g, level=self.level
+                self.y,
+                self.f,
+                s,
+                control_features=self.control,
+                other=self.g,
+                level=self.level,
+                sample_weight=self.w,
             )
+        audited = self.f if self.g is None else self.g
         return AuditedColumn(
             name,
             {measure: pair.first for measure, pair in found.items()},
             {measure: pair.second for measure, pair in found.items() if self.g is not None},
             {measure: pair.difference for measure, pair in found.items() if self.g is not None},
-            noise_floor(self.f if self.g is None else self.g, s, rng=self.rng, measure=_HGR),
-            profile_along(self.y, self.f, s, other=self.g, rng=self.rng, level=self.level),
+            noise_floor(audited, s, rng=self.rng, measure=_HGR, sample_weight=self.w),
+            profile_along(
+                self.y,
+                self.f,
+                s,
+                other=self.g,
+                rng=self.rng,
+                level=self.level,
+                sample_weight=self.w,
+            ),
             {} if self.control is None else self._within(s, list(found)),
             strata,
             left_out,
@@ -106,27 +122,27 @@ class AuditedRows:
 
     def compared(self, measure: Callable[..., Any], *rows: Array, bounds: Bounds) -> IntervalPair:
         """Return one measure of either model; of one model alone it stands for both."""
-        options: dict[str, Any] = {
-            "rng": self.rng,
-            "replicates": self.replicates,
-            "level": self.level,
-            "bounds": bounds,
-        }
+        options = {**self._options, "bounds": bounds}
         if self.g is None:
             alone = bootstrap_interval(measure, self.f, *rows, **options)
             return IntervalPair(alone, alone, alone)
         return bootstrap_pair(measure, (self.f, *rows), (self.g, *rows), **options)
 
-    def _pairwise(self, s: Array) -> IntervalPair:
-        options: dict[str, Any] = {
+    @property
+    def _options(self) -> dict[str, Any]:
+        """What every interval of the audit has in common."""
+        return {
             "rng": self.rng,
             "replicates": self.replicates,
             "level": self.level,
+            "sample_weight": self.w,
         }
+
+    def _pairwise(self, s: Array) -> IntervalPair:
         if self.g is None:
-            alone = pairwise_interval(self.y, self.f, s, **options)
+            alone = pairwise_interval(self.y, self.f, s, **self._options)
             return IntervalPair(alone, alone, alone)
-        return pairwise_pair(self.y, self.f, self.g, s, **options)
+        return pairwise_pair(self.y, self.f, self.g, s, **self._options)
 
     def _within(self, s: Array, names: list[str]) -> dict[str, Interval]:
         """Return the measures within groups, with their intervals."""
@@ -140,10 +156,8 @@ class AuditedRows:
                 known[name][0],
                 *known[name][1],
                 control_features=self.control,
-                rng=self.rng,
-                replicates=self.replicates,
-                level=self.level,
                 bounds=known[name][2],
+                **self._options,
             )
             for name in names
         }

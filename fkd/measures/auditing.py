@@ -14,7 +14,8 @@ from fkd.measures.bootstrap import Interval, bootstrap_interval, require_rows
 from fkd.measures.columns import is_constant
 from fkd.measures.group_means import GroupMeans
 from fkd.measures.profiles import profile_of_pair
-from fkd.measures.strata import LeftOutStratum
+from fkd.measures.row_weights import mean_of
+from fkd.measures.strata import LeftOutStratum, weighed_rows
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Audit:
     ----------
     rows
         How many rows were audited.
+    weight
+        How many rows they stand for; None without weights.
     mae, error
         Mean absolute error and mean signed error (prediction minus target), in the unit of the
         target, each with its interval.
@@ -65,6 +68,7 @@ class Audit:
     pairs: tuple[AuditedPair, ...]
     other_mae: Interval | None = None
     mae_change: Interval | None = None
+    weight: float | None = None
 
 
 def audit(
@@ -77,6 +81,7 @@ def audit(
     random_state: int = 0,
     replicates: int = 300,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> Audit:
     """Return error, dependence and curves along every sensitive column, for any predictions.
 
@@ -99,6 +104,10 @@ def audit(
         How many random quarters of the rows each interval comes from.
     level
         Share of samples in which an interval, or a band, holds what it is for, in (0, 1).
+    sample_weight
+        How many rows each row stands for (n,), >= 0; rows of weight zero are left out. A weight of
+        two gives the numbers of a row that is there twice, while intervals, bands and noise take it
+        for the one row that it is. `fkd.measures.survey_weights` scales weights of another unit.
 
     Returns
     -------
@@ -122,19 +131,24 @@ def audit(
     """
     y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
     require_length(y, len(f), "y_true")
-    require_rows(len(f))
     g = None if other is None else as_column(other, "other")
-    for name, column in (("y_pred", f), ("other", g)):
-        if column is not None:
-            require_length(column, len(f), name)
-            _require_varied(column, name)
+    if g is not None:
+        require_length(g, len(f), "other")
     S = as_sensitive(sensitive_features, len(f))
     names = _names(sensitive_features, S.shape[1])
+    (g, *rows), control, w = weighed_rows([g, y, f, S], control_features, sample_weight)
+    y, f, S = (np.asarray(column) for column in rows)
+    require_rows(len(f))
+    for name, column in (("y_pred", f), ("other", g)):
+        if column is not None:
+            _require_varied(column, name)
     _require_values(S, names)
     rng = np.random.default_rng(random_state)
-    auditor = AuditedRows(y, f, g, control_features, rng, replicates, level)
+    auditor = AuditedRows(y, f, g, control, rng, replicates, level, w)
     mae = auditor.compared(_mae, y, bounds=POSITIVE)
-    error = bootstrap_interval(_mean_difference, f, y, rng=rng, replicates=replicates, level=level)
+    error = bootstrap_interval(
+        _mean_difference, f, y, rng=rng, replicates=replicates, level=level, sample_weight=w
+    )
     return Audit(
         len(f),
         mae.first,
@@ -142,23 +156,25 @@ def audit(
         tuple(auditor.column(name, s) for name, s in zip(names, S.T, strict=True)),
         tuple(
             AuditedPair(
-                (names[i], names[j]), *profile_of_pair(y, f, S[:, [i, j]], other=g, level=level)
+                (names[i], names[j]),
+                *profile_of_pair(y, f, S[:, [i, j]], other=g, level=level, sample_weight=w),
             )
             for i, j in itertools.combinations(range(len(names)), 2)
         ),
         None if g is None else mae.second,
         None if g is None else mae.difference,
+        None if w is None else float(w.sum(axis=0)),
     )
 
 
-def _mae(f: Array, y: Array) -> float:
+def _mae(f: Array, y: Array, *, sample_weight: Array | None = None) -> float:
     """Mean absolute error."""
-    return float(np.abs(f - y).mean(axis=0))
+    return float(mean_of(np.abs(f - y), sample_weight))
 
 
-def _mean_difference(f: Array, y: Array) -> float:
+def _mean_difference(f: Array, y: Array, *, sample_weight: Array | None = None) -> float:
     """Mean signed error."""
-    return float((f - y).mean(axis=0))
+    return float(mean_of(f - y, sample_weight))
 
 
 def _names(sensitive_features: Any, width: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,8 @@ from fkd.measures.intervals import (
     require_rows,
 )
 from fkd.measures.pairwise_intervals import pairwise_interval, pairwise_pair
-from fkd.measures.subsamples import quarter, repeated
+from fkd.measures.row_weights import weighed
+from fkd.measures.subsamples import measured_on, quarter, repeated
 
 # Those that stand in modules of their own were here once.
 __all__ = [
@@ -51,6 +52,7 @@ def bootstrap_interval(
     replicates: int = 1000,
     level: float = 0.95,
     bounds: Bounds = UNBOUNDED,
+    sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """Return measure(*columns) with an interval for its mean over fresh samples of as many rows.
 
@@ -76,6 +78,10 @@ def bootstrap_interval(
         Share of the draws inside the interval, in (0, 1).
     bounds
         Least and greatest value that the measure can have, where the interval ends at the latest.
+    sample_weight
+        How many rows each row stands for (n,), >= 0, which the measure gets by this keyword. Rows
+        are drawn with their weights, a heavy one as one row; those of a quarter are scaled to the
+        sum of all, so that bandwidths stay.
 
     Returns
     -------
@@ -93,12 +99,17 @@ def bootstrap_interval(
     >>> bool(found.low > 0.1)
     True
     """
-    checked = as_equal_rows(columns)
+    w, checked = weighed(sample_weight, *as_equal_rows(columns))
 
     def statistic(rows: NDArray[np.intp]) -> float | Array:
-        return measure(*(column[rows] for column in checked))
+        return cast("float | Array", measured_on(measure, checked, rows, w))
 
-    return _on_quarters(statistic, len(checked[0]), rng, replicates, level, bounds)
+    n = len(checked[0])
+    check_draws(replicates, level)
+    require_rows(n)
+    estimate = statistic(np.arange(n))
+    draws = np.array(_drawn(statistic, n, rng, replicates, w))
+    return interval_of_draws(estimate, draws, n, level, bounds)
 
 
 def bootstrap_difference(
@@ -109,6 +120,7 @@ def bootstrap_difference(
     rng: np.random.Generator,
     replicates: int = 1000,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """Return measure(*first) - measure(*second) with the interval of `bootstrap_interval`.
 
@@ -126,6 +138,8 @@ def bootstrap_difference(
         Number of quarters.
     level
         Share of the draws inside the interval, in (0, 1).
+    sample_weight
+        As in `bootstrap_interval`.
 
     Returns
     -------
@@ -144,7 +158,7 @@ def bootstrap_difference(
     True
     """
     options: dict[str, Any] = {"rng": rng, "replicates": replicates, "level": level}
-    return bootstrap_pair(measure, first, second, **options).difference
+    return bootstrap_pair(measure, first, second, sample_weight=sample_weight, **options).difference
 
 
 def bootstrap_pair(
@@ -156,6 +170,7 @@ def bootstrap_pair(
     replicates: int = 1000,
     level: float = 0.95,
     bounds: Bounds = UNBOUNDED,
+    sample_weight: ArrayLike | None = None,
 ) -> IntervalPair:
     """Return either side with its `bootstrap_interval`, and the `bootstrap_difference` of the two.
 
@@ -176,6 +191,8 @@ def bootstrap_pair(
         Share of the draws inside the interval, in (0, 1).
     bounds
         Least and greatest value that the measure can have.
+    sample_weight
+        As in `bootstrap_interval`.
 
     Examples
     --------
@@ -189,42 +206,29 @@ def bootstrap_pair(
     True
     """
     check_draws(replicates, level)
-    checked = as_equal_rows((*first, *second))
+    w, checked = weighed(sample_weight, *as_equal_rows((*first, *second)))
     n = len(checked[0])
     require_rows(n)
     sides = checked[: len(first)], checked[len(first) :]
 
     def statistic(rows: NDArray[np.intp]) -> list[float | Array]:
-        return [measure(*(column[rows] for column in side)) for side in sides]
+        return [measured_on(measure, side, rows, w) for side in sides]
 
     estimates = statistic(np.arange(n))
-    draws = _drawn(statistic, n, rng, replicates)
+    draws = _drawn(statistic, n, rng, replicates, w)
     values = [np.array([draw[i] for draw in draws]) for i in range(2)]
     return pair_of_draws(estimates, values, n, level, bounds)
 
 
-def _on_quarters(
-    statistic: Callable[[NDArray[np.intp]], float | Array],
+def _drawn(
+    statistic: Callable[[NDArray[np.intp]], T],
     n: int,
     rng: np.random.Generator,
     replicates: int,
-    level: float,
-    bounds: Bounds,
-) -> Interval:
-    """Interval of a statistic of row numbers."""
-    check_draws(replicates, level)
-    require_rows(n)
-    estimate = statistic(np.arange(n))
-    return interval_of_draws(
-        estimate, np.array(_drawn(statistic, n, rng, replicates)), n, level, bounds
-    )
-
-
-def _drawn(
-    statistic: Callable[[NDArray[np.intp]], T], n: int, rng: np.random.Generator, replicates: int
+    w: Array | None,
 ) -> list[T]:
     """Return a statistic of row numbers on random quarters of n rows."""
     with warnings.catch_warnings():
         # What there is to say of the rows was said of all of them.
         warnings.simplefilter("ignore", FairnessWarning)
-        return [statistic(repeated(quarter(n, rng))) for _ in range(replicates)]
+        return [statistic(repeated(quarter(n, rng), w)) for _ in range(replicates)]

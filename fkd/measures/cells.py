@@ -80,15 +80,20 @@ class Nodes:
         return float(np.sqrt(h**2 - self.step**2 / 6))
 
 
-def count_cells(f: Array, f_nodes: Nodes, s: Array, s_nodes: Nodes) -> Counts:
-    """Return the rows in each pair of points, in units of SHARES², (points of f, points of s)."""
+def count_cells(
+    f: Array, f_nodes: Nodes, s: Array, s_nodes: Nodes, w: Array | None = None
+) -> Counts | Array:
+    """Return the rows in each pair of points, in units of SHARES², (points of f, points of s).
+
+    Integers, unless rows stand for w rows each and some of these numbers are not whole.
+    """
     shape = len(f_nodes.points), len(s_nodes.points)
     cells = np.zeros(shape[0] * shape[1])
     of_s = s_nodes.shares(s)
     for row, share in f_nodes.shares(f):
         for column, other in of_s:
             # Exact in float64: all sums are integers below 2^53.
-            cells += np.bincount(
-                row * shape[1] + column, weights=share * other, minlength=len(cells)
-            )
-    return cells.reshape(shape).astype(np.int64)
+            shares = share * other if w is None else share * other * w
+            cells += np.bincount(row * shape[1] + column, weights=shares, minlength=len(cells))
+    whole = w is None or bool((w == np.rint(w)).all())
+    return cells.reshape(shape).astype(np.int64) if whole else cells.reshape(shape)

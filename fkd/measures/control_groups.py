@@ -27,7 +27,7 @@ class ControlGroup:
     index: NDArray[np.intp]
 
 
-def control_groups(control_features: Any, n: int) -> list[ControlGroup]:
+def control_groups(control_features: Any, n: int, w: Array | None = None) -> list[ControlGroup]:
     """Return the groups of n rows, in the order of their levels.
 
     Parameters
@@ -37,9 +37,11 @@ def control_groups(control_features: Any, n: int) -> list[ControlGroup]:
         numbers are levels; more numbers are cut at their quintiles.
     n
         How many rows are expected.
+    w
+        How many rows each row stands for, (n,): quintiles are of these.
     """
     columns = _columns(control_features, n)
-    coded = [_levels(column, j) for j, column in enumerate(columns)]
+    coded = [_levels(column, j, w) for j, column in enumerate(columns)]
     codes = np.stack([codes for codes, _ in coded], axis=1)
     combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
     inverse = inverse.reshape(-1)
@@ -52,9 +54,17 @@ def control_groups(control_features: Any, n: int) -> list[ControlGroup]:
     ]
 
 
+def kept_control(control_features: Any, kept: NDArray[np.bool_]) -> Any:
+    """Return some rows of the control columns, each column with the type that it has by itself."""
+    _columns(control_features, len(kept))
+    if hasattr(control_features, "iloc"):
+        return control_features.iloc[kept]
+    return _as_table(control_features)[kept]
+
+
 def level_names(column: AnyArray) -> list[str]:
     """Return what the group of each row of one column is called."""
-    codes, names = _levels(column, 0)
+    codes, names = _levels(column, 0, None)
     return [names[code] for code in codes]
 
 
@@ -89,7 +99,7 @@ def _as_table(values: Any) -> AnyArray:
     return table[:, None] if table.ndim == 1 else table
 
 
-def _levels(column: AnyArray, j: int) -> tuple[NDArray[np.intp], list[str]]:
+def _levels(column: AnyArray, j: int, w: Array | None) -> tuple[NDArray[np.intp], list[str]]:
     """Return the number of each row's level with the levels' names, in order."""
     missing = np.flatnonzero([_is_missing(value) for value in column.tolist()])
     if len(missing):
@@ -106,7 +116,7 @@ def _levels(column: AnyArray, j: int) -> tuple[NDArray[np.intp], list[str]]:
     values, codes = np.unique(numbers, return_inverse=True)
     if len(values) <= MOST_LEVELS:
         return codes, _named([(value, value) for value in values])
-    return _cut(numbers)
+    return _cut(numbers, w)
 
 
 def _is_missing(value: Any) -> bool:
@@ -127,9 +137,9 @@ def _are_numbers(column: AnyArray) -> bool:
     return column.dtype.kind in "iuf"
 
 
-def _cut(numbers: Array) -> tuple[NDArray[np.intp], list[str]]:
+def _cut(numbers: Array, w: Array | None) -> tuple[NDArray[np.intp], list[str]]:
     """Return groups of about a fifth of the rows each; equal numbers stay together."""
-    codes = quantile_codes(numbers, QUANTILE_GROUPS)
+    codes = quantile_codes(numbers, QUANTILE_GROUPS, w)
     members = [numbers[codes == i] for i in range(int(codes.max(axis=0)) + 1)]
     return codes, _named([(own.min(axis=0), own.max(axis=0)) for own in members])
 

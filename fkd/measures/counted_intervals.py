@@ -95,7 +95,7 @@ def rounded_state(f: Array, s: Array) -> MeasureState:
 
 def quarter_of_cells(whole: MeasureState, rng: np.random.Generator) -> MeasureState:
     """Return the counts of a random quarter of the rows, each of which counts four times."""
-    rows = whole.cells // SHARES**2
+    rows = np.asarray(whole.cells // SHARES**2, dtype=np.int64)
     taken = np.flatnonzero(rows)
     drawn = np.zeros(rows.size, dtype=np.int64)
     drawn[taken] = rng.multivariate_hypergeometric(

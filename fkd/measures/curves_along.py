@@ -14,6 +14,7 @@ from fkd.measures.columns import is_constant
 from fkd.measures.control_groups import MOST_LEVELS
 from fkd.measures.gdp import rate
 from fkd.measures.margins import by_rank
+from fkd.measures.row_weights import in_order, rows_in_all, weighed
 
 # Of this many points a curve is drawn; neighbours are closer than any window.
 POINTS = 41
@@ -73,6 +74,7 @@ def curves_along(
     points: int = POINTS,
     draws: int = 2000,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[CurveBand, ...]:
     """Return E[v | s] as a curve with bands, for each column v of `values`.
 
@@ -98,6 +100,9 @@ def curves_along(
         How often the process is drawn.
     level
         Share of samples in which an interval, or the band, holds what it is for, in (0, 1).
+    sample_weight
+        How many rows each row stands for (n,), >= 0. Points, windows and means are those of rows
+        that are there so often; a band takes a heavy row for the one row that it is.
 
     Returns
     -------
@@ -117,13 +122,14 @@ def curves_along(
     V = V[:, None] if V.ndim == 1 else V
     s = as_column(sensitive, "sensitive")
     require_length(V, len(s), "values")
+    w, (V, s) = weighed(sample_weight, V, s)
     check_draws(draws, level)
     if is_constant(s):
         raise ValueError(
             f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}; name another "
             "column"
         )
-    places = _Places.of(s, points)
+    places = _Places.of(s, points, w)
     sums = _sums(np.column_stack([V, s]), places)
     # One row between many that are equal would have no spread of its own either.
     seen = sums[:, -2] ** 2 >= LEAST_AT_LEVEL * sums[:, -1]
@@ -148,9 +154,10 @@ class _Places:
     at: Array  # (g,), the rank or level of each point
     of_rows: Array  # (n,)
     window: float  # 0.0 where rows count at their own level alone
+    w: Array | None  # (n,), how many rows each row stands for
 
     @classmethod
-    def of(cls, s: Array, points: int) -> "_Places":
+    def of(cls, s: Array, points: int, w: Array | None) -> "_Places":
         levels, counts = np.unique(s, return_counts=True)
         if len(levels) <= MOST_LEVELS:
             drawn = levels[counts >= LEAST_AT_LEVEL]
@@ -159,20 +166,23 @@ class _Places:
                     f"sensitive must have a value that {LEAST_AT_LEVEL} rows share, or more than "
                     f"{MOST_LEVELS} values, got {len(s)} rows; more rows are needed"
                 )
-            return cls(drawn, drawn, s, 0.0)
-        ranks = by_rank(s)
+            return cls(drawn, drawn, s, 0.0, w)
+        ranks, n = by_rank(s, w), rows_in_all(w, len(s))
         # Of rows in order, those at equal steps: many equal rows are one point.
-        chosen = np.sort(s)[np.linspace(0, len(s) - 1, points).round().astype(np.intp)]
+        steps = np.linspace(0, n - 1, points).round()
+        chosen = np.sort(s)[steps.astype(np.intp)] if w is None else in_order(s, w, steps)
         drawn, first = np.unique(chosen), np.argsort(s, kind="stable")
         at = ranks[first][np.searchsorted(s[first], drawn)]
-        return cls(drawn, at, ranks, rate(len(s)) * _WINDOW)
+        return cls(drawn, at, ranks, rate(n) * _WINDOW, w)
 
     def weights(self, rows: slice) -> Array:
         """Return how much each row counts at each point, (g, rows)."""
         if not self.window:
-            return np.asarray(self.at[:, None] == self.of_rows[rows], dtype=np.float64)
-        z = (self.at[:, None] - self.of_rows[rows]) / self.window
-        return np.where(np.abs(z) <= _REACH, np.exp(-0.5 * z**2), 0.0)
+            B = np.asarray(self.at[:, None] == self.of_rows[rows], dtype=np.float64)
+        else:
+            z = (self.at[:, None] - self.of_rows[rows]) / self.window
+            B = np.where(np.abs(z) <= _REACH, np.exp(-0.5 * z**2), 0.0)
+        return B if self.w is None else B * self.w[rows]
 
 
 def _sums(V: Array, places: _Places) -> Array:

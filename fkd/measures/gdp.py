@@ -11,6 +11,7 @@ from fkd.core.border import as_column, as_numbers, as_sensitive
 from fkd.core.parameters import choice
 from fkd.measures.columns import is_constant, per_column
 from fkd.measures.margins import GdpMargins, by_range, by_rank, warn_of_outliers
+from fkd.measures.row_weights import deviation_of, mean_of, rows_in_all, weighed
 from fkd.measures.smoothing import at_levels, level_totals, on_points
 from fkd.measures.strata import by_stratum
 
@@ -28,6 +29,7 @@ def gdp(
     bandwidth: float | None = None,
     grid: ArrayLike | None = None,
     control_features: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float | Array:
     """Return the mean over s of |E[y_pred | s] - E[y_pred]|, for each sensitive column.
 
@@ -57,6 +59,9 @@ def gdp(
     control_features
         Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
         and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
+    sample_weight
+        How many rows each row stands for (n,), >= 0; a weight of two is a row that is there twice.
+        See `survey_weights` for weights in another unit.
 
     Returns
     -------
@@ -83,12 +88,15 @@ def gdp(
     S = as_sensitive(sensitive_features, len(f))
     if control_features is not None:
         own = partial(gdp, estimator=estimator, margins=margins, bandwidth=bandwidth, grid=grid)
-        return by_stratum(own, f, S, control_features=control_features).mean
+        return by_stratum(
+            own, f, S, control_features=control_features, sample_weight=sample_weight
+        ).mean
+    w, (f, S) = weighed(sample_weight, f, S)
     if margins is None:
         margins = "range" if grid is None and bandwidth is None else "given"
         for s in S.T if margins == "range" else ():
-            width = np.ptp(s) if estimator == "grid" else s.std(axis=0)
-            warn_of_outliers(s, rate(len(s)) * float(width))
+            width = float(np.ptp(s)) if estimator == "grid" else deviation_of(s, w)
+            warn_of_outliers(s, rate(rows_in_all(w, len(s))) * width, w)
     choice("margins", margins, get_args(GdpMargins))
     if estimator not in ("grid", "plugin"):
         raise ValueError(f"estimator must be 'grid' or 'plugin', got {estimator!r}")
@@ -98,38 +106,42 @@ def gdp(
         raise ValueError("grid must be None for estimator='plugin', which evaluates at the rows")
     points = None if grid is None else _as_grid(grid)
     # Centred predictions: the answer does not depend on the level, nor should its rounding.
-    d = f - f.mean(axis=0)
+    d = f - mean_of(f, w)
     if is_constant(f):
         return per_column(lambda s: 0.0, S)
     if estimator == "plugin":
-        return per_column(lambda s: _plugin(d, _seen(s, margins), bandwidth), S)
-    return per_column(lambda s: _on_grid(d, _seen(s, margins), bandwidth, points), S)
+        return per_column(lambda s: _plugin(d, _seen(s, margins, w), bandwidth, w), S)
+    return per_column(lambda s: _on_grid(d, _seen(s, margins, w), bandwidth, points, w), S)
 
 
-def _seen(s: Array, margins: str) -> Array:
+def _seen(s: Array, margins: str, w: Array | None) -> Array:
     """Return a column in the unit in which it is measured."""
     if margins == "given" or is_constant(s):
         return s
-    return by_rank(s) if margins == "rank" else by_range(s)
+    return by_rank(s, w) if margins == "rank" else by_range(s)
 
 
-def _on_grid(d: Array, s: Array, bandwidth: float | None, grid: Array | None) -> float:
+def _on_grid(
+    d: Array, s: Array, bandwidth: float | None, grid: Array | None, w: Array | None
+) -> float:
     """Density-weighted mean of |smoothed d| over the grid."""
     if is_constant(s):
         return 0.0
-    h = rate(len(s)) if bandwidth is None else bandwidth
+    h = rate(rows_in_all(w, len(s))) if bandwidth is None else bandwidth
     if grid is None:
         grid = GRID
         require_unit_range(s, h)
-    return mean_on_grid(grid, *level_totals(d, s), h)
+    return mean_on_grid(grid, *level_totals(d, s, w), h)
 
 
-def _plugin(d: Array, s: Array, bandwidth: float | None) -> float:
+def _plugin(d: Array, s: Array, bandwidth: float | None, w: Array | None) -> float:
     """Mean of |smoothed d| over the rows."""
     if is_constant(s):
         return 0.0
-    h = float(s.std(axis=0)) * rate(len(s)) if bandwidth is None else bandwidth
-    return mean_at_levels(*level_totals(d, s), h)
+    h = bandwidth
+    if h is None:
+        h = deviation_of(s, w) * rate(rows_in_all(w, len(s)))
+    return mean_at_levels(*level_totals(d, s, w), h)
 
 
 def mean_on_grid(grid: Array, levels: Array, totals: Array, h: float) -> float:
@@ -145,7 +157,7 @@ def mean_at_levels(levels: Array, totals: Array, h: float) -> float:
     return float(np.abs(at_levels(levels, totals, h)) @ counts / counts.sum(axis=0))
 
 
-def rate(n: int) -> float:
+def rate(n: float) -> float:
     """Silverman's rate for one dimension, without the scale."""
     return float((3 * n / 4) ** (-1 / 5))
 

@@ -7,9 +7,16 @@ from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive
 from fkd.core.parameters import whole
 from fkd.measures.columns import is_constant, per_column
+from fkd.measures.row_weights import mean_of, weighed
 
 
-def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -> float | Array:
+def gedi(
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    degree: int = 1,
+    sample_weight: ArrayLike | None = None,
+) -> float | Array:
     """Return the l1 norm of the least squares coefficients of y_pred on s, ..., s^degree.
 
     At degree one it is |cov(s, f) / var(s)|: how much the prediction moves, on average, when s
@@ -23,6 +30,8 @@ def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -
         One column (n,) or several (n, l).
     degree
         Highest power of s, >= 1; beyond one the coefficients grow with the collinearity.
+    sample_weight
+        How many rows each row stands for (n,), >= 0; their unit does not matter here.
 
     Returns
     -------
@@ -47,10 +56,11 @@ def gedi(y_pred: ArrayLike, sensitive_features: ArrayLike, *, degree: int = 1) -
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
     whole("degree", degree, low=1)
-    return per_column(lambda s: _gedi(f, s, degree), S)
+    w, (f, S) = weighed(sample_weight, f, S)
+    return per_column(lambda s: _gedi(f, s, degree, w), S)
 
 
-def _gedi(f: Array, s: Array, degree: int) -> float:
+def _gedi(f: Array, s: Array, degree: int, w: Array | None) -> float:
     """Sum of |coefficients| of centred f on centred powers."""
     if is_constant(f) or is_constant(s):
         return 0.0
@@ -58,6 +68,8 @@ def _gedi(f: Array, s: Array, degree: int) -> float:
     reach = float(np.abs(s).max(axis=0))
     exponents = np.arange(1, degree + 1)
     powers = (s[:, None] / reach) ** exponents
-    centred = powers - powers.mean(axis=0)
-    coefficients = np.linalg.lstsq(centred, f - f.mean(axis=0), rcond=None)[0]
+    centred, d = powers - mean_of(powers, w), f - mean_of(f, w)
+    if w is not None:
+        centred, d = np.sqrt(w)[:, None] * centred, np.sqrt(w) * d
+    coefficients = np.linalg.lstsq(centred, d, rcond=None)[0]
     return float(np.abs(coefficients / reach**exponents).sum(axis=0))

@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_numbers, require_length
 from fkd.measures.quantile_groups import merged_codes, quantile_codes
+from fkd.measures.row_weights import weighed
 from fkd.measures.strata import LEAST_ROWS, LeftOutStratum
 
 DECILES = 10
@@ -30,6 +31,8 @@ class GroupMeans:
         How many they are.
     mean, low, high
         Of each column (k,), with the ends of its interval (Student's t).
+    weight
+        How many rows they stand for; None is as many as they are.
 
     Examples
     --------
@@ -45,10 +48,16 @@ class GroupMeans:
     mean: Array
     low: Array
     high: Array
+    weight: float | None = None
 
 
 def means_by_quantile(
-    values: ArrayLike, sensitive: ArrayLike, *, groups: int = DECILES, level: float = 0.95
+    values: ArrayLike,
+    sensitive: ArrayLike,
+    *,
+    groups: int = DECILES,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[GroupMeans, ...]:
     """Return the mean of every column in groups of like size along s.
 
@@ -64,6 +73,9 @@ def means_by_quantile(
         How many groups there are at most.
     level
         Share of samples in which an interval holds its mean, in (0, 1).
+    sample_weight
+        How many rows each row stands for (n,), >= 0. Means, groups and windows are those of rows
+        that are there so often; an interval takes a heavy row for the one row that it is.
 
     Returns
     -------
@@ -79,12 +91,12 @@ def means_by_quantile(
     >>> print(young.rows, young.ranges, round(young.mean[0], 6))
     50 ((0.0, 49.0),) 49.0
     """
-    V, (s,) = _checked(values, [sensitive])
+    w, (V, s) = weighed(sample_weight, *_checked(values, [sensitive]))
     if len(s) < LEAST_IN_GROUP:
         raise ValueError(f"sensitive must have at least {LEAST_IN_GROUP} rows, got {len(s)}")
-    codes = merged_codes(quantile_codes(s, groups), LEAST_IN_GROUP)
+    codes = merged_codes(quantile_codes(s, groups, w), LEAST_IN_GROUP)
     return tuple(
-        _group(V, [s], np.flatnonzero(codes == code), level)
+        _group(V, [s], np.flatnonzero(codes == code), level, w)
         for code in range(int(codes.max(axis=0)) + 1)
     )
 
@@ -96,6 +108,7 @@ def means_by_pair(
     *,
     groups: int = THIRDS,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[tuple[GroupMeans, ...], tuple[LeftOutStratum, ...]]:
     """Return the mean of every column where both sensitive columns lie in a group of theirs.
 
@@ -109,6 +122,8 @@ def means_by_pair(
         How many groups each column is cut into at most.
     level
         Share of samples in which an interval holds its mean, in (0, 1).
+    sample_weight
+        As in `means_by_quantile`.
 
     Returns
     -------
@@ -127,14 +142,14 @@ def means_by_pair(
     >>> left_out
     ()
     """
-    V, (a, b) = _checked(values, [first, second])
-    rows, columns = quantile_codes(a, groups), quantile_codes(b, groups)
+    w, (V, a, b) = weighed(sample_weight, *_checked(values, [first, second]))
+    rows, columns = quantile_codes(a, groups, w), quantile_codes(b, groups, w)
     found, left_out = [], []
     for i in range(int(rows.max(axis=0)) + 1):
         for j in range(int(columns.max(axis=0)) + 1):
             index = np.flatnonzero((rows == i) & (columns == j))
             if len(index) >= LEAST_ROWS:
-                found.append(_group(V, [a, b], index, level))
+                found.append(_group(V, [a, b], index, level, w))
             else:
                 label = " / ".join(
                     _ends(s[codes == code]) for s, codes, code in ((a, rows, i), (b, columns, j))
@@ -143,25 +158,37 @@ def means_by_pair(
     return tuple(found), tuple(left_out)
 
 
-def _checked(values: ArrayLike, sensitive: Sequence[ArrayLike]) -> tuple[Array, list[Array]]:
-    """Return columns of equally many rows."""
+def _checked(values: ArrayLike, sensitive: Sequence[ArrayLike]) -> list[Array]:
+    """Return the values as a table, then columns of equally many rows."""
     V = as_numbers(values, "values")
     V = V[:, None] if V.ndim == 1 else V
     columns = [as_column(s, "sensitive") for s in sensitive]
     for s in columns:
         require_length(s, len(V), "sensitive")
-    return V, columns
+    return [V, *columns]
 
 
 def _group(
-    V: Array, sensitive: Sequence[Array], index: NDArray[np.intp], level: float
+    V: Array,
+    sensitive: Sequence[Array],
+    index: NDArray[np.intp],
+    level: float,
+    w: Array | None,
 ) -> GroupMeans:
     """Return the means of some rows."""
     own, n = V[index], len(index)
-    mean = own.mean(axis=0)
-    reach = stdtrit(n - 1, (1 + level) / 2) * own.std(axis=0, ddof=1) / np.sqrt(n)
+    quantile = stdtrit(n - 1, (1 + level) / 2)
+    if w is None:
+        weight, mean = None, own.mean(axis=0)
+        reach = quantile * own.std(axis=0, ddof=1) / np.sqrt(n)
+    else:
+        weight = float(w[index].sum(axis=0))
+        shares = w[index] / weight
+        mean = shares @ own
+        # Of equal weights this is the line above.
+        reach = quantile * np.sqrt(n / (n - 1) * (shares**2 @ (own - mean) ** 2))
     ranges = tuple((float(s[index].min(axis=0)), float(s[index].max(axis=0))) for s in sensitive)
-    return GroupMeans(ranges, n, mean, mean - reach, mean + reach)
+    return GroupMeans(ranges, n, mean, mean - reach, mean + reach, weight)
 
 
 def _ends(s: Array) -> str:

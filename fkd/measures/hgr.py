@@ -19,6 +19,7 @@ from fkd.measures.margins import (
     warn_of_outliers,
     warn_of_rare_groups,
 )
+from fkd.measures.row_weights import deviation_of, mean_of, rows_in_all, weighed
 from fkd.measures.strata import by_stratum
 
 GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
@@ -35,6 +36,7 @@ def hgr(
     *,
     margins: HgrMargins | None = None,
     control_features: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float | Array:
     """Return sup corr(a(y_pred), b(s)) over all functions a, b, for each sensitive column.
 
@@ -55,6 +57,9 @@ def hgr(
     control_features
         Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
         and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
+    sample_weight
+        How many rows each row stands for (n,), >= 0; a weight of two is a row that is there twice.
+        See `survey_weights` for weights in another unit.
 
     Returns
     -------
@@ -80,15 +85,21 @@ def hgr(
     S = as_sensitive(sensitive_features, len(f))
     if control_features is not None:
         own = partial(hgr, margins=margins)
-        return by_stratum(own, f, S, control_features=control_features).mean
-    for column in () if margins else (f, *S.T):
-        warn_of_outliers(column, bandwidth(len(f)) * float(column.std(axis=0)))
-        warn_of_rare_groups(column, GRID_REACH + bandwidth(len(f)), 2 * bandwidth(len(f)))
-    return _per_pair(_hgr, f, S, margins)
+        return by_stratum(
+            own, f, S, control_features=control_features, sample_weight=sample_weight
+        ).mean
+    w, (f, S) = weighed(sample_weight, f, S)
+    if not margins:
+        _warn(f, S, w, windows=2)
+    return _per_pair(_hgr, f, S, margins, w)
 
 
 def chi2(
-    y_pred: ArrayLike, sensitive_features: ArrayLike, *, margins: HgrMargins | None = None
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    margins: HgrMargins | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float | Array:
     """Return the chi-squared divergence of the joint density from independence, per column.
 
@@ -103,6 +114,9 @@ def chi2(
     margins
         "standard" divides both sides by their standard deviation, "rank" takes the normal scores
         of their ranks; None is "standard", with a warning of outliers.
+    sample_weight
+        How many rows each row stands for (n,), >= 0; a weight of two is a row that is there twice.
+        See `survey_weights` for weights in another unit.
 
     Returns
     -------
@@ -121,14 +135,26 @@ def chi2(
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    for column in () if margins else (f, *S.T):
-        warn_of_outliers(column, bandwidth(len(f)) * float(column.std(axis=0)))
-        warn_of_rare_groups(column, GRID_REACH + bandwidth(len(f)), bandwidth(len(f)))
-    return _per_pair(_chi2, f, S, margins)
+    w, (f, S) = weighed(sample_weight, f, S)
+    if not margins:
+        _warn(f, S, w, windows=1)
+    return _per_pair(_chi2, f, S, margins, w)
+
+
+def _warn(f: Array, S: Array, w: Array | None, *, windows: int) -> None:
+    """Tell of outliers, or of groups farther than so many windows beyond the grid."""
+    h = bandwidth(rows_in_all(w, len(f)))
+    for column in (f, *S.T):
+        warn_of_outliers(column, h * deviation_of(column, w), w)
+        warn_of_rare_groups(column, GRID_REACH + h, windows * h, w)
 
 
 def _per_pair(
-    measure: Callable[[Array, Array], float], f: Array, S: Array, margins: str | None
+    measure: Callable[[Array, Array, Array | None], float],
+    f: Array,
+    S: Array,
+    margins: str | None,
+    w: Array | None,
 ) -> float | Array:
     """Return a measure of f with each column, both in the unit that the margins ask for."""
     if margins is not None:
@@ -138,13 +164,15 @@ def _per_pair(
         if is_constant(f) or is_constant(s):
             return 0.0
         if margins == "rank":
-            return measure(normal_scores(f), normal_scores(s))
-        return measure(f, s)
+            return measure(normal_scores(f, w), normal_scores(s, w), w)
+        return measure(f, s, w)
 
     return per_column(of_column, S)
 
 
-def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) -> Array:
+def joint_density_grid(
+    u: ArrayLike, v: ArrayLike, w: Array | None = None, *, damping: float = DAMPING
+) -> Array:
     """Return the Gaussian kernel density of standardised (u, v) on a g x g grid, summing to one.
 
     Bandwidth h = n^(-1/6); the g = min(50, 5/h) points of either axis reach 2.5 standard
@@ -155,6 +183,8 @@ def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) 
     ----------
     u, v
         Two columns of n >= 2 rows, neither of them constant.
+    w
+        How many rows each row stands for (n,), above zero.
     damping
         Added to each cell before normalising.
 
@@ -163,26 +193,27 @@ def joint_density_grid(u: ArrayLike, v: ArrayLike, *, damping: float = DAMPING) 
     Array
         The density (g, g), rows along u.
     """
-    a, b = _standardise(u, "u"), _standardise(v, "v")
-    n = len(a)
-    require_length(b, n, "v")
+    a, b = _standardise(u, "u", w), _standardise(v, "v", w)
+    require_length(b, len(a), "v")
+    n = rows_in_all(w, len(a))
     h = bandwidth(n)
-    if n >= CELLS_FROM:
+    if len(a) >= CELLS_FROM:
         # What lies farther out weighs less than 1e-31 at any point of the grid.
         ends = -GRID_REACH - 12 * h, GRID_REACH + 12 * h
         a_nodes, b_nodes = Nodes.of(a, *ends), Nodes.of(b, *ends)
-        cells = count_cells(a, a_nodes, b, b_nodes)
+        cells = count_cells(a, a_nodes, b, b_nodes, w)
         return density_of_cells(cells, a_nodes, b_nodes, n, damping=damping)
     centers = _centers(h)
     P = np.zeros((len(centers), len(centers)))
     # Blocks of rows keep the memory at O(g · block) for any n.
-    for rows in row_blocks(n, _ROWS):
-        P += _bumps(centers, a[rows], h) @ _bumps(centers, b[rows], h).T
+    for rows in row_blocks(len(a), _ROWS):
+        A = _bumps(centers, a[rows], h)
+        P += (A if w is None else A * w[rows]) @ _bumps(centers, b[rows], h).T
     return _distribution(P, n, h, damping)
 
 
 def density_of_cells(
-    cells: Counts, a: Nodes, b: Nodes, n: int, *, damping: float = DAMPING
+    cells: Counts | Array, a: Nodes, b: Nodes, n: float, *, damping: float = DAMPING
 ) -> Array:
     """Return `joint_density_grid` of n rows that were counted at points of standardised columns.
 
@@ -205,7 +236,7 @@ def density_of_cells(
     return _distribution(scale * (A @ cells @ B.T), n, h, damping)
 
 
-def grid_centers(n: int) -> Array:
+def grid_centers(n: float) -> Array:
     """Return the points of either axis of the grid for n rows, in standard deviations."""
     return _centers(bandwidth(n))
 
@@ -215,7 +246,7 @@ def _centers(h: float) -> Array:
     return np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
 
 
-def _distribution(P: Array, n: int, h: float, damping: float) -> Array:
+def _distribution(P: Array, n: float, h: float, damping: float) -> Array:
     """Return sums of weights over n rows as a damped distribution."""
     # The constant of the one-dimensional kernel: it only matters relative to the damping.
     P /= n * np.sqrt(2 * np.pi) * h
@@ -224,29 +255,29 @@ def _distribution(P: Array, n: int, h: float, damping: float) -> Array:
     return P
 
 
-def _hgr(f: Array, s: Array) -> float:
+def _hgr(f: Array, s: Array, w: Array | None) -> float:
     """Second singular value of the damped density."""
-    return float(np.clip(witsenhausen(joint_density_grid(f, s))[1], 0.0, 1.0))
+    return float(np.clip(witsenhausen(joint_density_grid(f, s, w))[1], 0.0, 1.0))
 
 
-def _chi2(f: Array, s: Array) -> float:
+def _chi2(f: Array, s: Array, w: Array | None) -> float:
     """Squares of all singular values of the plain density but the leading one."""
-    return float(np.sum(witsenhausen(joint_density_grid(f, s, damping=0.0))[1:] ** 2, axis=0))
+    return float(np.sum(witsenhausen(joint_density_grid(f, s, w, damping=0.0))[1:] ** 2, axis=0))
 
 
-def bandwidth(n: int) -> float:
+def bandwidth(n: float) -> float:
     """Silverman's rate for two dimensions, in units of the standard deviations."""
     return float(n ** (-1 / 6))
 
 
-def _standardise(values: ArrayLike, name: str) -> Array:
+def _standardise(values: ArrayLike, name: str, w: Array | None) -> Array:
     """Zero mean, unit standard deviation (n - 1)."""
     column = as_column(values, name)
     if is_constant(column):
         raise ValueError(f"{name} must not be constant, got {len(column)} times {column[0]}")
     # A power of two changes no digit of what follows.
     column = in_unit(column)
-    standard: Array = (column - column.mean(axis=0)) / column.std(axis=0, ddof=1)
+    standard: Array = (column - mean_of(column, w)) / deviation_of(column, w, ddof=1)
     return standard
 
 

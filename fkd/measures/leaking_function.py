@@ -10,6 +10,7 @@ from fkd.core.border import as_column, require_length
 from fkd.measures.columns import is_constant
 from fkd.measures.hgr import grid_centers, joint_density_grid
 from fkd.measures.joint_tables import normalised_table
+from fkd.measures.row_weights import deviation_of, mean_of, rows_in_all, weighed
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class LeakingFunction:
     scores: Array
 
 
-def leaking_function(y_pred: ArrayLike, sensitive: ArrayLike) -> LeakingFunction:
+def leaking_function(
+    y_pred: ArrayLike, sensitive: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> LeakingFunction:
     """Return a, b that maximise corr(a(y_pred), b(s)): the first singular vectors beyond one.
 
     Whatever somebody wants to know about s, this function of it can be guessed best from the
@@ -54,6 +57,9 @@ def leaking_function(y_pred: ArrayLike, sensitive: ArrayLike) -> LeakingFunction
         Predictions (n,) that vary.
     sensitive
         One column (n,) that varies.
+    sample_weight
+        How many rows each row stands for (n,), >= 0; a weight of two is a row that is there twice.
+        See `survey_weights` for weights in another unit.
 
     Returns
     -------
@@ -72,24 +78,27 @@ def leaking_function(y_pred: ArrayLike, sensitive: ArrayLike) -> LeakingFunction
     """
     f, s = as_column(y_pred, "y_pred"), as_column(sensitive, "sensitive")
     require_length(s, len(f), "sensitive")
+    w, (f, s) = weighed(sample_weight, f, s)
     for name, column in (("y_pred", f), ("sensitive", s)):
         if is_constant(column):
             raise ValueError(f"{name} must vary to give anything away, got only {column[0]:g}")
-    Q, rows, columns = normalised_table(joint_density_grid(f, s))
+    Q, rows, columns = normalised_table(joint_density_grid(f, s, w))
     left, singular, right = np.linalg.svd(Q)
     a, b = left[:, 1] / np.sqrt(rows), right[1] / np.sqrt(columns)
-    centers = grid_centers(len(f))
+    centers = grid_centers(rows_in_all(w, len(f)))
     # Singular vectors have no sign of their own; together they keep the correlation positive.
     if (rows * a) @ centers < 0:
         a, b = -a, -b
     return LeakingFunction(
-        float(np.clip(singular[1], 0.0, 1.0)), *_within(s, centers, b), *_within(f, centers, a)
+        float(np.clip(singular[1], 0.0, 1.0)),
+        *_within(s, centers, b, w),
+        *_within(f, centers, a, w),
     )
 
 
-def _within(column: Array, centers: Array, values: Array) -> tuple[Array, Array]:
+def _within(column: Array, centers: Array, values: Array, w: Array | None) -> tuple[Array, Array]:
     """Return points of the grid in the column's unit with the values there, both in its range."""
-    points = column.mean(axis=0) + column.std(axis=0, ddof=1) * centers
+    points = mean_of(column, w) + deviation_of(column, w, ddof=1) * centers
     inside = (points >= column.min(axis=0)) & (points <= column.max(axis=0))
     if inside.sum(axis=0) >= 2:
         return points[inside], values[inside]

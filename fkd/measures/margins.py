@@ -8,6 +8,7 @@ from scipy.stats import rankdata
 
 from fkd.core.arrays import Array
 from fkd.core.cautions import caution
+from fkd.measures.row_weights import deviation_of, mean_of, quantiles_of, rows_in_all
 
 # How GDP sees s: by its range, by its rank, or as it is, which must then be scaled to [0, 1].
 GdpMargins = Literal["range", "rank", "given"]
@@ -30,17 +31,21 @@ def by_range(s: Array) -> Array:
     return np.asarray((s - low) / (s.max(axis=0) - low))
 
 
-def by_rank(s: Array) -> Array:
+def by_rank(s: Array, w: Array | None = None) -> Array:
     """Return the rank of each s as a share in (0, 1), ties at their middle."""
-    return np.asarray((rankdata(s) - 0.5) / len(s))
+    if w is None:
+        return np.asarray((rankdata(s) - 0.5) / len(s))
+    _, inverse = np.unique(s, return_inverse=True)
+    there = np.bincount(inverse, weights=w)
+    return np.asarray((np.cumsum(there) - there / 2)[inverse] / w.sum(axis=0))
 
 
-def normal_scores(values: Array) -> Array:
+def normal_scores(values: Array, w: Array | None = None) -> Array:
     """Return the normal quantiles of the ranks: what a Gaussian column of this order would hold."""
-    return np.asarray(ndtri(by_rank(values)))
+    return np.asarray(ndtri(by_rank(values, w)))
 
 
-def warn_of_outliers(values: Array, window: float) -> None:
+def warn_of_outliers(values: Array, window: float, w: Array | None = None) -> None:
     """Warn the caller of a measure whose window is far wider than where most rows lie.
 
     Parameters
@@ -49,8 +54,10 @@ def warn_of_outliers(values: Array, window: float) -> None:
         One column.
     window
         Bandwidth of the measure, in the unit of the column.
+    w
+        How many rows each row stands for.
     """
-    low, high = np.quantile(values, _MOST)
+    low, high = quantiles_of(values, _MOST, w)
     # Of a Gaussian column this is the standard deviation. Most rows may also be equal, which hides
     # nothing: the others are then told apart from them.
     width = float(high - low) / _GAUSSIAN
@@ -62,7 +69,7 @@ def warn_of_outliers(values: Array, window: float) -> None:
         )
 
 
-def warn_of_rare_groups(values: Array, reach: float, window: float) -> None:
+def warn_of_rare_groups(values: Array, reach: float, window: float, w: Array | None = None) -> None:
     """Warn the caller of a measure whose grid ends before a group of rows.
 
     Parameters
@@ -71,18 +78,21 @@ def warn_of_rare_groups(values: Array, reach: float, window: float) -> None:
         One column.
     reach, window
         How far from the mean the measure sees, how wide a window it has, in standard deviations.
+    w
+        How many rows each row stands for.
     """
-    z = values - values.mean(axis=0)
-    scale = float(z.std(axis=0))
+    z = values - mean_of(values, w)
+    scale, n = deviation_of(z, w), rows_in_all(w, len(z))
     for side in (z, -z) if scale > 0 else ():
         beyond = side > reach * scale
-        if not max(_FEWEST, _RARE * len(z)) <= beyond.sum() < len(z):
+        rows = beyond.sum() if w is None else w[beyond].sum()
+        if rows < max(_FEWEST, _RARE * n) or beyond.all():
             continue
         # A tail comes in row by row; a group stands apart, farther than it is wide.
         apart = side[beyond].min() - side[~beyond].max()
         if apart > max(window * scale, np.ptp(side[beyond])):
             caution(
-                f"{int(beyond.sum())} of {len(z)} rows stand apart, more than {reach:.1f} standard "
+                f"{rows:.15g} of {n:.15g} rows stand apart, more than {reach:.1f} standard "
                 "deviations from the mean, where this measure sees nothing: what a model does to "
                 "them is hidden; look at gdp, or name the margins that are meant"
             )

@@ -19,13 +19,14 @@ from fkd.measures.hgr import hgr
 from fkd.measures.intervals import Interval
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.pairwise_intervals import pairwise_interval
-from fkd.measures.strata import LeftOutStratum, as_rows, measured_groups
+from fkd.measures.row_weights import mean_of, weighed
+from fkd.measures.strata import LeftOutStratum, as_rows, measured_groups, weighed_rows
 from fkd.measures.subsamples import FEWEST_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Metric = Callable[[Array, Array], float]
+Metric = Callable[..., float]
 _WITHIN: dict[str, Callable[..., float | Array]] = {
     "gdp": gdp,
     "hgr": hgr,
@@ -45,6 +46,8 @@ class MeasuredGroup:
         How many it has.
     values
         Intervals by name.
+    weight
+        How many rows they stand for; None is as many as they are.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class MeasuredGroup:
     label: str
     rows: int
     values: Mapping[str, Interval]
+    weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ class MeasureFrame:
         replicates: int = 200,
         level: float = 0.95,
         random_state: int = 0,
+        sample_weight: ArrayLike | None = None,
     ) -> "MeasureFrame":
         """Return metrics in each fifth of the rows along the sensitive attribute.
 
@@ -116,17 +121,21 @@ class MeasureFrame:
             minus target, mean absolute error.
         replicates, level, random_state
             Of the intervals.
+        sample_weight
+            How many rows each row stands for (n,), >= 0; metrics get their group's by this keyword,
+            and quintiles are of these.
         """
         y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
         require_length(y, len(f), "y_true")
         s = as_sensitive(sensitive_features, len(f))
         if s.shape[1] != 1:
             raise ValueError(f"sensitive_features must be one column here, got {s.shape[1]}")
+        w, (y, f, s) = weighed(sample_weight, y, f, s)
         options = {"replicates": replicates, "level": level}
         told = _METRICS if metrics is None else metrics
-        judge = partial(_metrics, told, y, f, options, random_state)
+        judge = partial(_metrics, told, y, f, w, options, random_state)
         kept, left = [], []
-        for group in control_groups(s[:, 0], len(f)):
+        for group in control_groups(s[:, 0], len(f), w):
             if len(group.index) < FEWEST_ROWS:
                 why = f"fewer than {FEWEST_ROWS} rows"
                 left.append(LeftOutStratum(group.label, len(group.index), why))
@@ -146,6 +155,7 @@ class MeasureFrame:
         replicates: int = 200,
         level: float = 0.95,
         random_state: int = 0,
+        sample_weight: ArrayLike | None = None,
     ) -> "MeasureFrame":
         """Return measures of dependence within each group of legitimate columns.
 
@@ -163,21 +173,25 @@ class MeasureFrame:
             Of ``"gdp"``, ``"hgr"``, ``"pf"``.
         replicates, level, random_state
             Of the intervals.
+        sample_weight
+            How many rows each row stands for (n,), >= 0.
         """
         unknown = [name for name in measures if name not in _WITHIN]
         if unknown or not measures:
             raise ValueError(f"measures must be of {', '.join(_WITHIN)}, got {unknown or 'none'}")
         columns = as_rows((y_true, y_pred, sensitive_features))
+        columns, control, w = weighed_rows(columns, control_features, sample_weight)
         y, f, S = (np.asarray(column) for column in columns)
         if S.shape[1] != 1:
             raise ValueError(f"sensitive_features must be one column here, got {S.shape[1]}")
         options = {"replicates": replicates, "level": level}
         found, left_out = measured_groups(
-            lambda y, f, s: pairwise_fairness(y, f, s) if "pf" in measures else 0.0,
+            pairwise_fairness if "pf" in measures else _nothing,
             columns,
-            control_features,
+            control,
+            w,
         )
-        judge = partial(_dependence, measures, y, f, S[:, 0], options, random_state)
+        judge = partial(_dependence, measures, y, f, S[:, 0], w, options, random_state)
         everyone = judge(ControlGroup("all", np.arange(len(f))))
         return cls(everyone, tuple(judge(group) for group, _ in found), left_out)
 
@@ -192,22 +206,29 @@ class MeasureFrame:
 
         groups = (self.overall, *self.groups)
         columns: dict[tuple[str, str], list[Any]] = {("rows", ""): [group.rows for group in groups]}
+        if self.overall.weight is not None:
+            columns["weight", ""] = [group.weight for group in groups]
         for name in self.overall.values:
             for part in ("estimate", "low", "high"):
                 columns[name, part] = [getattr(group.values[name], part) for group in groups]
         return pd.DataFrame(columns, index=pd.Index([group.label for group in groups]))
 
 
-def _mean_prediction(y: Array, f: Array) -> float:
-    return float(f.mean(axis=0))
+def _mean_prediction(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
+    return float(mean_of(f, sample_weight))
 
 
-def _mean_excess(y: Array, f: Array) -> float:
-    return float((f - y).mean(axis=0))
+def _mean_excess(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
+    return float(mean_of(f - y, sample_weight))
 
 
-def _mean_error(y: Array, f: Array) -> float:
-    return float(np.abs(f - y).mean(axis=0))
+def _mean_error(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
+    return float(mean_of(np.abs(f - y), sample_weight))
+
+
+def _nothing(*columns: Array, sample_weight: Array | None = None) -> float:
+    """Stand in for a measure where groups are only to be told apart."""
+    return 0.0
 
 
 _METRICS: dict[str, Metric] = {
@@ -221,17 +242,21 @@ def _metrics(
     metrics: Mapping[str, Metric],
     y: Array,
     f: Array,
+    w: Array | None,
     options: Mapping[str, Any],
     seed: int,
     group: ControlGroup,
 ) -> MeasuredGroup:
     """Return the metrics of a group's rows."""
     own = y[group.index], f[group.index]
+    weights = None if w is None else w[group.index]
     values = {
-        name: bootstrap_interval(metric, *own, rng=np.random.default_rng(seed), **options)
+        name: bootstrap_interval(
+            metric, *own, rng=np.random.default_rng(seed), sample_weight=weights, **options
+        )
         for name, metric in metrics.items()
     }
-    return MeasuredGroup(group.label, len(group.index), values)
+    return _measured(group, values, weights)
 
 
 def _dependence(
@@ -239,20 +264,28 @@ def _dependence(
     y: Array,
     f: Array,
     s: Array,
+    w: Array | None,
     options: Mapping[str, Any],
     seed: int,
     group: ControlGroup,
 ) -> MeasuredGroup:
     """Return the measures of a group's rows."""
     own = y[group.index], f[group.index], s[group.index]
+    weights = None if w is None else w[group.index]
     values = {}
     for name in measures:
-        rng = np.random.default_rng(seed)
+        told = {**options, "rng": np.random.default_rng(seed), "sample_weight": weights}
         if name == "pf":
-            values[name] = pairwise_interval(*own, rng=rng, **options)
+            values[name] = pairwise_interval(*own, **told)
         else:
             top = 1.0 if name == "hgr" else np.inf
-            values[name] = bootstrap_interval(
-                _WITHIN[name], *own[1:], rng=rng, bounds=(0.0, top), **options
-            )
-    return MeasuredGroup(group.label, len(group.index), values)
+            values[name] = bootstrap_interval(_WITHIN[name], *own[1:], bounds=(0.0, top), **told)
+    return _measured(group, values, weights)
+
+
+def _measured(
+    group: ControlGroup, values: Mapping[str, Interval], w: Array | None
+) -> MeasuredGroup:
+    """Return a group with its numbers, and how many rows its rows stand for."""
+    weight = None if w is None else float(w.sum(axis=0))
+    return MeasuredGroup(group.label, len(group.index), values, weight)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, IntArray
 from fkd.core.border import as_column, as_sensitive
 from fkd.core.cautions import FairnessWarning
 from fkd.measures.hgr import hgr
+from fkd.measures.row_weights import in_order, weighed
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,10 @@ def noise_floor(
     sensitive_features: ArrayLike,
     *,
     rng: np.random.Generator,
-    measure: Callable[[Array, Array], float | Array] = hgr,
+    measure: Callable[..., float | Array] = hgr,
     permutations: int = 200,
     quantile: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> NoiseFloor:
     """Return the values of a measure after shuffling s against the predictions.
 
@@ -74,6 +76,10 @@ def noise_floor(
         Number of shuffles.
     quantile
         Which quantile to report, in (0, 1).
+    sample_weight
+        How many rows each row stands for (n,), >= 0, which the measure gets by this keyword: noise
+        is that of n rows of unequal weight. Predictions keep theirs; of the n values of s that are
+        shuffled each stands there as often as its share of the weights says, rounded.
 
     Returns
     -------
@@ -97,11 +103,23 @@ def noise_floor(
         raise ValueError(f"permutations must be at least 1, got {permutations}")
     if not 0 < quantile < 1:
         raise ValueError(f"quantile must lie between 0 and 1, got {quantile}")
-    measure(f, S)  # what there is to say of the rows is said once
+    w, (f, S) = weighed(sample_weight, f, S)
+    weights = {} if w is None else {"sample_weight": w}
+    measure(f, S, **weights)  # what there is to say of the rows is said once
+    if w is not None:
+        S = S[_drawn_evenly(w)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairnessWarning)
-        values = np.array([measure(f, S[rng.permutation(len(f))]) for _ in range(permutations)])
+        values = np.array(
+            [measure(f, S[rng.permutation(len(f))], **weights) for _ in range(permutations)]
+        )
     mean, upper = values.mean(axis=0), np.quantile(values, quantile, axis=0)
     if values.ndim == 1:
         mean, upper = float(mean), float(upper)
     return NoiseFloor(mean, upper, quantile, permutations)
+
+
+def _drawn_evenly(w: Array) -> IntArray:
+    """Return as many row numbers as there are rows, each as often as its weight says, rounded."""
+    middles = (np.arange(len(w)) + 0.5) * (w.sum(axis=0) / len(w))
+    return in_order(np.arange(len(w), dtype=np.float64), w, middles).astype(np.intp)

@@ -17,32 +17,34 @@ def dense_ranks(values: Array) -> Ranks:
     return ranks.astype(np.int64, copy=False)
 
 
-def count_by_tiles(keys: Sequence[Ranks]) -> int:
+def count_by_tiles(keys: Sequence[Ranks], w: Array | None = None) -> float:
     """Return the number of ordered pairs (i, j) with key[i] > key[j] for every key, in O(n²).
 
     Parameters
     ----------
     keys
         Dense ranks (n,), one vector per key.
+    w
+        How many rows each row stands for (n,): pairs count w[i] w[j] each.
     """
     n = len(keys[0])
     # Narrow integers compare several times faster, and the ranks of a tiled problem are small.
     narrow = [key.astype(np.int32) for key in keys]
-    total = 0
+    total: float = 0
     for tile in row_blocks(n, max(1, TILE_CELLS // n)):
         above = np.greater(narrow[0][tile, None], narrow[0])
         for key in narrow[1:]:
             above &= np.greater(key[tile, None], key)
-        total += int(np.count_nonzero(above))
+        total += int(np.count_nonzero(above)) if w is None else float(w[tile] @ (above @ w))
     return total
 
 
-def orders_by_tiles(y: Ranks | None, s: Ranks, f: Ranks) -> OrderCounts:
-    """Return what `PairOrders(y, s).counts(f)` does, by comparing each row with each."""
+def orders_by_tiles(y: Ranks | None, s: Ranks, f: Ranks, w: Array | None = None) -> OrderCounts:
+    """Return what `PairOrders(y, s, w).counts(f)` does, by comparing each row with each."""
     conditions = [(s,), (_reversed(s),)] if y is None else [(y, s), (y, _reversed(s))]
     pairs, right, wrong = zip(
         *(
-            [count_by_tiles([*given, *order]) for order in ((), (f,), (_reversed(f),))]
+            [count_by_tiles([*given, *order], w) for order in ((), (f,), (_reversed(f),))]
             for given in conditions
         ),
         strict=True,

@@ -5,7 +5,17 @@ from functools import cached_property
 
 import numpy as np
 
-from fkd.measures.ascents import Ranks, ascents
+from fkd.core.arrays import Array
+from fkd.measures.ascents import Ranks, ascents, weighted_ascents
+
+# Below this sum, products of whole weights add up to integers that float64 holds exactly.
+EXACT_BELOW = 1 << 26
+# Sums of other products are off by less than this share of all pairs: fewer cannot be told from
+# none.
+_ROUNDING = 1e-12
+
+
+_Two = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -15,9 +25,9 @@ class OrderCounts:
     Without truth all pairs untied in s count, else those with y > y'.
     """
 
-    pairs: tuple[int, int]
-    right: tuple[int, int]  # of these: f > f'
-    wrong: tuple[int, int]  # of these: f < f'
+    pairs: _Two
+    right: _Two  # of these: f > f'
+    wrong: _Two  # of these: f < f'
 
 
 @dataclass(frozen=True)
@@ -34,46 +44,71 @@ class PairOrders:
         Dense ranks of the truth (n,), or None where it plays no part.
     s
         Dense ranks of the attribute (n,).
+    w
+        How many rows each row stands for (n,), or None where each is one: a pair counts as often
+        as the product of its two says.
     """
 
     y: Ranks | None
     s: Ranks
+    w: Array | None = None
 
     def counts(self, f: Ranks) -> OrderCounts:
         """Return the pairs of a prediction, by its dense ranks (n,)."""
-        everything, tied_s, tied_f = _all_pairs(len(f)), self._tied_s, _tied(np.sort(f))
-        same_sf, tied_sf = concordant(self.s, f)
+        w = self.w
+        everything, tied_s, tied_f = _all_pairs(len(f), w), self._tied_s, _tied(*_sorted(f, w))
+        same_sf, tied_sf = concordant(self.s, f, w)
         if self.y is None:
             pairs = everything - tied_s
             opposed = pairs - tied_f + tied_sf - same_sf
-            return OrderCounts((pairs, pairs), (same_sf, opposed), (opposed, same_sf))
+            return self._told((pairs, pairs), (same_sf, opposed), (opposed, same_sf))
         same_ys, tied_ys = self._same_ys
-        same_yf, tied_yf = concordant(self.y, f)
-        yf_in_s, tied_in_all = _concordant_within(self.s, self._sy, f)
-        sf_in_y, _ = _concordant_within(self.y, self._ys, f)
+        same_yf, tied_yf = concordant(self.y, f, w)
+        yf_in_s, tied_in_all = _concordant_within(self.s, self._sy, f, w)
+        sf_in_y, _ = _concordant_within(self.y, self._ys, f, w)
         ys_in_f = self._same_ys_within(f)
         untied_ys = everything - self._tied_y - tied_s + tied_ys
         untied = untied_ys - tied_f + tied_yf + tied_sf - tied_in_all
         # Pairs untied in all three.
         yf, ys, sf = same_yf - yf_in_s, same_ys - ys_in_f, same_sf - sf_in_y
-        agree = (yf + ys + sf - untied) // 2
-        return OrderCounts(
+        twice = yf + ys + sf - untied
+        agree = twice // 2 if w is None else twice / 2
+        return self._told(
             pairs=(same_ys, untied_ys - same_ys),
             right=(agree, yf - agree),
             wrong=(ys - agree, sf - agree),
         )
 
-    @cached_property
-    def _tied_s(self) -> int:
-        return _tied(np.sort(self.s))
+    def _told(self, pairs: _Two, right: _Two, wrong: _Two) -> OrderCounts:
+        """Return the counts, without what rounding makes of none."""
+        if self.w is None:
+            return OrderCounts(pairs, right, wrong)
+        found = [pair if pair > self._rounding else 0.0 for pair in pairs]
+        (above, below), (wrong_above, wrong_below) = (
+            [min(max(part, 0.0), pair) for part, pair in zip(parts, found, strict=True)]
+            for parts in (right, wrong)
+        )
+        return OrderCounts((found[0], found[1]), (above, below), (wrong_above, wrong_below))
 
     @cached_property
-    def _tied_y(self) -> int:
-        return _tied(np.sort(self._truth))
+    def _rounding(self) -> float:
+        """Up to which sum of products of weights there may be no pair at all."""
+        assert self.w is not None
+        total = float(self.w.sum(axis=0))
+        exact = total < EXACT_BELOW and bool((self.w == np.rint(self.w)).all())
+        return 0.0 if exact else _ROUNDING * total**2
 
     @cached_property
-    def _same_ys(self) -> tuple[int, int]:
-        return concordant(self._truth, self.s)
+    def _tied_s(self) -> float:
+        return _tied(*_sorted(self.s, self.w))
+
+    @cached_property
+    def _tied_y(self) -> float:
+        return _tied(*_sorted(self._truth, self.w))
+
+    @cached_property
+    def _same_ys(self) -> tuple[float, float]:
+        return concordant(self._truth, self.s, self.w)
 
     @cached_property
     def _sy(self) -> Ranks:
@@ -88,22 +123,23 @@ class PairOrders:
         assert self.y is not None
         return self.y
 
-    def _same_ys_within(self, f: Ranks) -> int:
+    def _same_ys_within(self, f: Ranks) -> float:
         """Pairs tied in f that y and s order alike; most predictions have few such rows."""
         shared = np.bincount(f)[f] > 1
         if not shared.any():
             return 0
         y, s = (_renumbered(key[shared]) for key in (self._truth, self.s))
-        return _concordant_within(f[shared], _pair_ranks(f[shared], y), s)[0]
+        w = None if self.w is None else self.w[shared]
+        return _concordant_within(f[shared], _pair_ranks(f[shared], y), s, w)[0]
 
 
-def concordant(a: Ranks, b: Ranks) -> tuple[int, int]:
+def concordant(a: Ranks, b: Ranks, w: Array | None = None) -> tuple[float, float]:
     """Return how many pairs two keys order alike, and how many are tied in both."""
-    keys, b = _sorted_falling(a, b)
-    return ascents(b), _tied(keys)
+    keys, b, w = _sorted_falling(a, b, w)
+    return _rising(b, w), _tied(keys, w)
 
 
-def _concordant_within(group: Ranks, pair: Ranks, b: Ranks) -> tuple[int, int]:
+def _concordant_within(group: Ranks, pair: Ranks, b: Ranks, w: Array | None) -> tuple[float, float]:
     """Pairs tied in `group` ordered alike by a and b, and pairs tied in all three.
 
     `pair` are the dense ranks of (group, a). Groups stand in rising order while their numbers in
@@ -112,16 +148,29 @@ def _concordant_within(group: Ranks, pair: Ranks, b: Ranks) -> tuple[int, int]:
     of_pair = np.empty(int(pair.max()) + 1, dtype=np.int64)
     of_pair[pair] = group.max() - group
     width = _width(b)
-    keys, b = _sorted_falling(pair, b)
-    return ascents((of_pair[keys >> width] << width) | b), _tied(keys)
+    keys, b, w = _sorted_falling(pair, b, w)
+    return _rising((of_pair[keys >> width] << width) | b, w), _tied(keys, w)
 
 
-def _sorted_falling(a: Ranks, b: Ranks) -> tuple[Ranks, Ranks]:
-    """Return rows by rising a, among equals by falling b: both as one sorted key, and b alone."""
+def _sorted_falling(a: Ranks, b: Ranks, w: Array | None) -> tuple[Ranks, Ranks, Array | None]:
+    """Return rows by rising a, among equals by falling b: both as one key, b alone, weights."""
     width, top = _width(b), b.max()
     keys = (a << width) | (top - b)
-    keys.sort()
-    return keys, top - (keys & ((1 << width) - 1))
+    keys, w = _sorted(keys, w)
+    return keys, top - (keys & ((1 << width) - 1)), w
+
+
+def _sorted(keys: Ranks, w: Array | None) -> tuple[Ranks, Array | None]:
+    """Return keys in rising order with the weights of their rows."""
+    if w is None:
+        return np.sort(keys), None
+    order = np.argsort(keys)
+    return keys[order], w[order]
+
+
+def _rising(values: Ranks, w: Array | None) -> float:
+    """Pairs of a sequence in rising order."""
+    return ascents(values) if w is None else weighted_ascents(values, w)
 
 
 def _pair_ranks(a: Ranks, b: Ranks) -> Ranks:
@@ -138,12 +187,16 @@ def _width(key: Ranks) -> int:
     return int(key.max()).bit_length()
 
 
-def _all_pairs(n: int) -> int:
-    return n * (n - 1) // 2
+def _all_pairs(n: int, w: Array | None) -> float:
+    """Pairs of rows; with weights, as in `_tied`, half of each row with itself too."""
+    return n * (n - 1) // 2 if w is None else float(w.sum(axis=0)) ** 2 / 2
 
 
-def _tied(ordered: Ranks) -> int:
+def _tied(ordered: Ranks, w: Array | None) -> float:
     """Pairs of equal numbers in sorted ones."""
     edges = np.flatnonzero(np.diff(ordered)) + 1
+    if w is not None:
+        there = np.add.reduceat(w, np.append(0, edges))
+        return float(there @ there) / 2
     runs = np.diff(edges, prepend=0, append=len(ordered))
     return int((runs * (runs - 1)).sum()) // 2

@@ -1,6 +1,7 @@
 """Pairwise fairness on many quarters of the same rows."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +19,16 @@ TILE_CELLS = 1 << 21
 # Measured: from about here on counting each quarter by itself is faster than all pairs for all.
 QUARTERS_FROM = 1 << 13
 
-Presence = NDArray[np.float32]
+Presence = NDArray[np.floating[Any]]
 
 
 def pairwise_on_quarters(
-    y: Array, predictions: Sequence[Array], s: Array, replicates: int, rng: np.random.Generator
+    y: Array,
+    predictions: Sequence[Array],
+    s: Array,
+    replicates: int,
+    rng: np.random.Generator,
+    w: Array | None = None,
 ) -> Array:
     """Return `pairwise_fairness` of several predictions on the same quarters, NaN without pairs.
 
@@ -36,6 +42,8 @@ def pairwise_on_quarters(
         Number of quarters.
     rng
         Source of the quarters.
+    w
+        How many rows each row stands for (n,), above zero.
 
     Returns
     -------
@@ -43,13 +51,14 @@ def pairwise_on_quarters(
         Values (predictions, replicates).
     """
     if len(y) < QUARTERS_FROM:
-        counts = draw_counts(len(y), replicates, rng)
+        counts = draw_counts(len(y), replicates, rng, w)
         return np.array([resampled_pairwise_fairness(y, f, s, counts) for f in predictions])
     values = np.empty((len(predictions), replicates))
     constant = [is_constant(f) for f in predictions]
     for b in range(replicates):
         rows = quarter(len(y), rng)
-        ordered = PairwiseRows(y[rows], s[rows])
+        own = None if w is None else w[rows]
+        ordered = PairwiseRows(y[rows], s[rows], sample_weight=own)
         values[:, b] = [
             0.0 if same else _gap(ordered, f[rows])
             for f, same in zip(predictions, constant, strict=True)
@@ -66,11 +75,18 @@ def _gap(rows: PairwiseRows, f: Array) -> float:
     return float(np.abs(np.subtract(above, below)))
 
 
-def draw_counts(n: int, replicates: int, rng: np.random.Generator) -> Presence:
-    """Return how often, once or never, each of n rows is in each quarter, (n, replicates)."""
-    counts = np.zeros((n, replicates), dtype=np.float32, order="F")
+def draw_counts(
+    n: int, replicates: int, rng: np.random.Generator, w: Array | None = None
+) -> Presence:
+    """Return how often, once or never, each of n rows is in each quarter, (n, replicates).
+
+    With weights w times instead of once, in float64, since their sums need more digits.
+    """
+    kind: type[np.floating[Any]] = np.float32 if w is None else np.float64
+    counts: Presence = np.zeros((n, replicates), dtype=kind, order="F")
     for b in range(replicates):
-        counts[quarter(n, rng), b] = 1
+        rows = quarter(n, rng)
+        counts[rows, b] = 1 if w is None else w[rows]
     return counts
 
 
@@ -109,7 +125,7 @@ def resampled_pairwise_fairness(
             pairs = larger & condition
             for j, mask in enumerate((pairs, pairs & right)):
                 # Exact in float32: no row's sum exceeds n < 2²⁴.
-                found = mask.astype(np.float32) @ W[later]
+                found = mask.astype(W.dtype) @ W[later]
                 sums[2 * i + j] += np.einsum("ib,ib->b", found, W[rows], dtype=np.float64)
     # Few rows of a rare s, or of a rare y, may all be absent from one quarter.
     pairs_above, pairs_below = (np.where(sums[i] > 0, sums[i], np.nan) for i in (0, 2))

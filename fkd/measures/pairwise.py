@@ -7,12 +7,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
+from fkd.core.arrays import Array, IntArray
+from fkd.core.border import (
+    as_column,
+    as_numbers,
+    as_sensitive,
+    require_length,
+    weight_vector,
+)
 from fkd.measures.ascents import Ranks
 from fkd.measures.columns import is_constant, per_column
 from fkd.measures.pair_counts import dense_ranks, orders_by_tiles
 from fkd.measures.pair_orders import OrderCounts, PairOrders
+from fkd.measures.row_weights import require_two
 from fkd.measures.strata import UndefinedMeasureError, by_stratum
 
 # Measured: from about here sorting beats comparing each row with each.
@@ -27,6 +34,7 @@ def pairwise_fairness(
     criterion: Literal["eo", "dp"] = "eo",
     ties: Literal["strict", "half"] = "strict",
     control_features: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float | Array:
     """Return |P(f > f' | y > y', s > s') - P(f > f' | y > y', s < s')| per sensitive column.
 
@@ -49,6 +57,9 @@ def pairwise_fairness(
     control_features
         Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
         and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
+    sample_weight
+        How many rows each row stands for (n,), >= 0: a pair counts as often as the product of its
+        two weights says. Their unit does not matter here.
 
     Returns
     -------
@@ -76,10 +87,13 @@ def pairwise_fairness(
     y = _truth(y_true, len(f), criterion)
     if control_features is not None:
         own = partial(pairwise_fairness, criterion=criterion, ties=ties)
-        return by_stratum(own, y, f, S, control_features=control_features).mean
-    if is_constant(f):
+        return by_stratum(
+            own, y, f, S, control_features=control_features, sample_weight=sample_weight
+        ).mean
+    if sample_weight is None and is_constant(f):
         return per_column(lambda s: 0.0, S)
-    return PairwiseRows(y, S, criterion=criterion).fairness(f, ties=ties)
+    rows = PairwiseRows(y, S, criterion=criterion, sample_weight=sample_weight)
+    return rows.fairness(f, ties=ties)
 
 
 def pairwise_rates(
@@ -89,6 +103,7 @@ def pairwise_rates(
     *,
     criterion: Literal["eo", "dp"] = "eo",
     ties: Literal["strict", "half"] = "strict",
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[float | Array, float | Array]:
     """Return P(f > f' | y > y', s > s') with P(f > f' | y > y', s < s'), per sensitive column.
 
@@ -106,6 +121,9 @@ def pairwise_rates(
         "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
     ties
         Pairs with f = f' count as not ranked rightly ("strict") or as half ("half").
+    sample_weight
+        How many rows each row stands for (n,), >= 0: a pair counts as often as the product of its
+        two weights says. Their unit does not matter here.
 
     Examples
     --------
@@ -122,7 +140,8 @@ def pairwise_rates(
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
     y = _truth(y_true, len(f), criterion)
-    return PairwiseRows(y, S, criterion=criterion).rates(f, ties=ties)
+    rows = PairwiseRows(y, S, criterion=criterion, sample_weight=sample_weight)
+    return rows.rates(f, ties=ties)
 
 
 class PairwiseRows:
@@ -138,6 +157,9 @@ class PairwiseRows:
         One column (n,) or several (n, l); only their order matters.
     criterion
         "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
+    sample_weight
+        How many rows each row stands for (n,), >= 0: a pair counts as often as the product of its
+        two weights says. Their unit does not matter here.
 
     Examples
     --------
@@ -158,13 +180,22 @@ class PairwiseRows:
         sensitive_features: ArrayLike,
         *,
         criterion: Literal["eo", "dp"] = "eo",
+        sample_weight: ArrayLike | None = None,
     ) -> None:
         numbers = as_numbers(sensitive_features, "sensitive_features")
         S = as_sensitive(numbers, len(numbers) if numbers.ndim else 0)
         y = _truth(y_true, len(S), criterion)
-        y_ranks = None if y is None else dense_ranks(y)
         self._rows = len(S)
-        self._orders = [PairOrders(y_ranks, dense_ranks(s)) for s in S.T]
+        w = weight_vector(sample_weight, len(S))
+        # A row of weight zero is not there: nor are its pairs.
+        self._kept: slice | IntArray = (
+            slice(None) if w is None or (w > 0).all() else np.flatnonzero(w)
+        )
+        if w is not None:
+            require_two(w)
+            w, S, y = w[self._kept], S[self._kept], None if y is None else y[self._kept]
+        y_ranks = None if y is None else dense_ranks(y)
+        self._orders = [PairOrders(y_ranks, dense_ranks(s), w) for s in S.T]
 
     def fairness(
         self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
@@ -188,7 +219,7 @@ class PairwiseRows:
     def _checked(self, y_pred: ArrayLike) -> Array:
         f = as_column(y_pred, "y_pred")
         require_length(f, self._rows, "y_pred")
-        return f
+        return np.asarray(f[self._kept])
 
     def _rates(self, f: Array, ties: str) -> list[tuple[float, float]]:
         """Rates of f > f' where s > s', then where s < s', by column."""
@@ -200,7 +231,9 @@ class PairwiseRows:
 
 def _counts(orders: PairOrders, f: Ranks) -> OrderCounts:
     """Return the pairs by the faster of two ways, which give the same numbers."""
-    return orders.counts(f) if len(f) >= SORT_FROM else orders_by_tiles(orders.y, orders.s, f)
+    if len(f) >= SORT_FROM:
+        return orders.counts(f)
+    return orders_by_tiles(orders.y, orders.s, f, orders.w)
 
 
 def _rates(counts: OrderCounts, ties: str, with_truth: bool) -> tuple[float, float]:

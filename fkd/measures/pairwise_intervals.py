@@ -15,6 +15,7 @@ from fkd.measures.intervals import (
 )
 from fkd.measures.pair_resampling import pairwise_on_quarters
 from fkd.measures.pairwise import pairwise_fairness
+from fkd.measures.row_weights import weighed
 
 
 def pairwise_interval(
@@ -25,6 +26,7 @@ def pairwise_interval(
     rng: np.random.Generator,
     replicates: int = 1000,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """Return `bootstrap_interval(pairwise_fairness, ..., bounds=(0, 1))`, tens of times sooner.
 
@@ -41,6 +43,8 @@ def pairwise_interval(
         Number of quarters.
     level
         Share of the draws inside the interval, in (0, 1).
+    sample_weight
+        How many rows each row stands for (n,), >= 0; a quarter takes rows with their weights.
 
     Examples
     --------
@@ -54,10 +58,10 @@ def pairwise_interval(
     True
     """
     check_draws(replicates, level)
-    y, f, s = as_equal_rows((y_true, y_pred, sensitive))
+    w, (y, f, s) = weighed(sample_weight, *as_equal_rows((y_true, y_pred, sensitive)))
     require_rows(len(f))
-    estimate = pairwise_fairness(y, f, s)
-    (values,) = pairwise_on_quarters(y, [f], s, replicates, rng)
+    estimate = pairwise_fairness(y, f, s, sample_weight=w)
+    (values,) = pairwise_on_quarters(y, [f], s, replicates, rng, w)
     return interval_of_draws(estimate, _defined(values), len(f), level, (0.0, 1.0))
 
 
@@ -70,6 +74,7 @@ def pairwise_pair(
     rng: np.random.Generator,
     replicates: int = 1000,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> IntervalPair:
     """Return `bootstrap_pair` of pairwise fairness of two predictions, tens of times sooner.
 
@@ -89,6 +94,8 @@ def pairwise_pair(
         Number of quarters.
     level
         Share of the draws inside the interval, in (0, 1).
+    sample_weight
+        How many rows each row stands for (n,), >= 0; a quarter takes rows with their weights.
 
     Examples
     --------
@@ -103,10 +110,10 @@ def pairwise_pair(
     True
     """
     check_draws(replicates, level)
-    y, f, g, s = as_equal_rows((y_true, first, second, sensitive))
+    w, (y, f, g, s) = weighed(sample_weight, *as_equal_rows((y_true, first, second, sensitive)))
     require_rows(len(f))
-    values = pairwise_on_quarters(y, [f, g], s, replicates, rng)
-    estimates = [pairwise_fairness(y, one, s) for one in (f, g)]
+    values = pairwise_on_quarters(y, [f, g], s, replicates, rng, w)
+    estimates = [pairwise_fairness(y, one, s, sample_weight=w) for one in (f, g)]
     return pair_of_draws(estimates, [*_defined(values)], len(f), level, (0.0, 1.0))
 
 

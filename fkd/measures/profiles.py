@@ -19,7 +19,8 @@ from fkd.measures.group_means import (
     means_by_quantile,
 )
 from fkd.measures.leaking_function import LeakingFunction, leaking_function
-from fkd.measures.strata import LeftOutStratum, why_not
+from fkd.measures.row_weights import weighed
+from fkd.measures.strata import LeftOutStratum, weighed_rows, why_not
 
 TARGET, PREDICTION, ERROR, ABSOLUTE = "target", "prediction", "error", "absolute_error"
 OTHER_PREDICTION, OTHER_ERROR = "other_prediction", "other_error"
@@ -103,6 +104,7 @@ def profile_along(
     other: ArrayLike | None = None,
     draws: int = 2000,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> Profile:
     """Return means of predictions, truth and errors along one sensitive column, with bands.
 
@@ -121,6 +123,9 @@ def profile_along(
         How many draws the bands come from.
     level
         Share of samples in which an interval, or a band, holds what it is for, in (0, 1).
+    sample_weight
+        How many rows each row stands for (n,), >= 0. Means, groups and windows are those of rows
+        that are there so often; an interval takes a heavy row for the one row that it is.
 
     Returns
     -------
@@ -141,12 +146,13 @@ def profile_along(
     columns = means_of(y_true, y_pred, other)
     s = as_column(sensitive, "sensitive")
     V = np.column_stack(list(columns.values()))
-    curves = curves_along(V, s, rng=rng, draws=draws, level=level)
+    w = sample_weight
+    curves = curves_along(V, s, rng=rng, draws=draws, level=level, sample_weight=w)
     return Profile(
         dict(zip(columns, curves, strict=True)),
-        means_by_quantile(V, s, groups=DECILES, level=level),
-        _leak(columns[PREDICTION], s),
-        None if other is None else _leak(columns[OTHER_PREDICTION], s),
+        means_by_quantile(V, s, groups=DECILES, level=level, sample_weight=w),
+        _leak(columns[PREDICTION], s, w),
+        None if other is None else _leak(columns[OTHER_PREDICTION], s, w),
     )
 
 
@@ -158,6 +164,7 @@ def profile_within(
     control_features: ArrayLike,
     other: ArrayLike | None = None,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[tuple[StratumProfile, ...], tuple[LeftOutStratum, ...]]:
     """Return means of predictions, truth and errors by thirds of s within groups of other columns.
 
@@ -178,6 +185,8 @@ def profile_within(
         and those of the differences are then added.
     level
         Share of samples in which an interval holds its mean, in (0, 1).
+    sample_weight
+        As in `profile_along`; a group is left out by its rows, not by their weights.
 
     Returns
     -------
@@ -199,13 +208,18 @@ def profile_within(
     V = np.column_stack(list(means_of(y_true, y_pred, other).values()))
     s = as_column(sensitive, "sensitive")
     require_length(s, len(V), "sensitive")
+    rows, control, w = weighed_rows([V, s], control_features, sample_weight)
+    V, s = (np.asarray(column) for column in rows)
     found, left_out = [], []
-    for group in control_groups(control_features, len(s)):
+    for group in control_groups(control, len(s), w):
         index, n = group.index, len(group.index)
-        if why := why_not(s[index, None]):
+        own = None if w is None else w[index]
+        if why := why_not(s[index, None], own):
             left_out.append(LeftOutStratum(group.label, n, why))
         else:
-            thirds = means_by_quantile(V[index], s[index], groups=THIRDS, level=level)
+            thirds = means_by_quantile(
+                V[index], s[index], groups=THIRDS, level=level, sample_weight=own
+            )
             found.append(StratumProfile(group.label, n, thirds))
     return tuple(found), tuple(left_out)
 
@@ -217,6 +231,7 @@ def profile_of_pair(
     *,
     other: ArrayLike | None = None,
     level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[tuple[GroupMeans, ...], tuple[LeftOutStratum, ...]]:
     """Return means of predictions, truth and errors by thirds of two sensitive columns at once.
 
@@ -231,6 +246,8 @@ def profile_of_pair(
         and those of the differences are then added.
     level
         Share of samples in which an interval holds its mean, in (0, 1).
+    sample_weight
+        As in `profile_along`.
 
     Returns
     -------
@@ -252,7 +269,7 @@ def profile_of_pair(
     S = as_sensitive(sensitive_features, len(V))
     if S.shape[1] != 2:
         raise ValueError(f"sensitive_features must be two columns here, got {S.shape[1]}")
-    return means_by_pair(V, S[:, 0], S[:, 1], level=level)
+    return means_by_pair(V, S[:, 0], S[:, 1], level=level, sample_weight=sample_weight)
 
 
 def means_of(
@@ -276,6 +293,7 @@ def means_of(
     }
 
 
-def _leak(f: Array, s: Array) -> LeakingFunction | None:
+def _leak(f: Array, s: Array, sample_weight: ArrayLike | None) -> LeakingFunction | None:
     """Return what a prediction gives away, None where it says the same of all rows."""
-    return None if is_constant(f) else leaking_function(f, s)
+    w, (f, s) = weighed(sample_weight, f, s)
+    return None if is_constant(f) else leaking_function(f, s, sample_weight=w)

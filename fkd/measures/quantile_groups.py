@@ -4,9 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fkd.core.arrays import Array
+from fkd.measures.row_weights import quantiles_of
 
 
-def quantile_codes(numbers: Array, groups: int) -> NDArray[np.intp]:
+def quantile_codes(numbers: Array, groups: int, w: Array | None = None) -> NDArray[np.intp]:
     """Return the number of each row's group, from 0 at the least values on.
 
     Equal numbers stay together, so where many are equal the groups are fewer or of unlike size.
@@ -17,8 +18,10 @@ def quantile_codes(numbers: Array, groups: int) -> NDArray[np.intp]:
         One column (n,).
     groups
         How many groups there are at most.
+    w
+        How many rows each row stands for, (n,): groups are of like size in these.
     """
-    edges = np.quantile(numbers, np.arange(1, groups) / groups)
+    edges = quantiles_of(numbers, np.arange(1, groups) / groups, w)
     below = numbers[numbers < numbers.max(axis=0)]
     if not len(below):
         return np.zeros(len(numbers), dtype=np.intp)

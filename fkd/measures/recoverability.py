@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from fkd.core.arrays import Array
 from fkd.core.border import as_numbers, as_sensitive, require_length
 from fkd.measures.columns import is_constant
+from fkd.measures.row_weights import mean_of, weighed
 
 MAX_ROWS = 4000
 FEWEST_ROWS = 20
@@ -46,9 +47,9 @@ class Recovery:
     after: float | Array
 
 
-# (features, sensitive columns, rows to learn from, seed) -> guesses of the other rows' columns,
-# one after another, by models of growing or varying freedom.
-Model = Callable[[Array, Array, int, int], Iterator[Array]]
+# (features, sensitive columns, rows to learn from, their weights, seed) -> guesses of the other
+# rows' columns, one after another, by models of growing or varying freedom.
+Model = Callable[[Array, Array, int, Array | None, int], Iterator[Array]]
 
 
 def recoverability(
@@ -58,6 +59,7 @@ def recoverability(
     before: ArrayLike | None = None,
     random_state: int = 0,
     max_rows: int = MAX_ROWS,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[Recovery, ...]:
     """Return the held-out R² of each sensitive column, by models that took no part in its removal.
 
@@ -78,6 +80,10 @@ def recoverability(
         settings by, 20 % to judge on.
     max_rows
         Rows beyond this number are left out at random, so that a report stays quick.
+    sample_weight
+        How much each row counts (n,), >= 0, for what is learnt and for R²; their unit does not
+        matter. A row of weight two is not a row that is there twice, which models would learn
+        from and be judged on at once: each row is on one side of the split.
 
     Returns
     -------
@@ -100,19 +106,27 @@ def recoverability(
     G_before = None if before is None else _as_features(before, "before")
     if G_before is not None:
         require_length(G_before, len(G), "before")
+    w, (G, S, *rest) = weighed(sample_weight, G, S, *(() if G_before is None else (G_before,)))
+    G_before = rest[0] if rest else None
+    if len(G) < FEWEST_ROWS:
+        raise ValueError(
+            f"sample_weight must be above 0 in at least {FEWEST_ROWS} rows, got {len(G)} such rows"
+        )
     rows = np.random.default_rng(random_state).permutation(len(G))[:max_rows]
     models: dict[str, Model] = {"boosted trees": _boosted_trees, "rbf ridge": _rbf_ridge}
     return tuple(
         Recovery(
             name,
-            before=None if G_before is None else _score(model, G_before, S, rows, random_state),
-            after=_score(model, G, S, rows, random_state),
+            before=None if G_before is None else _score(model, G_before, S, rows, random_state, w),
+            after=_score(model, G, S, rows, random_state, w),
         )
         for name, model in models.items()
     )
 
 
-def _score(model: Model, G: Array, S: Array, rows: NDArray[np.intp], seed: int) -> float | Array:
+def _score(
+    model: Model, G: Array, S: Array, rows: NDArray[np.intp], seed: int, w: Array | None
+) -> float | Array:
     """R² on the last fifth of the rows, by the guess that is best on the fifth before."""
     G, S = G[rows], S[rows]
     learnt = 3 * len(S) // 5
@@ -120,17 +134,24 @@ def _score(model: Model, G: Array, S: Array, rows: NDArray[np.intp], seed: int) 
     _require_variation(S[validation])
     _require_variation(S[test])
     # The mean comes first: where nothing can be read, no model should do worse on purpose.
-    chosen = np.tile(S[:learnt].mean(axis=0), (len(test), 1))
-    best = _r2(S[validation], S[:learnt].mean(axis=0))
-    for guess in model(G, S, learnt, seed):
-        score = _r2(S[validation], guess[: len(validation)])
+    own, seen, judged = (
+        None if w is None else w[rows][part] for part in (slice(learnt), validation, test)
+    )
+    if own is not None:
+        # Of mean one, so that a ridge, or a leaf, means the same with and without them.
+        own = own / own.mean(axis=0)
+    mean = mean_of(S[:learnt], own)
+    chosen = np.tile(mean, (len(test), 1))
+    best = _r2(S[validation], mean, seen)
+    for guess in model(G, S, learnt, own, seed):
+        score = _r2(S[validation], guess[: len(validation)], seen)
         chosen = np.where(score > best, guess[len(validation) :], chosen)
         best = np.maximum(score, best)
-    values = _r2(S[test], chosen)
+    values = _r2(S[test], chosen, judged)
     return float(values[0]) if len(values) == 1 else values
 
 
-def _boosted_trees(G: Array, S: Array, learnt: int, seed: int) -> Iterator[Array]:
+def _boosted_trees(G: Array, S: Array, learnt: int, w: Array | None, seed: int) -> Iterator[Array]:
     """Guess by gradient-boosted trees, after each further tree."""
     # Imported when used: it costs a second that no other measure needs to pay.
     from sklearn.ensemble import HistGradientBoostingRegressor
@@ -141,24 +162,30 @@ def _boosted_trees(G: Array, S: Array, learnt: int, seed: int) -> Iterator[Array
     )
     # Threads gain little at this size, while on a busy machine they wait for each other for long.
     with threadpool_limits(limits=1, user_api="openmp"):
-        stages = [list(trees.fit(G[:learnt], s[:learnt]).staged_predict(G[learnt:])) for s in S.T]
+        stages = [
+            list(trees.fit(G[:learnt], s[:learnt], w).staged_predict(G[learnt:])) for s in S.T
+        ]
     for guesses in zip(*stages, strict=True):
         yield np.stack(guesses, axis=1)
 
 
-def _rbf_ridge(G: Array, S: Array, learnt: int, seed: int) -> Iterator[Array]:
+def _rbf_ridge(G: Array, S: Array, learnt: int, w: Array | None, seed: int) -> Iterator[Array]:
     """Guess by kernel ridge, for each width with each ridge."""
     distances = euclidean_distances(G[:learnt], G, squared=True)
     # Where all rows coincide there is no distance to scale by.
     unit = float(np.median(distances, axis=None)) or 1.0
-    mean = S[:learnt].mean(axis=0)
+    mean = mean_of(S[:learnt], w)
+    root = np.ones(learnt) if w is None else np.sqrt(w)
     for width in WIDTHS:
         K = np.exp(-width / unit * distances)
         for ridge in RIDGES:
             A = K[:, :learnt].copy()
+            if w is not None:
+                A *= np.outer(root, root)
             A.flat[:: learnt + 1] += ridge
             factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-            yield K[:, learnt:].T @ cho_solve(factor, S[:learnt] - mean) + mean
+            alpha = cho_solve(factor, root[:, None] * (S[:learnt] - mean))
+            yield K[:, learnt:].T @ (root[:, None] * alpha) + mean
 
 
 def _principal_axes(G: Array, seed: int) -> Array:
@@ -172,10 +199,11 @@ def _principal_axes(G: Array, seed: int) -> Array:
     return axes
 
 
-def _r2(S: Array, predicted: Array) -> Array:
+def _r2(S: Array, predicted: Array, w: Array | None) -> Array:
     """One minus residual over total sum of squares, per column."""
-    residual = ((S - predicted) ** 2).sum(axis=0)
-    r2: Array = 1 - residual / ((S - S.mean(axis=0)) ** 2).sum(axis=0)
+    squares = (S - predicted) ** 2, (S - mean_of(S, w)) ** 2
+    residual, total = (part.sum(axis=0) if w is None else w @ part for part in squares)
+    r2: Array = 1 - residual / total
     return r2
 
 

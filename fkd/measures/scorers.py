@@ -27,9 +27,10 @@ _LONG = {"pairwise_fairness": "pf"}  # the name of the function, besides that of
 def scorer(measure: str, **options: Any) -> Any:
     """Return a scikit-learn scorer of minus the measure, taken on the worst sensitive column.
 
-    It asks for `sensitive_features` by metadata routing, so a search needs
-    `sklearn.set_config(enable_metadata_routing=True)` with
-    `search.fit(X, y, sensitive_features=S)`.
+    It asks for `sensitive_features`, and for `sample_weight` where there is some, by metadata
+    routing, so a search needs `sklearn.set_config(enable_metadata_routing=True)` with
+    `search.fit(X, y, sensitive_features=S)`. Weights in the fit alone are had by
+    `.set_score_request(sample_weight=False)`.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def scorer(measure: str, **options: Any) -> Any:
     score = make_scorer(worst_column, greater_is_better=False, measure=known, **options)
     # Requests can only be set while routing is on; the caller's own setting stays as it is.
     with config_context(enable_metadata_routing=True):
-        return score.set_score_request(sensitive_features=True)
+        return score.set_score_request(sensitive_features=True, sample_weight=True)
 
 
 def worst_column(
@@ -78,6 +79,7 @@ def worst_column(
     *,
     measure: str,
     sensitive_features: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     **options: Any,
 ) -> float:
     """Return the largest value of the named measure over the sensitive columns."""
@@ -86,6 +88,7 @@ def worst_column(
             "sensitive_features is missing: call sklearn.set_config(enable_metadata_routing=True), "
             "then pass sensitive_features=... to fit or score"
         )
+    options = {**options, "sample_weight": sample_weight}
     values = [
         _measured(measure, truth, prediction, sensitive_features, options)
         for truth, prediction in _as_numbers(np.asarray(y_true), np.asarray(y_pred), measure)

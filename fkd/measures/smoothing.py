@@ -18,10 +18,12 @@ _POINTS = 128  # of one tile of neighbours
 _MOST_PLACES = 1 << 40
 
 
-def level_totals(d: Array, s: Array) -> tuple[Array, Array]:
+def level_totals(d: Array, s: Array, w: Array | None = None) -> tuple[Array, Array]:
     """Return the levels of s with the sum of d and the number of rows at each, (levels, 2)."""
     # Rows that share s share their weight: ages cost as many columns as there are ages.
     levels, inverse, counts = np.unique(s, return_inverse=True, return_counts=True)
+    if w is not None:
+        return levels, np.stack([np.bincount(inverse, weights=v) for v in (w * d, w)], axis=1)
     return levels, np.stack([np.bincount(inverse, weights=d), counts], axis=1)
 
 

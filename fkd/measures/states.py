@@ -2,19 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_numbers, require_length
+from fkd.core.border import as_numbers, require_length, weight_vector
 from fkd.core.parameters import choice
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import is_constant
 from fkd.measures.gdp import GRID, mean_at_levels, mean_on_grid, rate, require_unit_range
 from fkd.measures.hgr import density_of_cells
 from fkd.measures.joint_tables import witsenhausen
+from fkd.measures.row_weights import rows_in_all
 
 Ends = tuple[float, float]
 
@@ -24,8 +26,9 @@ class MeasureState:
     """Rows of any number of blocks, counted at points that were fixed beforehand.
 
     States of two blocks add up to the state of both, to the bit and in any order: only integers
-    are added. Pairwise fairness is not among its values: pairs of two blocks need the rows of
-    both, so it takes all predictions (`PairwiseRows`), 8 bytes each.
+    are added, unless weights are fractions, whose sums round. Pairwise fairness is not among its
+    values: pairs of two blocks need the rows of both, so it takes all predictions (`PairwiseRows`),
+    8 bytes each.
 
     Parameters
     ----------
@@ -34,7 +37,7 @@ class MeasureState:
     cells
         Of `count_cells`.
     rows
-        How many were counted.
+        How many were counted, whatever their weights.
     f_ends, s_ends
         Least and greatest value of either column.
 
@@ -56,14 +59,20 @@ class MeasureState:
 
     f_nodes: Nodes
     s_nodes: Nodes
-    cells: Counts
+    cells: Counts | Array
     rows: int
     f_ends: Ends
     s_ends: Ends
 
     @classmethod
     def of(
-        cls, y_pred: ArrayLike, sensitive: ArrayLike, *, f_nodes: Nodes, s_nodes: Nodes
+        cls,
+        y_pred: ArrayLike,
+        sensitive: ArrayLike,
+        *,
+        f_nodes: Nodes,
+        s_nodes: Nodes,
+        sample_weight: ArrayLike | None = None,
     ) -> "MeasureState":
         """Return the state of one block of rows.
 
@@ -76,12 +85,17 @@ class MeasureState:
         f_nodes, s_nodes
             `Nodes.between(low, high)`, or `Nodes.levels` of a column with few values; the same for
             all blocks.
+        sample_weight
+            How many rows each row stands for (n,), >= 0, in the same unit for all blocks.
         """
         f, s = _block(y_pred, "y_pred"), _block(sensitive, "sensitive")
         require_length(s, len(f), "sensitive")
+        w = weight_vector(sample_weight, len(f))
+        if w is not None:
+            f, s, w = f[w > 0], s[w > 0], w[w > 0]
         for name, values, nodes in (("y_pred", f, f_nodes), ("sensitive", s, s_nodes)):
             _require_inside(name, values, nodes)
-        cells = count_cells(f, f_nodes, s, s_nodes)
+        cells = count_cells(f, f_nodes, s, s_nodes, w)
         return cls(f_nodes, s_nodes, cells, len(f), _ends(f), _ends(s))
 
     def __add__(self, other: "MeasureState") -> "MeasureState":
@@ -114,7 +128,7 @@ class MeasureState:
         if self._is_constant:
             return 0.0
         f, s = (self._standardised(axis) for axis in (0, 1))
-        P = density_of_cells(self.cells, f, s, self.rows)
+        P = density_of_cells(self.cells, f, s, self._total)
         return float(np.clip(witsenhausen(P)[1], 0.0, 1.0))
 
     def gdp(
@@ -135,11 +149,16 @@ class MeasureState:
         totals = np.stack([d @ self.cells / SHARES**2, counts], axis=1)
         levels, totals = s.points[counts > 0], totals[counts > 0]
         if estimator == "plugin":
-            h = self._moments(1)[1] / (high - low) * rate(self.rows)
+            h = self._moments(1)[1] / (high - low) * rate(self._total)
             return mean_at_levels(levels, totals, s.window(h))
-        h = rate(self.rows)
+        h = rate(self._total)
         require_unit_range((np.array(self.s_ends) - low) / (high - low), h)
         return mean_on_grid(GRID, levels, totals, s.window(h))
+
+    @cached_property
+    def _total(self) -> float:
+        """How many rows those counted stand for: every one lies among the points."""
+        return rows_in_all(self._margin(1), self.rows)
 
     @property
     def _is_constant(self) -> bool:
@@ -152,9 +171,9 @@ class MeasureState:
     def _moments(self, axis: int) -> tuple[float, float]:
         """Mean and standard deviation (n) of f (0) or s (1)."""
         nodes, counts = (self.f_nodes, self.s_nodes)[axis], self._margin(axis)
-        mean = float(nodes.points @ counts / self.rows)
+        mean = float(nodes.points @ counts / self._total)
         # Without the spread that sharing out adds.
-        variance = float((nodes.points - mean) ** 2 @ counts / self.rows) - nodes.step**2 / 6
+        variance = float((nodes.points - mean) ** 2 @ counts / self._total) - nodes.step**2 / 6
         if variance <= nodes.step**2:
             raise ValueError(
                 f"{('y_pred', 'sensitive')[axis]} must vary by more than a step of its points, "
@@ -165,7 +184,7 @@ class MeasureState:
     def _standardised(self, axis: int) -> Nodes:
         """Points of f (0) or s (1) in standard deviations (n - 1) from the mean."""
         nodes, (mean, deviation) = (self.f_nodes, self.s_nodes)[axis], self._moments(axis)
-        unit = deviation * float(np.sqrt(self.rows / (self.rows - 1)))
+        unit = deviation * float(np.sqrt(self._total / (self._total - 1)))
         return Nodes((nodes.points - mean) / unit, nodes.step / unit)
 
 

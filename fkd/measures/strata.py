@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_numbers, as_sensitive, require_length
+from fkd.core.border import as_numbers, as_sensitive, require_length, weight_vector
 from fkd.measures.columns import is_constant
-from fkd.measures.control_groups import ControlGroup, control_groups
+from fkd.measures.control_groups import ControlGroup, control_groups, kept_control
+from fkd.measures.row_weights import require_two
 
 # Of fewer rows every measure here reads mostly noise.
 LEAST_ROWS = 30
+# Windows are made for at least so many rows, whatever fractions these are put together from.
+_LEAST_WEIGHT = 2
 _SHOWN = 3  # groups that an error names
 
 
@@ -33,6 +36,8 @@ class Stratum:
         How many it has.
     value
         The measure, a float or one per sensitive column.
+    weight
+        How many rows they stand for; None is as many as they are.
 
     Examples
     --------
@@ -44,6 +49,7 @@ class Stratum:
     label: str
     rows: int
     value: float | Array
+    weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,9 @@ class StratifiedValue:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The share of the measured rows that each group has."""
-        return tuple(stratum.rows / self.rows for stratum in self.strata)
+        """The share of the measured rows, or of what they stand for, that each group has."""
+        own = [group.rows if group.weight is None else group.weight for group in self.strata]
+        return tuple(rows / sum(own) for rows in own)
 
     @property
     def mean(self) -> float | Array:
@@ -97,11 +104,12 @@ def by_stratum(
     measure: Callable[..., float | Array],
     *columns: ArrayLike | None,
     control_features: ArrayLike,
+    sample_weight: ArrayLike | None = None,
 ) -> StratifiedValue:
     """Return a measure within each group of the control columns.
 
-    A group is left out, by name and with the reason, if it has fewer than 30 rows, if a sensitive
-    column is constant in it, or if pairwise fairness finds no pairs in it.
+    A group is left out, by name and with the reason, if it has fewer than 30 rows, whatever their
+    weights, if a sensitive column is constant in it, or if pairwise fairness finds no pairs in it.
 
     Parameters
     ----------
@@ -112,6 +120,9 @@ def by_stratum(
     control_features
         One column (n,) or several (n, k), whose combinations are the groups. Text and up to ten
         numbers are levels; more numbers are cut at their quintiles.
+    sample_weight
+        How many rows each row stands for (n,), >= 0, for quintiles, groups and the measure, which
+        gets its own of them by this keyword.
 
     Returns
     -------
@@ -130,7 +141,8 @@ def by_stratum(
     >>> [stratum.label for stratum in found.strata]
     ['0', '1']
     """
-    found, left_out = measured_groups(measure, as_rows(columns), control_features)
+    rows, control, w = weighed_rows(as_rows(columns), control_features, sample_weight)
+    found, left_out = measured_groups(measure, rows, control, w)
     return StratifiedValue(tuple(stratum for _, stratum in found), left_out)
 
 
@@ -138,18 +150,18 @@ def measured_groups(
     measure: Callable[..., float | Array],
     columns: Sequence[Array | None],
     control_features: Any,
+    w: Array | None = None,
 ) -> tuple[list[tuple[ControlGroup, Stratum]], tuple[LeftOutStratum, ...]]:
     """Return each group with its value, then those that are left out; refuse none at all."""
     sensitive = columns[-1]
     assert sensitive is not None
     found, left_out = [], []
-    for group in control_groups(control_features, len(sensitive)):
-        n = len(group.index)
-        why = why_not(sensitive[group.index])
+    for group in control_groups(control_features, len(sensitive), w):
+        n, own = len(group.index), None if w is None else w[group.index]
+        why = why_not(sensitive[group.index], own)
         if not why:
             try:
-                value = measure(*taken(columns, group))
-                found.append((group, Stratum(group.label, n, value)))
+                found.append((group, _stratum(measure, list(taken(columns, group)), group, own)))
                 continue
             except UndefinedMeasureError:
                 why = "no pairs to compare in both directions"
@@ -157,6 +169,33 @@ def measured_groups(
     if not found:
         raise ValueError(_nothing_left(left_out))
     return found, tuple(left_out)
+
+
+def _stratum(
+    measure: Callable[..., float | Array],
+    columns: Sequence[Array | None],
+    group: ControlGroup,
+    w: Array | None,
+) -> Stratum:
+    """Return a measure on a group's rows."""
+    if w is None:
+        return Stratum(group.label, len(group.index), measure(*columns))
+    value = measure(*columns, sample_weight=w)
+    return Stratum(group.label, len(w), value, float(w.sum(axis=0)))
+
+
+def weighed_rows(
+    columns: Sequence[Array | None], control_features: Any, sample_weight: ArrayLike | None
+) -> tuple[list[Array | None], Any, Array | None]:
+    """Return the rows of weights above zero, of every argument, then the weights if there are."""
+    assert columns[-1] is not None
+    w = weight_vector(sample_weight, len(columns[-1]))
+    if w is None or (w > 0).all():
+        return [*columns], control_features, w
+    require_two(w)
+    rows = [None if column is None else column[w > 0] for column in columns]
+    control = None if control_features is None else kept_control(control_features, w > 0)
+    return rows, control, w[w > 0]
 
 
 def as_rows(columns: Sequence[ArrayLike | None]) -> list[Array | None]:
@@ -186,10 +225,12 @@ def weighted_mean(values: Sequence[float | Array], weights: Sequence[float]) -> 
     return sum(others, start=first)
 
 
-def why_not(S: Array) -> str:
+def why_not(S: Array, w: Array | None = None) -> str:
     """Return why nothing can be measured on these rows, nothing where something can."""
     if len(S) < LEAST_ROWS:
         return f"fewer than {LEAST_ROWS} rows"
+    if w is not None and w.sum(axis=0) < _LEAST_WEIGHT:
+        return f"weights that sum to less than {_LEAST_WEIGHT}"
     if any(is_constant(s) for s in S.T):
         return "sensitive column constant"
     return ""

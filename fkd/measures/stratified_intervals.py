@@ -14,14 +14,16 @@ from fkd.measures.intervals import UNBOUNDED, Bounds, Interval
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.strata import (
+    StratifiedValue,
     Stratum,
     UndefinedMeasureError,
     as_rows,
     measured_groups,
     taken,
+    weighed_rows,
     weighted_mean,
 )
-from fkd.measures.subsamples import corrected_draws, ends, quarter, repeated
+from fkd.measures.subsamples import corrected_draws, ends, measured_on, quarter, repeated
 
 
 def stratified_interval(
@@ -32,6 +34,7 @@ def stratified_interval(
     replicates: int = 1000,
     level: float = 0.95,
     bounds: Bounds = UNBOUNDED,
+    sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """Return `by_stratum(...).mean` with an interval for its mean over fresh samples.
 
@@ -57,6 +60,10 @@ def stratified_interval(
         Share of the draws inside the interval, in (0, 1).
     bounds
         Least and greatest value that the measure can have, where the interval ends at the latest.
+    sample_weight
+        How many rows each row stands for (n,), >= 0, which the measure gets by this keyword. Rows
+        are drawn with their weights, a heavy one as one row; those of a quarter are scaled to the
+        sum of all, so that bandwidths stay.
 
     Returns
     -------
@@ -79,22 +86,20 @@ def stratified_interval(
         raise ValueError(f"replicates must be at least 1, got {replicates}")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
-    checked = as_rows(columns)
-    found, _ = measured_groups(measure, checked, control_features)
-    total = sum(stratum.rows for _, stratum in found)
-    weights = [stratum.rows / total for _, stratum in found]
+    checked, control, w = weighed_rows(as_rows(columns), control_features, sample_weight)
+    found, left_out = measured_groups(measure, checked, control, w)
+    value = StratifiedValue(tuple(stratum for _, stratum in found), left_out)
     corrected = [
-        _corrected(measure, list(taken(checked, group)), stratum, rng, replicates)
+        _corrected(measure, [*taken([*checked, w], group)], stratum, rng, replicates)
         for group, stratum in found
     ]
     # Groups are drawn from independently, so any draw of one goes with any of another.
     fewest = min(len(draws) for draws in corrected)
-    draws = np.asarray(weighted_mean([draws[:fewest] for draws in corrected], weights))
-    estimate = weighted_mean([stratum.value for _, stratum in found], weights)
-    low, high = (np.clip(end, *bounds) for end in ends(estimate, draws, level))
+    draws = np.asarray(weighted_mean([draws[:fewest] for draws in corrected], value.weights))
+    low, high = (np.clip(end, *bounds) for end in ends(value.mean, draws, level))
     if draws.ndim == 1:
-        return Interval(estimate, float(low), float(high), level, fewest)
-    return Interval(estimate, low, high, level, fewest)
+        return Interval(value.mean, float(low), float(high), level, fewest)
+    return Interval(value.mean, low, high, level, fewest)
 
 
 def _corrected(
@@ -104,10 +109,14 @@ def _corrected(
     rng: np.random.Generator,
     replicates: int,
 ) -> Array:
-    """Return draws of one group's value on the scale of the group's number of rows."""
+    """Return draws of one group's value on the scale of the group's number of rows.
+
+    The last of the columns are the weights, None without any.
+    """
     if measure is pairwise_fairness and np.ndim(stratum.value) == 0:
-        y, f, s = (np.asarray(column) for column in columns)
-        draws = resampled_pairwise_fairness(y, f, s, draw_counts(stratum.rows, replicates, rng))
+        y, f, s = (np.asarray(column) for column in columns[:-1])
+        counts = draw_counts(stratum.rows, replicates, rng, columns[-1])
+        draws = resampled_pairwise_fairness(y, f, s, counts)
     else:
         draws = _looped(measure, columns, stratum, rng, replicates)
     defined = draws[~np.isnan(draws.reshape(len(draws), -1)).any(axis=1)]
@@ -128,15 +137,16 @@ def _looped(
     replicates: int,
 ) -> Array:
     """Return the measure on quarters of one group, one after another; NaN where it is undefined."""
+    *own, w = columns
     undefined = np.full(np.shape(stratum.value), np.nan)
     draws: list[Any] = []
     with warnings.catch_warnings():
         # What there is to say of the rows was said of all of them.
         warnings.simplefilter("ignore", FairnessWarning)
         for _ in range(replicates):
-            rows = repeated(quarter(stratum.rows, rng))
+            rows = repeated(quarter(stratum.rows, rng), w)
             try:
-                draws.append(measure(*(None if c is None else c[rows] for c in columns)))
+                draws.append(measured_on(measure, own, rows, w))
             except UndefinedMeasureError:
                 draws.append(undefined)
     return np.array(draws, dtype=np.float64)

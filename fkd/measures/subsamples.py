@@ -1,5 +1,8 @@
 """Random quarters of the rows, which tell how far a measure on all rows is off."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,13 +20,27 @@ def quarter(n: int, rng: np.random.Generator) -> NDArray[np.intp]:
     return rows
 
 
-def repeated(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the rows of a quarter four times over.
+def repeated(rows: NDArray[np.intp], w: Array | None = None) -> NDArray[np.intp]:
+    """Return the rows of a quarter four times over, once where weights can say so.
 
     A measure of all equally often repeated rows is that of the rows themselves, but for what it
     derives from their number: bandwidths and grids stay those of n rows.
     """
-    return np.tile(rows, PARTS)
+    return np.tile(rows, PARTS) if w is None else rows
+
+
+def measured_on(
+    measure: Callable[..., Any],
+    columns: Sequence[Array | None],
+    rows: NDArray[np.intp],
+    w: Array | None,
+) -> Any:
+    """Return a measure of some rows, with weights as one that stand for as many as all rows do."""
+    own = [None if column is None else column[rows] for column in columns]
+    if w is None:
+        return measure(*own)
+    scale = w.sum(axis=0) / w[rows].sum(axis=0)
+    return measure(*own, sample_weight=scale * w[rows])
 
 
 def corrected_draws(estimate: float | Array, draws: Array, n: int) -> Array:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.core.arrays import Array
+from fkd.core.border import weight_vector
 from tasks.data.own_file import own_path
 from tasks.data.own_formats import RawColumns, read_raw
 from tasks.data.own_numbers import read_numbers
@@ -34,6 +35,8 @@ class PredictedColumns:
         Legitimate columns.
     inputs
         Columns that a model needs.
+    weights
+        The column that says how much each row counts; None where all count alike.
     """
 
     path: str
@@ -43,6 +46,7 @@ class PredictedColumns:
     other: str | None = None
     group_by: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    weights: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class PredictionFile:
     control: pd.DataFrame | None
     read: int
     dropped: dict[str, int] = field(default_factory=dict)
+    weights: Array | None = None
 
 
 def read_predicted(
@@ -77,7 +82,9 @@ def read_predicted(
     values, _ = read_numbers(raw, numeric, data)
     if predict is not None:
         values["\0prediction"] = _predicted(predict, raw.frame[list(wanted.inputs)])
-    frame, dropped = _complete(pd.DataFrame(values), raw.frame, wanted.group_by)
+    if wanted.weights is not None:
+        _require_weights(wanted.weights, values[wanted.weights])
+    frame, dropped = _complete(pd.DataFrame(values), raw.frame, wanted)
     if len(frame) < _FEWEST:
         raise UserError(
             f"{wanted.path} must have at least {_FEWEST} rows with every number, got {len(frame)} "
@@ -92,6 +99,7 @@ def read_predicted(
         control,
         len(raw.frame),
         dropped,
+        None if wanted.weights is None else frame[wanted.weights].to_numpy(),
     )
 
 
@@ -114,12 +122,13 @@ def _read(
 def _numeric(wanted: PredictedColumns) -> tuple[str, ...]:
     """Return the columns that must be numbers, each once; refuse one in two places."""
     columns = [wanted.target, *wanted.sensitive]
-    columns += [name for name in (wanted.prediction, wanted.other) if name is not None]
+    others = (wanted.prediction, wanted.other, wanted.weights)
+    columns += [name for name in others if name is not None]
     for name in dict.fromkeys((*columns, *wanted.group_by)):
         if (*columns, *wanted.group_by).count(name) > 1:
             raise UserError(
-                f"a column can be one of target, prediction, other, sensitive or group-by, got "
-                f"{name!r} twice; name another."
+                f"a column can be one of target, prediction, other, sensitive, group-by or "
+                f"weights, got {name!r} twice; name another."
             )
     return tuple(columns)
 
@@ -153,16 +162,29 @@ def _predicted(predict: Callable[[pd.DataFrame], Any], frame: pd.DataFrame) -> A
     return found
 
 
+def _require_weights(name: str, column: Array) -> None:
+    """Refuse weights of the file that weigh nothing, or not every row."""
+    try:
+        weight_vector(column, len(column))
+    except ValueError as error:
+        raise UserError(f"the column of weights, {name!r}, cannot be used: {error}.") from error
+
+
 def _complete(
-    values: pd.DataFrame, raw: pd.DataFrame, group_by: Sequence[str]
+    values: pd.DataFrame, raw: pd.DataFrame, wanted: PredictedColumns
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the rows that lack nothing, how many lacked what."""
     dropped: dict[str, int] = {}
     kept = np.ones(len(values), dtype=bool)
-    for name in (*values.columns, *group_by):
+    for name in (*values.columns, *wanted.group_by):
         column = values[name] if name in values else raw[name]
         lacking = kept & column.isna().to_numpy()
         if lacking.any():
             dropped[f"{name.strip(chr(0))} missing"] = int(lacking.sum(axis=0))
         kept &= ~lacking
+    if wanted.weights is not None:
+        idle = kept & (values[wanted.weights] == 0).to_numpy()
+        if idle.any():
+            dropped[f"{wanted.weights} zero"] = int(idle.sum(axis=0))
+        kept &= ~idle
     return values[kept], dropped

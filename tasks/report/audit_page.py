@@ -34,6 +34,7 @@ class AuditStory:
     rows_read: int = 0
     dropped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what measures had to say of the rows
+    weights: str = ""  # the column that says how much each row counts
 
     @property
     def words(self) -> AlongWords:
@@ -113,8 +114,9 @@ def audit_sentences(audit: Audit, story: AuditStory) -> tuple[str, ...]:
     """Return the error, what can be told from noise, what a second model changes."""
     decimals = unit_decimals(float(audit.mae.estimate))
     unit = f" {story.unit}" if story.unit else ""
+    weighed = f", weighed by {story.weights}" if story.weights else ""
     sentences = [
-        f"On {count(audit.rows)} rows, predictions of {story.target} are off by "
+        f"On {count(audit.rows)} rows{weighed}, predictions of {story.target} are off by "
         f"{_told(audit.mae, decimals)}{unit} on average."
     ]
     for column in audit.columns:
