@@ -2,6 +2,7 @@
 
 from fkd.measures.bootstrap import bootstrap_difference, bootstrap_interval, bootstrap_pair
 from fkd.measures.cells import Nodes
+from fkd.measures.change_values import CurveChange, NumberChange, SampleChanges
 from fkd.measures.counted_intervals import counted_interval
 from fkd.measures.curves_along import CurveBand, curves_along
 from fkd.measures.gdp import gdp
@@ -22,6 +23,7 @@ from fkd.measures.profiles import (
     profile_within,
 )
 from fkd.measures.recoverability import Recovery, recoverability
+from fkd.measures.sample_changes import sample_changes
 from fkd.measures.scorers import scorer
 from fkd.measures.states import MeasureState
 from fkd.measures.strata import StratifiedValue, Stratum, by_stratum
@@ -33,6 +35,7 @@ VERSION = 1
 
 __all__ = [
     "CurveBand",
+    "CurveChange",
     "GroupMeans",
     "Interval",
     "IntervalPair",
@@ -42,9 +45,11 @@ __all__ = [
     "MeasuredGroup",
     "Nodes",
     "NoiseFloor",
+    "NumberChange",
     "PairwiseRows",
     "Profile",
     "Recovery",
+    "SampleChanges",
     "StratifiedValue",
     "Stratum",
     "StratumProfile",
@@ -70,6 +75,7 @@ __all__ = [
     "profile_of_pair",
     "profile_within",
     "recoverability",
+    "sample_changes",
     "scorer",
     "stratified_interval",
 ]

@@ -11,19 +11,10 @@ from fkd.core.border import as_column, as_numbers, require_length
 from fkd.core.linalg import rank_cut
 from fkd.measures.bootstrap import check_draws
 from fkd.measures.columns import is_constant
-from fkd.measures.control_groups import MOST_LEVELS
-from fkd.measures.gdp import rate
-from fkd.measures.margins import by_rank
+from fkd.measures.places import LEAST_AT_LEVEL, Places
 
 # Of this many points a curve is drawn; neighbours are closer than any window.
 POINTS = 41
-# Rows farther than so many windows do not count: a trace of them would be a mean told for sure.
-_REACH = 3.0
-# A level with fewer rows has no spread to tell an interval from.
-LEAST_AT_LEVEL = 2
-# Half of the window that GDP smooths by: ranks, spread evenly over (0, 1), deviate by sqrt(1/12).
-# A curve is looked at in detail, while GDP is one number.
-_WINDOW = 0.5 * float(np.sqrt(1 / 12))
 
 
 @dataclass(frozen=True)
@@ -123,7 +114,7 @@ def curves_along(
             f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}; name another "
             "column"
         )
-    places = _Places.of(s, points)
+    places = Places.of(s, points)
     sums = _sums(np.column_stack([V, s]), places)
     # One row between many that are equal would have no spread of its own either.
     seen = sums[:, -2] ** 2 >= LEAST_AT_LEVEL * sums[:, -1]
@@ -140,42 +131,7 @@ def curves_along(
     )
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Points of s with the rank of each row, or its level where levels are few."""
-
-    points: Array  # (g,)
-    at: Array  # (g,), the rank or level of each point
-    of_rows: Array  # (n,)
-    window: float  # 0.0 where rows count at their own level alone
-
-    @classmethod
-    def of(cls, s: Array, points: int) -> "_Places":
-        levels, counts = np.unique(s, return_counts=True)
-        if len(levels) <= MOST_LEVELS:
-            drawn = levels[counts >= LEAST_AT_LEVEL]
-            if not len(drawn):
-                raise ValueError(
-                    f"sensitive must have a value that {LEAST_AT_LEVEL} rows share, or more than "
-                    f"{MOST_LEVELS} values, got {len(s)} rows; more rows are needed"
-                )
-            return cls(drawn, drawn, s, 0.0)
-        ranks = by_rank(s)
-        # Of rows in order, those at equal steps: many equal rows are one point.
-        chosen = np.sort(s)[np.linspace(0, len(s) - 1, points).round().astype(np.intp)]
-        drawn, first = np.unique(chosen), np.argsort(s, kind="stable")
-        at = ranks[first][np.searchsorted(s[first], drawn)]
-        return cls(drawn, at, ranks, rate(len(s)) * _WINDOW)
-
-    def weights(self, rows: slice) -> Array:
-        """Return how much each row counts at each point, (g, rows)."""
-        if not self.window:
-            return np.asarray(self.at[:, None] == self.of_rows[rows], dtype=np.float64)
-        z = (self.at[:, None] - self.of_rows[rows]) / self.window
-        return np.where(np.abs(z) <= _REACH, np.exp(-0.5 * z**2), 0.0)
-
-
-def _sums(V: Array, places: _Places) -> Array:
+def _sums(V: Array, places: Places) -> Array:
     """Weighted sums of every column, then of one, then of the squared weights, (g, k + 2)."""
     sums = np.zeros((len(places.points), V.shape[1] + 2))
     for rows in row_blocks(len(V), BLOCK_ROWS):
@@ -188,7 +144,7 @@ def _sums(V: Array, places: _Places) -> Array:
 
 def _with_bands(
     v: Array,
-    places: _Places,
+    places: Places,
     drawn: Array,
     mean: Array,
     weight: Array,
