@@ -77,9 +77,10 @@ def sample_changes(
     """
     check_draws(permutations, level)
     if (permutations + 1) * (1 - level) < 1:
+        fewest = int(np.ceil(1 / (1 - level))) - 1
         raise ValueError(
-            f"permutations must be at least {int(np.ceil(1 / (1 - level))) - 1} for a band of level "
-            f"{level:g}, got {permutations}"
+            f"permutations must be at least {fewest} for a band of level {level:g}, got "
+            f"{permutations}"
         )
     rows = ExchangedRows.of(before, after, rng, most_rows, sensitive_range, tuple(names))
     divisions = _divisions(rows.n_before, len(rows.y), permutations, rng)
@@ -94,7 +95,7 @@ def sample_changes(
     told = np.column_stack([*sides[0], bands.change, bands.low, bands.high])
     k = len(rows.labels)
     numbers = tuple(
-        NumberChange(*label, *(float(value) for value in line), bool(outside))
+        NumberChange(*label, *_five(line), bool(outside))
         for label, line, outside in zip(rows.labels, told[:k], bands.outside[:k], strict=True)
         if np.isfinite(line).all()
     )
@@ -105,6 +106,12 @@ def sample_changes(
         (rows.n_before, len(rows.y) - rows.n_before),
         level,
     )
+
+
+def _five(line: Array) -> tuple[float, float, float, float, float]:
+    """Return before, after, change, low, high as plain numbers."""
+    before, after, change, low, high = line.tolist()
+    return before, after, change, low, high
 
 
 def _divisions(
@@ -129,5 +136,8 @@ def _curve_changes(
     for name, curve in zip(names, curves, strict=True):
         for quantity in (PREDICTION, ERROR, ABSOLUTE):
             part = slice(start, start + len(curve.points))
-            yield CurveChange(quantity, name, curve.points, *told[part].T, outside[part])
+            before, after, change, low, high = told[part].T
+            yield CurveChange(
+                quantity, name, curve.points, before, after, change, low, high, outside[part]
+            )
             start = part.stop

@@ -162,8 +162,10 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
         interval_method=f"from {DRAWS} random quarters of the held-out rows",
         approximation=approximation.get("kind", kind),
         stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
-        model_uri=model_address(study.config, champion),
-        gate=verdict(judgement, study.config.gate) if study.config.gate else "",
+        model_uri=model_address(study, champion),
+        gate=verdict(judgement, study.config.gate, study.refused)
+        if study.config.gate or study.refused
+        else "",
         gate_limits=study.config.gate,
     )
 

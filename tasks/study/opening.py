@@ -37,6 +37,8 @@ class Study:
     store: TrialStore
     # Keys of trials whose parameters a search has chosen: it saw rows that outer folds test on.
     searched: frozenset[str] = frozenset()
+    # Why its champion stays a candidate whatever the gate says.
+    refused: tuple[str, ...] = ()
     # Predictions of held-out rows by trial key: a report draws the same ones again and again.
     predicted: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
