@@ -187,6 +187,11 @@ app.command(
     name="history",
     help="Write the history of a registered model: champion by champion, drift plotted.",
 )
+app.command(
+    "flows.decide_command:decide",
+    name="decide",
+    help="Write the decision on a finished run as YAML, which later runs quote.",
+)
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

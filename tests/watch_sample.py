@@ -16,7 +16,8 @@ def write_month(path, n=240, seed=0, *, drift=0.0, columns=COLUMNS):
     wage = 20 * hours + 60 * skill + 2 * age + 40 * (town == "north") + 30 * rng.normal(size=n)
     wage = (wage + drift * (age > 45)).round(2)
     rows = dict(zip(COLUMNS, (age, hours, skill, town, wage), strict=True))
-    lines = [",".join(columns), *(",".join(map(str, r)) for r in zip(*(rows[c] for c in columns), strict=True))]
+    cells = zip(*(rows[name] for name in columns), strict=True)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in cells)]
     path.write_text("\n".join(lines) + "\n")
     return path
 

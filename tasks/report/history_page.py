@@ -10,10 +10,11 @@ from tasks.adapters.files import write_atomic
 from tasks.adapters.model_versions import KnownVersion, versions_of
 from tasks.adapters.settings import Settings
 from tasks.report.audit_page import CONTENT_POLICY
+from tasks.report.contents import ReportedInterval
 from tasks.report.history_figures import curve_figures, drift_figures
 from tasks.report.page_pieces import page_template, resource
 from tasks.report.tables import Grid, TableCell, TableRow
-from tasks.report.words import ABSENT, count, day
+from tasks.report.words import count, day, unit_decimals, with_interval
 from tasks.watch.change_words import short
 from tasks.watch.watch_log import known_watches
 from tasks.watch.watch_values import CROSSED, Watch
@@ -58,7 +59,7 @@ class VersionStory:
     def grid(self) -> Grid:
         """The looks at it, one per row."""
         return Grid(
-            ("New rows", "Rows", "Verdict", "Mean absolute error", "p", "Reason", "What was done"),
+            ("New rows", "Rows", "Verdict", "Record", "New", "Change (band)", "p"),
             tuple(_row(watch) for watch in self.watches),
         )
 
@@ -107,31 +108,28 @@ def history_sentences(stories: Sequence[VersionStory], watches: Sequence[Watch])
     promoted = sum(refit.promoted for refit in refits)
     return (
         served,
-        f"New rows were looked at {count(len(watches))} times; a band was crossed "
-        f"{count(len(crossed))} times, a model fitted anew {count(len(refits))} times, promoted "
-        f"{count(promoted)} times.",
+        f"A band was crossed in {count(len(crossed))} of {count(len(watches))} looks at new rows; "
+        f"models fitted anew: {count(len(refits))}, promoted: {count(promoted)}.",
     )
 
 
 def _row(watch: Watch) -> TableRow:
     """Return one look."""
-    error = next((one for one in watch.changes.numbers if one.quantity == "mae"), None)
-    told = (
-        ABSENT
-        if error is None
-        else f"{short(error.before)} → {short(error.after)}"
-        f" ({short(error.low)} to {short(error.high)})"
-    )
     texts = (
         watch.rows_from,
         count(watch.changes.rows[1]),
         watch.verdict,
-        told,
+        *_error(watch),
         f"{watch.changes.chance:.3g}",
-        "; ".join(watch.reasons) or "nothing outside the band",
-        ABSENT if watch.refit is None else watch.refit.why,
     )
     return TableRow(tuple(map(TableCell, texts)), chosen=watch.verdict == CROSSED)
+
+
+def _error(watch: Watch) -> tuple[str, str, str]:
+    """Return the mean absolute error of record and new rows, with the change."""
+    one = next(one for one in watch.changes.numbers if one.quantity == "mae")
+    band = ReportedInterval(one.change, one.low, one.high)
+    return short(one.before), short(one.after), with_interval(band, unit_decimals(one.before))
 
 
 def _issues(tags: Mapping[str, str]) -> str:

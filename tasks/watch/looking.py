@@ -40,10 +40,10 @@ def look(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
         changes=changes,
         words={name: problem.words.get(name, name) for name in champion.record.columns},
     )
-    return replace(found, reasons=reasons_of(found, limits_of(config)))
+    return replace(found, reasons=reasons_of(found, strictest_limits(config)))
 
 
-def limits_of(config: RunConfig) -> Mapping[str, float]:
+def strictest_limits(config: RunConfig) -> Mapping[str, float]:
     """Return the stricter of the limits that choosing and the gate have on each measure."""
     chosen = {} if config.select is None else dict(config.select.subject_to)
     both = (chosen, config.gate)
