@@ -15,8 +15,9 @@ from fkd.core.linalg import rank_cut
 LARGEST_INPUT = 1e150
 # Squares and products of two such numbers stay far from overflow: what is measured.
 LARGEST_MEASURED = 1e100
-# Weights that count at all: squares of smaller ones vanish, sums beyond this are no longer exact.
-LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, float(1 << 53)
+# Squares of smaller weights vanish; sums of weights beyond the second are no longer exact.
+LEAST_WEIGHT = 1e-100
+LARGEST_WEIGHT = float(1 << 53)
 
 
 def column_names(data: Any, width: int) -> list[str]:
