@@ -26,7 +26,7 @@ from fkd.core.streamed_sums import Way
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.settings import Settings
 from tasks.blocks.leaves import TASK_ROWS, Leaf, sum_leaf
-from tasks.blocks.shared_map import SharedMap, store_map
+from tasks.blocks.shared_map import SharedMap, StoredMap, store_map
 from tasks.blocks.shared_training import shared_sums
 from tasks.blocks.streaming import Total, add_leaves, cell_leaves, missing_cells, moments_of
 from tasks.study.opening import Study, open_study
@@ -102,27 +102,19 @@ def _measured(settings: Settings, n: int, landmarks: int, way: Way) -> dict[str,
     study = scale_study(settings, n, landmarks, way)
     (sums,) = shared_sums(study.missing(again=True))
     stored = store_map(sums.shared)
-    _forget(sums.shared)
-    leaves = [
-        leaf
-        for cell, functions in missing_cells(stored, way).items()
-        for leaf in cell_leaves(stored, way, functions, cell)
-    ]
+    forget_sums(sums.shared)
+    leaves = map_leaves(stored, way)
     sum_leaf(leaves[0])  # opens table, map, encoder
-    _forget(sums.shared)
+    forget_sums(sums.shared)
     keys, passed, bare = _pass(leaves, landmarks, min(n, TASK_ROWS))
     between()
-    start = time.perf_counter()
-    for cell in sorted({leaf.cell for leaf in leaves}):
-        members = tuple(k for leaf, k in zip(leaves, keys, strict=True) if leaf.cell == cell)
-        add_leaves(Total(stored, way, (), cell, members))
-    added = time.perf_counter() - start
+    added = timed_cells(leaves, keys)
     start = time.perf_counter()
     folds = study.inputs.splits.outer(study.loaded.table).values()
     for fold in folds:
         _models(moments_of(stored, way, fold.train))
     models = time.perf_counter() - start
-    _forget(sums.shared)
+    forget_sums(sums.shared)
     whole = bare / min(n, TASK_ROWS) * n
     return {
         "rows": n,
@@ -134,6 +126,24 @@ def _measured(settings: Settings, n: int, landmarks: int, way: Way) -> dict[str,
         "models": models,
         "ratio": (passed + added + models) / whole,
     }
+
+
+def map_leaves(stored: StoredMap, way: Way) -> list[Leaf]:
+    """Return the blocks of rows of every cell whose sums are missing."""
+    return [
+        leaf
+        for cell, functions in missing_cells(stored, way).items()
+        for leaf in cell_leaves(stored, way, functions, cell)
+    ]
+
+
+def timed_cells(leaves: Sequence[Leaf], keys: Sequence[str]) -> float:
+    """Return the seconds of adding blocks up to their cells."""
+    start = time.perf_counter()
+    for cell in sorted({leaf.cell for leaf in leaves}):
+        members = tuple(k for leaf, k in zip(leaves, keys, strict=True) if leaf.cell == cell)
+        add_leaves(Total(leaves[0].stored, leaves[0].way, (), cell, members))
+    return time.perf_counter() - start
 
 
 def _pass(leaves: Sequence[Leaf], q: int, rows: int) -> tuple[list[str], float, float]:
@@ -160,7 +170,7 @@ def _models(moments: Moments) -> None:
         ridge_coefficients(moments, path, alpha=alpha, strengths=ITERATIONS, fit_intercept=False)
 
 
-def _forget(shared: SharedMap) -> None:
+def forget_sums(shared: SharedMap) -> None:
     """Remove the sums, so that they are computed again."""
     folder = shared.inputs.settings.moments
     for path in folder.glob("*.npz"):

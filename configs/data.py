@@ -86,6 +86,9 @@ class DataConfig(OwnWords):
     """Crimes, source uci: columns with missing values are left out, or filled by 0 (zero).
     Problem table: rows without an input are dropped, or the gap is filled by the median of the
     training rows and marked in a column of its own (impute)."""
+    faulty: Literal["stop", "skip"] = "stop"
+    """Census: a state's file that cannot be had or read stops the run by name, or is left out and
+    named in the report (skip)."""
     labels: Literal["onehot", "codes"] = "onehot"
     """Census: inputs that are labels as one column per label, or as the numbers of their codes."""
     sample: int | None = Field(default=None, ge=2)
@@ -153,6 +156,8 @@ class DataConfig(OwnWords):
         plain = words_last(handler(self))
         if not self.control:
             plain.pop("control", None)
+        if self.faulty == "stop":
+            plain.pop("faulty", None)
         if self.problem == TABLE:
             return plain
         return {key: value for key, value in plain.items() if key not in _FORM_KEYS}
@@ -258,6 +263,11 @@ def _check_alternatives(data: DataConfig) -> None:
         raise ValueError(
             f"data.missing: {data.missing} needs problem crimes with source uci, whose file has "
             f"columns with missing values, got {data.problem} with source {data.source}"
+        )
+    if data.faulty != "stop" and not data.problem.startswith("acs_"):
+        raise ValueError(
+            f"data.faulty: {data.faulty} has a meaning for the census problems only, got problem "
+            f"{data.problem}"
         )
     if data.labels != "onehot" and not data.problem.startswith("acs_"):
         raise ValueError(

@@ -17,6 +17,7 @@ from pydantic import Field as PydanticField
 
 from configs.nearest import check_name
 from fkd.catalog.methods import Method, methods
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES
 from fkd.catalog.methods.method_declaration import PUBLISHED_PROBLEMS
 
 
@@ -78,6 +79,13 @@ def _checked(declaration: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return model.model_dump(include=set(values))
 
 
+def _rules(parameters: dict[Any, Any]) -> dict[Any, Any]:
+    """Let the rule by which ridges grow stand in the place of the ridge, which is then its own."""
+    if parameters.get("ridge") not in RIDGE_RULES:
+        return parameters
+    return {**{k: v for k, v in parameters.items() if k != "ridge"}, "ridges": parameters["ridge"]}
+
+
 ENTRY_KEYS = ("name", "grid", "search", "search_by")
 
 
@@ -105,7 +113,7 @@ class MethodConfig(BaseModel):
         if not isinstance(value, Mapping):
             return value
         known = {k: v for k, v in value.items() if k in ENTRY_KEYS}
-        return {**known, "parameters": {k: v for k, v in value.items() if k not in known}}
+        return {**known, "parameters": _rules({k: v for k, v in value.items() if k not in known})}
 
     @model_validator(mode="after")
     def _validate_parameters(self) -> Self:

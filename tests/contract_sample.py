@@ -30,6 +30,7 @@ UNCENTRED = "the published form removes the columns as they are, mean included"
 DECLARED_RANGE = "s comes in units of the range that its problem declares, so does its kernel"
 PRICE_HAS_UNIT = "the published price has the unit of s squared"
 HIDDEN_UNIT = "the kernel on s has a width in the unit of s"
+DRAWN_ROWS = {"permutation": SAMPLED, "repeated rows": SAMPLED}
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ ESTIMATORS = [
     Subject("ridge", FairKernelRidge(iterations=3, **QUIET)),
     Subject("ridge, shrunk", FairKernelRidge(**SHRINK, **QUIET)),
     Subject("ridge, splines", FairKernelRidge(iterations=2, basis="splines", **QUIET)),
-    Subject("ridge, landmarks", FairKernelRidge(**NYSTROEM, **QUIET), {"permutation": SAMPLED}),
+    Subject("ridge, landmarks", FairKernelRidge(**NYSTROEM, **QUIET), DRAWN_ROWS),
     Subject("ridge, Fourier", FairKernelRidge(**FOURIER, **QUIET)),
     Subject(
         "ridge, published form",
@@ -70,21 +71,21 @@ ESTIMATORS = [
     Subject(
         "regression, landmarks",
         FairSVR(tol=1e-9, **NYSTROEM, **QUIET),
-        {"permutation": SAMPLED},
+        DRAWN_ROWS,
     ),
     Subject("classifier", FairSVC(iterations=3, tol=1e-9, **QUIET)),
     Subject("classifier, shrunk", FairSVC(tol=1e-9, **SHRINK, **QUIET)),
     Subject(
         "classifier, landmarks",
         FairSVC(tol=1e-9, **NYSTROEM, **QUIET),
-        {"permutation": SAMPLED},
+        DRAWN_ROWS,
     ),
     Subject("cut kernel", FairKernelDecomposition(iterations=3, **QUIET)),
     Subject("cut features", FairKernelDecomposition(output="features", **QUIET)),
     Subject(
         "cut features, landmarks",
         FairKernelDecomposition(output="features", **NYSTROEM, **QUIET),
-        {"permutation": SAMPLED},
+        DRAWN_ROWS,
     ),
     Subject("shrunk kernel", FairKernelShrinkage(**QUIET)),
     Subject("shrunk features", FairKernelShrinkage(output="features", **QUIET)),
@@ -145,14 +146,20 @@ def rows(rng, n=90, d=12):
     return X, (y - y.min()) / np.ptp(y), S
 
 
-def fitted(subject, X, y, S):
+def repeated_rows(rng, n=45):
+    """Rows as above, of which some follow each other twice or three times."""
+    counts = rng.integers(1, 4, size=n)
+    return tuple(np.repeat(part, counts, axis=0) for part in rows(rng, n=n))
+
+
+def fitted(subject, X, y, S, w=None):
     """Return something fitted to these rows."""
     if subject in METHODS:
         declared = method(subject.name)
         (found,) = declared.fit(Training(X, y, S, 0), [subject.make])
         return found
     y = np.where(y > 0.5, "yes", "no") if isinstance(subject.make, FairSVC) else y
-    return clone(subject.make).fit(X, y, sensitive_features=S)
+    return clone(subject.make).fit(X, y, sensitive_features=S, sample_weight=w)
 
 
 def answers(subject, model, X, S):

@@ -41,12 +41,28 @@ def first_column(X):
     values = np.asarray(X.todense() if hasattr(X, "todense") else X)
     if values.ndim != 2 or values.dtype.kind not in "iuf" or 0 in values.shape:
         return np.arange(len(values))
-    # Some checks feed a constant column; a ramp on top of it varies.
-    return np.nan_to_num(values[:, 0], posinf=0.0, neginf=0.0) + np.arange(len(values))
+    column = np.nan_to_num(values[:, 0], posinf=0.0, neginf=0.0)
+    # Some checks feed a constant column; a ramp on top of it varies. Others repeat rows or turn
+    # their order, which must not change what is sensitive.
+    return column if np.ptp(column) > 0 else column + np.arange(len(values))
 
 
 class FirstColumn:
     """Takes the first input as the sensitive one, because the checks pass none."""
 
-    def fit(self, X, y=None, *, sensitive_features=None):
-        return super().fit(X, y, sensitive_features=first_column(X))
+    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        return super().fit(X, y, sensitive_features=first_column(X), sample_weight=sample_weight)
+
+
+# Checks that repeat rows in another order, with who cannot pass them and why.
+EQUIVALENCE = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+COLUMNS = "columns of what comes out are training rows, or features in their order"
+
+
+def not_equivalent(estimator):
+    """Return which checks of weights an estimator fails, with the reason."""
+    reason = getattr(estimator, "why_not_equivalent", None)
+    return {} if reason is None else dict.fromkeys(EQUIVALENCE, reason)

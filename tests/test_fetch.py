@@ -18,7 +18,7 @@ from configs.errors import UserError
 from tasks.adapters.settings import Settings
 from tasks.data import remote, transfer
 from tasks.data.cache import Cache
-from tasks.data.fetch import fetch, fetch_all, sources
+from tasks.data.fetch import fetch, fetch_all, fetch_some, sources
 from tasks.data.remote import RemoteFile, person_file
 from tasks.data.transfer import Patience
 
@@ -478,6 +478,17 @@ def test_one_failure_ends_the_others(host, settings, body):
     gone = RemoteFile("census/b.zip", f"{host.url}/gone", member="x")
     with pytest.raises(UserError, match=r"census/b\.zip"):
         fetch_all([slow, gone], settings, patience=HURRY)
+
+
+def test_or_each_says_for_itself_why_it_did_not_come(host, file, settings, body):
+    host.plan("/public.zip", whole(body))
+    host.plan("/gone", status(404))
+    gone = RemoteFile("census/b.zip", f"{host.url}/gone", member="x")
+    first, second, third = fetch_some([gone, file, gone], settings, patience=HURRY)
+    assert second.path.read_bytes() == body
+    for fault in (first, third):
+        assert isinstance(fault, UserError)
+        assert "census/b.zip" in str(fault)
 
 
 # What is in the cache already

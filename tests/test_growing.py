@@ -73,7 +73,7 @@ def test_landmarks_and_functions_are_those_of_the_first_rows(rng, setting):
     sums = so_far.sums
     if so_far.functions is not None:
         sums = basis_moments(so_far.feature_map, X, so_far.functions(S))
-    expected = replace(so_far, moments=moments, sums=sums)
+    expected = replace(so_far, moments=moments, removing=moments, sums=sums)
     strength = once.strength_
     once._settle(once._removal_so_far(expected, X, z, S, strength), moments, strength, tell=False)
     assert_allclose(model.predict(X), once.predict(X), rtol=1e-7)

@@ -3,6 +3,8 @@ from dataclasses import replace
 import pytest
 from grown_sample import BASE, grown_study, write_rows
 
+from configs.errors import UserError
+from configs.load import load_config
 from fkd.catalog.methods import Approximation, methods
 from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, effective_ridge, least_ridge
 from fkd.core.sum_precision import Rounding
@@ -54,3 +56,14 @@ def test_ridges_per_row_are_those_of_the_reference_rows_grown(n):
     assert least_ridge(fixed, n) == 0.2
     assert least_ridge(grown, n) == pytest.approx(0.2 * n / 4370, rel=1e-15)
     assert least_ridge(grown, REFERENCE_ROWS) == 0.2
+
+
+def test_the_rule_of_ridges_may_stand_where_a_ridge_would():
+    short, long = (
+        load_config("default", [f"methods=[{{name: krr_fkd, {key}: per_row}}]"])
+        for key in ("ridge", "ridges")
+    )
+    assert short.methods == long.methods
+    assert short.methods[0].parameters["ridges"] == "per_row"
+    with pytest.raises(UserError, match=r"ridge.*got 'by_row'"):
+        load_config("default", ["methods=[{name: krr_fkd, ridge: by_row}]"])

@@ -1,10 +1,14 @@
 import os
 import random
 import signal
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from counted_leaves import counted_leaf, lines
+from dask_process import dask_process, dask_scheduler
+from deadlines import patient
 from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
@@ -214,6 +218,39 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
         stream_moments(run, {sums(shared): []})
         assert pids[0] not in client.run(os.getpid).values()  # it was killed indeed
     assert len(taken) == len(set(taken)) > 40
+    assert_equal(alone, moments_of(store_map(shared), folds(shared)["0"].train))
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("dies", ["", "1"])
+def test_two_worker_processes_give_the_bits_of_one_and_a_killed_one_costs_its_block(
+    shared, monkeypatch, tmp_path, free_port, dies
+):
+    monkeypatch.setattr(leaves, "TASK_ROWS", 40)
+    stream_moments(here, {sums(shared): []})
+    alone = moments_of(store_map(shared), folds(shared)["0"].train)
+    wipe(shared)
+    config = ClusterConfig(kind="address", address=f"tcp://127.0.0.1:{free_port}")
+
+    def run(function, jobs, keep):
+        counted = counted_leaf if function is leaves.sum_leaf else function
+        assert not run_jobs(client, counted, jobs, retries=3, time_limit=60.0, keep=keep)
+
+    words = ("worker", config.address, "--nthreads", "1")
+    with (
+        dask_scheduler(free_port),
+        dask_process(*words, COUNTS=str(tmp_path)),
+        dask_process(*words, COUNTS=str(tmp_path), DIES=dies),
+        connect(config, shared.inputs.settings) as client,
+    ):
+        client.wait_for_workers(2, timeout=patient(60.0))
+        stream_moments(run, {sums(shared): []})
+    computed = lines(tmp_path)
+    times = Counter(block for block, _ in computed)
+    assert len(times) > 40
+    assert len({process for _, process in computed}) >= 2
+    assert (tmp_path / "died").exists() == bool(dies)
+    assert sorted(times.values())[-2:] == ([1, 2] if dies else [1, 1])
     assert_equal(alone, moments_of(store_map(shared), folds(shared)["0"].train))
 
 

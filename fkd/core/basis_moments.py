@@ -9,6 +9,7 @@ import numpy as np
 from fkd.core.arrays import Array
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import rank_cut, solved_lower
+from fkd.core.row_weights import row_count, times_weights, weighted_sum
 
 # Of the basis' variance, what a legitimate column must leave for there to be something to remove.
 _LEAST_LEFT = 1e-9
@@ -18,10 +19,11 @@ _LEAST_LEFT = 1e-9
 class BasisMoments:
     """Sums of products of features G with columns W = (B, Z): a basis, then what is legitimate.
 
-    Those of disjoint rows add up to those of their union, as long as map and basis are one.
+    Those of disjoint rows add up to those of their union, as long as map and basis are one. A row
+    of weight w counts as w rows.
     """
 
-    n: int
+    n: float  # rows, or the sum of their weights
     p: int  # columns of W that are the basis
     GW: Array  # GᵀW, (r, p + k)
     WW: Array  # WᵀW, (p + k, p + k)
@@ -30,17 +32,20 @@ class BasisMoments:
     gg: float  # sum of all squared features
 
     @classmethod
-    def of(cls, G: Array, B: Array, Z: Array | None = None) -> "BasisMoments":
-        """Return the sums of one block of rows."""
+    def of(
+        cls, G: Array, B: Array, Z: Array | None = None, w: Array | None = None
+    ) -> "BasisMoments":
+        """Return the sums of one block of rows, each counted w times."""
         W = B if Z is None else np.hstack([B, Z])
+        weighed = times_weights(W, w)
         return cls(
-            n=len(G),
+            n=row_count(len(G), w),
             p=B.shape[1],
-            GW=G.T @ W,
-            WW=W.T @ W,
-            g=G.sum(axis=0),
-            w=W.sum(axis=0),
-            gg=float(np.einsum("ij,ij->", G, G)),
+            GW=G.T @ weighed,
+            WW=W.T @ weighed,
+            g=weighted_sum(G, w),
+            w=weighed.sum(axis=0),
+            gg=_squares(G, w),
         )
 
     def __add__(self, other: "BasisMoments") -> "BasisMoments":
@@ -97,8 +102,19 @@ class BasisMoments:
         return found
 
 
+def _squares(G: Array, w: Array | None) -> float:
+    """Return the sum of all squared features."""
+    if w is None:
+        return float(np.einsum("ij,ij->", G, G))
+    return float(w @ np.einsum("ij,ij->i", G, G))
+
+
 def basis_moments(
-    feature_map: FeatureMap, X: Array, B: Array, Z: Array | None = None
+    feature_map: FeatureMap,
+    X: Array,
+    B: Array,
+    Z: Array | None = None,
+    w: Array | None = None,
 ) -> BasisMoments:
     """Return the sums of the training rows X, added up block by block.
 
@@ -108,11 +124,14 @@ def basis_moments(
         The map that was made from X.
     X, B, Z
         Training rows (n, d), basis (n, p), legitimate columns (n, k).
+    w
+        How many rows each counts for, (n,); None is one.
     """
     parts: list[BasisMoments] = []
     start = 0
     for G in feature_map.training_blocks(X):
         rows = slice(start, start + len(G))
-        parts.append(BasisMoments.of(G, B[rows], None if Z is None else Z[rows]))
+        further = (None if part is None else part[rows] for part in (Z, w))
+        parts.append(BasisMoments.of(G, B[rows], *further))
         start = rows.stop
     return reduce(add, parts)

@@ -15,7 +15,7 @@ from fkd.core.linalg import rank_cut
 LARGEST_INPUT = 1e150
 # Squares and products of two such numbers stay far from overflow: what is measured.
 LARGEST_MEASURED = 1e100
-# Squares of smaller weights vanish; sums of weights beyond the second are no longer exact.
+# Weights that count at all: squares of smaller ones vanish, sums beyond this are no longer exact.
 LEAST_WEIGHT = 1e-100
 LARGEST_WEIGHT = float(1 << 53)
 

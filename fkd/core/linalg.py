@@ -28,7 +28,7 @@ _SOLVE_ROWS = 256
 _MANY = 16
 
 
-def rank_cut(n: int, largest: float, eps: float = EPS) -> float:
+def rank_cut(n: float, largest: float, eps: float = EPS) -> float:
     """Return n·eps·largest, below which a pivot or eigenvalue counts as zero."""
     return n * eps * largest
 

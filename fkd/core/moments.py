@@ -8,17 +8,25 @@ import numpy as np
 
 from fkd.core.arrays import PANEL_ROWS, Array, row_blocks
 from fkd.core.feature_maps import FeatureMap
-from fkd.core.linalg import gram, solved_lower, solved_on_both_sides
+from fkd.core.linalg import solved_lower, solved_on_both_sides
+from fkd.core.row_weights import (
+    RowWeights,
+    row_count,
+    times_weights,
+    weighted_gram,
+    weighted_sum,
+)
 
 
 @dataclass(frozen=True)
 class Moments:
     """Sums of products of features G, sensitive columns S with target y over the rows seen so far.
 
-    Moments of disjoint rows add up to those of their union, as long as the feature map is one.
+    Moments of disjoint rows add up to those of their union, as long as the feature map is one. A
+    row of weight w counts as w rows in each of them.
     """
 
-    n: int
+    n: float  # rows, or the sum of their weights
     C: Array  # GᵀG, (r, r)
     b: Array  # GᵀS, (r, l)
     c: Array  # Gᵀy, (r,)
@@ -28,17 +36,18 @@ class Moments:
     yy: float  # yᵀy
 
     @classmethod
-    def of(cls, G: Array, S: Array, y: Array) -> "Moments":
-        """Return the moments of one block of rows."""
+    def of(cls, G: Array, S: Array, y: Array, w: Array | None = None) -> "Moments":
+        """Return the moments of one block of rows, each counted w times."""
+        weighed = times_weights(y, w)
         return cls(
-            n=len(G),
-            C=gram(G),
-            b=G.T @ S,
-            c=G.T @ y,
-            g=G.sum(axis=0),
-            s=S.sum(axis=0),
-            y=float(y.sum(axis=0)),
-            yy=float(y @ y),
+            n=row_count(len(G), w),
+            C=weighted_gram(G, w),
+            b=G.T @ times_weights(S, w),
+            c=G.T @ weighed,
+            g=weighted_sum(G, w),
+            s=weighted_sum(S, w),
+            y=float(weighed.sum(axis=0)),
+            yy=float(weighed @ y),
         )
 
     def __add__(self, other: "Moments") -> "Moments":
@@ -68,7 +77,9 @@ class Moments:
         return (self.y - float(self.g @ beta)) / self.n
 
 
-def training_moments(feature_map: FeatureMap, X: Array, S: Array, y: Array) -> Moments:
+def training_moments(
+    feature_map: FeatureMap, X: Array, S: Array, y: Array, w: Array | None = None
+) -> Moments:
     """Return the moments of the training rows, added up block by block.
 
     Parameters
@@ -77,10 +88,25 @@ def training_moments(feature_map: FeatureMap, X: Array, S: Array, y: Array) -> M
         The map that was made from X.
     X, S, y
         Training rows (n, d), sensitive columns (n, l), target (n,).
+    w
+        How many rows each counts for, (n,); None is one.
     """
     parts, start = [], 0
     for G in feature_map.training_blocks(X):
         rows = slice(start, start + len(G))
-        parts.append(Moments.of(G, S[rows], y[rows]))
+        parts.append(Moments.of(G, S[rows], y[rows], None if w is None else w[rows]))
         start = rows.stop
     return reduce(add, parts)
+
+
+def weighed_moments(
+    feature_map: FeatureMap, X: Array, S: Array, y: Array, weights: RowWeights
+) -> tuple[Moments, Moments]:
+    """Return the moments that a machine is made from, with those that decide what is removed.
+
+    They are one where the weights are.
+    """
+    fit = training_moments(feature_map, X, S, y, weights.fit)
+    if weights.alike:
+        return fit, fit
+    return fit, training_moments(feature_map, X, S, y, weights.removal)

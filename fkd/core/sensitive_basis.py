@@ -12,6 +12,7 @@ from sklearn.preprocessing import SplineTransformer
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.kernels import Kernel
 from fkd.core.parameters import choice, positive
+from fkd.core.row_weights import row_count, weighted_mean
 
 BASES = ("columns", "rbf", "splines", "levels")
 # Landmarks at most, at most one per four rows; at gamma_s = 10 one column needs some twenty.
@@ -42,7 +43,9 @@ class BasisSettings:
     kind: str = field(default="rbf", metadata={"choices": BASES})
     gamma_s: float = 10.0
 
-    def fit(self, S: Array, limits: ArrayLike | None = None) -> SensitiveBasis:
+    def fit(
+        self, S: Array, limits: ArrayLike | None = None, *, w: Array | None = None
+    ) -> SensitiveBasis:
         """Return the basis that rows S (n, l) decide.
 
         Parameters
@@ -52,6 +55,8 @@ class BasisSettings:
         limits
             Least and greatest value of each column, (l, 2): the unit in which `gamma_s` is
             counted; of these rows where None.
+        w
+            How many rows each counts for, (n,); None is one.
         """
         choice("basis", self.kind, BASES)
         low, high = (S.min(axis=0), S.max(axis=0)) if limits is None else np.asarray(limits).T
@@ -61,17 +66,19 @@ class BasisSettings:
         if self.kind == "levels":
             return LevelBasis(tuple(np.unique(column) for column in S.T))
         if self.kind == "splines":
-            return SplineBasis.of(S)
-        return RbfBasis.of(scaled, S, positive("gamma_s", self.gamma_s))
+            return SplineBasis.of(S, w)
+        # Weights below one must not leave too few functions to see a dependence by.
+        rows = max(len(S), int(row_count(len(S), w)))
+        return RbfBasis.of(scaled, S, positive("gamma_s", self.gamma_s), rows)
 
 
-def centred(basis: SensitiveBasis, S: Array) -> SensitiveBasis:
+def centred(basis: SensitiveBasis, S: Array, w: Array | None = None) -> SensitiveBasis:
     """Return the functions less their means over rows S: an offset would cost a sum digits.
 
-    As many functions as rows are refused: any prediction would be one of them.
+    Rows count w times. As many functions as rows are refused: any prediction would be one of them.
     """
     B = basis(S)
-    (n, p), means = B.shape, B.mean(axis=0)
+    (n, p), means = B.shape, weighted_mean(B, w)
     if p >= n:
         raise ValueError(
             f"basis must have fewer functions than the {n} training rows, got {p}; use 'rbf', "
@@ -102,11 +109,14 @@ class RbfBasis:
     L: Array  # lower triangular, of the landmarks' kernel matrix
 
     @classmethod
-    def of(cls, scaled: Scaled, S: Array, gamma: float) -> "RbfBasis":
-        """Return the basis of landmarks among the rows, each where most is unexplained."""
+    def of(cls, scaled: Scaled, S: Array, gamma: float, rows: int) -> "RbfBasis":
+        """Return the basis of landmarks among S, which count as so many rows.
+
+        Each is where most is unexplained.
+        """
         values = distinct(scaled(S))
         kernel = Kernel("rbf", gamma)
-        size = min(RBF_SIZE, max(1, len(S) // _ROWS_PER_LANDMARK))
+        size = min(RBF_SIZE, max(1, rows // _ROWS_PER_LANDMARK))
         pivots, _ = greedy_factor(kernel, values, size=size, cut=_RESIDUAL)
         centers = values[pivots]
         return cls(scaled, kernel, centers, np.linalg.cholesky(kernel(centers, centers)))
@@ -155,9 +165,9 @@ class SplineBasis:
     ranks: tuple[Array, ...]  # the share of rows below, ties in their middle
 
     @classmethod
-    def of(cls, S: Array) -> "SplineBasis":
-        """Return the basis whose ranks are among these rows."""
-        known = [_ranks(column) for column in S.T]
+    def of(cls, S: Array, w: Array | None = None) -> "SplineBasis":
+        """Return the basis whose ranks are among these rows, each counted w times."""
+        known = [_ranks(column, w) for column in S.T]
         return cls(tuple(v for v, _ in known), tuple(r for _, r in known))
 
     def __call__(self, S: Array) -> Array:
@@ -171,10 +181,14 @@ class SplineBasis:
         return np.hstack(blocks)
 
 
-def _ranks(column: Array) -> tuple[Array, Array]:
+def _ranks(column: Array, w: Array | None) -> tuple[Array, Array]:
     """Return the values of a column with the share of rows below each."""
-    values, counts = np.unique(column, return_counts=True)
-    shares = (np.cumsum(counts) - counts / 2) / len(column)
+    if w is None:
+        values, counts = np.unique(column, return_counts=True)
+    else:
+        values, codes = np.unique(column, return_inverse=True)
+        counts = np.bincount(codes, weights=w)
+    shares = (np.cumsum(counts) - counts / 2) / row_count(len(column), w)
     if len(values) <= _MOST_VALUES:
         return values, shares
     picked = np.linspace(0, len(values) - 1, num=_MOST_VALUES).astype(np.intp)

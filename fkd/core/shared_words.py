@@ -75,6 +75,12 @@ WORDS = {
             predictions of five folds keep it, by the estimate itself, not by its interval. New
             rows may exceed the bound.
     """,
+    "weigh": """
+        weigh
+            What `sample_weight` of `fit` counts in: ``"both"``, in what decides the
+            ``"removal"`` alone, or in the machine's ``"fit"`` alone. Weights are numbers of rows:
+            twice the weights are twice the rows beside `alpha`, `ridge` or `C`.
+    """,
     "centring": """
         center_sensitive
             On a path with the columns as basis: fit their deviation from their mean, so that

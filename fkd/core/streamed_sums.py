@@ -12,6 +12,7 @@ from fkd.core.basis_moments import BasisMoments
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import mirror_lower
 from fkd.core.moments import Moments
+from fkd.core.row_weights import row_count, times_weights, weighted_sum
 
 # How features enter a sum: as kernel values in single or double precision, whitened once in the
 # sum; or whitened row by row, which costs as much as the sum itself but loses the least.
@@ -21,6 +22,8 @@ WAYS: tuple[Way, ...] = ("float32", "float64", "rows")
 
 class StreamedSums:
     """AᵀA of rows A = (F, S, y, 1), raw features beside what they go with; FᵀW of each W.
+
+    A row of weight w is multiplied by its root before any product, which makes it w rows.
 
     The first product costs nearly all. Each W has one of its own: in a product that all share, its
     width would decide how the other sums are rounded.
@@ -42,22 +45,44 @@ class StreamedSums:
         self._P = np.zeros((r + l + 2, r + l + 2), order="F")
         self._products = [_Products.none(r, p) for p in further]
         self._rows = np.empty((BLOCK_ROWS, r + l + 2))
+        self._n: float = 0
 
-    def add(self, X: Rows, S: Array, y: Array, W: Sequence[Array] = ()) -> None:
-        """Add rows X with their sensitive columns, target, further columns."""
+    def add(
+        self,
+        X: Rows,
+        S: Array,
+        y: Array,
+        W: Sequence[Array] = (),
+        *,
+        weights: Array | None = None,
+    ) -> None:
+        """Add rows X with their sensitive columns, target, further columns.
+
+        Parameters
+        ----------
+        X, S, y, W
+            Rows with what goes with them.
+        weights
+            How many rows each counts for, (k,); None is one.
+        """
+        self._n += row_count(X.shape[0], weights)
+        roots = None if weights is None else np.sqrt(weights)
         for rows in row_blocks(X.shape[0], BLOCK_ROWS):
             A = self._rows[: rows.stop - rows.start]
             self._map.raw(X[rows], A[:, : self._map.rank], way=self._way)
             A[:, self._S], A[:, self._y], A[:, self._one] = S[rows], y[rows], 1.0
+            root = None if roots is None else roots[rows]
+            if root is not None:
+                A *= root[:, None]
             for products, columns in zip(self._products, W, strict=True):
-                products.add(A[:, : self._map.rank], columns[rows])
+                products.add(A[:, : self._map.rank], columns[rows], root)
             self._P = blas.dsyrk(1.0, A.T, beta=1.0, c=self._P, lower=1, overwrite_c=1)
 
     def moments(self) -> Moments:
         """Return the sums of features, sensitive columns, target, of raw features as they are."""
         P, r = mirror_lower(self._P), self._map.rank
         return Moments(
-            n=round(float(P[self._one, self._one])),
+            n=self._n,
             C=P[:r, :r].copy(order="F"),
             b=P[:r, self._S].copy(),
             c=P[:r, self._y].copy(),
@@ -71,7 +96,7 @@ class StreamedSums:
         """Return the sums against the columns of one W, of which the first p are a basis."""
         P, r, found = mirror_lower(self._P), self._map.rank, self._products[index]
         return BasisMoments(
-            n=round(float(P[self._one, self._one])),
+            n=self._n,
             p=p,
             GW=found.GW.copy(),
             WW=found.WW.copy(),
@@ -93,10 +118,14 @@ class _Products:
     def none(cls, r: int, p: int) -> "_Products":
         return cls(np.zeros((r, p)), np.zeros((p, p)), np.zeros(p))
 
-    def add(self, F: Array, W: Array) -> None:
-        """Add some rows' features with their columns."""
-        W = np.ascontiguousarray(W)
-        for total, part in ((self.GW, F.T @ W), (self.WW, W.T @ W), (self.w, W.sum(axis=0))):
+    def add(self, F: Array, W: Array, root: Array | None) -> None:
+        """Add some rows' features, times the root of their weight, with their columns."""
+        W = np.ascontiguousarray(times_weights(W, root))
+        for total, part in (
+            (self.GW, F.T @ W),
+            (self.WW, W.T @ W),
+            (self.w, weighted_sum(W, root)),
+        ):
             total += part
 
 

@@ -14,6 +14,7 @@ from fkd.core.directions import Removals
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.removal_path import RemovalPath
+from fkd.core.row_weights import RowWeights, weighted_mean
 from fkd.core.shared_words import with_shared_words
 from fkd.estimators.bound import (
     KeptBound,
@@ -32,6 +33,7 @@ class BoundedEstimator(RemovalEstimator):
     Parameters
     ----------
     {unfairness}
+    {weigh}
     settings
         Those of `fkd.estimators.removal_parameters.RemovalParameters`.
     """
@@ -41,10 +43,14 @@ class BoundedEstimator(RemovalEstimator):
         kernel: str | KernelFunction = "rbf",
         *,
         unfairness: Mapping[str, float] | None = None,
+        weigh: str = "both",
         **settings: Any,
     ) -> None:
         super().__init__(kernel, **settings)
         self.unfairness = unfairness
+        self.weigh = weigh
+
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
 
     _by_moments: ClassVar[bool] = False
     """Whether the machine is made from moments, which are as large as a kernel matrix."""
@@ -52,7 +58,9 @@ class BoundedEstimator(RemovalEstimator):
     _kept: Any = None
     """What another strength can be had from; None where the training rows would be needed."""
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Return self, fitted to these rows.
 
         Parameters
@@ -62,11 +70,13 @@ class BoundedEstimator(RemovalEstimator):
             is ``"precomputed"``.
         sensitive_features
             One or several columns (n,) or (n, l) to remove. Required.
+        sample_weight
+            How many rows each row counts for, (n,), not negative; None is one each. A whole number
+            is a row repeated, 0 one that is not there.
         """
-        X = self._inputs(X, reset=True)
-        z = self._target(y, len(X))
-        strength = self._decide(X, z, sensitive_features)
-        removal, moments = self._fit_removal(X, z, sensitive_features, strength)
+        X, z, S, weights = self._weighed_rows(X, y, sensitive_features, sample_weight)
+        strength = self._decide(X, z, S, weights)
+        removal, moments = self._fit_removal(X, z, S, strength, weights)
         kept = moments if self._by_moments else None
         del moments  # a machine that has no use for them may need the room
         self._settle(removal, kept, strength, tell=True)
@@ -78,6 +88,7 @@ class BoundedEstimator(RemovalEstimator):
         y: Any,
         *,
         sensitive_features: Any = None,
+        sample_weight: Any = None,
         iterations: Sequence[int] | None = None,
         penalties: Sequence[float] | None = None,
     ) -> dict[Any, Self]:
@@ -88,24 +99,35 @@ class BoundedEstimator(RemovalEstimator):
 
         Parameters
         ----------
-        X, y, sensitive_features
+        X, y, sensitive_features, sample_weight
             As `fit` takes them.
         iterations, penalties
             The strengths: of a path its lengths, of a shrinkage its prices.
         """
         strengths = self._strengths(iterations, penalties)
         longest = copy(self)
-        removal, moments = longest._removal_of(X, y, sensitive_features, max(strengths))
+        rows = longest._weighed_rows(X, y, sensitive_features, sample_weight)
+        removal, moments = longest._removal_of(*rows, max(strengths))
         kept = moments if self._by_moments else None
         del moments
         return dict(zip(strengths, longest._settled(removal, kept, strengths), strict=True))
 
+    def _weighed_rows(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> tuple[Array, Array, Any, RowWeights]:
+        """Return the training rows that are there: inputs, target, sensitive columns, weights."""
+        X = self._inputs(X, reset=True)
+        there = self._present(sample_weight, len(X))
+        weights = RowWeights.of(there.w, self.weigh)
+        z = self._target(there.beside("y", y), len(there), weights.fit)
+        S = there.beside("sensitive_features", sensitive_features)
+        return there.inputs(X), z, S, weights
+
     def _removal_of(
-        self, X: Any, y: Any, sensitive_features: Any, most: float
+        self, X: Array, y: Array, sensitive_features: Any, weights: RowWeights, most: float
     ) -> tuple[Removal, Moments]:
         """Return the removal of rows that no trial is made of, up to a strength."""
-        X = self._inputs(X, reset=True)
-        return self._fit_removal(X, self._target(y, len(X)), sensitive_features, most, trial=False)
+        return self._fit_removal(X, y, sensitive_features, most, weights, trial=False)
 
     def _settled(
         self, removal: Removal, moments: Moments | None, strengths: Sequence[float]
@@ -166,7 +188,7 @@ class BoundedEstimator(RemovalEstimator):
         return self._from_kept(strength)
 
     @abstractmethod
-    def _target(self, y: Any, n: int) -> Array:
+    def _target(self, y: Any, n: int, w: Array | None) -> Array:
         """Return the checked target as the machine sees it."""
 
     @abstractmethod
@@ -180,7 +202,7 @@ class BoundedEstimator(RemovalEstimator):
         (machine,) = self._settled(self._kept, None, [strength])
         return machine
 
-    def _decide(self, X: Array, y: Array, sensitive_features: Any) -> float:
+    def _decide(self, X: Array, y: Array, sensitive_features: Any, weights: RowWeights) -> float:
         """Return how much is to be taken out: what the user says, or what a bound asks for."""
         strength = self._strength()
         self.unfairness_: KeptBound | None = None
@@ -193,16 +215,18 @@ class BoundedEstimator(RemovalEstimator):
             bounds = checked_bounds(self.unfairness)
             S = sensitive_matrix(sensitive_features, len(X))
             tried = strengths_to_try(shrinks=self._shrinks, iterations=self.iterations)
-            scores = self._held_out_scores(X, y, S, tried)
+            scores = self._held_out_scores(X, y, S, tried, weights)
             self.unfairness_ = choose_strength(bounds, tried, scores, y, S)
             strength = self.unfairness_.strength
         self.strength_ = strength
         return strength
 
-    def _held_out_scores(self, X: Array, y: Array, S: Array, strengths: Sequence[float]) -> Array:
+    def _held_out_scores(
+        self, X: Array, y: Array, S: Array, strengths: Sequence[float], weights: RowWeights
+    ) -> Array:
         """Return at each strength the scores of every row by a fit without it, (n, k, c)."""
         if self.center_sensitive:
-            S = S - S.mean(axis=0)
+            S = S - weighted_mean(S, weights.removal)
         found: dict[int, Array] = {}
         for train, test in inner_folds(len(X)):
             columns = train if self.kernel == "precomputed" else slice(None)
@@ -211,7 +235,8 @@ class BoundedEstimator(RemovalEstimator):
                 y[train],
                 S[train],
                 max(strengths),
-                share=len(train) / len(X),
+                weights.part(train),
+                share=weights.share(train, len(X)),
                 **self._trial_map(len(X), len(train)),
             )
             scores = self._scores(removal, moments, strengths, X[test][:, columns])

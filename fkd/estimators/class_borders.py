@@ -36,9 +36,10 @@ class KernelBorders:
     svc: SVC
 
     @classmethod
-    def of(cls, fair: FairKernel, y: Array, svc: SVC) -> "KernelBorders":
-        """Return the borders between the classes y of the kernel's own rows."""
-        return cls(fair, svc.set_params(kernel="precomputed").fit(fair.gram(), y))
+    def of(cls, fair: FairKernel, y: Array, svc: SVC, w: Array | None = None) -> "KernelBorders":
+        """Return the borders between the classes y of the kernel's own rows, counted w times."""
+        svc.set_params(kernel="precomputed").fit(fair.gram(), y, sample_weight=w)
+        return cls(fair, svc)
 
     @property
     def n_iter(self) -> int:
@@ -64,9 +65,11 @@ class FeatureBorders:
     n_iter: int
 
     @classmethod
-    def of(cls, fair: FairFeatures, X: Array, y: Array, svc: SVC) -> "FeatureBorders":
-        """Return the borders between the classes y of the map's training rows X."""
-        svc.set_params(kernel="linear").fit(fair.training_features(X), y)
+    def of(
+        cls, fair: FairFeatures, X: Array, y: Array, svc: SVC, w: Array | None = None
+    ) -> "FeatureBorders":
+        """Return the borders between the classes y of the map's rows X, counted w times."""
+        svc.set_params(kernel="linear").fit(fair.training_features(X), y, sample_weight=w)
         return cls(fair, svc.coef_, svc.intercept_, int(svc.n_iter_.max()))
 
     def decisions(self, X: Array) -> Array:

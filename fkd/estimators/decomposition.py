@@ -130,15 +130,22 @@ class FairKernelDecomposition(FairKernelTransformer):
         return shorter
 
     def fit_path(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, iterations: Sequence[int]
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        iterations: Sequence[int],
     ) -> dict[int, Self]:
         """Return a fitted transformer per number of iterations, all from one factorisation.
 
         Parameters
         ----------
-        X, y, sensitive_features
+        X, y, sensitive_features, sample_weight
             As `fit` takes them.
         iterations
             Lengths of the path.
         """
-        return self._fit_each(X, y, sensitive_features, "iterations", iterations)
+        beside = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        return self._fit_each(X, y, "iterations", iterations, **beside)

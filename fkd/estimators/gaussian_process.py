@@ -13,11 +13,11 @@ from fkd.core.fair_kernel import fair_features
 from fkd.core.fair_ridge import FairInverse
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import KernelFunction
-from fkd.core.linalg import gram
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
+from fkd.core.row_weights import weighted_gram, weighted_std
 from fkd.core.shared_words import with_shared_words
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.process import ConditionedProcess, predictive_means, without_rows
@@ -47,6 +47,7 @@ class FairGaussianProcess(FairRegressor):
     {removal}
     {basis}
     {unfairness}
+    {weigh}
     {map}
     {centring}
     {trial}
@@ -69,6 +70,9 @@ class FairGaussianProcess(FairRegressor):
     Notes
     -----
     The target may have several columns (n, k): each has a process of its own on one feature map.
+
+    A row of weight w stands for w observations, each with noise of its own: for one observation
+    whose noise is alpha / w. The likelihood counts w of them too.
 
     References
     ----------
@@ -104,6 +108,7 @@ class FairGaussianProcess(FairRegressor):
         gamma_s: float = 10.0,
         given: Any = None,
         unfairness: Mapping[str, float] | None = None,
+        weigh: str = "both",
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -124,6 +129,7 @@ class FairGaussianProcess(FairRegressor):
             gamma_s=gamma_s,
             given=given,
             unfairness=unfairness,
+            weigh=weigh,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -138,11 +144,11 @@ class FairGaussianProcess(FairRegressor):
     _by_moments = True
     _several = True
 
-    def _scale(self, y: Array) -> tuple[Array, Array]:
+    def _scale(self, y: Array, w: Array | None) -> tuple[Array, Array]:
         """Return level with unit of each target."""
-        level, unit = super()._scale(y)
+        level, unit = super()._scale(y, w)
         if truth("normalize_y", self.normalize_y):
-            deviation = y.std(axis=0)
+            deviation = weighted_std(y, w)
             unit = np.where(deviation > 0, deviation, 1.0)
         return level, unit
 
@@ -174,7 +180,7 @@ class FairGaussianProcess(FairRegressor):
         """Return a fitted copy at another strength."""
         removal, targets = self._kept
         if isinstance(exact := removal.feature_map, ExactMap):
-            C = gram(exact.G)
+            C = weighted_gram(exact.G, removal.weights.fit)
             targets = [replace(moments, C=C) for moments in targets]
         other = self._copy_at(strength, removal.removals)
         other._condition(removal, targets, strength)
@@ -213,8 +219,9 @@ class FairGaussianProcess(FairRegressor):
         alpha = None if self.alpha is None else positive("alpha", self.alpha)
         if amplitude is not None and alpha is not None:
             return amplitude, alpha
-        if len(removal.X) == moments.n:
-            C = gram(fair_features(removal.feature_map, removal.X, removed))
+        if len(removal.X):
+            G = fair_features(removal.feature_map, removal.X, removed)
+            C = weighted_gram(G, removal.weights.fit)
         else:  # the rows of a reduced map are gone: P^½ C P^½ from its moments
             C = removed.features(removed.features(moments.C).T)
         c = removed.features(moments.c[None, :])[0]

@@ -1,7 +1,7 @@
 """Regression on a reduced map to which rows are added later."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +11,8 @@ from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.border import sensitive_matrix, target_vector
 from fkd.core.feature_maps import FeatureMap, make_map
-from fkd.core.moments import Moments, training_moments
+from fkd.core.moments import Moments, weighed_moments
+from fkd.core.row_weights import RowWeights, weighted_mean
 from fkd.core.shrinkage import shrinkage
 from fkd.estimators.regressor import FairRegressor
 from fkd.estimators.removal_estimator import OF_MAP, Removal
@@ -27,7 +28,8 @@ class RowsSoFar:
     feature_map: FeatureMap
     functions: Callable[[Array], Array] | None  # of s; None where the columns are removed as such
     origin: Array  # subtracted from s before any sum, so that an offset costs no digits
-    moments: Moments
+    moments: Moments  # of the machine
+    removing: Moments  # of what is removed; the same where weights count in both
     sums: BasisMoments | None
 
 
@@ -44,9 +46,14 @@ def _is_reduced(model: Any) -> bool:
 class GrowingRegressor(FairRegressor):
     """A regression made from moments alone, which those of further rows are added to."""
 
-    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {
+        "sensitive_features": True,
+        "sample_weight": True,
+    }
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Return self, fitted to these rows.
 
         Parameters
@@ -56,12 +63,17 @@ class GrowingRegressor(FairRegressor):
             is ``"precomputed"``.
         sensitive_features
             One or several columns (n,) or (n, l) to remove. Required.
+        sample_weight
+            How many rows each row counts for, (n,), not negative; None is one each. A whole number
+            is a row repeated, 0 one that is not there.
         """
         self.__dict__.pop("_so_far", None)
-        return super().fit(X, y, sensitive_features=sensitive_features)
+        return super().fit(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
 
     @available_if(_is_reduced)
-    def partial_fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Return self, fitted to all rows so far, of which these are the last.
 
         The first call decides the feature map, its landmarks among them, functions of s and what
@@ -73,14 +85,24 @@ class GrowingRegressor(FairRegressor):
             Further training rows (k, d) with their target (k,).
         sensitive_features
             One or several columns (k,) or (k, l) to remove. Required.
+        sample_weight
+            How many rows each of these counts for, (k,), as `fit` takes it.
         """
         self._check_grows()
         known: RowsSoFar | None = self.__dict__.get("_so_far")
-        X = self._inputs(X, reset=known is None)
-        z = self._next_target(y, len(X), first=known is None)
+        first = known is None
+        X = self._inputs(X, reset=first)
+        there = self._present(sample_weight, len(X), least=2 if first else 1)
+        weights = RowWeights.of(there.w, self.weigh)
+        X, n = there.inputs(X), len(there)
+        z = self._next_target(there.beside("y", y), n, weights.fit, first=first)
         # Few further rows may all have one value; the first must have something to remove.
-        S = sensitive_matrix(sensitive_features, len(X), vary=known is None)
-        so_far = self._begun(X, z, S) if known is None else self._continued(known, X, z, S)
+        S = sensitive_matrix(there.beside("sensitive_features", sensitive_features), n, vary=first)
+        so_far = (
+            self._begun(X, z, S, weights)
+            if known is None
+            else self._continued(known, X, z, S, weights)
+        )
         strength = self._strength()
         removal = self._removal_so_far(so_far, X, z, S, strength)
         self.strength_, self.unfairness_, self.held_out_ = strength, None, None
@@ -98,34 +120,41 @@ class GrowingRegressor(FairRegressor):
                     f"got {getattr(self, name)!r}; use fit"
                 )
 
-    def _next_target(self, y: Any, n: int, *, first: bool) -> Array:
+    def _next_target(self, y: Any, n: int, w: Array | None, *, first: bool) -> Array:
         """Return the target in the units of the first rows."""
         checked = target_vector(y, n)
         if first:
-            return self._target(checked, n)
+            return self._target(checked, n, w)
         return np.asarray((checked - self._level) / self._unit)
 
-    def _begun(self, X: Array, z: Array, S: Array) -> RowsSoFar:
+    def _begun(self, X: Array, z: Array, S: Array, weights: RowWeights) -> RowsSoFar:
         """Return the sums of the first rows, whose map and functions stay."""
         feature_map = make_map(X, **{name: getattr(self, name) for name in OF_MAP})
-        functions = None if self._removes_columns else self._functions(S)
-        origin = np.asarray(S.mean(axis=0) if self.center_sensitive else np.zeros(S.shape[1]))
-        moments = training_moments(feature_map, X, S - origin, z)
-        sums = None if functions is None else basis_moments(feature_map, X, functions(S))
-        return RowsSoFar(feature_map, functions, origin, moments, sums)
+        w = weights.removal
+        functions = None if self._removes_columns else self._functions(S, w)
+        origin = weighted_mean(S, w) if self.center_sensitive else np.zeros(S.shape[1])
+        moments = weighed_moments(feature_map, X, S - origin, z, weights)
+        sums = None if functions is None else basis_moments(feature_map, X, functions(S), w=w)
+        return RowsSoFar(feature_map, functions, origin, *moments, sums)
 
-    def _continued(self, known: RowsSoFar, X: Array, z: Array, S: Array) -> RowsSoFar:
+    def _continued(
+        self, known: RowsSoFar, X: Array, z: Array, S: Array, weights: RowWeights
+    ) -> RowsSoFar:
         """Return the sums with those of further rows."""
         if S.shape[1] != len(known.origin):
             raise ValueError(
                 f"sensitive_features must have the {len(known.origin)} columns of the first rows, "
                 f"got {S.shape[1]}"
             )
-        moments = known.moments + training_moments(known.feature_map, X, S - known.origin, z)
+        new, removing = weighed_moments(known.feature_map, X, S - known.origin, z, weights)
+        moments = known.moments + new
+        one = known.moments is known.removing and new is removing
+        removing = moments if one else known.removing + removing
         sums = known.sums
         if known.functions is not None and sums is not None:
-            sums = sums + basis_moments(known.feature_map, X, known.functions(S))
-        return RowsSoFar(known.feature_map, known.functions, known.origin, moments, sums)
+            B = known.functions(S)
+            sums = sums + basis_moments(known.feature_map, X, B, w=weights.removal)
+        return replace(known, moments=moments, removing=removing, sums=sums)
 
     def _removal_so_far(
         self, so_far: RowsSoFar, X: Array, z: Array, S: Array, strength: float
@@ -133,5 +162,5 @@ class GrowingRegressor(FairRegressor):
         """Return what is taken out by the sums over all rows."""
         if self._shrinks and so_far.sums is not None:
             return Removal(X, z, S, so_far.feature_map, shrinkage(so_far.sums))
-        path = self._path(so_far.feature_map, so_far.moments, so_far.sums, int(strength), 1.0)
+        path = self._path(so_far.feature_map, so_far.removing, so_far.sums, int(strength), 1.0)
         return Removal(X, z, S, so_far.feature_map, path)

@@ -31,7 +31,8 @@ class HeldOut:
 
     Dependence is the square root of the share of the predictions' variance that groups of equally
     many rows along s explain, less what chance would explain; of several sensitive columns it is
-    that of which most is to be told.
+    that of which most is to be told. Rows count by their weights in errors, once in
+    a dependence.
     """
 
     rows: int
@@ -149,6 +150,14 @@ def judge_scores(before: Array, after: Array, S: Array, losses: tuple[Array, Arr
         dummy_error=float(dummy.mean(axis=0)),
         noise=float((model - dummy).std(axis=0) / np.sqrt(len(S))),
     )
+
+
+def weighed_losses(model: Array, dummy: Array, w: Array | None) -> tuple[Array, Array]:
+    """Return losses of rows of weights w, whose plain mean is their weighted one."""
+    if w is None:
+        return model, dummy
+    share = w / w.mean(axis=0)
+    return model * share, dummy * share
 
 
 def judge_recovery(before: Array, after: Array, S: Array) -> HeldOut:

@@ -38,6 +38,7 @@ class FairKernelRidge(GrowingRegressor):
     {removal}
     {basis}
     {unfairness}
+    {weigh}
     {map}
     {centring}
     {trial}
@@ -89,6 +90,7 @@ class FairKernelRidge(GrowingRegressor):
         gamma_s: float = 10.0,
         given: Any = None,
         unfairness: Mapping[str, float] | None = None,
+        weigh: str = "both",
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -109,6 +111,7 @@ class FairKernelRidge(GrowingRegressor):
             gamma_s=gamma_s,
             given=given,
             unfairness=unfairness,
+            weigh=weigh,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -122,9 +125,9 @@ class FairKernelRidge(GrowingRegressor):
     _by_moments = True
     _several = True
 
-    def _scale(self, y: Array) -> tuple[Array, Array]:
+    def _scale(self, y: Array, w: Array | None) -> tuple[Array, Array]:
         """Return level with unit of each target; without a constant the level is 0."""
-        level, unit = super()._scale(y)
+        level, unit = super()._scale(y, w)
         free = truth("fit_intercept", self.fit_intercept)
         return (level, unit) if free else (np.zeros_like(level), unit)
 
@@ -134,6 +137,7 @@ class FairKernelRidge(GrowingRegressor):
         y: Any,
         *,
         sensitive_features: Any = None,
+        sample_weight: Any = None,
         alphas: Sequence[float] | None = None,
         iterations: Sequence[int] | None = None,
         penalties: Sequence[float] | None = None,
@@ -145,7 +149,7 @@ class FairKernelRidge(GrowingRegressor):
 
         Parameters
         ----------
-        X, y, sensitive_features
+        X, y, sensitive_features, sample_weight
             As `fit` takes them.
         alphas
             Ridges of the predictor, to be combined with the strengths; keys are then pairs
@@ -161,7 +165,8 @@ class FairKernelRidge(GrowingRegressor):
             )
         strengths = self._strengths(iterations, penalties)
         longest = copy(self)
-        fitted = longest._removal_of(X, y, sensitive_features, max(strengths))
+        rows = longest._weighed_rows(X, y, sensitive_features, sample_weight)
+        fitted = longest._removal_of(*rows, max(strengths))
         if alphas is None:
             return dict(zip(strengths, longest._settled(*fitted, strengths), strict=True))
         found = {}
@@ -215,7 +220,7 @@ class FairKernelRidge(GrowingRegressor):
         inner = [self._inner(strength, moments.n, alpha) for strength in strengths]
         return [self._together(choices.at(strength)) for strength in inner]
 
-    def _inner(self, strength: float, n: int, alpha: float) -> float:
+    def _inner(self, strength: float, n: float, alpha: float) -> float:
         """Return a strength as the removal counts it."""
         if not self._shrinks:
             return strength

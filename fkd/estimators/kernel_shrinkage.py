@@ -132,15 +132,22 @@ class FairKernelShrinkage(FairKernelTransformer):
         return self._copy_at("mu", strength)
 
     def fit_path(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, mus: Sequence[float]
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        mus: Sequence[float],
     ) -> dict[float, Self]:
         """Return a fitted transformer per mu, all from one factorisation.
 
         Parameters
         ----------
-        X, y, sensitive_features
+        X, y, sensitive_features, sample_weight
             As `fit` takes them.
         mus
             Prices on squared covariances.
         """
-        return self._fit_each(X, y, sensitive_features, "mu", mus)
+        beside = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        return self._fit_each(X, y, "mu", mus, **beside)

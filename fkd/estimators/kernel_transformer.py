@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from fkd.core.arrays import Array
 from fkd.core.border import target_vector
 from fkd.core.directions import Directions
-from fkd.core.fair_kernel import FairFeatures, FairKernel
+from fkd.core.fair_kernel import FairFeatures, FairKernel, fair_features
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.feature_maps import ExactMap, FeatureMap
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
 from fkd.core.parameters import choice
+from fkd.core.row_weights import RowWeights, weighted_sum
 from fkd.estimators.held_out import HeldOut, judge_recovery
 from fkd.estimators.legitimate import is_target
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
@@ -37,7 +38,14 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         super().__init__(kernel, **settings)
         self.output = output
 
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Return self, with the removal learnt from these rows.
 
         Parameters
@@ -48,15 +56,24 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
             Looked at only where ``given="y"``: otherwise removal does not know the target.
         sensitive_features
             One or several columns (n,) or (n, l) to remove. Required.
+        sample_weight
+            How many rows each row counts for, (n,), not negative; None is one each. A whole number
+            is a row repeated, 0 one that decides nothing; a kernel has values against it still.
         """
         wanted, strength = choice("output", self.output, OUTPUTS), self._strength()
         X = self._inputs(X, reset=True)
-        target = target_vector(y, len(X)) if is_target(self.given) else np.zeros(len(X))
-        removal, _ = self._fit_removal(X, target, sensitive_features, strength)
+        there = self._present(sample_weight, len(X))
+        target = np.zeros(len(there))
+        if is_target(self.given):
+            target = target_vector(there.beside("y", y), len(there))
+        S = there.beside("sensitive_features", sensitive_features)
+        weights = RowWeights(there.w, there.w)
+        removal, _ = self._fit_removal(there.inputs(X), target, S, strength, weights)
         self._removals, self.strength_ = removal.removals, strength
         removed = removal.removals.at(strength)
         if wanted == "kernel":
-            self.fair_: FairFeatures = FairKernel.of(removal.feature_map, X, removed)
+            feature_map = removal.feature_map.among(X, there.rows)
+            self.fair_: FairFeatures = FairKernel.of(feature_map, X, removed)
         else:  # training rows are kept as landmarks alone
             self.fair_ = FairFeatures(removal.feature_map, removed)
         self._n_features_out = len(X) if wanted == "kernel" else removal.feature_map.rank
@@ -99,7 +116,14 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         return self.fair_
 
     def _judge(
-        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
+        self,
+        removal: Removal,
+        moments: Moments,
+        X: Array,
+        y: Array,
+        S: Array,
+        strength: float,
+        w: Array | None,
     ) -> HeldOut:
         """Return what held-out rows say: how well S is guessed from the features."""
         # A ridge of its own: that of the removal may be one under which nothing is found.
@@ -107,25 +131,36 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         settings = [(0, alpha), (strength, alpha)]
         before, after = np.empty(S.shape), np.empty(S.shape)
         for j, s in enumerate(removal.S.T):
-            target = replace(moments, c=moments.b[:, j], y=float(s.sum(axis=0)))
+            total = float(weighted_sum(s, removal.weights.fit))
+            target = replace(moments, c=moments.b[:, j], y=total)
             plain, fair = ridge_expansions(
                 removal.feature_map, target, removal.removals, settings, fit_intercept=True
             )
             before[:, j], after[:, j] = plain.predict(X), fair.predict(X)
         return judge_recovery(before, after, S)
 
-    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Array:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Array:
         """Return the fair kernel matrix of the training rows, exactly symmetric, or features.
 
         Parameters
         ----------
-        X, y, sensitive_features
+        X, y, sensitive_features, sample_weight
             As `fit` takes them.
         """
-        fair = self.fit(X, y, sensitive_features=sensitive_features).fair_
+        self.fit(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        fair = self.fair_
         if isinstance(fair, FairKernel):
             return fair.gram()
-        return fair.training_features(self._inputs(X, reset=False))
+        rows = self._inputs(X, reset=False)
+        feature_map = fair.feature_map.among(rows, self._present(sample_weight, len(rows)).rows)
+        return fair_features(feature_map, rows, fair.removed)
 
     def transform(self, X: Any) -> Array:
         """Return the fair kernel of X against the training rows, (k, n), or features, (k, r).
@@ -160,15 +195,18 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         return other
 
     def _fit_each(
-        self, X: Any, y: Any, sensitive_features: Any, name: str, values: Sequence[Any]
+        self, X: Any, y: Any, name: str, values: Sequence[Any], **beside: Any
     ) -> dict[Any, Self]:
-        """Return a fitted transformer per strength, all from one factorisation."""
+        """Return a fitted transformer per strength, all from one factorisation.
+
+        `beside` are the sensitive features and weights of the rows.
+        """
         if not len(values):
             raise ValueError(f"{name} of fit_path must hold at least one value, got none")
         longest = copy(self)
         setattr(longest, name, max(values))
         longest.held_out = 0.0  # choose among them by rows of your own
-        longest.fit(X, y, sensitive_features=sensitive_features)
+        longest.fit(X, y, **beside)
         longest.held_out = self.held_out
         return {value: longest.at(value) for value in values}
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.parameters import whole
+from fkd.core.row_weights import weighted_mean
 from fkd.core.sensitive_basis import SplineBasis
 
 # Columns that correlate more closely are one column in two units.
@@ -14,7 +15,13 @@ _SAME = 1e-12
 
 
 def legitimate_columns(
-    given: Any, names: AnyArray | None, X: Array, y: Array, *, precomputed: bool
+    given: Any,
+    names: AnyArray | None,
+    X: Array,
+    y: Array,
+    w: Array | None = None,
+    *,
+    precomputed: bool,
 ) -> Array | None:
     """Return splines of what is legitimate, (n, k); None where nothing is.
 
@@ -26,19 +33,21 @@ def legitimate_columns(
         Of the columns of X, None where it had none.
     X, y
         Training rows (n, d) with their target (n,).
+    w
+        How many rows each counts for, (n,); None is one.
     precomputed
         Whether X is a kernel matrix, which has no columns to name.
     """
     if given is None:
         return None
     if is_target(given):
-        return _splines(y.reshape(len(y), -1))
+        return _splines(y.reshape(len(y), -1), w)
     if precomputed:
         raise ValueError(
             f"given must be 'y' or None where kernel='precomputed', got {given!r}; rows of a "
             "kernel matrix have no columns"
         )
-    return _splines(X[:, _positions(given, names, X.shape[1])])
+    return _splines(X[:, _positions(given, names, X.shape[1])], w)
 
 
 def is_target(given: Any) -> bool:
@@ -46,15 +55,15 @@ def is_target(given: Any) -> bool:
     return isinstance(given, str) and given == "y"
 
 
-def _splines(columns: Array) -> Array:
+def _splines(columns: Array, w: Array | None) -> Array:
     """Return splines of the columns, less their means."""
-    (n, k), Z = columns.shape, SplineBasis.of(columns)(columns)
+    (n, k), Z = columns.shape, SplineBasis.of(columns, w)(columns)
     if Z.shape[1] >= n:
         raise ValueError(
             f"given must have fewer splines than the {n} training rows, got {Z.shape[1]} of {k} "
             "columns; name fewer columns, or train on more rows"
         )
-    return np.asarray(Z - Z.mean(axis=0))
+    return np.asarray(Z - weighted_mean(Z, w))
 
 
 def refuse_sensitive(

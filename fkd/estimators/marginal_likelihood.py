@@ -22,13 +22,13 @@ _TINY = 1e-150
 class MarginalLikelihood:
     """log N(z; 0, amplitude·K + noise·I) in the eigenbasis of K, a sum per evaluation."""
 
-    n: int
+    n: float  # rows, or the sum of their weights
     lam: Array  # eigenvalues of K that are not zero, (r,)
     energy: Array  # squares of z along their eigenvectors, (r,)
     rest: float  # square of the part of z outside
 
     @classmethod
-    def of(cls, C: Array, c: Array, *, n: int, square: float, largest: float) -> Self:
+    def of(cls, C: Array, c: Array, *, n: float, square: float, largest: float) -> Self:
         """Return the likelihood of z, of n rows, from C = GᵀG, c = Gᵀz, zᵀz where K = G Gᵀ.
 
         Features are what a projection left of larger ones, whose squares were up to `largest`:

@@ -12,6 +12,7 @@ from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import project
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion
+from fkd.core.row_weights import ONCE
 from fkd.estimators.removal_estimator import Removal
 
 
@@ -59,7 +60,7 @@ def without_rows(removal: Removal, targets: Sequence[Moments]) -> tuple[Removal,
     """Return what another strength needs: no rows, no product that a factor gives again."""
     thin = replace(removal, y=removal.y[:0].copy(), S=removal.S[:0].copy())
     if not removal.exact:
-        return replace(thin, X=removal.X[:0].copy()), targets
+        return replace(thin, X=removal.X[:0].copy(), weights=ONCE), targets
     # An exact map asks how many rows there were, no more.
     nothing = np.empty((0, 0))
     rows = np.empty((len(removal.X), 0))

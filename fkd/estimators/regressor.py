@@ -13,9 +13,21 @@ from fkd.core.arrays import Array
 from fkd.core.border import check_finite_result, target_matrix, target_vector
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion, Predictor
+from fkd.core.row_weights import (
+    times_weights,
+    weighted_mean,
+    weighted_median,
+    weighted_std,
+)
 from fkd.core.target_expansions import TargetExpansions
 from fkd.estimators.bounded_estimator import BoundedEstimator
-from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
+from fkd.estimators.held_out import (
+    HeldOut,
+    judge_scores,
+    sample_rows,
+    tell_collapse,
+    weighed_losses,
+)
 from fkd.estimators.removal_estimator import Removal
 
 Fitted = MapExpansion | TargetExpansions
@@ -33,15 +45,15 @@ class FairRegressor(RegressorMixin, BoundedEstimator):
         tags.target_tags.multi_output = self._several
         return tags
 
-    def _target(self, y: Any, n: int) -> Array:
+    def _target(self, y: Any, n: int, w: Array | None) -> Array:
         """Return (y - level) / unit, so that an offset costs no sum its digits."""
         checked = target_matrix(y, n) if self._several else target_vector(y, n)
-        self._level, self._unit = self._scale(checked)
+        self._level, self._unit = self._scale(checked, w)
         return np.asarray((checked - self._level) / self._unit)
 
-    def _scale(self, y: Array) -> tuple[Array, Array]:
+    def _scale(self, y: Array, w: Array | None) -> tuple[Array, Array]:
         """Return level with unit of each target."""
-        return y.mean(axis=0), np.ones(y.shape[1:])
+        return weighted_mean(y, w), np.ones(y.shape[1:])
 
     def _together(self, parts: Sequence[MapExpansion]) -> Fitted:
         """Return the predictors of all targets as one, that of a single one as it is."""
@@ -61,18 +73,27 @@ class FairRegressor(RegressorMixin, BoundedEstimator):
         return np.stack([_columns(machine.predict(X)) for machine in machines], axis=1)
 
     def _judge(
-        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
+        self,
+        removal: Removal,
+        moments: Moments,
+        X: Array,
+        y: Array,
+        S: Array,
+        strength: float,
+        w: Array | None,
     ) -> HeldOut:
         """Return what held-out rows say, each target in units of its deviation."""
         machines = self._expansions(removal, moments, [0, strength])
         before, after = (_columns(machine.predict(X)) for machine in machines)
-        known = _columns(removal.y)
-        unit = known.std(axis=0)
+        known, weights = _columns(removal.y), removal.weights.fit
+        unit = weighted_std(known, weights)
         # Of all constants the median has the least absolute error, the mean the least square.
-        best = np.median(known, axis=0) if self._absolute else known.mean(axis=0)
+        constant = weighted_median if self._absolute else weighted_mean
+        best = constant(known, weights)
         errors = [np.abs(_columns(y) - f) / np.where(unit > 0, unit, 1.0) for f in (after, best)]
         model, dummy = errors if self._absolute else [error**2 for error in errors]
-        return judge_scores(before, after, S, (model.mean(axis=1), dummy.mean(axis=1)))
+        losses = weighed_losses(model.mean(axis=1), dummy.mean(axis=1), w)
+        return judge_scores(before, after, S, losses)
 
     def _tell_collapse(self, f: Fitted, removal: Removal) -> None:
         """Warn where the fitted machine says one number of all training rows."""
@@ -124,12 +145,13 @@ def target_moments(removal: Removal, moments: Moments) -> list[Moments]:
     """Return the moments with each target of a removal."""
     if removal.y.ndim == 1:
         return [moments]
+    w = removal.weights.fit
     return [
         replace(
             moments,
-            c=removal.feature_map.training_adjoint(removal.X, column),
-            y=float(column.sum(axis=0)),
-            yy=float(column @ column),
+            c=removal.feature_map.training_adjoint(removal.X, weighed),
+            y=float(weighed.sum(axis=0)),
+            yy=float(column @ weighed),
         )
-        for column in removal.y.T
+        for column, weighed in zip(removal.y.T, times_weights(removal.y, w).T, strict=True)
     ]

@@ -14,9 +14,10 @@ from fkd.core.cautions import caution
 from fkd.core.directions import Removals
 from fkd.core.feature_maps import ExactMap, FeatureMap, make_map
 from fkd.core.feature_maps.make import EXACT_ROWS
-from fkd.core.moments import Moments, training_moments
+from fkd.core.moments import Moments, weighed_moments
 from fkd.core.parameters import positive, truth
 from fkd.core.removal_path import RemovalPath, removal_path
+from fkd.core.row_weights import ONCE, RowWeights, row_count, weighted_mean
 from fkd.core.sensitive_basis import BasisSettings, centred
 from fkd.core.shrinkage import shrinkage
 from fkd.estimators.held_out import HeldOut, split_rows
@@ -53,6 +54,12 @@ class Removal:
     share: float = 1.0
     # Of the functions' variance, what lies beyond what is given.
     left: float = 1.0
+    weights: RowWeights = ONCE
+
+    @property
+    def count(self) -> float:
+        """How many rows the machine is fitted to, by their weights."""
+        return row_count(len(self.y), self.weights.fit)
 
     @property
     def exact(self) -> bool:
@@ -69,10 +76,11 @@ class RemovalEstimator(RemovalParameters, ABC):
         y: Array,
         sensitive_features: Any,
         strength: float,
+        weights: RowWeights,
         *,
         trial: bool = True,
     ) -> tuple[Removal, Moments]:
-        """Return the removal of the training rows with its moments, after a trial without some.
+        """Return the removal of the training rows with the machine's moments, after a trial.
 
         The moments come apart: they are as large as the kernel matrix, and not every machine needs
         them.
@@ -81,14 +89,14 @@ class RemovalEstimator(RemovalParameters, ABC):
         self._check_given(X, S, sensitive_features)
         if truth("center_sensitive", self.center_sensitive):
             # Before any sum: an offset of the columns then costs no digits.
-            S = S - S.mean(axis=0)
-        self.held_out_ = self._trial(X, y, S, strength) if trial else None
+            S = S - weighted_mean(S, weights.removal)
+        self.held_out_ = self._trial(X, y, S, strength, weights) if trial else None
         # What depends on s through what is given is meant to stay.
         if self.held_out_ is not None and strength and self.given is None:
             self.held_out_.tell(*self._words(strength))
         elif self.held_out_ is not None:
             self.held_out_.tell()
-        removal, moments = self._remove(X, y, S, strength)
+        removal, moments = self._remove(X, y, S, strength, weights)
         self._tell_given(removal)
         self.effective_iterations_: int | None = None  # a shrinkage has none
         if isinstance(removal.removals, RemovalPath):
@@ -126,27 +134,29 @@ class RemovalEstimator(RemovalParameters, ABC):
         y: Array,
         S: Array,
         strength: float,
+        weights: RowWeights,
         *,
         share: float = 1.0,
         **changes: Any,
     ) -> tuple[Removal, Moments]:
-        """Return the removal of these rows, a share of all, with its moments.
+        """Return the removal of these rows, a share of all, with the machine's moments.
 
         `changes` are other settings of the map.
         """
         own = {name: getattr(self, name) for name in OF_MAP}
         feature_map = make_map(X, **(own | changes))
         # Of several targets the first; their other products are taken where they are needed.
-        moments = training_moments(feature_map, X, S, y if y.ndim == 1 else y[:, 0])
+        first = y if y.ndim == 1 else y[:, 0]
+        moments, removing = weighed_moments(feature_map, X, S, first, weights)
         columns = self._removes_columns and self.given is None
-        sums = None if columns else self._sums(feature_map, X, y, S)
+        sums = None if columns else self._sums(feature_map, X, y, S, weights.removal)
         removals: Removals
         if self._shrinks and sums is not None:
             removals = shrinkage(sums)
         else:
-            removals = self._path(feature_map, moments, sums, int(strength), share)
+            removals = self._path(feature_map, removing, sums, int(strength), share)
         left = 1.0 if sums is None else sums.left
-        return Removal(X, y, S, feature_map, removals, share, left), moments
+        return Removal(X, y, S, feature_map, removals, share, left, weights), moments
 
     def _path(
         self,
@@ -174,17 +184,20 @@ class RemovalEstimator(RemovalParameters, ABC):
         """Whether the sensitive columns themselves are removed, no functions of them."""
         return not self._shrinks and self.basis in (None, "columns")
 
-    def _functions(self, S: Array) -> Callable[[Array], Array]:
+    def _functions(self, S: Array, w: Array | None) -> Callable[[Array], Array]:
         """Return the functions of the sensitive columns that are removed, as these rows decide."""
         kind = ("rbf" if self._shrinks else "columns") if self.basis is None else self.basis
-        return centred(BasisSettings(kind, self.gamma_s).fit(S), S)
+        return centred(BasisSettings(kind, self.gamma_s).fit(S, w=w), S, w)
 
-    def _sums(self, feature_map: FeatureMap, X: Array, y: Array, S: Array) -> BasisMoments:
+    def _sums(
+        self, feature_map: FeatureMap, X: Array, y: Array, S: Array, w: Array | None
+    ) -> BasisMoments:
         """Return products of the features with functions of the sensitive columns."""
-        basis = self._functions(S)
+        basis = self._functions(S, w)
         names = getattr(self, "feature_names_in_", None)
-        Z = legitimate_columns(self.given, names, X, y, precomputed=self.kernel == "precomputed")
-        return basis_moments(feature_map, X, basis(S), Z)
+        precomputed = self.kernel == "precomputed"
+        Z = legitimate_columns(self.given, names, X, y, w, precomputed=precomputed)
+        return basis_moments(feature_map, X, basis(S), Z, w)
 
     def _tell_given(self, removal: Removal) -> None:
         """Warn where what is given leaves hardly anything to be taken out."""
@@ -194,7 +207,9 @@ class RemovalEstimator(RemovalParameters, ABC):
                 "features, so hardly anything is taken out; name fewer columns, or fit more rows"
             )
 
-    def _trial(self, X: Array, y: Array, S: Array, strength: float) -> HeldOut | None:
+    def _trial(
+        self, X: Array, y: Array, S: Array, strength: float, weights: RowWeights
+    ) -> HeldOut | None:
         """Return what held-out rows say of a fit to the others, None where they can say nothing."""
         parts = split_rows(len(X), self.held_out)
         if parts is None:
@@ -211,12 +226,14 @@ class RemovalEstimator(RemovalParameters, ABC):
                 y[train],
                 S[train],
                 strength,
-                share=len(train) / len(X),
+                weights.part(train),
+                share=weights.share(train, len(X)),
                 **self._trial_map(len(X), len(train)),
             )
         except ValueError:
             return None  # the fit to all rows says it in its own numbers
-        return self._judge(*fitted, X[test][:, columns], y[test], S[test], strength)
+        w = weights.part(test).fit
+        return self._judge(*fitted, X[test][:, columns], y[test], S[test], strength, w)
 
     def _trial_map(self, n: int, rows: int) -> dict[str, Any]:
         """Return the settings in which the map of a trial on some of n rows differs."""
@@ -234,6 +251,13 @@ class RemovalEstimator(RemovalParameters, ABC):
 
     @abstractmethod
     def _judge(
-        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
+        self,
+        removal: Removal,
+        moments: Moments,
+        X: Array,
+        y: Array,
+        S: Array,
+        strength: float,
+        w: Array | None,
     ) -> HeldOut:
-        """Return what held-out rows say of the machine that a removal leads to."""
+        """Return what held-out rows, of weights w, say of the machine that a removal leads to."""

@@ -8,6 +8,7 @@ from fkd.core.arrays import Array
 from fkd.core.estimator_rows import estimator_rows
 from fkd.core.kernels import KernelFunction
 from fkd.core.parameters import choice, not_negative, whole
+from fkd.core.present_rows import PresentRows
 from fkd.core.shared_words import with_shared_words
 
 REMOVALS = ("path", "shrinkage")
@@ -32,7 +33,10 @@ class RemovalParameters(BaseEstimator):
     """
 
     # Under metadata routing pipelines and searches pass them on without being told to.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "sensitive_features": True,
+        "sample_weight": True,
+    }
 
     def __init__(
         self,
@@ -82,6 +86,11 @@ class RemovalParameters(BaseEstimator):
     def _inputs(self, X: Any, *, reset: bool) -> Array:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
         return estimator_rows(self, X, reset=reset)
+
+    def _present(self, sample_weight: Any, n: int, *, least: int = 2) -> PresentRows:
+        """Return which of n rows are there, by their weights."""
+        precomputed = self.kernel == "precomputed"
+        return PresentRows.of(sample_weight, n, least=least, precomputed=precomputed)
 
     @property
     def _shrinks(self) -> bool:

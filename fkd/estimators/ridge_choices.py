@@ -35,7 +35,7 @@ class RidgeChoices:
 
     coordinates: FeatureMap | CentreCoordinates
     families: tuple[RidgeFamily, ...]  # one per target
-    n: int
+    n: float
     g: Array  # sum of the features over the training rows, (r,)
     sums: tuple[float, ...]  # of each target
     fit_intercept: bool

@@ -19,7 +19,13 @@ from fkd.core.price import margin_mu
 from fkd.core.shared_words import with_shared_words
 from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.class_borders import ClassBorders, FeatureBorders, KernelBorders
-from fkd.estimators.held_out import HeldOut, judge_scores, sample_rows, tell_collapse
+from fkd.estimators.held_out import (
+    HeldOut,
+    judge_scores,
+    sample_rows,
+    tell_collapse,
+    weighed_losses,
+)
 from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 
@@ -41,6 +47,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
     {removal}
     {basis}
     {unfairness}
+    {weigh}
     {map}
     {centring}
     {trial}
@@ -97,6 +104,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         gamma_s: float = 10.0,
         given: Any = None,
         unfairness: Mapping[str, float] | None = None,
+        weigh: str = "both",
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -117,6 +125,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
             gamma_s=gamma_s,
             given=given,
             unfairness=unfairness,
+            weigh=weigh,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -128,7 +137,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _target(self, y: Any, n: int) -> Array:
+    def _target(self, y: Any, n: int, w: Array | None) -> Array:
         """Return the number of each row's class; learn the classes."""
         self.classes_, codes = class_codes(y, n)
         return codes.astype(np.float64)
@@ -154,14 +163,14 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
     def _borders(self, removal: Removal, strength: float) -> ClassBorders:
         """Return the borders at a strength."""
         C = positive("C", self.C) / removal.share
-        per_price = margin_mu(1.0, n=len(removal.y), C=C) if self._shrinks else 1
+        per_price = margin_mu(1.0, n=removal.count, C=C) if self._shrinks else 1
         removed = removal.removals.at(per_price * strength)
         svc = SVC(C=C, tol=positive("tol", self.tol), max_iter=steps("max_iter", self.max_iter))
         if removal.exact:
             fair = FairKernel.of(removal.feature_map, removal.X, removed)
-            return KernelBorders.of(fair, removal.y, svc)
+            return KernelBorders.of(fair, removal.y, svc, removal.weights.fit)
         features = FairFeatures(removal.feature_map, removed)
-        return FeatureBorders.of(features, removal.X, removal.y, svc)
+        return FeatureBorders.of(features, removal.X, removal.y, svc, removal.weights.fit)
 
     def _scores(
         self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
@@ -175,7 +184,14 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         return len(np.unique(y)) > 1
 
     def _judge(
-        self, removal: Removal, moments: Moments, X: Array, y: Array, S: Array, strength: float
+        self,
+        removal: Removal,
+        moments: Moments,
+        X: Array,
+        y: Array,
+        S: Array,
+        strength: float,
+        w: Array | None,
     ) -> HeldOut:
         """Return what held-out rows say: of the decisions, by the share of wrong classes."""
         # The classes of a trial's rows may be fewer than all: they are counted anew.
@@ -184,9 +200,9 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         machines = [self._borders(removal, s) for s in (0, strength)]
         before, after = (machine.decisions(X).reshape(len(X), -1) for machine in machines)
         predicted = known[machines[-1].classes(X)]
-        most = known[np.bincount(codes).argmax(axis=0)]
-        losses = (predicted != y).astype(np.float64), (most != y).astype(np.float64)
-        return judge_scores(before, after, S, losses)
+        most = known[np.bincount(codes, weights=removal.weights.fit).argmax(axis=0)]
+        model, dummy = ((said != y).astype(np.float64) for said in (predicted, most))
+        return judge_scores(before, after, S, weighed_losses(model, dummy, w))
 
     def decision_function(self, X: Any) -> Array:
         """Return the signed distance to the border, per row (and class where more than two).

@@ -15,6 +15,7 @@ from fkd.core.moments import Moments
 from fkd.core.parameters import not_negative, positive, steps
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import margin_mu
+from fkd.core.row_weights import weighted_std
 from fkd.core.shared_words import with_shared_words
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
@@ -49,6 +50,7 @@ def svr_machines(
     tol: float = LIBSVM_TOL,
     max_iter: int = LIBSVM_STEPS,
     precomputed_rows: int = PRECOMPUTED_ROWS,
+    weights: Array | None = None,
 ) -> Iterator[tuple[MapExpansion, int]]:
     """Yield one predictor with its solver's steps per (strength, C, epsilon), in order.
 
@@ -66,6 +68,8 @@ def svr_machines(
         ConvergenceWarning; -1 is no limit.
     precomputed_rows
         Up to so many rows the kernel matrix of a reduced map is formed.
+    weights
+        How many rows each counts for, (n,); None is one.
     """
     precomputed = isinstance(feature_map, ExactMap) or len(X) <= precomputed_rows
     K = feature_map.training_gram(X) if precomputed else None
@@ -87,7 +91,7 @@ def svr_machines(
             cache_size=1000,
             tol=positive("tol", tol),
             max_iter=steps("max_iter", max_iter),
-        ).fit(fair, y)
+        ).fit(fair, y, sample_weight=weights)
         a = np.zeros(len(X))
         a[svr.support_] = svr.dual_coef_[0]
         beta = removed.weights(feature_map.training_adjoint(X, a))
@@ -114,6 +118,7 @@ class FairSVR(FairRegressor):
     {removal}
     {basis}
     {unfairness}
+    {weigh}
     {map}
     {centring}
     {trial}
@@ -167,6 +172,7 @@ class FairSVR(FairRegressor):
         gamma_s: float = 10.0,
         given: Any = None,
         unfairness: Mapping[str, float] | None = None,
+        weigh: str = "both",
         approximation: str = "exact",
         landmarks: int | None = None,
         landmark_method: str = "rpcholesky",
@@ -187,6 +193,7 @@ class FairSVR(FairRegressor):
             gamma_s=gamma_s,
             given=given,
             unfairness=unfairness,
+            weigh=weigh,
             approximation=approximation,
             landmarks=landmarks,
             landmark_method=landmark_method,
@@ -213,15 +220,16 @@ class FairSVR(FairRegressor):
         exact = removal.feature_map
         # An exact machine has the rows as its centres anyway.
         self._kept = (
-            (exact.kernel, removal.X, removal.y, removal.removals)
+            (exact.kernel, removal.X, removal.y, removal.removals, removal.weights)
             if isinstance(exact, ExactMap)
             else None
         )
 
     def _from_kept(self, strength: float) -> Self:
         """Return a fitted copy at another strength; the kernel is factored again."""
-        kernel, X, y, removals = self._kept
-        removal = Removal(X, y, np.empty((len(X), 0)), ExactMap.of(kernel, X), removals)
+        kernel, X, y, removals, weights = self._kept
+        S, exact = np.empty((len(X), 0)), ExactMap.of(kernel, X)
+        removal = Removal(X, y, S, exact, removals, weights=weights)
         (machine,) = self._settled(removal, None, [strength])
         return machine
 
@@ -236,8 +244,9 @@ class FairSVR(FairRegressor):
     ) -> Iterator[tuple[MapExpansion, int]]:
         """Yield the machines at these strengths, with their solver's steps."""
         C = positive("C", self.C) / removal.share
-        n, unit = len(removal.y), float(removal.y.std(axis=0)) or 1.0
-        per_price = margin_mu(1.0, n=n, C=C, unit=unit) if self._shrinks else 1
+        w = removal.weights.fit
+        unit = float(weighted_std(removal.y, w)) or 1.0
+        per_price = margin_mu(1.0, n=removal.count, C=C, unit=unit) if self._shrinks else 1
         return svr_machines(
             removal.feature_map,
             removal.X,
@@ -247,4 +256,5 @@ class FairSVR(FairRegressor):
             tol=self.tol,
             max_iter=self.max_iter,
             precomputed_rows=0,  # nothing of n x n on a reduced map
+            weights=w,
         )

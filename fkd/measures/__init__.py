@@ -3,6 +3,7 @@
 from fkd.measures.bootstrap import bootstrap_difference, bootstrap_interval, bootstrap_pair
 from fkd.measures.cells import Nodes
 from fkd.measures.counted_intervals import counted_interval
+from fkd.measures.counted_pairs import counted_floor, counted_pair
 from fkd.measures.curves_along import CurveBand, curves_along
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
@@ -54,7 +55,9 @@ __all__ = [
     "bootstrap_pair",
     "by_stratum",
     "chi2",
+    "counted_floor",
     "counted_interval",
+    "counted_pair",
     "curves_along",
     "gdp",
     "gedi",

@@ -73,24 +73,24 @@ def counted_interval(
     require_rows(len(f))
     if len(f) > MOST_ROWS:
         raise ValueError(f"y_pred must have at most {MOST_ROWS} rows to draw, got {len(f)}")
-    estimate = _measured(measure, f, s, margins)
+    estimate = measured_rows(measure, f, s, margins)
     if is_constant(f) or is_constant(s):
         draws = np.zeros(replicates)
     else:
         whole = rounded_state(f, s)
         states = (quarter_of_cells(whole, rng) for _ in range(replicates))
-        draws = np.array([_of_state(measure, state, margins) for state in states])
+        draws = np.array([measured_state(measure, state, margins) for state in states])
     bounds = (0.0, 1.0 if measure == "hgr" else np.inf)
     return interval_of_draws(estimate, draws, len(f), level, bounds)
 
 
 def rounded_state(f: Array, s: Array) -> MeasureState:
     """Return all rows, each counted at the one point next to it."""
-    f_nodes, f_index = _rounded(f)
-    s_nodes, s_index = _rounded(s)
+    f_nodes, f_index = rounded(f)
+    s_nodes, s_index = rounded(s)
     shape = len(f_nodes.points), len(s_nodes.points)
     cells = np.bincount(f_index * shape[1] + s_index, minlength=shape[0] * shape[1])
-    return _state(f_nodes, s_nodes, cells.reshape(shape))
+    return state_of_cells(f_nodes, s_nodes, cells.reshape(shape))
 
 
 def quarter_of_cells(whole: MeasureState, rng: np.random.Generator) -> MeasureState:
@@ -101,10 +101,10 @@ def quarter_of_cells(whole: MeasureState, rng: np.random.Generator) -> MeasureSt
     drawn[taken] = rng.multivariate_hypergeometric(
         rows.ravel()[taken], whole.rows // PARTS, method="marginals"
     )
-    return _state(whole.f_nodes, whole.s_nodes, PARTS * drawn.reshape(rows.shape))
+    return state_of_cells(whole.f_nodes, whole.s_nodes, PARTS * drawn.reshape(rows.shape))
 
 
-def _state(f_nodes: Nodes, s_nodes: Nodes, rows: NDArray[np.int64]) -> MeasureState:
+def state_of_cells(f_nodes: Nodes, s_nodes: Nodes, rows: NDArray[np.int64]) -> MeasureState:
     """Return whole rows at points that are the levels of both columns."""
     ends = []
     for nodes, taken in ((f_nodes, rows.any(axis=1)), (s_nodes, rows.any(axis=0))):
@@ -113,7 +113,7 @@ def _state(f_nodes: Nodes, s_nodes: Nodes, rows: NDArray[np.int64]) -> MeasureSt
     return MeasureState(f_nodes, s_nodes, rows * SHARES**2, int(rows.sum()), ends[0], ends[1])
 
 
-def _rounded(values: Array) -> tuple[Nodes, NDArray[np.int64]]:
+def rounded(values: Array) -> tuple[Nodes, NDArray[np.int64]]:
     """Return the points of a column with the number of that next to each row."""
     nodes = Nodes.levels(values)
     if len(nodes.points) > POINTS:
@@ -123,14 +123,14 @@ def _rounded(values: Array) -> tuple[Nodes, NDArray[np.int64]]:
     return nodes, np.searchsorted(nodes.points, values)
 
 
-def _measured(measure: str, f: Array, s: Array, margins: Literal["range", "given"]) -> float:
+def measured_rows(measure: str, f: Array, s: Array, margins: Literal["range", "given"]) -> float:
     """Return a measure of the rows as they are."""
     if measure == "hgr":
         return float(hgr(f, s, margins="standard"))
     return float(gdp(f, s, estimator="grid" if measure == "gdp" else "plugin", margins=margins))
 
 
-def _of_state(measure: str, state: MeasureState, margins: Literal["range", "given"]) -> float:
+def measured_state(measure: str, state: MeasureState, margins: Literal["range", "given"]) -> float:
     """Return the same measure of counted rows."""
     if measure == "hgr":
         return state.hgr()

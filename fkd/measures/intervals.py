@@ -77,10 +77,15 @@ class IntervalPair:
 
 
 def interval_of_draws(
-    estimate: float | Array, values: Array, n: int, level: float, bounds: Bounds
+    estimate: float | Array,
+    values: Array,
+    n: int,
+    level: float,
+    bounds: Bounds,
+    part: int | None = None,
 ) -> Interval:
-    """Return an estimate on n rows with the interval that its values on quarters give."""
-    found = ends(estimate, corrected_draws(estimate, values, n), level)
+    """Return an estimate on n rows with the interval of its values on quarters, or on parts."""
+    found = ends(estimate, corrected_draws(estimate, values, n, part), level)
     low, high = (np.clip(end, *bounds) for end in found)
     if values.ndim == 1:
         return Interval(estimate, float(low), float(high), level, len(values))
@@ -93,12 +98,14 @@ def pair_of_draws(
     n: int,
     level: float,
     bounds: Bounds,
+    part: int | None = None,
 ) -> IntervalPair:
-    """Return two estimates and their difference, from values on the same quarters."""
+    """Return two estimates and their difference, from values on the same quarters, or parts."""
+    (a, b), (x, y) = estimates, values
     return IntervalPair(
-        interval_of_draws(estimates[0], values[0], n, level, bounds),
-        interval_of_draws(estimates[1], values[1], n, level, bounds),
-        interval_of_draws(estimates[0] - estimates[1], values[0] - values[1], n, level, UNBOUNDED),
+        interval_of_draws(a, x, n, level, bounds, part),
+        interval_of_draws(b, y, n, level, bounds, part),
+        interval_of_draws(a - b, x - y, n, level, UNBOUNDED, part),
     )
 
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from fkd.core.arrays import Array, row_blocks
 from fkd.core.border import as_column, require_length
 from fkd.measures.columns import is_constant
+from fkd.measures.pair_parts import signed_gap
 from fkd.measures.pairwise import PairwiseRows
-from fkd.measures.strata import UndefinedMeasureError
 from fkd.measures.subsamples import quarter
 
 # Entries of a tile of pairs; its four masks stay in a processor's outer cache.
@@ -60,19 +60,10 @@ def pairwise_on_quarters(
         own = None if w is None else w[rows]
         ordered = PairwiseRows(y[rows], s[rows], sample_weight=own)
         values[:, b] = [
-            0.0 if same else _gap(ordered, f[rows])
+            0.0 if same else abs(signed_gap(ordered, f[rows]))
             for f, same in zip(predictions, constant, strict=True)
         ]
     return values
-
-
-def _gap(rows: PairwiseRows, f: Array) -> float:
-    """Distance of the two rates, NaN where there are no pairs to compare."""
-    try:
-        above, below = rows.rates(f)
-    except UndefinedMeasureError:
-        return float("nan")
-    return float(np.abs(np.subtract(above, below)))
 
 
 def draw_counts(

@@ -43,8 +43,10 @@ def measured_on(
     return measure(*own, sample_weight=scale * w[rows])
 
 
-def corrected_draws(estimate: float | Array, draws: Array, n: int) -> Array:
-    """Return estimate + sqrt(b / (n - b)) (draw - mean of draws), b the rows of a quarter.
+def corrected_draws(
+    estimate: float | Array, draws: Array, n: int, part: int | None = None
+) -> Array:
+    """Return estimate + sqrt(b / (n - b)) (draw - mean of draws), b the rows of a draw.
 
     For a measure that behaves like a mean of rows, draws of b out of n rows have the variance
     1/b - 1/n where the measure itself has 1/n. What few rows add to the level of a measure, such as
@@ -55,9 +57,11 @@ def corrected_draws(estimate: float | Array, draws: Array, n: int) -> Array:
     estimate
         The measure on all n rows, one number or (l,).
     draws
-        The measure on quarters of them, (replicates,) or (replicates, l).
+        The measure on random rows of them, (replicates,) or (replicates, l).
+    part
+        How many rows, a quarter if not said.
     """
-    b = n // PARTS
+    b = n // PARTS if part is None else part
     spread = np.sqrt(b / (n - b)) * (draws - draws.mean(axis=0))
     corrected: Array = estimate + spread
     return corrected

@@ -17,14 +17,21 @@ from fkd.core.linalg import ShiftedInverse, rank_cut
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive
 from fkd.core.predictors import MapExpansion
+from fkd.core.row_weights import weighted_mean
 from fkd.core.sensitive_basis import greedy_factor
 
 
-def sensitive_factor(S: Array, gamma: float) -> Array:
-    """Return F (n, p) with F Fᵀ = H K_s H to rounding, K_s the RBF kernel of the rows of S."""
+def sensitive_factor(S: Array, gamma: float, w: Array | None = None) -> Array:
+    """Return F (n, p) with F Fᵀ = H K_s H to rounding, K_s the RBF kernel of the rows of S.
+
+    H centres by the mean of rows that count w times.
+    """
     kernel = Kernel("rbf", positive("gamma_s", gamma))
     _, F = greedy_factor(kernel, S, size=len(S), cut=rank_cut(len(S), 1.0))
-    F -= F.mean(axis=1, keepdims=True)
+    if w is None:
+        F -= F.mean(axis=1, keepdims=True)
+    else:
+        F -= weighted_mean(F.T, w)[:, None]
     return F.T
 
 

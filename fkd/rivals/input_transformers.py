@@ -13,29 +13,42 @@ from fkd.core.arrays import Array
 from fkd.core.border import sensitive_matrix
 from fkd.core.linalg import project
 from fkd.core.parameters import positive, truth, whole
+from fkd.core.row_weights import weighted_mean
 from fkd.rivals.linear_erasure import leace
 from fkd.rivals.nullspace import inlp_path
 from fkd.rivals.optional_packages import LEACE
-from fkd.rivals.rival_regressor import RivalEstimator
+from fkd.rivals.rival_regressor import RivalEstimator, repeated
 
 
 class InputTransformer(OneToOneFeatureMixin, TransformerMixin, RivalEstimator):
     """Inputs in, as many inputs out, from which something was taken."""
 
-    def _rows(self, X: Any, sensitive_features: Any) -> tuple[Array, Array]:
-        """Return checked training rows with sensitive columns."""
+    def _rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any
+    ) -> tuple[Array, Array, Array | None]:
+        """Return checked training rows with sensitive columns, weights."""
         X = self._inputs(X, reset=True)
-        return X, sensitive_matrix(sensitive_features, len(X))
+        there = self._present(sample_weight, len(X))
+        S = there.beside("sensitive_features", sensitive_features)
+        return there.inputs(X), sensitive_matrix(S, len(there)), there.w
 
-    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Array:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Array:
         """Return the changed training rows.
 
         Parameters
         ----------
-        X, y, sensitive_features
+        X, y, sensitive_features, sample_weight
             As `fit` takes them.
         """
-        found: Array = self.fit(X, y, sensitive_features=sensitive_features).transform(X)
+        self.fit(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        found: Array = self.transform(X)
         return found
 
 
@@ -85,7 +98,14 @@ class NullspaceProjection(InputTransformer):
         self.ridge = ridge
         self.center_sensitive = center_sensitive
 
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Return self, with the directions learnt from these rows.
 
         Parameters
@@ -96,14 +116,18 @@ class NullspaceProjection(InputTransformer):
             Not looked at.
         sensitive_features
             One or several columns (n,) or (n, l) to remove. Required.
+        sample_weight
+            How many rows each row counts for, (n,), not negative; None is one each. A whole number
+            is a row repeated, 0 one that is not there.
         """
         m = whole("iterations", self.iterations, low=0)
-        X, S = self._rows(X, sensitive_features)
+        X, S, w = self._rows(X, sensitive_features, sample_weight)
         if truth("center_sensitive", self.center_sensitive):
-            S = S - S.mean(axis=0)  # before any sum: an offset costs no digits
+            S = S - weighted_mean(S, w)  # before any sum: an offset costs no digits
         path = inlp_path(
             X,
             S,
+            w,
             ridge=positive("ridge", self.ridge),
             iterations=m,
             center_sensitive=self.center_sensitive,
@@ -154,7 +178,14 @@ class LinearErasure(InputTransformer):
     True
     """
 
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Return self, with the change learnt from these rows.
 
         Parameters
@@ -165,9 +196,12 @@ class LinearErasure(InputTransformer):
             Not looked at.
         sensitive_features
             One or several columns (n,) or (n, l) to erase. Required.
+        sample_weight
+            How often each row is repeated, (n,), whole numbers; None is once, 0 leaves it out.
         """
         LEACE.require(type(self).__name__)
-        self.correction_ = leace(*self._rows(X, sensitive_features))
+        X, S, w = self._rows(X, sensitive_features, sample_weight)
+        self.correction_ = leace(repeated(X, w), repeated(S, w))
         return self
 
     def transform(self, X: Any) -> Array:

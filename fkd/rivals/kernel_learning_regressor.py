@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from fkd.core.parameters import not_negative, positive, truth
+from fkd.core.row_weights import times_weights, weighted_mean
 from fkd.core.shared_words import with_shared_words
 from fkd.rivals.fair_kernel_learning import (
     feature_products,
@@ -90,7 +91,9 @@ class FairKernelLearning(KernelRival):
         self.gamma_s = gamma_s
         self.fit_intercept = fit_intercept
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Return self, fitted to these rows.
 
         Parameters
@@ -99,17 +102,20 @@ class FairKernelLearning(KernelRival):
             Training rows (n, d) with their target (n,).
         sensitive_features
             One or several columns (n,) or (n, l). Required.
+        sample_weight
+            How many rows each row counts for, (n,), not negative; None is one each. A whole number
+            is a row repeated, 0 one that is not there.
         """
         mu, alpha = not_negative("mu", self.mu), positive("alpha", self.alpha)
-        X, y, S = self._rows(X, y, sensitive_features)
+        X, y, S, w = self._rows(X, y, sensitive_features, sample_weight)
         # Before any sum: an offset costs no digits.
-        level = float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
-        feature_map, moments = self._reduced(X, y - level, S)
-        F = sensitive_factor(in_range(S), self.gamma_s)
+        level = float(weighted_mean(y, w)) if truth("fit_intercept", self.fit_intercept) else 0.0
+        feature_map, moments = self._reduced(X, y - level, S, w)
+        F = sensitive_factor(in_range(S), self.gamma_s, w)
         (found,) = penalised_expansions(
             feature_map,
             moments,
-            feature_products(feature_map, X, F),
+            feature_products(feature_map, X, times_weights(F, w)),
             alpha=alpha,
             mus=[mu],
             fit_intercept=self.fit_intercept,

@@ -13,7 +13,7 @@ from fkd.core.perceptron import Perceptron
 from fkd.core.shared_words import with_shared_words
 from fkd.rivals.network_penalties import frem_penalty, hgr_penalty
 from fkd.rivals.optional_packages import NEURAL
-from fkd.rivals.rival_regressor import RivalRegressor, in_range
+from fkd.rivals.rival_regressor import RivalRegressor, in_range, repeated
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which only a training does
     from fkd.rivals.neural.training import Penalty, Recipe
@@ -43,7 +43,9 @@ class NetworkRegressor(RivalRegressor):
         self.weight_decay = weight_decay
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Return self, trained on these rows.
 
         Parameters
@@ -52,24 +54,33 @@ class NetworkRegressor(RivalRegressor):
             Training rows (n, d), best standardised, with their target (n,).
         sensitive_features
             One or several columns (n,) or (n, l). Required.
+        sample_weight
+            How often each row is repeated, (n,), whole numbers; None is once, 0 leaves it out.
         """
-        (self.expansion_,) = self._trained(X, y, sensitive_features, [self.penalty])
+        rows = X, y, sensitive_features, sample_weight
+        (self.expansion_,) = self._trained(rows, [self.penalty])
         return self
 
     def fit_path(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, penalties: Sequence[float]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        penalties: Sequence[float],
     ) -> dict[float, Self]:
         """Return a trained network per price, all trained at once on the same batches.
 
         Parameters
         ----------
-        X, y, sensitive_features
+        X, y, sensitive_features, sample_weight
             As `fit` takes them.
         penalties
             Prices of dependence.
         """
         first = copy(self)
-        networks = first._trained(X, y, sensitive_features, penalties)
+        networks = first._trained((X, y, sensitive_features, sample_weight), penalties)
         found = {}
         for penalty, network in zip(penalties, networks, strict=True):
             found[penalty] = copy(first)
@@ -77,7 +88,7 @@ class NetworkRegressor(RivalRegressor):
         return found
 
     def _trained(
-        self, X: Any, y: Any, sensitive_features: Any, penalties: Sequence[float]
+        self, rows: tuple[Any, Any, Any, Any], penalties: Sequence[float]
     ) -> list[Perceptron]:
         """Return one network per price, which predicts in the unit of the target."""
         NEURAL.require(type(self).__name__)
@@ -85,7 +96,8 @@ class NetworkRegressor(RivalRegressor):
 
         recipe, pays = self._recipe(), self._penalty()
         prices = [not_negative("penalty", penalty) for penalty in penalties]
-        X, y, S = self._rows(X, y, sensitive_features)
+        *parts, w = self._rows(*rows)
+        X, y, S = (repeated(part, w) for part in parts)
         low, span = float(y.min(axis=0)), float(np.ptp(y)) or 1.0
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         networks = train(

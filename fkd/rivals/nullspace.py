@@ -13,7 +13,13 @@ from fkd.core.removal_path import RemovalPath, removal_path
 
 
 def inlp_path(
-    X: Array, S: Array, *, ridge: float, iterations: int, center_sensitive: bool
+    X: Array,
+    S: Array,
+    w: Array | None = None,
+    *,
+    ridge: float,
+    iterations: int,
+    center_sensitive: bool,
 ) -> RemovalPath:
     """Return the directions of the inputs that iterative null-space projection removes.
 
@@ -21,12 +27,14 @@ def inlp_path(
     ----------
     X, S
         Training rows (n, d), sensitive columns (n, l).
+    w
+        How many rows each counts for, (n,); None is one.
     ridge, iterations, center_sensitive
         As in `fkd.core.removal_path.removal_path`.
     """
     inputs = IdentityMap(X.shape[1])
     # The path does not know the target.
-    moments = training_moments(inputs, X, S, np.zeros(len(X)))
+    moments = training_moments(inputs, X, S, np.zeros(len(X)), w)
     return removal_path(
         moments,
         ridge=ridge,

@@ -10,20 +10,22 @@ from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.moments import Moments
 from fkd.core.parameters import finite, positive, truth
 from fkd.core.removal_path import RemovalPath
+from fkd.core.row_weights import times_weights, weighted_mean
 from fkd.core.shared_words import with_shared_words
 from fkd.rivals.rival_regressor import KernelRival
 
 
-def sensitive_slopes(S: Array, y: Array) -> Array:
-    """Return the weights w of the least-squares fit of y on S with a constant."""
-    w: Array = np.linalg.lstsq(S - S.mean(axis=0), y - y.mean(axis=0), rcond=None)[0]
-    return w
+def sensitive_slopes(S: Array, y: Array, w: Array | None = None) -> Array:
+    """Return the slopes of least squares of y on S with a constant, rows counted w times."""
+    root = None if w is None else np.sqrt(w)
+    S, y = (times_weights(A - weighted_mean(A, w), root) for A in (S, y))
+    return np.asarray(np.linalg.lstsq(S, y, rcond=None)[0], dtype=np.float64)
 
 
-def residual_moments(moments: Moments, w: Array) -> Moments:
-    """Return the moments with the target y - (S - mean) w, without a second pass over rows."""
+def residual_moments(moments: Moments, slopes: Array) -> Moments:
+    """Return the moments with the target y - (S - mean) slopes, without a second pass over rows."""
     # Gᵀ(S - mean) is known; the sum of the new target is that of y.
-    return replace(moments, c=moments.c - moments.sensitive(center=True) @ w)
+    return replace(moments, c=moments.c - moments.sensitive(center=True) @ slopes)
 
 
 @with_shared_words
@@ -93,7 +95,9 @@ class ResidualTargetRidge(KernelRival):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Return self, fitted to these rows.
 
         Parameters
@@ -102,14 +106,17 @@ class ResidualTargetRidge(KernelRival):
             Training rows (n, d) with their target (n,).
         sensitive_features
             One or several columns (n,) or (n, l). Required.
+        sample_weight
+            How many rows each row counts for, (n,), not negative; None is one each. A whole number
+            is a row repeated, 0 one that is not there.
         """
         if not 0 <= finite("share", self.share) <= 1:
             raise ValueError(f"share must lie in [0, 1], got {self.share}")
-        X, y, S = self._rows(X, y, sensitive_features)
+        X, y, S, w = self._rows(X, y, sensitive_features, sample_weight)
         # Before any sum: an offset costs no digits.
-        level = float(y.mean(axis=0)) if truth("fit_intercept", self.fit_intercept) else 0.0
-        self.slopes_ = sensitive_slopes(S, y)
-        feature_map, moments = self._reduced(X, y - level, S - S.mean(axis=0))
+        level = float(weighted_mean(y, w)) if truth("fit_intercept", self.fit_intercept) else 0.0
+        self.slopes_ = sensitive_slopes(S, y, w)
+        feature_map, moments = self._reduced(X, y - level, S - weighted_mean(S, w), w)
         (found,) = ridge_expansions(
             feature_map,
             residual_moments(moments, self.share * self.slopes_),

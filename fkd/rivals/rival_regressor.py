@@ -16,13 +16,17 @@ from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import Predictor
+from fkd.core.present_rows import PresentRows
 
 
 class RivalEstimator(BaseEstimator):
     """An estimator that looks at the sensitive features when it is fitted."""
 
     # Under metadata routing pipelines and searches pass them on without being told to.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "sensitive_features": True,
+        "sample_weight": True,
+    }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -33,14 +37,25 @@ class RivalEstimator(BaseEstimator):
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
         return estimator_rows(self, X, reset=reset)
 
+    def _present(self, sample_weight: Any, n: int) -> PresentRows:
+        """Return which of n rows are there, by their weights."""
+        return PresentRows.of(sample_weight, n)
+
 
 class RivalRegressor(RegressorMixin, RivalEstimator):
     """A rival whose fitted form is a predictor of plain arrays."""
 
-    def _rows(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Array, Array, Array]:
-        """Return checked training rows, target, sensitive columns."""
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
+
+    def _rows(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> tuple[Array, Array, Array, Array | None]:
+        """Return checked training rows, target, sensitive columns, weights."""
         X = self._inputs(X, reset=True)
-        return X, target_vector(y, len(X)), sensitive_matrix(sensitive_features, len(X))
+        there = self._present(sample_weight, len(X))
+        z = target_vector(there.beside("y", y), len(there))
+        S = there.beside("sensitive_features", sensitive_features)
+        return there.inputs(X), z, sensitive_matrix(S, len(there)), there.w
 
     def predict(self, X: Any) -> Array:
         """Return one prediction per row.
@@ -92,7 +107,11 @@ class KernelRival(RivalRegressor):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _reduced(self, X: Array, y: Array, S: Array) -> tuple[FeatureMap, Moments]:
+    def _present(self, sample_weight: Any, n: int) -> PresentRows:
+        """Return which of n rows are there, by their weights."""
+        return PresentRows.of(sample_weight, n, precomputed=self.kernel == "precomputed")
+
+    def _reduced(self, X: Array, y: Array, S: Array, w: Array | None) -> tuple[FeatureMap, Moments]:
         """Return the map of the training rows with its moments."""
         feature_map = make_map(
             X,
@@ -105,7 +124,20 @@ class KernelRival(RivalRegressor):
             landmark_method=self.landmark_method,
             random_state=self.random_state,
         )
-        return feature_map, training_moments(feature_map, X, S, y)
+        return feature_map, training_moments(feature_map, X, S, y, w)
+
+
+def repeated(A: Array, w: Array | None) -> Array:
+    """Return rows repeated as often as whole weights say, for a method that knows no others."""
+    if w is None:
+        return A
+    if (w != np.floor(w)).any():
+        i = int(np.flatnonzero(w != np.floor(w))[0])
+        raise ValueError(
+            "sample_weight must be whole numbers for this method, which repeats rows as it cannot "
+            f"weigh them, got {w[i]:g}; round the weights"
+        )
+    return np.repeat(A, w.astype(np.intp), axis=0)
 
 
 def in_range(S: Array) -> Array:

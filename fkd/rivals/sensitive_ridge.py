@@ -19,6 +19,7 @@ from fkd.core.linalg import EPS, ShiftedInverse, rank_cut
 from fkd.core.moments import Moments
 from fkd.core.parameters import not_negative, positive
 from fkd.core.predictors import SensitiveExpansion
+from fkd.core.row_weights import times_weights, weighted_mean
 
 # Bisection alone would reach the smallest float64 in so many steps.
 _MOST_STEPS = 2000
@@ -41,7 +42,9 @@ class SensitiveRidge:
     left: float  # |U beta|²
 
     @classmethod
-    def of(cls, moments: Moments, S: Array, y: Array, *, alpha: float) -> "SensitiveRidge":
+    def of(
+        cls, moments: Moments, S: Array, y: Array, w: Array | None = None, *, alpha: float
+    ) -> "SensitiveRidge":
         """Return what every price shares.
 
         Parameters
@@ -50,14 +53,18 @@ class SensitiveRidge:
             Of features, sensitive columns and target over the training rows.
         S, y
             Sensitive columns (n, l), target (n,) of the same rows.
+        w
+            How many rows each counts for in the moments, (n,); None is one.
         alpha
             Ridge of beta, above 0.
         """
-        P, singular, Vt = np.linalg.svd(S - S.mean(axis=0), full_matrices=False)
+        root = None if w is None else np.sqrt(w)
+        centred, target = (times_weights(A - weighted_mean(A, w), root) for A in (S, y))
+        P, singular, Vt = np.linalg.svd(centred, full_matrices=False)
         # Centring rounds by the size of S itself, however little of it varies.
-        keep = singular > rank_cut(len(S), float(np.linalg.norm(S)))
+        keep = singular > rank_cut(len(S), float(np.linalg.norm(times_weights(S, root))))
         singular, V = singular[keep], Vt[keep].T
-        p = P[:, keep].T @ (y - y.mean(axis=0))
+        p = P[:, keep].T @ target
         T = moments.sensitive(center=True) @ V / singular  # GᵀP, (r, k)
         C, c = moments.normal_equations(fit_intercept=True)
         C -= T @ T.T  # UᵀU

@@ -3,10 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from configs.errors import UserError
 from tasks.adapters.addresses import without_credentials
@@ -18,6 +19,7 @@ from tasks.data.transfer import Patience, Progress, Transfer, TransferFault
 from tasks.data.zips import UnsafeZipError, check_content, check_zip
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,42 @@ def fetch_all(
     """
     if len(files) == 1:
         return [fetch(files[0], settings, patience=patience, progress=progress)]
+    return _together(
+        lambda file, stop: fetch(file, settings, patience=patience, progress=progress, stop=stop),
+        files,
+        at_once,
+    )
+
+
+def fetch_some(
+    files: Sequence[RemoteFile],
+    settings: Settings,
+    *,
+    patience: Patience | None = None,
+    progress: Progress | None = None,
+    at_once: int = 4,
+) -> list[Fetched | UserError]:
+    """Return the files in the order asked for, in place of one that cannot be had the reason.
+
+    Parameters are those of `fetch_all`.
+    """
+
+    def attempt(file: RemoteFile, stop: threading.Event) -> Fetched | UserError:
+        try:
+            return fetch(file, settings, patience=patience, progress=progress, stop=stop)
+        except UserError as error:
+            return error
+
+    return _together(attempt, files, at_once)
+
+
+def _together(
+    task: Callable[[RemoteFile, threading.Event], T], files: Sequence[RemoteFile], at_once: int
+) -> list[T]:
+    """Return what a task makes of each file, several at once; one failure ends all."""
     stop = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = [
-            pool.submit(fetch, file, settings, patience=patience, progress=progress, stop=stop)
-            for file in files
-        ]
+        futures = [pool.submit(task, file, stop) for file in files]
         try:
             # One failure ends the waiting, whichever file it is.
             for future in wait(futures, return_when=FIRST_EXCEPTION).done:

@@ -126,6 +126,9 @@ def _digest(data: DataConfig, source: Source) -> str:
         key["sample"] = data.sample
     if data.missing != "drop":
         key["missing"] = data.missing
+    if data.faulty != "stop":
+        # What was wanted too: the story of a table names the files that it lacks.
+        key["faulty"] = [data.faulty, data.states, data.year]
     if data.labels != "onehot":
         key["labels"] = data.labels
     return sha256(json.dumps(key, sort_keys=True).encode())

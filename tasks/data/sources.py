@@ -11,16 +11,14 @@ from configs.data import DataConfig, TwinConfig
 from tasks.adapters.settings import Settings
 from tasks.data import embedded
 from tasks.data.cache import file_sha256
-from tasks.data.census import read_person_file
 from tasks.data.columns import Columns, merge
 from tasks.data.communities import read_communities
-from tasks.data.fetch import Fetched, fetch, fetch_all
+from tasks.data.fetch import Fetched, fetch
 from tasks.data.own_file import own_path, read_own_file
-from tasks.data.remote import COMMUNITIES, RemoteFile, person_file
+from tasks.data.person_files import fetch_persons, read_person, read_persons, year_files
+from tasks.data.remote import COMMUNITIES
 from tasks.data.transfer import Progress
 from tasks.data.twin import TWIN_VERSION, is_twin, write_twin
-from tasks.data.validation import check_limits
-from tasks.data.zips import check_zip
 
 
 @dataclass(frozen=True)
@@ -67,49 +65,21 @@ def open_source(data: DataConfig, settings: Settings, progress: Progress | None 
         return Source(
             [_recipe(data, twin)], lambda: _read_twins(data, twin), True, _label(datasheet)
         )
-    # What remains is the census: all files first, so that a missing state stops us early.
-    files = person_files(data)
-    parts = fetch_all(files, settings, progress=progress)
+    # What remains is the census.
+    files = fetch_persons(data, settings, progress)
     # A twin that was put into a mirror must not pass for the census.
-    synthetic = any(is_twin(part.path) for part in parts)
+    synthetic = any(is_twin(one.fetched.path) for one in files.there)
     return Source(
-        [_line(part) for part in parts],
-        lambda: _read_persons(data, files, parts),
+        [_line(one.fetched) for one in files.there],
+        lambda: read_persons(data, files),
         synthetic,
         _label(datasheet) if synthetic else datasheet,
     )
 
 
-def person_files(data: DataConfig) -> list[RemoteFile]:
-    """Return the census files of all years and states of a configuration."""
-    return [
-        person_file(state, year, data.horizon or "1-Year")
-        for year in data.year
-        for state in expand_states(data.states)
-    ]
-
-
 def _read_embedded() -> Columns:
     numbers = embedded.read_crimes()
     return Columns(numbers, {}, rows_read=len(numbers["fold"]))
-
-
-def _read_persons(data: DataConfig, files: list[RemoteFile], parts: list[Fetched]) -> Columns:
-    years = [year for year in data.year for _ in expand_states(data.states)]
-    return merge(
-        [
-            _read_one(data, file, part.path, year)
-            for file, part, year in zip(files, parts, years, strict=True)
-        ]
-    )
-
-
-def _read_one(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Columns:
-    """Read a state's file; its values must be possible ones."""
-    # Names inside the zip were checked when it came; they are looked up again, not remembered.
-    columns = read_person_file(path, check_zip(path, file), data.declaration, year=year)
-    check_limits(columns, data.declaration.limits, file=file.name)
-    return columns
 
 
 def _read_twins(data: DataConfig, twin: TwinConfig) -> Columns:
@@ -119,10 +89,10 @@ def _read_twins(data: DataConfig, twin: TwinConfig) -> Columns:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "twin.zip"
         for year in data.year:
-            for state in expand_states(data.states):
+            states = expand_states(data.states)
+            for state, file in zip(states, year_files(data, year), strict=True):
                 write_twin(path, state=state, year=year, rows=twin.rows, seed=twin.seed)
-                file = person_file(state, year, data.horizon or "1-Year")
-                parts.append(_read_one(data, file, path, year))
+                parts.append(read_person(data, file, path, year))
     return merge(parts)
 
 

@@ -93,13 +93,18 @@ def never_tested(fold: Fold, reserved: NDArray[np.int64]) -> Fold:
     """Return the fold with the reserved rows on its training side."""
     if not len(reserved):
         return fold
-    test = np.setdiff1d(fold.test, reserved)
+    # By marks on all rows: sets of a million positions take seconds to join.
+    ends = [int(rows.max(axis=0)) for rows in (fold.train, fold.test, reserved) if len(rows)]
+    trained, tested = np.zeros((2, 1 + max(ends)), dtype=bool)
+    trained[fold.train] = trained[reserved] = tested[fold.test] = True
+    tested[reserved] = False
+    test = np.flatnonzero(tested)
     if not len(test):
         raise UserError(
             "folds.reserve must leave rows to test on in every fold, but one has none left; "
             "lower it by --set folds.reserve=..."
         )
-    return Fold(np.union1d(fold.train, reserved), test)
+    return Fold(np.flatnonzero(trained), test)
 
 
 def _growing(n: int, k: int, seed: int, key: str) -> list[Fold]:

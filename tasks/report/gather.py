@@ -91,7 +91,9 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
         noise_floor=floor,
         proxies=tuple(
             (study.config.data.declaration.words.get(proxy.name, proxy.name), proxy.correlation)
-            for proxy in strongest_proxies(study.loaded.table, name)
+            for proxy in study.once(
+                ("proxies", name), lambda: strongest_proxies(study.loaded.table, name)
+            )
         ),
     )
 

@@ -67,6 +67,10 @@ class StudyProfiles:
 
 def along_study(study: Study, trial: Trial) -> StudyProfiles:
     """Return a trial's profiles on the held-out rows, beside the same with nothing removed."""
+    return study.once(("along", trial.key), lambda: _profiles(study, trial))
+
+
+def _profiles(study: Study, trial: Trial) -> StudyProfiles:
     table, inputs = study.loaded.table, study.inputs
     test = table.take(inputs.splits.held_out_fold(table).test)
     f = predicted_targets(study, trial)

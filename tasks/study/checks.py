@@ -46,7 +46,7 @@ _DISTANCE, _CHANCE = 0.1, 0.05
 
 def check_study(study: Study) -> tuple[CheckResult, ...]:
     """Return the outcome of every check, in the order of their codes' list."""
-    found = [_drift(study), _proxies(study)]
+    found = [study.once(DRIFT, lambda: _drift(study)), study.once(PROXY, lambda: _proxies(study))]
     try:
         champion = select_champion(study)
     except NoChampionError as error:

@@ -6,10 +6,12 @@ from itertools import pairwise
 
 from configs.schema import SelectConfig
 from tasks.adapters.store import TrialRecord
-from tasks.planned.trials import record_key
+from tasks.planned.trials import Trial, record_key
 from tasks.study.along import StudyProfiles, along_study
 from tasks.study.champion import candidates
+from tasks.study.judgement import plain_trial
 from tasks.study.opening import Study
+from tasks.study.predicted_targets import foresee
 from tasks.study.results import TrialResult
 from tasks.study.selection import select_trial, worst
 
@@ -86,6 +88,7 @@ def limit_moves(study: Study) -> LimitMoves | None:
     steps = {measure: steps_of(results, measure) for measure in MEASURES}
     wanted = dict.fromkeys(step.trial for found in steps.values() for step in found)
     by_key = {result.trial.key: result for result in results}
+    _foresee(study, [by_key[key].trial for key in wanted])
     trials = {key: _moved(study, by_key[key]) for key in wanted}
     points = {
         measure: {
@@ -95,6 +98,12 @@ def limit_moves(study: Study) -> LimitMoves | None:
     }
     known = {key: trial for key, trial in trials.items() if trial is not None}
     return LimitMoves(steps, points, known, dict(policy.subject_to))
+
+
+def _foresee(study: Study, trials: Sequence[Trial]) -> None:
+    """Have predictions of these trials, and of the same with nothing removed, fitted together."""
+    plain = (plain_trial(study, trial) for trial in trials)
+    foresee(study, list(dict.fromkeys([*trials, *(one for one in plain if one is not None)])))
 
 
 def steps_of(results: Sequence[TrialResult], measure: str) -> tuple[LimitStep, ...]:

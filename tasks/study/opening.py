@@ -1,14 +1,14 @@
 """A configuration bound to its rows, its trials, its store."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 from configs.schema import RunConfig
 from fkd.catalog.methods import method
 from fkd.catalog.table import Table
-from fkd.core.arrays import Array
 from tasks.adapters.environment import memory_per_worker
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import TrialStore
@@ -24,6 +24,8 @@ from tasks.study.search import winner
 from tasks.study.settling import settled
 from tasks.study.variant_names import variant_names
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Study:
@@ -37,8 +39,15 @@ class Study:
     store: TrialStore
     # Keys of trials whose parameters a search has chosen: it saw rows that outer folds test on.
     searched: frozenset[str] = frozenset()
-    # Predictions of held-out rows by trial key: a report draws the same ones again and again.
-    predicted: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    # What was made of rows that stay: a report, its checks, MLflow ask for it again and again.
+    made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Return what stands under a name, made at the first call."""
+        if name not in self.made:
+            self.made[name] = make()
+        found: T = self.made[name]
+        return found
 
     @property
     def folder(self) -> Path:

@@ -11,7 +11,8 @@ from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.predicted import PredictedRows
-from tasks.planned.trials import Trial, record_key
+from tasks.blocks.shared_training import sums_of
+from tasks.planned.trials import Inputs, Trial, record_key
 from tasks.study.evaluate import fit_trials, predict_rows, training_for
 from tasks.study.opening import Study
 
@@ -31,35 +32,49 @@ class Refitted:
 
 def refit(study: Study, trial: Trial) -> Refitted:
     """Return a trial's model of the held-out fold, which must predict what is stored of it."""
+    (found,) = _refitted(study, [trial])
+    return found
+
+
+def _refitted(study: Study, trials: Sequence[Trial]) -> list[Refitted]:
+    """Return the models of several trials of one method, which share what can be shared."""
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.held_out_fold(table)
     with blas_threads(inputs.blas_threads):
-        training, encoder = training_for([trial], table, fold, inputs)
-        (predictor,) = fit_trials(training, trial.method, [trial])
+        training, encoder = training_for(trials, table, fold, inputs)
+        predictors = list(fit_trials(training, trials[0].method, trials))
         rows = table.take(fold.test)
-        (y_pred,) = predict_rows([trial], [predictor], encoder, rows, inputs)
-    _check_same(study, trial, y_pred)
-    return Refitted(training, encoder, predictor, y_pred)
+        found = predict_rows(trials, predictors, encoder, rows, inputs)
+    for trial, y_pred in zip(trials, found, strict=True):
+        _check_same(study, trial, y_pred)
+    pairs = zip(predictors, found, strict=True)
+    return [Refitted(training, encoder, predictor, y_pred) for predictor, y_pred in pairs]
 
 
 def held_out_predictions(study: Study, trials: Sequence[Trial]) -> list[Array]:
     """Return what stored trials say of the held-out rows.
 
-    Predictions that were not kept, or are damaged, come from another fit of that one trial; where
-    this study keeps such, they are put back.
+    Predictions that were not kept, or are damaged, come from another fit of these trials; unless
+    the study drops all, they are put back: what is shown once is shown again.
     """
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.held_out_fold(table)
-    found = []
+    keys = {trial: record_key(trial, fold, inputs) for trial in trials}
+    found = {trial: study.store.predictions(key) for trial, key in keys.items()}
+    for members in _alike([t for t in keys if found[t] is None], inputs):
+        for trial, model in zip(members, _refitted(study, members), strict=True):
+            found[trial] = model.y_pred
+            if inputs.predictions != "drop":
+                study.store.write_predictions(keys[trial], model.y_pred)
+    return [y_pred for trial in trials if (y_pred := found[trial]) is not None]
+
+
+def _alike(trials: Sequence[Trial], inputs: Inputs) -> list[list[Trial]]:
+    """Return the trials in groups that are fitted together: of one method, on one kind of map."""
+    groups: dict[tuple[str, bool], list[Trial]] = {}
     for trial in trials:
-        key = record_key(trial, fold, inputs)
-        y_pred = study.store.predictions(key)
-        if y_pred is None:
-            y_pred = refit(study, trial).y_pred
-            if inputs.keeps_predictions(len(fold.test)):
-                study.store.write_predictions(key, y_pred)
-        found.append(y_pred)
-    return found
+        groups.setdefault((trial.method, sums_of(trial, inputs) is None), []).append(trial)
+    return list(groups.values())
 
 
 def _check_same(study: Study, trial: Trial, y_pred: Array) -> None:

@@ -1,11 +1,13 @@
 """What a setting means on these rows where it leaves the choice to us."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from fkd.catalog.methods.kernel_settings import least_ridge
 from fkd.catalog.table import Table
+from fkd.core.sum_precision import Rounding
 from tasks.blocks.shared_map import SharedMap, rounding_of, store_map
 from tasks.blocks.shared_training import sums_of
 from tasks.blocks.streaming import MapSums
@@ -26,10 +28,22 @@ def settled(settings: Sequence[Any], inputs: Inputs, table: Table, memory: float
     memory
         Bytes that a worker has.
     """
-    return [_settled(setting, inputs, table, memory) for setting in settings]
+
+    @cache
+    def rounding(shared: SharedMap) -> Rounding:
+        # Once for all settings on a map: its file is read whole each time.
+        return rounding_of(store_map(shared))
+
+    return [_settled(setting, inputs, table, memory, rounding) for setting in settings]
 
 
-def _settled(setting: Any, inputs: Inputs, table: Table, memory: float) -> Any:
+def _settled(
+    setting: Any,
+    inputs: Inputs,
+    table: Table,
+    memory: float,
+    rounding: Callable[[SharedMap], Rounding],
+) -> Any:
     approximation = getattr(setting, "approximation", None)
     if approximation is None:
         return setting
@@ -38,8 +52,8 @@ def _settled(setting: Any, inputs: Inputs, table: Table, memory: float) -> Any:
         setting = replace(setting, approximation=approximation)
     if not approximation.shared or approximation.sums != "auto":
         return setting
-    stored = store_map(SharedMap.of(inputs, setting.gamma, approximation))
-    way = rounding_of(stored).fastest(table.n, least_ridge(setting, table.n))
+    shared = SharedMap.of(inputs, setting.gamma, approximation)
+    way = rounding(shared).fastest(table.n, least_ridge(setting, table.n))
     return replace(setting, approximation=replace(approximation, sums=way))
 
 

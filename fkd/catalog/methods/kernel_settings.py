@@ -98,7 +98,7 @@ def longest_path(training: Training, group: Sequence[OnPath]) -> RemovalPath:
     )
 
 
-def effective_ridge(value: float, parameters: object, n: int) -> float:
+def effective_ridge(value: float, parameters: object, n: float) -> float:
     """Return what a ridge of a setting is on n training rows: it may grow with them."""
     if getattr(parameters, "ridges", "fixed") == "fixed":
         return value

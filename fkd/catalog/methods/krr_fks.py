@@ -38,7 +38,7 @@ class Parameters:
     ridges: str = later("fixed", choices=RIDGE_RULES)
 
 
-def _mu(p: Parameters, n: int) -> float:
+def _mu(p: Parameters, n: float) -> float:
     return ridge_mu(p.penalty, n=n, alpha=effective_ridge(p.alpha, p, n))
 
 

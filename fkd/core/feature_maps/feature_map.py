@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fkd.core.arrays import BLOCK_ROWS, Array, Rows, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, Rows, row_blocks
 from fkd.core.predictors import MapExpansion
 
 
@@ -63,6 +63,18 @@ class FeatureMap(ABC):
             total += G.T @ a[start : start + len(G)]
             start += len(G)
         return total
+
+    def among(self, X: Array, rows: IntArray | None) -> "FeatureMap":
+        """Return the same map with rows X as its training rows, of which it was made from some.
+
+        Parameters
+        ----------
+        X
+            Rows (n, d).
+        rows
+            The numbers of those that it was made from; None where it was from all.
+        """
+        return self
 
     def product(self, X: Array, B: Array) -> Array:
         """Return G(X) B."""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,17 @@ class ExactMap(LandmarkMap):
                 f"an exact map knows the {len(self.G)} rows it was made from, got {len(X)} rows"
             )
         yield self.G
+
+    def among(self, X: Array, rows: IntArray | None) -> "ExactMap":
+        """Return the map of all rows X, made from some of them: it sees the others as new ones."""
+        if rows is None:
+            return self
+        G = np.empty((len(X), self.rank))
+        others = np.setdiff1d(np.arange(len(X)), rows)
+        G[rows] = self.G
+        for part in row_blocks(len(others), BLOCK_ROWS):
+            G[others[part]] = self.transform(X[others[part]])
+        return replace(self, G=G, pivots=rows if self.pivots is None else rows[self.pivots])
 
     def training_gram(self, X: Array) -> Array:
         """Return the kernel matrix of the training rows."""

@@ -1,0 +1,84 @@
+"""What weights may be, which rows they leave."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from fkd import FairKernelDecomposition, FairKernelRidge, FairSVR
+from fkd.core.present_rows import PresentRows
+from fkd.rivals import FairKernelLearning
+
+BAD = {
+    "NaN": ([1.0, np.nan, 1.0], r"sample_weight must be finite.*got nan at index \(1,\)"),
+    "infinity": ([1.0, 1.0, np.inf], r"sample_weight must be finite.*got inf at index \(2,\)"),
+    "negative": ([1.0, 2.0, -3.0], "sample_weight must not be negative, got -3 for row 2"),
+    "too few": ([1.0, 1.0], r"one number per sample, shape \(3,\), got shape \(2,\)"),
+    "a table": (np.ones((3, 1)), r"one number per sample, shape \(3,\), got shape \(3, 1\)"),
+    "words": (["a", "b", "c"], "sample_weight must hold real numbers"),
+    "nothing": ([0.0, 0.0, 0.0], "above 0 for at least 2 rows, got 0 of 3"),
+    "one row": ([0.0, 4.0, 0.0], "above 0 for at least 2 rows, got 1 of 3; a row of weight zero"),
+    "one number": (2.0, r"one number per sample, shape \(3,\), got shape \(\)"),
+}
+
+
+@pytest.mark.parametrize(("weights", "told"), BAD.values(), ids=BAD)
+def test_bad_weights_are_refused_in_a_sentence(weights, told):
+    with pytest.raises(ValueError, match=told):
+        PresentRows.of(weights, 3)
+
+
+def test_one_row_will_do_where_no_spread_is_needed():
+    assert len(PresentRows.of([0.0, 4.0, 0.0], 3, least=1)) == 1
+
+
+@pytest.mark.parametrize("weights", [None, [1, 1, 1], np.ones(3)])
+def test_ones_are_no_weights(weights):
+    there = PresentRows.of(weights, 3)
+    assert there.rows is None
+    assert there.w is None
+    X = np.eye(3)
+    assert there.inputs(X) is X
+
+
+def test_rows_of_weight_zero_are_left_out_of_everything():
+    there = PresentRows.of([2, 0, 1, 0], 4)
+    assert_array_equal(there.inputs(np.arange(8).reshape(4, 2)), [[0, 1], [4, 5]])
+    assert_array_equal(there.w, [2.0, 1.0])
+    assert there.beside("y", ["a", "b", "c", "d"]) == ["a", "c"]
+    frame = pd.DataFrame({"age": [1, 2, 3, 4]}, index=[9, 8, 7, 6])
+    assert there.beside("sensitive_features", frame)["age"].tolist() == [1, 3]
+    assert there.beside("y", None) is None
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_what_stands_beside_must_be_as_long_as_all_rows(n):
+    """Two would otherwise be taken for the two that are left."""
+    there = PresentRows.of([2, 0, 1, 0], 4)
+    with pytest.raises(ValueError, match=rf"y must have one row per sample \(4\), got {n}"):
+        there.beside("y", np.ones(n))
+
+
+@pytest.mark.parametrize("model", [FairKernelRidge, FairSVR, FairKernelLearning])
+def test_columns_of_a_precomputed_kernel_cannot_be_left_out(rng, model):
+    X = rng.normal(size=(20, 3))
+    w = np.ones(20)
+    w[3] = 0
+    told = "above 0 where kernel='precomputed'.*got 0 for 1 of 20; leave out"
+    with pytest.raises(ValueError, match=told):
+        model("precomputed").fit(X @ X.T, X[:, 1], sensitive_features=X[:, 0], sample_weight=w)
+
+
+def test_a_sensitive_column_that_varies_only_in_absent_rows_is_constant(rng):
+    X, s = rng.normal(size=(30, 3)), np.r_[np.ones(28), 2.0, 3.0]
+    w = np.r_[np.ones(28), 0.0, 0.0]
+    with pytest.raises(ValueError, match="must vary, got a constant over the 28 samples"):
+        FairKernelRidge().fit(X, X[:, 1], sensitive_features=s, sample_weight=w)
+
+
+def test_names_of_columns_survive(rng):
+    X = rng.normal(size=(30, 3))
+    frame = pd.DataFrame({"age": np.ones(30)})
+    w = np.r_[np.zeros(5), np.ones(25)]
+    with pytest.raises(ValueError, match="column 'age' must vary"):
+        FairKernelDecomposition().fit(X, sensitive_features=frame, sample_weight=w)

@@ -1,0 +1,169 @@
+"""Rows that count more than once, in every sum that they enter."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from test_moments import assert_equal_moments, sample
+
+from fkd.core.arrays import BLOCK_ROWS
+from fkd.core.basis_moments import BasisMoments, basis_moments
+from fkd.core.feature_maps import make_map
+from fkd.core.moments import Moments, training_moments, weighed_moments
+from fkd.core.row_weights import (
+    RowWeights,
+    row_count,
+    times_weights,
+    weighted_mean,
+    weighted_median,
+    weighted_std,
+    weighted_sum,
+)
+from fkd.core.sensitive_basis import RBF_SIZE, BasisSettings, centred
+from fkd.core.streamed_sums import WAYS, StreamedSums
+
+
+def counted(rng, n, most=3):
+    """Whole weights of n rows, with the rows in which each stands as often as it weighs."""
+    w = rng.integers(1, most + 1, size=n)
+    return w.astype(np.float64), np.repeat(np.arange(n), w)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 9), ties=st.booleans())
+def test_statistics_are_those_of_repeated_rows(seed, n, ties):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(loc=7.0, size=(n, 2))
+    A = np.round(A) if ties else A
+    w, repeated = counted(rng, n)
+    B = A[repeated]
+    assert row_count(n, w) == len(B)
+    assert_allclose(weighted_sum(A, w), B.sum(axis=0))
+    assert_allclose(times_weights(A, w).sum(axis=0), B.sum(axis=0))
+    assert_allclose(weighted_mean(A, w), B.mean(axis=0))
+    assert_allclose(weighted_std(A, w), B.std(axis=0), atol=1e-12)
+    assert_allclose(weighted_median(A, w), np.median(B, axis=0))
+
+
+def test_without_weights_nothing_is_copied_and_no_bit_differs(rng):
+    A = rng.normal(size=(1001, 3))
+    assert times_weights(A, None) is A
+    assert_array_equal(weighted_mean(A, None), A.mean(axis=0))
+    assert_array_equal(weighted_std(A, None), A.std(axis=0))
+    assert_array_equal(weighted_median(A, None), np.median(A, axis=0))
+    assert isinstance(row_count(7, None), int)
+
+
+@pytest.mark.parametrize(
+    ("weigh", "removal", "fit"), [("both", 1, 1), ("removal", 1, 0), ("fit", 0, 1)]
+)
+def test_a_word_says_where_weights_count(weigh, removal, fit):
+    w = np.array([1.0, 2.0, 5.0])
+    weights = RowWeights.of(w, weigh)
+    assert (weights.removal is not None, weights.fit is not None) == (removal, fit)
+    assert weights.alike is (weigh == "both")
+    part = weights.part(np.array([0, 2]))
+    assert part.alike is weights.alike  # so that one sum serves both in a part too
+    for found, counts in ((part.removal, removal), (part.fit, fit)):
+        assert_array_equal(found, np.array([1.0, 5.0]) if counts else None)
+    assert weights.share(np.array([0, 2]), 3) == pytest.approx(6 / 8 if fit else 2 / 3)
+
+
+def test_another_word_is_refused():
+    with pytest.raises(ValueError, match=r"weigh must be .*both.*removal.*fit.*got 'all'"):
+        RowWeights.of(None, "all")
+
+
+def test_moments_are_those_of_repeated_rows(rng):
+    G, S, y = sample(rng)
+    w, repeated = counted(rng, len(G))
+    assert_equal_moments(Moments.of(G, S, y, w), Moments.of(G[repeated], S[repeated], y[repeated]))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_products_with_functions_are_those_of_repeated_rows(rng, given):
+    G, B, _ = sample(rng)
+    Z = rng.normal(size=(len(G), 3)) + B[:, :1] if given else None
+    w, repeated = counted(rng, len(G))
+    found = BasisMoments.of(G, B, Z, w)
+    expected = BasisMoments.of(G[repeated], B[repeated], None if Z is None else Z[repeated])
+    for name, value in vars(expected).items():
+        assert_allclose(getattr(found, name), value, rtol=1e-10, err_msg=name)
+    assert_allclose(found.covariance(), expected.covariance(), atol=1e-12)
+    assert found.left == pytest.approx(expected.left)
+
+
+@pytest.mark.parametrize("kind", ["exact", "nystroem", "fourier"])
+def test_every_block_of_rows_finds_its_own_weights(rng, monkeypatch, kind):
+    monkeypatch.setattr("fkd.core.feature_maps.feature_map.BLOCK_ROWS", 16)
+    X, S, y = sample(rng, n=70)
+    w = rng.uniform(0.1, 3.0, size=70)
+    fmap = make_map(X, gamma=0.3, approximation=kind, landmarks=20, random_state=0)
+    G = np.concatenate(list(fmap.training_blocks(X)))
+    assert_equal_moments(training_moments(fmap, X, S, y, w), Moments.of(G, S, y, w), rtol=1e-8)
+    found, expected = basis_moments(fmap, X, S, None, w), BasisMoments.of(G, S, None, w)
+    for name, value in vars(expected).items():
+        assert_allclose(getattr(found, name), value, rtol=1e-8, atol=1e-10, err_msg=name)
+
+
+def test_removal_and_machine_have_moments_of_their_own(rng):
+    X, S, y = sample(rng, n=40)
+    w = rng.uniform(0.5, 2.0, size=40)
+    fmap = make_map(X, gamma=0.3)
+    plain, weighed = training_moments(fmap, X, S, y), training_moments(fmap, X, S, y, w)
+    fit, removing = weighed_moments(fmap, X, S, y, RowWeights.of(w, "removal"))
+    assert_equal_moments(fit, plain, rtol=0)
+    assert_equal_moments(removing, weighed, rtol=0)
+    fit, removing = weighed_moments(fmap, X, S, y, RowWeights.of(w, "both"))
+    assert fit is removing
+
+
+@pytest.mark.parametrize("n", [5, BLOCK_ROWS, 2 * BLOCK_ROWS + 7])
+@pytest.mark.parametrize("way", WAYS)
+def test_streamed_sums_are_those_of_repeated_rows(rng, way, n):
+    X = rng.normal(size=(n, 3))
+    S, y, W = X[:, :2] + 3.0, np.sin(X[:, 2]) + 2.0, rng.normal(size=(n, 4)) + 1.0
+    kind = "fourier" if way == "float32" else "nystroem"  # single precision rounds each row anew
+    fmap = make_map(
+        rng.normal(size=(300, 3)), gamma=0.5, approximation=kind, landmarks=30, random_state=0
+    )
+    w, repeated = counted(rng, n)
+    weighed, expected = (StreamedSums(fmap, way, [2, 4]) for _ in range(2))
+    half = n // 2
+    for part in (slice(0, half), slice(half, n)):  # rows come in several pieces
+        weighed.add(X[part], S[part], y[part], [W[part]], weights=w[part])
+    expected.add(X[repeated], S[repeated], y[repeated], [W[repeated]])
+    assert weighed.moments().n == len(repeated)
+    for a, b in (
+        (weighed.moments(), expected.moments()),
+        (weighed.coupled(0, 4), expected.coupled(0, 4)),
+    ):
+        for name, value in vars(b).items():
+            top = np.abs(value).max()
+            assert_allclose(getattr(a, name), value, rtol=0, atol=1e-11 * top, err_msg=name)
+
+
+def test_rows_that_are_not_weighed_are_counted_in_whole_numbers(rng):
+    fmap = make_map(rng.normal(size=(50, 3)), gamma=0.5, approximation="fourier", landmarks=8)
+    sums = StreamedSums(fmap, "rows", [1])
+    sums.add(rng.normal(size=(9, 3)), np.ones((9, 1)), np.ones(9))
+    assert isinstance(sums.moments().n, int)
+
+
+@pytest.mark.parametrize("kind", ["columns", "rbf", "splines", "levels"])
+def test_functions_of_s_are_those_of_repeated_rows(rng, kind):
+    S = np.round(rng.normal(size=(60, 2)), 1)
+    w, repeated = counted(rng, 60)
+    weighed = centred(BasisSettings(kind).fit(S, w=w), S, w)
+    expected = centred(BasisSettings(kind).fit(S[repeated]), S[repeated])
+    assert_allclose(weighed(S), expected(S), atol=1e-10)
+    plain = centred(BasisSettings(kind).fit(S), S)
+    if kind != "rbf":  # whose landmarks are more with more rows
+        assert np.abs(weighed(S) - plain(S)).max() > 1e-3  # weights do count
+
+
+def test_weights_below_one_leave_as_many_functions_as_rows_do(rng):
+    S = rng.normal(size=(4 * RBF_SIZE, 2))
+    few = BasisSettings("rbf").fit(S, w=np.full(len(S), 1e-6))
+    assert few(S).shape == BasisSettings("rbf").fit(S)(S).shape
