@@ -23,8 +23,8 @@ from fkd.core import moments  # noqa: E402
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("plot_*.py"))
 
 
-def test_there_are_eight_examples():
-    assert len(EXAMPLES) == 8
+def test_there_are_nine_examples():
+    assert len(EXAMPLES) == 9
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

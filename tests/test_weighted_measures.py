@@ -6,6 +6,7 @@ from functools import partial
 from importlib import import_module
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -533,6 +534,21 @@ def test_a_group_is_left_out_by_its_rows(rng):
     found = by_stratum(gdp, rows.f, rows.s, control_features=light, sample_weight=w)
     (left,) = found.left_out
     assert left.why == "weights that sum to less than 2"
+
+
+@pytest.mark.parametrize("as_given", [list, np.asarray, pd.Series, pd.DataFrame])
+def test_groups_are_of_the_rows_that_count(rng, as_given):
+    rows, w = Rows.draw(rng, 300), np.arange(300) % 5
+    job = as_given(rows.job)
+    found = by_stratum(gdp, rows.f, rows.s, control_features=job, sample_weight=w)
+    assert [group.label for group in found.strata] == ["cook", "pilot"]
+    assert [group.weight for group in found.strata] == [
+        w[rows.job == name].sum() for name in ("cook", "pilot")
+    ]
+    assert found.rows == 240
+    longer = as_given(np.append(rows.job, "cook"))
+    with pytest.raises(ValueError, match=r"control_features must have one row per .*, got 301"):
+        by_stratum(gdp, rows.f, rows.s, control_features=longer, sample_weight=w)
 
 
 def test_groups_tell_how_many_rows_they_stand_for(rng):

@@ -13,8 +13,8 @@ from fkd.measures.audited_rows import POSITIVE, AuditedColumn, AuditedRows
 from fkd.measures.bootstrap import Interval, bootstrap_interval, require_rows
 from fkd.measures.columns import is_constant
 from fkd.measures.group_means import GroupMeans
+from fkd.measures.mean_errors import mean_error, mean_excess
 from fkd.measures.profiles import profile_of_pair
-from fkd.measures.row_weights import mean_of
 from fkd.measures.strata import LeftOutStratum, weighed_rows
 
 
@@ -145,9 +145,10 @@ def audit(
     _require_values(S, names)
     rng = np.random.default_rng(random_state)
     auditor = AuditedRows(y, f, g, control, rng, replicates, level, w)
-    mae = auditor.compared(_mae, y, bounds=POSITIVE)
+    # Of an absolute error it does not matter which of the two comes first.
+    mae = auditor.compared(mean_error, y, bounds=POSITIVE)
     error = bootstrap_interval(
-        _mean_difference, f, y, rng=rng, replicates=replicates, level=level, sample_weight=w
+        mean_excess, y, f, rng=rng, replicates=replicates, level=level, sample_weight=w
     )
     return Audit(
         len(f),
@@ -165,16 +166,6 @@ def audit(
         None if g is None else mae.difference,
         None if w is None else float(w.sum(axis=0)),
     )
-
-
-def _mae(f: Array, y: Array, *, sample_weight: Array | None = None) -> float:
-    """Mean absolute error."""
-    return float(mean_of(np.abs(f - y), sample_weight))
-
-
-def _mean_difference(f: Array, y: Array, *, sample_weight: Array | None = None) -> float:
-    """Mean signed error."""
-    return float(mean_of(f - y, sample_weight))
 
 
 def _names(sensitive_features: Any, width: int) -> list[str]:

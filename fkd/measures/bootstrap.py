@@ -139,7 +139,8 @@ def bootstrap_difference(
     level
         Share of the draws inside the interval, in (0, 1).
     sample_weight
-        As in `bootstrap_interval`.
+        How many rows each row stands for (n,), >= 0, which the measure gets by this keyword; rows
+        are drawn with their weights, a heavy one as one row.
 
     Returns
     -------
@@ -192,7 +193,8 @@ def bootstrap_pair(
     bounds
         Least and greatest value that the measure can have.
     sample_weight
-        As in `bootstrap_interval`.
+        How many rows each row stands for (n,), >= 0, which the measure gets by this keyword; rows
+        are drawn with their weights, a heavy one as one row.
 
     Examples
     --------

@@ -123,7 +123,8 @@ def means_by_pair(
     level
         Share of samples in which an interval holds its mean, in (0, 1).
     sample_weight
-        As in `means_by_quantile`.
+        How many rows each row stands for (n,), >= 0. Means and groups are those of rows that are
+        there so often; an interval takes a heavy row for the one row that it is.
 
     Returns
     -------

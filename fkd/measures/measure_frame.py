@@ -17,6 +17,7 @@ from fkd.measures.control_groups import ControlGroup, control_groups
 from fkd.measures.gdp import gdp
 from fkd.measures.hgr import hgr
 from fkd.measures.intervals import Interval
+from fkd.measures.mean_errors import mean_error, mean_excess
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.pairwise_intervals import pairwise_interval
 from fkd.measures.row_weights import mean_of, weighed
@@ -218,14 +219,6 @@ def _mean_prediction(y: Array, f: Array, *, sample_weight: Array | None = None) 
     return float(mean_of(f, sample_weight))
 
 
-def _mean_excess(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
-    return float(mean_of(f - y, sample_weight))
-
-
-def _mean_error(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
-    return float(mean_of(np.abs(f - y), sample_weight))
-
-
 def _nothing(*columns: Array, sample_weight: Array | None = None) -> float:
     """Stand in for a measure where groups are only to be told apart."""
     return 0.0
@@ -233,8 +226,8 @@ def _nothing(*columns: Array, sample_weight: Array | None = None) -> float:
 
 _METRICS: dict[str, Metric] = {
     "mean_prediction": _mean_prediction,
-    "mean_excess": _mean_excess,
-    "mean_error": _mean_error,
+    "mean_excess": mean_excess,
+    "mean_error": mean_error,
 }
 
 

@@ -186,7 +186,9 @@ def profile_within(
     level
         Share of samples in which an interval holds its mean, in (0, 1).
     sample_weight
-        As in `profile_along`; a group is left out by its rows, not by their weights.
+        How many rows each row stands for (n,), >= 0. Means and groups are those of rows that are
+        there so often; an interval takes a heavy row for the one row that it is;
+        a group is left out by its rows, not by their weights.
 
     Returns
     -------
@@ -247,7 +249,8 @@ def profile_of_pair(
     level
         Share of samples in which an interval holds its mean, in (0, 1).
     sample_weight
-        As in `profile_along`.
+        How many rows each row stands for (n,), >= 0. Means and groups are those of rows that are
+        there so often; an interval takes a heavy row for the one row that it is.
 
     Returns
     -------

@@ -98,7 +98,7 @@ def quantiles_of(values: Array, shares: ArrayLike, w: Array | None) -> Array:
         return np.asarray(np.quantile(values, shares))
     places = shares * (rows_in_all(w, len(values)) - 1)
     below = np.floor(places)
-    low, high = in_order(values, w, below), in_order(values, w, below + 1)
+    low, high = in_order(values, w, np.stack([below, below + 1]))
     # From the nearer end, so that equal ends give just their value.
     part, step = places - below, high - low
     return np.where(part < 0.5, low + part * step, high - (1 - part) * step)

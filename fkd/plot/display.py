@@ -2,7 +2,7 @@
 
 # matplotlib and pandas are imported where they are used: the library needs neither.
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from fkd.core.border import as_column, as_sensitive
 from fkd.core.parameters import choice
 from fkd.measures.bootstrap import bootstrap_interval
 from fkd.measures.intervals import Interval
+from fkd.measures.mean_errors import mean_error
 from fkd.measures.noise_floor import noise_floor
 from fkd.measures.pairwise_intervals import pairwise_interval
 from fkd.measures.scorers import NAMES, worst_column
@@ -79,7 +80,7 @@ class Judged:
         """Return the mean absolute error with its interval."""
         rng = np.random.default_rng(self.seed)
         return bootstrap_interval(
-            _mean_error,
+            mean_error,
             self._truth(),
             f,
             rng=rng,
@@ -109,8 +110,13 @@ class Judged:
         return worst_column(y, f, measure=self.measure, sensitive_features=S)
 
 
-def _mean_error(y: Array, f: Array) -> float:
-    return float(np.abs(y - f).mean(axis=0))
+def ends_of(found: Sequence[Interval]) -> tuple[Array, Array, Array]:
+    """Return estimates, lower and upper ends of several intervals, each as one vector."""
+    estimate, low, high = (
+        np.array([getattr(interval, part) for interval in found])
+        for part in ("estimate", "low", "high")
+    )
+    return estimate, low, high
 
 
 def answers(estimator: Any, X: Any) -> Array:
@@ -132,6 +138,12 @@ def new_axes(ax: Any) -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots()[1]
+
+
+def draw_band(ax: Any, x: Array, value: Array, low: Array, high: Array, **line: Any) -> None:
+    """Draw a line with the band of its intervals in the same colour."""
+    (drawn,) = ax.plot(x, value, **line)
+    ax.fill_between(x, low, high, alpha=0.2, color=drawn.get_color())
 
 
 def as_frame(columns: Mapping[str, Any]) -> "pd.DataFrame":

@@ -9,7 +9,16 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.border import as_column
 from fkd.measures.pareto import non_dominated
-from fkd.plot.display import REPLICATES, WORDS, Judged, answers, as_frame, new_axes, whiskers
+from fkd.plot.display import (
+    REPLICATES,
+    WORDS,
+    Judged,
+    answers,
+    as_frame,
+    ends_of,
+    new_axes,
+    whiskers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,15 +175,16 @@ class FrontDisplay:
             random_state=random_state,
         )
         columns = [as_column(f, f"y_pred of {name}") for name, f in named.items()]
-        errors, values = ([judge(f) for f in columns] for judge in (rows.error, rows.value))
+        error, error_low, error_high = ends_of([rows.error(f) for f in columns])
+        value, value_low, value_high = ends_of([rows.value(f) for f in columns])
         display = cls(
             labels=[str(name) for name in named],
-            error=np.array([e.estimate for e in errors]),
-            error_low=np.array([e.low for e in errors]),
-            error_high=np.array([e.high for e in errors]),
-            value=np.array([v.estimate for v in values]),
-            value_low=np.array([v.low for v in values]),
-            value_high=np.array([v.high for v in values]),
+            error=error,
+            error_low=error_low,
+            error_high=error_high,
+            value=value,
+            value_low=value_low,
+            value_high=value_high,
             floor=np.array([rows.floor(f) for f in columns]),
             measure=measure,
         )

@@ -11,10 +11,9 @@ from fkd.core.parameters import whole
 from fkd.measures.bootstrap import bootstrap_interval
 from fkd.measures.columns import is_constant
 from fkd.measures.gdp import rate
-from fkd.measures.intervals import Interval
 from fkd.measures.margins import by_range
 from fkd.measures.smoothing import level_totals, on_points
-from fkd.plot.display import REPLICATES, answers, as_frame, new_axes
+from fkd.plot.display import REPLICATES, answers, as_frame, draw_band, new_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +156,9 @@ class SensitiveDisplay:
             truth = smoothed(y, by_range(s), places)
         display = cls(
             points=np.asarray(s.min(axis=0) + places * np.ptp(s)),
-            **_ends(found),
+            prediction=np.asarray(found.estimate),
+            low=np.asarray(found.low),
+            high=np.asarray(found.high),
             truth=truth,
             level=float(f.mean(axis=0)),
             name=str(getattr(sensitive_features, "name", None) or "s"),
@@ -173,8 +174,7 @@ class SensitiveDisplay:
             Where to draw; None makes new axes.
         """
         ax = new_axes(ax)
-        (line,) = ax.plot(self.points, self.prediction, label="mean prediction")
-        ax.fill_between(self.points, self.low, self.high, alpha=0.2, color=line.get_color())
+        draw_band(ax, self.points, self.prediction, self.low, self.high, label="mean prediction")
         ax.axhline(self.level, color="0.6", linestyle=":", label="mean of all")
         if self.truth is not None:
             ax.plot(self.points, self.truth, color="0.3", linestyle="--", label="mean target")
@@ -199,11 +199,3 @@ def smoothed(f: Array, s: Array, places: Array) -> Array:
     level = float(f.mean(axis=0))
     smooth, _ = on_points(places, *level_totals(f - level, s), rate(len(s)))
     return np.asarray(smooth + level)
-
-
-def _ends(found: Interval) -> dict[str, Array]:
-    return {
-        "prediction": np.asarray(found.estimate),
-        "low": np.asarray(found.low),
-        "high": np.asarray(found.high),
-    }

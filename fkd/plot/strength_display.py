@@ -8,7 +8,16 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_column
-from fkd.plot.display import REPLICATES, WORDS, Judged, answers, as_frame, new_axes
+from fkd.plot.display import (
+    REPLICATES,
+    WORDS,
+    Judged,
+    answers,
+    as_frame,
+    draw_band,
+    ends_of,
+    new_axes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,12 +172,12 @@ class StrengthDisplay:
         )
         known = sorted(y_pred)
         columns = [as_column(y_pred[m], f"y_pred of {m}") for m in known]
-        values = [rows.value(f) for f in columns]
+        value, low, high = ends_of([rows.value(f) for f in columns])
         display = cls(
             strength=np.array(known, dtype=np.float64),
-            value=np.array([v.estimate for v in values]),
-            low=np.array([v.low for v in values]),
-            high=np.array([v.high for v in values]),
+            value=value,
+            low=low,
+            high=high,
             floor=np.array([rows.floor(f) for f in columns]),
             measure=measure,
         )
@@ -183,8 +192,8 @@ class StrengthDisplay:
             Where to draw; None makes new axes.
         """
         ax = new_axes(ax)
-        (line,) = ax.plot(self.strength, self.value, marker="o", label=WORDS[self.measure])
-        ax.fill_between(self.strength, self.low, self.high, alpha=0.2, color=line.get_color())
+        band = self.value, self.low, self.high
+        draw_band(ax, self.strength, *band, marker="o", label=WORDS[self.measure])
         ax.plot(self.strength, self.floor, color="0.6", linestyle=":", label="noise floor")
         if self.strength.max() > 100:  # penalties span decades
             ax.set_xscale("symlog", linthresh=float(self.strength[self.strength > 0].min()))
