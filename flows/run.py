@@ -57,5 +57,5 @@ def rewrite_report(config: RunConfig, *, asked: tuple[str, Sequence[str]]) -> No
             f"{config.name} is not finished: {sum(len(job.trials) for job in jobs)} fits are not "
             f"stored; compute them by `{shlex.join(['fkd', 'run', source, *words])}`."
         )
-    page = write_report(study)
+    page = write_report(study, again=True)
     Console(markup=False, highlight=False).print(str(page), soft_wrap=True)

@@ -1,5 +1,6 @@
 """What a report shows of a study, gathered from its stored results."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from configs.decision import Decision, read_decision
@@ -53,7 +54,7 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         champion, why = None, str(error)
     problem = study.config.data.declaration
     low, high = study.loaded.table.target_range
-    return ReportData(
+    report = ReportData(
         name=study.config.name,
         title=f"{problem.title}: accuracy against fairness",
         problem=problem.title,
@@ -74,11 +75,19 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         failures=tuple(Failure(*pair) for pair in study.failures().items()),
         within=None if champion is None else within_groups(study, champion),
         control=tuple(problem.words.get(name, name) for name in study.config.data.control),
-        along=along_study(study, champion.trial) if curves and champion is not None else None,
         checks=check_study(study),
-        moves=limit_moves(study) if curves else None,
         decision=_decision(study),
     )
+    return with_curves(study, report) if curves else report
+
+
+def with_curves(study: Study, report: ReportData) -> ReportData:
+    """Return the report with its curves along s, which take the longest."""
+    try:
+        along = along_study(study, select_champion(study).trial)
+    except NoChampionError:
+        along = None
+    return replace(report, along=along, moves=limit_moves(study))
 
 
 def _decision(study: Study) -> Decision | None:

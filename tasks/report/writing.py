@@ -8,28 +8,44 @@ from tasks.adapters.files import write_atomic
 from tasks.report.audit_page import CONTENT_POLICY
 from tasks.report.contents import ReportData
 from tasks.report.data_card import data_card
-from tasks.report.gather import report_data
+from tasks.report.drawn_pages import DrawnPages
+from tasks.report.gather import report_data, with_curves
 from tasks.report.model_card import model_card
 from tasks.report.page import render
 from tasks.report.page_pieces import markdown_html, page_template, resource
 from tasks.study.opening import Study
 
 
-def write_report(study: Study) -> Path:
-    """Return where the report was written; model card and datasheet lie beside it."""
-    report = report_data(study)
-    write_cards(report, study.folder)
-    return render(report, study.folder).html
+def write_report(study: Study, *, again: bool = False) -> Path:
+    """Return where the report lies; model card and datasheet lie beside it.
+
+    Parameters
+    ----------
+    study
+        What was computed.
+    again
+        Whether to write what lies there already, as it would be written.
+    """
+    told = report_data(study, curves=False)
+    drawn = DrawnPages.of(study, told)
+    if again or not drawn.lie_there():
+        report = with_curves(study, told)
+        files = render(report, study.folder)
+        drawn.note([files.html, *files.figures, *write_cards(report, study.folder)])
+    return study.folder / "report.html"
 
 
-def write_cards(report: ReportData, folder: Path) -> None:
+def write_cards(report: ReportData, folder: Path) -> list[Path]:
     """Write model card and datasheet, each as markdown and as a page without a script."""
+    written = []
     for name, title, text in (
         ("model_card", f"Model card: {report.name}", model_card(report)),
         ("datasheet", f"Datasheet: {report.problem}", data_card(report)),
     ):
-        write_atomic(folder / f"{name}.md", text.encode())
-        write_atomic(folder / f"{name}.html", card_html(title, text).encode())
+        for ending, content in (("md", text), ("html", card_html(title, text))):
+            written.append(folder / f"{name}.{ending}")
+            write_atomic(written[-1], content.encode())
+    return written
 
 
 def card_html(title: str, text: str) -> str:
