@@ -51,7 +51,7 @@ from fkd.measures import (
 )
 from fkd.measures.ascents import weighted_ascents
 from fkd.measures.pair_counts import dense_ranks
-from fkd.measures.row_weights import quantiles_of
+from fkd.measures.repeated_rows import quantiles_of
 from fkd.measures.strata import UndefinedMeasureError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")
@@ -241,9 +241,10 @@ OF_ROWS = {
         ).high
     ),
 }
-CANNOT = {
-    "counted_interval": "rows of one cell are drawn as alike, which rows of two weights are not",
-}
+CANNOT = dict.fromkeys(
+    ("counted_floor", "counted_interval", "counted_pair"),
+    "rows of one cell are drawn as alike, which rows of two weights are not",
+)
 # What is no function of rows: values that others return, points, the weights themselves.
 NO_ROWS = {
     "CurveBand",

@@ -14,7 +14,7 @@ from fkd.measures.columns import is_constant
 from fkd.measures.control_groups import MOST_LEVELS
 from fkd.measures.gdp import rate
 from fkd.measures.margins import by_rank
-from fkd.measures.row_weights import in_order, rows_in_all, weighed
+from fkd.measures.repeated_rows import in_order, rows_in_all, weighed
 
 # Of this many points a curve is drawn; neighbours are closer than any window.
 POINTS = 41
