@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from configs.decision import read_decision
 from configs.errors import UserError
 from configs.explain import explain
 from configs.hook_config import withheld
@@ -76,17 +77,24 @@ def _sets_path(overrides: Iterable[str]) -> bool:
 
 
 def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the tree with the data's file by its whole path: beside the YAML, else from here.
+    """Return the tree with the files that it names by their whole path.
 
     Written out, because the resolved configuration is kept in another folder than the YAML.
     """
-    data = tree.get("data")
+    data, decision = tree.get("data"), tree.get("decision")
+    if isinstance(decision, str) and decision:
+        tree = {**tree, "decision": _found(decision, folder)}
+        read_decision(tree["decision"])
     if not isinstance(data, dict) or not isinstance(data.get("path"), str) or not data["path"]:
         return tree
-    named = Path(data["path"]).expanduser()
+    return {**tree, "data": {**data, "path": _found(data["path"], folder)}}
+
+
+def _found(name: str, folder: Path) -> str:
+    """Return the whole path of a file: beside the YAML, else from here."""
+    named = Path(name).expanduser()
     places = [folder / named, Path.cwd() / named]
-    found = next((place for place in places if place.is_file()), places[0])
-    return {**tree, "data": {**data, "path": str(found)}}
+    return str(next((place for place in places if place.is_file()), places[0]))
 
 
 def _read(source: str | Path) -> str:

@@ -119,6 +119,8 @@ class RunConfig(Frozen):
     gate: Limits = Field(default_factory=dict)
     # Of each fit's test rows, beside its numbers. They take room, they decide nothing.
     predictions: Keeping = "auto"
+    # A file of `fkd decide` that the report quotes, beside the YAML that names it.
+    decision: str | None = None
 
     @field_validator("name")
     @classmethod
@@ -181,5 +183,5 @@ class RunConfig(Frozen):
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
-_AROUND = ("tracking", "hooks", "gate", "predictions")
+_AROUND = ("tracking", "hooks", "gate", "predictions", "decision")
 _PLACE = {"kind", "workers", "address", "memory_limit", "time_limit", "retries"}

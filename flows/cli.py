@@ -177,6 +177,21 @@ app.command(
     name="audit",
     help="Audit the predictions of any model along sensitive columns.",
 )
+app.command(
+    "flows.watch_command:watch_model",
+    name="watch",
+    help="Look at new rows with a champion; fit anew where something changed.",
+)
+app.command(
+    "flows.watch_command:show_history",
+    name="history",
+    help="Write the history of a registered model: champion by champion, drift plotted.",
+)
+app.command(
+    "flows.decide_command:decide",
+    name="decide",
+    help="Write the decision on a finished run as YAML, which later runs quote.",
+)
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

@@ -18,8 +18,8 @@ from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import read_settings
 from tasks.data.load import remarks
 from tasks.report.gather import report_data
-from tasks.report.page import render
 from tasks.report.text import finding_of
+from tasks.report.writing import write_report
 from tasks.study.champion import select_champion
 from tasks.study.known_runs import note_time
 from tasks.study.opening import Study, open_studies
@@ -139,7 +139,7 @@ def report(study: Study, start: float | None) -> str:
     """Return the path of the written report."""
     if start is not None:
         note_time(study, time.monotonic() - start)
-    return str(render(report_data(study), study.folder).html)
+    return str(write_report(study))
 
 
 @stage

@@ -64,7 +64,7 @@ class Outcome:
             broken = broken_limits(selected.judgement, study.config.gate)
         paths = {"report": page, "results": str(study.folder / "results.csv")}
         if champion is not None:
-            paths["model"] = model_address(study.config, selected)
+            paths["model"] = model_address(study, selected)
         return cls(
             study.config.name,
             study.inputs.measure_on,

@@ -13,8 +13,7 @@ from flows.outcome import Outcome
 from flows.progress import watcher
 from tasks.adapters.servers.prefect_server import prefect_server
 from tasks.adapters.settings import Settings, ensure_writable, read_settings
-from tasks.report.gather import report_data
-from tasks.report.page import render
+from tasks.report.writing import write_report
 from tasks.study.opening import open_study
 
 
@@ -58,5 +57,5 @@ def rewrite_report(config: RunConfig, *, asked: tuple[str, Sequence[str]]) -> No
             f"{config.name} is not finished: {sum(len(job.trials) for job in jobs)} fits are not "
             f"stored; compute them by `{shlex.join(['fkd', 'run', source, *words])}`."
         )
-    page = render(report_data(study), study.folder).html
+    page = write_report(study)
     Console(markup=False, highlight=False).print(str(page), soft_wrap=True)

@@ -52,6 +52,11 @@ def reproduction_run_name() -> str:
     return _named(["paper", *(str(tree.get("name")) for tree in trees)])
 
 
+def watch_run_name() -> str:
+    """Return the name of a look at new rows."""
+    return _named(["watch", str(flow_run.parameters.get("model"))])
+
+
 def _names(configs: Sequence[Any]) -> list[str]:
     """Return the first configuration's name, with how many follow."""
     # A name is no reason to fail: whatever came, the flow itself checks it a moment later.

@@ -21,6 +21,7 @@ from tasks.adapters.servers.prefect_environment import (
 )
 from tasks.adapters.servers.prefect_server import prefect_server
 from tasks.adapters.settings import ensure_writable, read_settings
+from tasks.watch.batches import located
 
 if TYPE_CHECKING:
     # Prefect itself is imported late, after `prefect_server` has decided where its state lies.
@@ -60,6 +61,31 @@ def serve_schedule(
                 name=configs[0].name,
                 schedule=schedule,
                 parameters={"source": where, "overrides": list(overrides)},
+                address=url,
+            )
+
+
+def serve_watch(model: str, data: Sequence[str], *, cron: str | None, every: float | None) -> None:
+    """Look at new rows of a model on a schedule until Ctrl-C or SIGTERM.
+
+    Parameters
+    ----------
+    model : the registered name of the champion.
+    data : new rows, each a file, a pattern of files, or keys of the data; looked up at every run.
+    cron : when to run, in UTC.
+    every : seconds between two runs, instead of cron.
+    """
+    settings = read_settings()
+    with client_environment(settings), set_variables({"FKD_HOME": str(settings.home)}):
+        schedule = make_schedule(cron, every)
+        with prefect_server(settings) as url, quiet_children():
+            from flows.scheduled import scheduled_watch
+
+            serve_flow(
+                scheduled_watch,
+                name=model,
+                schedule=schedule,
+                parameters={"model": model, "data": [located(text) for text in data]},
                 address=url,
             )
 

@@ -13,7 +13,8 @@ from flows.clearing import clear_leftovers
 from flows.ending import end_runs, failure_told
 from flows.experiment import run_all
 from flows.progress import watcher
-from flows.run_label import scheduled_run_name
+from flows.run_label import scheduled_run_name, watch_run_name
+from flows.watch import watch_all
 from tasks.adapters.servers.lifeline import end_with_parent
 
 
@@ -48,6 +49,29 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
         outcomes = run_all(configs)
     end_runs(configs, outcomes)
     return ", ".join(outcome.paths["report"] for outcome in outcomes)
+
+
+@flow(
+    name="scheduled-watch",
+    flow_run_name=watch_run_name,
+    persist_result=False,
+    on_completion=[tell_run],
+    on_failure=[tell_run],
+    on_cancellation=[tell_run],
+    on_crashed=[tell_run],
+)
+def scheduled_watch(model: str = "crimes", data: tuple[str, ...] = ()) -> str:
+    """Return the history page of a model after a look at what is new.
+
+    Parameters
+    ----------
+    model : the registered name of the champion.
+    data : new rows, each a file, a pattern of files, or keys of the data.
+    """
+    end_with_parent()
+    check_home()
+    clear_leftovers()
+    return watch_all(model, data)[1]
 
 
 def check_home() -> None:

@@ -1,21 +1,36 @@
 """The flow of a run, stage by stage in this process, without Prefect's server."""
 
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from flows import experiment
+from flows import experiment, watch
 
 STAGES = ("load", "fit", "record", "select", "report", "publish")
 
 
 def run_stages(*configs):
     """The outcomes of configurations, through the flow's own stages as plain functions."""
-    with pytest.MonkeyPatch.context() as patched:
-        for name in STAGES:
-            patched.setattr(experiment, name, getattr(experiment, name).fn)
+    with plain_stages(experiment, STAGES):
         return experiment.run_all(configs)
+
+
+def watch_stages(model, *data):
+    """What was found in new rows, through the stages of the watch as plain functions."""
+    with plain_stages(experiment, STAGES), plain_stages(watch, ("load", "fit", "keep")):
+        return watch.watch_all(model, data)
+
+
+@contextmanager
+def plain_stages(module, names):
+    """Let a flow's stages be plain functions for a while."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in names:
+            stage = getattr(module, name)
+            patched.setattr(module, name, getattr(stage, "fn", stage))
+        yield
 
 
 def counted_reads(patched):

@@ -44,8 +44,9 @@ INSIDE = {
         "planned": ("adapters", "data"),
         "blocks": ("adapters", "data", "planned"),
         "study": ("adapters", "data", "planned", "blocks"),
-        "report": ("adapters", "data", "planned", "blocks", "study"),
-        "reproduction": ("adapters", "data", "planned", "blocks", "study", "report"),
+        "watch": ("adapters", "data", "planned", "blocks", "study"),
+        "report": ("adapters", "data", "planned", "blocks", "study", "watch"),
+        "reproduction": ("adapters", "data", "planned", "blocks", "study", "watch", "report"),
     },
 }
 

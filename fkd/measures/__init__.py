@@ -2,6 +2,7 @@
 
 from fkd.measures.bootstrap import bootstrap_difference, bootstrap_interval, bootstrap_pair
 from fkd.measures.cells import Nodes
+from fkd.measures.change_values import CurveChange, NumberChange, SampleChanges
 from fkd.measures.counted_intervals import counted_interval
 from fkd.measures.counted_pairs import counted_floor, counted_pair
 from fkd.measures.curves_along import CurveBand, curves_along
@@ -24,6 +25,7 @@ from fkd.measures.profiles import (
 )
 from fkd.measures.recoverability import Recovery, recoverability
 from fkd.measures.repeated_rows import survey_weights
+from fkd.measures.sample_changes import sample_changes
 from fkd.measures.scorers import scorer
 from fkd.measures.states import MeasureState
 from fkd.measures.strata import StratifiedValue, Stratum, by_stratum
@@ -35,6 +37,7 @@ VERSION = 1
 
 __all__ = [
     "CurveBand",
+    "CurveChange",
     "GroupMeans",
     "Interval",
     "IntervalPair",
@@ -44,9 +47,11 @@ __all__ = [
     "MeasuredGroup",
     "Nodes",
     "NoiseFloor",
+    "NumberChange",
     "PairwiseRows",
     "Profile",
     "Recovery",
+    "SampleChanges",
     "StratifiedValue",
     "Stratum",
     "StratumProfile",
@@ -74,6 +79,7 @@ __all__ = [
     "profile_of_pair",
     "profile_within",
     "recoverability",
+    "sample_changes",
     "scorer",
     "stratified_interval",
     "survey_weights",

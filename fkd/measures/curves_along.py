@@ -11,20 +11,11 @@ from fkd.core.border import as_column, as_numbers, require_length
 from fkd.core.linalg import rank_cut
 from fkd.measures.bootstrap import check_draws
 from fkd.measures.columns import is_constant
-from fkd.measures.control_groups import MOST_LEVELS
-from fkd.measures.gdp import rate
-from fkd.measures.margins import by_rank
-from fkd.measures.repeated_rows import in_order, rows_in_all, weighed
+from fkd.measures.places import LEAST_AT_LEVEL, Places
+from fkd.measures.repeated_rows import weighed
 
 # Of this many points a curve is drawn; neighbours are closer than any window.
 POINTS = 41
-# Rows farther than so many windows do not count: a trace of them would be a mean told for sure.
-_REACH = 3.0
-# A level with fewer rows has no spread to tell an interval from.
-LEAST_AT_LEVEL = 2
-# Half of the window that GDP smooths by: ranks, spread evenly over (0, 1), deviate by sqrt(1/12).
-# A curve is looked at in detail, while GDP is one number.
-_WINDOW = 0.5 * float(np.sqrt(1 / 12))
 
 
 @dataclass(frozen=True)
@@ -129,7 +120,7 @@ def curves_along(
             f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}; name another "
             "column"
         )
-    places = _Places.of(s, points, w)
+    places = Places.of(s, points, w)
     sums = _sums(np.column_stack([V, s]), places)
     # One row between many that are equal would have no spread of its own either.
     seen = sums[:, -2] ** 2 >= LEAST_AT_LEVEL * sums[:, -1]
@@ -146,46 +137,7 @@ def curves_along(
     )
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Points of s with the rank of each row, or its level where levels are few."""
-
-    points: Array  # (g,)
-    at: Array  # (g,), the rank or level of each point
-    of_rows: Array  # (n,)
-    window: float  # 0.0 where rows count at their own level alone
-    w: Array | None  # (n,), how many rows each row stands for
-
-    @classmethod
-    def of(cls, s: Array, points: int, w: Array | None) -> "_Places":
-        levels, counts = np.unique(s, return_counts=True)
-        if len(levels) <= MOST_LEVELS:
-            drawn = levels[counts >= LEAST_AT_LEVEL]
-            if not len(drawn):
-                raise ValueError(
-                    f"sensitive must have a value that {LEAST_AT_LEVEL} rows share, or more than "
-                    f"{MOST_LEVELS} values, got {len(s)} rows; more rows are needed"
-                )
-            return cls(drawn, drawn, s, 0.0, w)
-        ranks, n = by_rank(s, w), rows_in_all(w, len(s))
-        # Of rows in order, those at equal steps: many equal rows are one point.
-        steps = np.linspace(0, n - 1, points).round()
-        chosen = np.sort(s)[steps.astype(np.intp)] if w is None else in_order(s, w, steps)
-        drawn, first = np.unique(chosen), np.argsort(s, kind="stable")
-        at = ranks[first][np.searchsorted(s[first], drawn)]
-        return cls(drawn, at, ranks, rate(n) * _WINDOW, w)
-
-    def weights(self, rows: slice) -> Array:
-        """Return how much each row counts at each point, (g, rows)."""
-        if not self.window:
-            B = np.asarray(self.at[:, None] == self.of_rows[rows], dtype=np.float64)
-        else:
-            z = (self.at[:, None] - self.of_rows[rows]) / self.window
-            B = np.where(np.abs(z) <= _REACH, np.exp(-0.5 * z**2), 0.0)
-        return B if self.w is None else B * self.w[rows]
-
-
-def _sums(V: Array, places: _Places) -> Array:
+def _sums(V: Array, places: Places) -> Array:
     """Weighted sums of every column, then of one, then of the squared weights, (g, k + 2)."""
     sums = np.zeros((len(places.points), V.shape[1] + 2))
     for rows in row_blocks(len(V), BLOCK_ROWS):
@@ -198,7 +150,7 @@ def _sums(V: Array, places: _Places) -> Array:
 
 def _with_bands(
     v: Array,
-    places: _Places,
+    places: Places,
     drawn: Array,
     mean: Array,
     weight: Array,

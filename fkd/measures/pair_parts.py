@@ -10,8 +10,8 @@ from fkd.measures.pairwise import PairwiseRows
 from fkd.measures.strata import UndefinedMeasureError
 from fkd.measures.subsamples import PARTS
 
-# Rows of a part: their pairs are counted in some hundredths of a second.
-PART_ROWS = 1 << 14
+# Rows of a part: their pairs are counted in a hundredth of a second.
+PART_ROWS = 1 << 13
 # Fewer rows are looked at by quarters.
 PARTS_FROM = PARTS * PART_ROWS
 

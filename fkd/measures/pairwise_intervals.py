@@ -34,7 +34,7 @@ def pairwise_interval(
     """Return `bootstrap_interval(pairwise_fairness, ..., bounds=(0, 1))`, tens of times sooner.
 
     Quarters without pairs to compare are left out, as long as most have some; `replicates` of the
-    result says how many were looked at. From 65,536 rows on parts of 16,384 rows are drawn instead.
+    result says how many were looked at. From 32,768 rows on parts of 8192 rows are drawn instead.
 
     Parameters
     ----------

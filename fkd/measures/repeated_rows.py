@@ -95,4 +95,4 @@ def quantiles_of(values: Array, shares: ArrayLike, w: Array | None) -> Array:
     low, high = in_order(values, w, np.stack([below, below + 1]))
     # From the nearer end, so that equal ends give just their value.
     part, step = places - below, high - low
-    return np.where(part < 0.5, low + part * step, high - (1 - part) * step)
+    return np.asarray(np.where(part < 0.5, low + part * step, high - (1 - part) * step))

@@ -156,9 +156,7 @@ def promote_version(settings: Settings, model: str, version: int, tags: Mapping[
     client = TimedClient(settings)
 
     def work() -> None:
-        if not client.search_registered_models(f"name = '{model}'"):
-            known = ", ".join(sorted(m.name for m in client.search_registered_models())) or "none"
-            raise UserError(f"there is no registered model {model!r}; registered are: {known}.")
+        require_model(client, model)
         versions = {int(v.version) for v in client.search_model_versions(f"name = '{model}'")}
         if version not in versions:
             known = ", ".join(map(str, sorted(versions)))
@@ -167,7 +165,14 @@ def promote_version(settings: Settings, model: str, version: int, tags: Mapping[
             client.set_model_version_tag(model, str(version), name, value)
         client.set_registered_model_alias(model, CHAMPION, str(version))
 
-    _told(settings, work)
+    told(settings, work)
+
+
+def require_model(client: TimedClient, model: str) -> None:
+    """Refuse a name under which nothing is registered."""
+    if not client.search_registered_models(f"name = '{model}'"):
+        known = ", ".join(sorted(m.name for m in client.search_registered_models())) or "none"
+        raise UserError(f"there is no registered model {model!r}; registered are: {known}.")
 
 
 def load_champion(settings: Settings, model: str) -> Any:
@@ -183,10 +188,10 @@ def load_model(settings: Settings, address: str) -> Any:
         with _addressed(settings):
             return mlflow.pyfunc.load_model(address)
 
-    return _told(settings, lambda: within(10 * patience(), work))
+    return told(settings, lambda: within(10 * patience(), work))
 
 
-def _told(settings: Settings, work: Callable[[], T]) -> T:
+def told(settings: Settings, work: Callable[[], T]) -> T:
     """Return what the work returns; a fault of the registry becomes one sentence."""
     try:
         return work()

@@ -18,7 +18,9 @@ from tasks.report.tables import Grid, TableCell, TableRow
 from tasks.report.words import ABSENT, MEASURES, count, unit_decimals, with_interval
 from tasks.study.along import PairProfile, StrataProfile, StudyProfiles
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def audit_html(audit: Audit, story: AuditStory) -> str:
     return page_template("tasks.report", "audit.html.j2").render(
         story=story,
         audit=audit,
-        policy=_POLICY,
+        policy=CONTENT_POLICY,
         css=Markup(resource("tasks.report", "report.css")),
         sentences=audit_sentences(audit, story),
         numbers=audit_grid(audit, story),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from configs.decision import Decision
 from tasks.study.along import StudyProfiles
 from tasks.study.check_values import CheckResult
 from tasks.study.limit_moves import LimitMoves
@@ -217,6 +218,7 @@ class ReportData:
     along: StudyProfiles | None = None  # the champion along the measured columns
     checks: tuple[CheckResult, ...] = ()
     moves: LimitMoves | None = None  # what other limits would choose
+    decision: Decision | None = None  # an earlier one that the configuration names
 
     def __post_init__(self) -> None:
         if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:

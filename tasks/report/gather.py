@@ -1,5 +1,8 @@
 """What a report shows of a study, gathered from its stored results."""
 
+from pathlib import Path
+
+from configs.decision import Decision, read_decision
 from configs.schema import SelectConfig
 from fkd.catalog.methods import method
 from fkd.core.predictors import FourierExpansion, KernelExpansion
@@ -74,7 +77,14 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         along=along_study(study, champion.trial) if curves and champion is not None else None,
         checks=check_study(study),
         moves=limit_moves(study) if curves else None,
+        decision=_decision(study),
     )
+
+
+def _decision(study: Study) -> Decision | None:
+    """Return the decision that the run quotes; a file that is gone by now is quoted no more."""
+    named = study.config.decision
+    return read_decision(named) if named and Path(named).is_file() else None
 
 
 def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColumn:
@@ -164,8 +174,10 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
         interval_method=f"from {DRAWS} random quarters of the held-out rows",
         approximation=approximation.get("kind", kind),
         stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
-        model_uri=model_address(study.config, champion),
-        gate=verdict(judgement, study.config.gate) if study.config.gate else "",
+        model_uri=model_address(study, champion),
+        gate=verdict(judgement, study.config.gate, study.refused)
+        if study.config.gate or study.refused
+        else "",
         gate_limits=study.config.gate,
     )
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -27,7 +26,7 @@ from tasks.report.figures import still
 from tasks.report.interactive_figures import interactive
 from tasks.report.limit_section import limit_section
 from tasks.report.limits import limits_of
-from tasks.report.page_pieces import image_address, page_template, resource
+from tasks.report.page_pieces import image_address, markdown_html, page_template, resource
 from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
 from tasks.report.panels import Panel, Series, y_range
 from tasks.report.tables import champion_grid, parameters_of, trial_grid
@@ -129,7 +128,7 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         within=within_tables(report),
         along=report_section(report),
         movable=limit_section(report),
-        datasheet=_markdown(report.data.datasheet),
+        datasheet=markdown_html(report.data.datasheet, deeper=3),
         count=count,
         day=day,
         duration=duration,
@@ -193,14 +192,3 @@ def _content_policy(scripts: Iterable[str]) -> str:
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _markdown(text: str) -> Markup:
-    """Markdown as HTML; raw HTML inside it is shown, never obeyed."""
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    tokens = parser.parse(text)
-    for token in tokens:
-        if token.type in ("heading_open", "heading_close"):
-            # The page already uses three levels above the datasheet.
-            token.tag = f"h{min(6, int(token.tag[1]) + 3)}"
-    return Markup(parser.renderer.render(tokens, parser.options, {}))

@@ -55,7 +55,7 @@ def run_provenance(study: Study, champion: Champion | None) -> RunProvenance:
             "MLflow": place.uri,
             "experiment": f"{study.config.experiment} ({place.experiment_id})",
             "parent run": place.run_id,
-            **({} if champion is None else {"model": model_address(study.config, champion)}),
+            **({} if champion is None else {"model": model_address(study, champion)}),
         }
     )
     return RunProvenance(

@@ -12,11 +12,11 @@ class GateError(UserError):
     exit_code = 3
 
 
-def verdict(judgement: Judgement, gate: Mapping[str, float]) -> str:
-    """Return what the gate says of a model, as it is kept with it."""
-    if not gate:
+def verdict(judgement: Judgement, gate: Mapping[str, float], refused: tuple[str, ...] = ()) -> str:
+    """Return what the gate says of a model, as it is kept with it, with other reasons against."""
+    if not gate and not refused:
         return "no gate"
-    broken = broken_limits(judgement, gate)
+    broken = [*broken_limits(judgement, gate), *refused]
     return f"refused: {'; '.join(broken)}" if broken else "passed"
 
 

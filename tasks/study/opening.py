@@ -39,6 +39,8 @@ class Study:
     store: TrialStore
     # Keys of trials whose parameters a search has chosen: it saw rows that outer folds test on.
     searched: frozenset[str] = frozenset()
+    # Why its champion stays a candidate whatever the gate says.
+    refused: tuple[str, ...] = ()
     # What was made of rows that stay: a report, its checks, MLflow ask for it again and again.
     made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -1,14 +1,13 @@
 """A study's results in MLflow: trials, champion, files."""
 
 import tempfile
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from configs.load import dump_config
-from configs.schema import RunConfig
 from fkd import __version__
-from tasks.adapters.files import write_atomic
+from tasks.adapters.files import pack_arrays, write_atomic
+from tasks.adapters.kept_files import keep_file
 from tasks.adapters.registry import CANDIDATE, CHAMPION, ModelVersion, Registry
 from tasks.adapters.tracked import RunDetails
 from tasks.adapters.tracking import Tracking
@@ -16,7 +15,7 @@ from tasks.study.champion import Champion, select_champion
 from tasks.study.checks import check_study
 from tasks.study.finding import Finding
 from tasks.study.gate import broken_limits, verdict
-from tasks.study.judgement import Judgement
+from tasks.study.held_out_record import held_out_record, record_name
 from tasks.study.known_runs import (
     Recorded,
     identity_of,
@@ -113,13 +112,15 @@ def record_champion(
         parent,
         wanted,
         verdict={
-            "fkd.verdict": verdict(champion.judgement, study.config.gate),
+            "fkd.verdict": verdict(champion.judgement, study.config.gate, study.refused),
             **_found(finding),
             **_checked(study),
         },
-        alias=alias_of(champion.judgement, study.config.gate),
+        alias=_alias(study, champion),
         ran=ran or now(),
     )
+    if (record := held_out_record(study, champion.trial)) is not None:
+        keep_file(registry, parent, record_name(champion.key), pack_arrays(record.arrays()))
     details = parent_details(study, champion, finding)
     registry.mark_champion(parent, champion.trial.key, metrics, details)
     registry.tag(parent, {**_found(finding), **_checked(study)})
@@ -136,14 +137,15 @@ def _found(finding: Finding | None) -> dict[str, str]:
     return {} if finding is None else {"fkd.finding": finding.word}
 
 
-def alias_of(judgement: Judgement, gate: Mapping[str, float]) -> str:
-    """Return under which alias a model is registered."""
-    return CANDIDATE if broken_limits(judgement, gate) else CHAMPION
-
-
-def model_address(config: RunConfig, champion: Champion) -> str:
+def model_address(study: Study, champion: Champion) -> str:
     """Return where the registry has a selected model."""
-    return f"models:/{config.model}@{alias_of(champion.judgement, config.gate)}"
+    return f"models:/{study.config.model}@{_alias(study, champion)}"
+
+
+def _alias(study: Study, champion: Champion) -> str:
+    """Return under which alias a model is registered."""
+    broken = broken_limits(champion.judgement, study.config.gate)
+    return CANDIDATE if broken or study.refused else CHAMPION
 
 
 def record_files(study: Study) -> None:

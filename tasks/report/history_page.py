@@ -1,0 +1,142 @@
+"""The page of a registered model's history: champion by champion, look by look."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from tasks.adapters.files import write_atomic
+from tasks.adapters.model_versions import KnownVersion, versions_of
+from tasks.adapters.settings import Settings
+from tasks.report.audit_page import CONTENT_POLICY
+from tasks.report.contents import ReportedInterval
+from tasks.report.history_figures import curve_figures, drift_figures
+from tasks.report.page_pieces import page_template, resource
+from tasks.report.tables import Grid, TableCell, TableRow
+from tasks.report.words import count, day, unit_decimals, with_interval
+from tasks.watch.change_words import short
+from tasks.watch.watch_log import known_watches
+from tasks.watch.watch_values import CROSSED, Watch
+
+_PROMOTED = ("passed", "no gate")
+
+
+@dataclass(frozen=True)
+class VersionStory:
+    """One version with the looks at it."""
+
+    version: KnownVersion
+    watches: tuple[Watch, ...]
+
+    @property
+    def state(self) -> str:
+        """What it is, or was, in the registry."""
+        if self.version.is_champion:
+            return "champion now"
+        tags = self.version.tags
+        was = tags.get("fkd.verdict") in _PROMOTED or "fkd.promoted_at" in tags
+        return "champion once" if was else "candidate"
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What the registry knows of it, name by name."""
+        tags = self.version.tags
+        promoted = tags.get("fkd.promoted_by")
+        known = (
+            ("Registered", day(self.version.created)),
+            ("Verdict", tags.get("fkd.verdict", "")),
+            ("Issues found by checks", _issues(tags) or "none"),
+            ("Fitted because", tags.get("fkd.because", "")),
+            (
+                "Promoted by a person",
+                f"{promoted}, {tags.get('fkd.promoted_why', '')}" if promoted else "",
+            ),
+        )
+        return tuple((name, text) for name, text in known if text)
+
+    @property
+    def grid(self) -> Grid:
+        """The looks at it, one per row."""
+        return Grid(
+            ("New rows", "Rows", "Verdict", "Record", "New", "Change (band)", "p"),
+            tuple(_row(watch) for watch in self.watches),
+        )
+
+
+def write_history(settings: Settings, model: str, out: Path | None = None) -> Path:
+    """Return where the history of a registered model was written."""
+    versions = versions_of(settings, model)
+    path = out or settings.home / "history" / f"{model}.html"
+    write_atomic(path, history_html(model, versions, known_watches(settings, model)).encode())
+    return path
+
+
+def history_html(model: str, versions: Sequence[KnownVersion], watches: Sequence[Watch]) -> str:
+    """Return the page; every value from data is escaped by the template."""
+    stories = [
+        VersionStory(version, tuple(watch for watch in watches if watch.version == version.version))
+        for version in versions
+    ]
+    return page_template("tasks.report", "history.html.j2").render(
+        model=model,
+        policy=CONTENT_POLICY,
+        css=Markup(resource("tasks.report", "report.css")),
+        sentences=history_sentences(stories, watches),
+        stories=stories[::-1],
+        drift=drift_figures(watches) if watches else (),
+        moved=[
+            (watch, figures)
+            for watch in reversed(watches)
+            if watch.verdict == CROSSED and (figures := curve_figures(watch))
+        ],
+    )
+
+
+def history_sentences(stories: Sequence[VersionStory], watches: Sequence[Watch]) -> tuple[str, ...]:
+    """Return what is served now, how often something was found."""
+    now = [story.version for story in stories if story.version.is_champion]
+    served = (
+        f"Version {now[0].version} of {len(stories)} is served: {now[0].title}."
+        if now
+        else "No version is served."
+    )
+    if not watches:
+        return (served, "Nobody has looked at new rows yet: `fkd watch` does.")
+    crossed = [watch for watch in watches if watch.verdict == CROSSED]
+    refits = [watch.refit for watch in crossed if watch.refit is not None]
+    promoted = sum(refit.promoted for refit in refits)
+    return (
+        served,
+        f"A band was crossed in {count(len(crossed))} of {count(len(watches))} looks at new rows; "
+        f"models fitted anew: {count(len(refits))}, promoted: {count(promoted)}.",
+    )
+
+
+def _row(watch: Watch) -> TableRow:
+    """Return one look."""
+    texts = (
+        watch.rows_from,
+        count(watch.changes.rows[1]),
+        watch.verdict,
+        *_error(watch),
+        f"{watch.changes.chance:.3g}",
+    )
+    return TableRow(tuple(map(TableCell, texts)), chosen=watch.verdict == CROSSED)
+
+
+def _error(watch: Watch) -> tuple[str, str, str]:
+    """Return the mean absolute error of record and new rows, with the change."""
+    one = next(one for one in watch.changes.numbers if one.quantity == "mae")
+    band = ReportedInterval(one.change, one.low, one.high)
+    return short(one.before), short(one.after), with_interval(band, unit_decimals(one.before))
+
+
+def _issues(tags: Mapping[str, str]) -> str:
+    """Return the codes of checks that found an issue."""
+    found = [
+        name.removeprefix("fkd.check.")
+        for name, outcome in sorted(tags.items())
+        if name.startswith("fkd.check.") and outcome == "issue"
+    ]
+    return ", ".join(found)

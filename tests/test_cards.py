@@ -1,0 +1,104 @@
+"""Model card and datasheet: filled from the run, open where only people know."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from report_sample import make_report, poison_report
+
+from configs.decision import Decision
+from tasks.report.card_pieces import OPEN, lowered
+from tasks.report.data_card import QUESTIONS as DATA_QUESTIONS
+from tasks.report.data_card import data_card
+from tasks.report.model_card import QUESTIONS as MODEL_QUESTIONS
+from tasks.report.model_card import model_card
+from tasks.report.page import column_figures, to_html
+from tasks.report.writing import card_html, write_cards
+from tasks.study.along import StudyProfiles
+
+DECISION = Decision(
+    run="crimes",
+    made="2026-01-02",
+    model="models:/crimes@champion",
+    chosen="KRR-FKD",
+    limits={"gdp": 0.02},
+)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return make_report()
+
+
+def test_every_question_to_people_is_listed_as_open(report):
+    for card, questions in ((model_card, MODEL_QUESTIONS), (data_card, DATA_QUESTIONS)):
+        text = card(report)
+        for question in questions:
+            assert f"{question} *{OPEN}*" in text
+        assert text.count(OPEN) == len(questions)
+
+
+def test_the_model_card_has_the_numbers_of_the_report(report):
+    text = model_card(report)
+    assert "models:/crimes@champion" in text
+    assert "0.1271 (0.1144" in text
+    assert "1,594" in text
+    for check in report.checks:
+        assert check.check.code in text
+
+
+def test_the_datasheet_has_files_rows_and_what_was_dropped(report):
+    text = data_card(report)
+    assert report.data.files[0].sha256 in text
+    assert "1,993" in text
+    assert "no value for the target | 1" in text
+    assert "## Communities and Crime" in text  # the problem's own sheet, below the card's title
+
+
+def test_without_a_champion_the_card_says_why(report):
+    text = model_card(replace(report, champion=None, no_champion="No limit can be met."))
+    assert "No limit can be met." in text
+    assert "held-out rows, in brackets" not in text
+
+
+def test_text_from_data_is_never_markup():
+    text = "<script>alert(1)</script> | **a** [b](http://example.org)"
+    poisoned = replace(poison_report(text), along=StudyProfiles({}))
+    # The problem's own sheet is markdown; nothing else is.
+    bare = replace(poisoned, data=replace(poisoned.data, datasheet=""))
+    for card in (model_card, data_card):
+        assert "<script" not in card_html(text, card(poisoned))
+        page = card_html(text, card(bare))
+        assert "<strong>a</strong>" not in page
+        assert 'href="http://example.org"' not in page
+
+
+def test_cards_are_pages_without_scripts_beside_their_markdown(report, tmp_path):
+    write_cards(report, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "model_card.md",
+        "model_card.html",
+        "datasheet.md",
+        "datasheet.html",
+    }
+    page = (tmp_path / "model_card.html").read_text()
+    assert "<script" not in page
+    assert 'href="datasheet.html"' in page
+    assert "default-src &#39;none&#39;" in page
+    assert not re.search(r'(src|href)="https?:', page)
+    assert "[datasheet](datasheet.md)" in (tmp_path / "model_card.md").read_text()
+
+
+def test_an_earlier_decision_is_quoted_in_report_and_card(report):
+    assert "earlier decision" not in model_card(report)
+    for who, shown in (("", "open"), ("the <i>board</i>", "the &lt;i&gt;board&lt;/i&gt;")):
+        decided = replace(report, decision=DECISION.model_copy(update={"who": who}))
+        page = to_html(decided, column_figures(decided))
+        assert "An earlier decision" in page
+        assert f"<dt>Who</dt><dd>{shown}" in page
+        assert "gdp at most 0.02" in page
+        assert f"<strong>Who:</strong> {shown}" in card_html("card", model_card(decided))
+
+
+def test_headings_of_a_quoted_sheet_stand_below_the_cards():
+    assert lowered("# A\n\ntext # no\n\n## B") == "## A\n\ntext # no\n\n### B"

@@ -1,0 +1,171 @@
+"""Two samples of rows under one band: nothing invented, what was planted found."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from fkd.measures import gdp, hgr, pairwise_fairness, sample_changes
+from fkd.measures.exchanged_curves import ExchangedCurves
+from fkd.measures.permuted_bands import permuted_bands
+
+
+def sample(rng, n, *, shift=0.0, levels=None):
+    """Rows of a model that leans on two columns of different units, skewed errors."""
+    S = np.column_stack([rng.gamma(2.0, 10.0, size=n) + 18, rng.normal(-3.0, 2.0, size=n)])
+    if levels:
+        S[:, 0] = rng.integers(levels, size=n)
+    f = S[:, 0] / 10 + rng.normal(size=n)
+    y = f + rng.exponential(size=n) * (1 + S[:, 0] / 50) + shift * (S[:, 0] > 40)
+    return y, f, S
+
+
+def compared(before, after, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    return sample_changes(before, after, rng=rng, names=("age", "share"), **options)
+
+
+def test_numbers_are_the_measures_of_either_sample():
+    rng = np.random.default_rng(0)
+    before, after = sample(rng, 200), sample(rng, 320)
+    unit = np.array([[0.0, 200.0], [-20.0, 20.0]])
+    found = compared(before, after, permutations=19, sensitive_range=unit)
+    told = {(one.quantity, one.column): (one.before, one.after) for one in found.numbers}
+    assert len(told) == 7
+    for side, (y, f, S) in enumerate((before, after)):
+        assert_allclose(told["mae", ""][side], np.abs(f - y).mean())
+        for j, name in enumerate(("age", "share")):
+            u = (S[:, j] - unit[j, 0]) / (unit[j, 1] - unit[j, 0])
+            assert_allclose(told["hgr", name][side], hgr(f, S[:, j], margins="standard"))
+            assert_allclose(told["gdp", name][side], gdp(f, u, margins="given"))
+            assert_allclose(told["pf", name][side], pairwise_fairness(y, f, S[:, j]))
+    assert found.rows == (200, 320)
+
+
+def test_curves_do_not_depend_on_the_size_of_blocks(monkeypatch):
+    rng = np.random.default_rng(1)
+    V, s = rng.normal(size=(103, 2)), rng.uniform(size=103)
+    divisions = rng.uniform(size=(5, 103)) < 0.4
+    whole = ExchangedCurves.of(V, s, divisions)
+    monkeypatch.setattr("fkd.measures.exchanged_curves.BLOCK_ROWS", 10)
+    parts = ExchangedCurves.of(V, s, divisions)
+    assert_allclose(parts.points, whole.points)
+    assert_allclose(parts.means, whole.means)
+    assert np.isfinite(whole.means).any()
+
+
+def test_curves_at_levels_are_means_of_their_rows():
+    rng = np.random.default_rng(2)
+    s, V = np.repeat([1.0, 2.0, 5.0], 40), rng.normal(size=(120, 1))
+    side = rng.uniform(size=120) < 0.5
+    found = ExchangedCurves.of(V, s, side[None])
+    assert_allclose(found.points, [1, 2, 5])
+    for i, mask in enumerate((side, ~side)):
+        expected = [V[mask & (s == level), 0].mean() for level in (1, 2, 5)]
+        assert_allclose(found.means[0, i, 0], expected)
+
+
+def test_where_one_sample_has_no_rows_its_curve_is_not_told():
+    rng = np.random.default_rng(3)
+    y, f, S = sample(rng, 400, levels=3)
+    young = S[:, 0] < 2
+    found = compared((y[:200], f[:200], S[:200]), (y[young], f[young], S[young]), permutations=19)
+    curve = next(one for one in found.curves if one.column == "age")
+    assert np.isnan(curve.after[2])
+    assert np.isfinite(curve.before).all()
+    assert not curve.crossed[2]
+    assert np.isnan(curve.change[2])
+
+
+def test_the_rank_of_the_true_division_is_even():
+    # A thousand divisions of one distribution, twelve skewed quantities: at most 5 % outside.
+    rng = np.random.default_rng(4)
+    outside = 0
+    for _ in range(1000):
+        X = rng.exponential(size=(40, 12)) ** 2
+        X[:, 6:] += X[:, :6]
+        outside += permuted_bands(X[0], X[1:], np.ones(12), 0.95).outside.any()
+    assert 25 <= outside <= 75  # expected 50, deviation 7
+
+
+def test_bands_are_measured_by_the_other_divisions():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 3))
+    X[0, 1] = 50.0
+    found = permuted_bands(X[0], X[1:], np.ones(3), 0.95)
+    assert found.outside.tolist() == [False, True, False]
+    assert_allclose(found.change, X[0] - X[1:].mean(axis=0))
+    reach = (found.high - found.low) / 2 / X[1:].std(axis=0, ddof=1)
+    assert_allclose(reach, reach[0])
+    assert 1.5 < reach[0] < 4
+    assert found.chance == 1 / 200
+
+
+def test_what_never_varies_is_no_change():
+    X = np.random.default_rng(6).normal(size=(40, 2))
+    X[:, 0] = 7.0
+    X[0, 0] += 1e-15
+    found = permuted_bands(X[0], X[1:], np.full(2, 7.0), 0.95)
+    assert not found.outside[0]
+
+
+@pytest.mark.parametrize("sizes", [(120, 120), (60, 240)])
+def test_rows_of_one_distribution_rarely_differ(sizes):
+    rng = np.random.default_rng(7)
+    invented = sum(
+        compared(*(sample(rng, n) for n in sizes), seed=i, permutations=39).crossed
+        for i in range(60)
+    )
+    assert invented <= 8  # expected 3, deviation 1.7
+
+
+def test_a_shift_of_some_is_found_where_it_is():
+    rng = np.random.default_rng(8)
+    found = compared(sample(rng, 400), sample(rng, 400, shift=2.0), permutations=59)
+    assert found.crossed
+    assert found.chance <= 1 / 20
+    error = next(c for c in found.curves if (c.quantity, c.column) == ("error", "age"))
+    assert error.crossed.any()
+    assert error.points[error.crossed].min() > 30
+    assert (error.change[error.crossed] < 0).all()
+    prediction = next(c for c in found.curves if (c.quantity, c.column) == ("prediction", "age"))
+    assert not prediction.crossed.any()
+
+
+def test_of_many_rows_some_are_drawn():
+    rng = np.random.default_rng(9)
+    found = compared(sample(rng, 300), sample(rng, 100), permutations=19, most_rows=80)
+    assert found.rows == (80, 80)
+
+
+def test_a_constant_prediction_is_compared_too():
+    rng = np.random.default_rng(10)
+    (y, f, S), (z, _, T) = sample(rng, 100), sample(rng, 100)
+    found = compared((y, 0 * f + 3.1, S), (z, 0 * f + 3.1, T), permutations=19)
+    prediction = next(c for c in found.curves if c.quantity == "prediction")
+    assert not prediction.crossed.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"after": (np.ones(20), np.ones(20), np.ones(20))}, "sample after must have at least 30"),
+        ({"permutations": 18}, "permutations must be at least 19"),
+        ({"level": 1.0}, "level must lie between 0 and 1"),
+        (
+            {"after": (np.arange(50.0), np.arange(50.0), np.arange(50.0))},
+            "as many sensitive columns, got 2 and 1",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(change, sentence):
+    before = sample(np.random.default_rng(11), 50)
+    given = {"after": before, **change}
+    with pytest.raises(ValueError, match=sentence):
+        compared(before, **given)
+
+
+def test_a_column_that_is_constant_in_both_is_refused():
+    y, f, S = sample(np.random.default_rng(12), 50)
+    S[:, 1] = 4.0
+    with pytest.raises(ValueError, match="sensitive column share must vary, got 4"):
+        compared((y, f, S), (y, f, S))
