@@ -24,7 +24,7 @@ from fkd.measures.profiles import (
     profile_within,
 )
 from fkd.measures.recoverability import Recovery, recoverability
-from fkd.measures.row_weights import survey_weights
+from fkd.measures.repeated_rows import survey_weights
 from fkd.measures.sample_changes import sample_changes
 from fkd.measures.scorers import scorer
 from fkd.measures.states import MeasureState

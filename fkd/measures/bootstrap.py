@@ -21,7 +21,7 @@ from fkd.measures.intervals import (
     require_rows,
 )
 from fkd.measures.pairwise_intervals import pairwise_interval, pairwise_pair
-from fkd.measures.row_weights import weighed
+from fkd.measures.repeated_rows import weighed
 from fkd.measures.subsamples import measured_on, quarter, repeated
 
 # Those that stand in modules of their own were here once.

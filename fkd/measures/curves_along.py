@@ -12,7 +12,7 @@ from fkd.core.linalg import rank_cut
 from fkd.measures.bootstrap import check_draws
 from fkd.measures.columns import is_constant
 from fkd.measures.places import LEAST_AT_LEVEL, Places
-from fkd.measures.row_weights import weighed
+from fkd.measures.repeated_rows import weighed
 
 # Of this many points a curve is drawn; neighbours are closer than any window.
 POINTS = 41

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_numbers, as_sensitive
 from fkd.core.parameters import choice
+from fkd.core.row_weights import weighted_mean
 from fkd.measures.columns import is_constant, per_column
 from fkd.measures.margins import GdpMargins, by_range, by_rank, warn_of_outliers
-from fkd.measures.row_weights import deviation_of, mean_of, rows_in_all, weighed
+from fkd.measures.repeated_rows import deviation_of, rows_in_all, weighed
 from fkd.measures.smoothing import at_levels, level_totals, on_points
 from fkd.measures.strata import by_stratum
 
@@ -106,7 +107,7 @@ def gdp(
         raise ValueError("grid must be None for estimator='plugin', which evaluates at the rows")
     points = None if grid is None else _as_grid(grid)
     # Centred predictions: the answer does not depend on the level, nor should its rounding.
-    d = f - mean_of(f, w)
+    d = f - weighted_mean(f, w)
     if is_constant(f):
         return per_column(lambda s: 0.0, S)
     if estimator == "plugin":

@@ -6,8 +6,9 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive
 from fkd.core.parameters import whole
+from fkd.core.row_weights import weighted_mean
 from fkd.measures.columns import is_constant, per_column
-from fkd.measures.row_weights import mean_of, weighed
+from fkd.measures.repeated_rows import weighed
 
 
 def gedi(
@@ -68,7 +69,7 @@ def _gedi(f: Array, s: Array, degree: int, w: Array | None) -> float:
     reach = float(np.abs(s).max(axis=0))
     exponents = np.arange(1, degree + 1)
     powers = (s[:, None] / reach) ** exponents
-    centred, d = powers - mean_of(powers, w), f - mean_of(f, w)
+    centred, d = powers - weighted_mean(powers, w), f - weighted_mean(f, w)
     if w is not None:
         centred, d = np.sqrt(w)[:, None] * centred, np.sqrt(w) * d
     coefficients = np.linalg.lstsq(centred, d, rcond=None)[0]

@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_numbers, require_length
 from fkd.measures.quantile_groups import merged_codes, quantile_codes
-from fkd.measures.row_weights import weighed
+from fkd.measures.repeated_rows import weighed
 from fkd.measures.strata import LEAST_ROWS, LeftOutStratum
 
 DECILES = 10

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.border import as_column, as_sensitive, require_length
 from fkd.core.parameters import choice
+from fkd.core.row_weights import weighted_mean
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import in_unit, is_constant, per_column
 from fkd.measures.joint_tables import witsenhausen
@@ -19,7 +20,7 @@ from fkd.measures.margins import (
     warn_of_outliers,
     warn_of_rare_groups,
 )
-from fkd.measures.row_weights import deviation_of, mean_of, rows_in_all, weighed
+from fkd.measures.repeated_rows import deviation_of, rows_in_all, weighed
 from fkd.measures.strata import by_stratum
 
 GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
@@ -277,7 +278,7 @@ def _standardise(values: ArrayLike, name: str, w: Array | None) -> Array:
         raise ValueError(f"{name} must not be constant, got {len(column)} times {column[0]}")
     # A power of two changes no digit of what follows.
     column = in_unit(column)
-    standard: Array = (column - mean_of(column, w)) / deviation_of(column, w, ddof=1)
+    standard: Array = (column - weighted_mean(column, w)) / deviation_of(column, w, ddof=1)
     return standard
 
 

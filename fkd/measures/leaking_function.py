@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, require_length
+from fkd.core.row_weights import weighted_mean
 from fkd.measures.columns import is_constant
 from fkd.measures.hgr import grid_centers, joint_density_grid
 from fkd.measures.joint_tables import normalised_table
-from fkd.measures.row_weights import deviation_of, mean_of, rows_in_all, weighed
+from fkd.measures.repeated_rows import deviation_of, rows_in_all, weighed
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def leaking_function(
 
 def _within(column: Array, centers: Array, values: Array, w: Array | None) -> tuple[Array, Array]:
     """Return points of the grid in the column's unit with the values there, both in its range."""
-    points = mean_of(column, w) + deviation_of(column, w, ddof=1) * centers
+    points = weighted_mean(column, w) + deviation_of(column, w, ddof=1) * centers
     inside = (points >= column.min(axis=0)) & (points <= column.max(axis=0))
     if inside.sum(axis=0) >= 2:
         return points[inside], values[inside]

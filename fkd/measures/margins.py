@@ -8,7 +8,8 @@ from scipy.stats import rankdata
 
 from fkd.core.arrays import Array
 from fkd.core.cautions import caution
-from fkd.measures.row_weights import deviation_of, mean_of, quantiles_of, rows_in_all
+from fkd.core.row_weights import weighted_mean
+from fkd.measures.repeated_rows import deviation_of, quantiles_of, rows_in_all
 
 # How GDP sees s: by its range, by its rank, or as it is, which must then be scaled to [0, 1].
 GdpMargins = Literal["range", "rank", "given"]
@@ -81,7 +82,7 @@ def warn_of_rare_groups(values: Array, reach: float, window: float, w: Array | N
     w
         How many rows each row stands for.
     """
-    z = values - mean_of(values, w)
+    z = values - weighted_mean(values, w)
     scale, n = deviation_of(z, w), rows_in_all(w, len(z))
     for side in (z, -z) if scale > 0 else ():
         beyond = side > reach * scale

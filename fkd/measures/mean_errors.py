@@ -3,14 +3,14 @@
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.measures.row_weights import mean_of
+from fkd.core.row_weights import weighted_mean
 
 
 def mean_error(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
     """Return the mean of |prediction minus target|."""
-    return float(mean_of(np.abs(f - y), sample_weight))
+    return float(weighted_mean(np.abs(f - y), sample_weight))
 
 
 def mean_excess(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
     """Return the mean of prediction minus target."""
-    return float(mean_of(f - y, sample_weight))
+    return float(weighted_mean(f - y, sample_weight))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive, require_length
+from fkd.core.row_weights import weighted_mean
 from fkd.measures.bootstrap import bootstrap_interval
 from fkd.measures.control_groups import ControlGroup, control_groups
 from fkd.measures.gdp import gdp
@@ -20,7 +21,7 @@ from fkd.measures.intervals import Interval
 from fkd.measures.mean_errors import mean_error, mean_excess
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.pairwise_intervals import pairwise_interval
-from fkd.measures.row_weights import mean_of, weighed
+from fkd.measures.repeated_rows import weighed
 from fkd.measures.strata import LeftOutStratum, as_rows, measured_groups, weighed_rows
 from fkd.measures.subsamples import FEWEST_ROWS
 
@@ -216,7 +217,7 @@ class MeasureFrame:
 
 
 def _mean_prediction(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
-    return float(mean_of(f, sample_weight))
+    return float(weighted_mean(f, sample_weight))
 
 
 def _nothing(*columns: Array, sample_weight: Array | None = None) -> float:

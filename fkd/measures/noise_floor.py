@@ -11,7 +11,7 @@ from fkd.core.arrays import Array, IntArray
 from fkd.core.border import as_column, as_sensitive
 from fkd.core.cautions import FairnessWarning
 from fkd.measures.hgr import hgr
-from fkd.measures.row_weights import in_order, weighed
+from fkd.measures.repeated_rows import in_order, weighed
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from fkd.measures.ascents import Ranks
 from fkd.measures.columns import is_constant, per_column
 from fkd.measures.pair_counts import dense_ranks, orders_by_tiles
 from fkd.measures.pair_orders import OrderCounts, PairOrders
-from fkd.measures.row_weights import require_two
+from fkd.measures.repeated_rows import require_two
 from fkd.measures.strata import UndefinedMeasureError, by_stratum
 
 # Measured: from about here sorting beats comparing each row with each.

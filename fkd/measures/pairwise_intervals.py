@@ -18,7 +18,7 @@ from fkd.measures.intervals import (
 from fkd.measures.pair_parts import PART_ROWS, PARTS_FROM, pairwise_on_parts
 from fkd.measures.pair_resampling import pairwise_on_quarters
 from fkd.measures.pairwise import pairwise_fairness
-from fkd.measures.row_weights import weighed
+from fkd.measures.repeated_rows import weighed
 
 
 def pairwise_interval(

@@ -8,7 +8,7 @@ from fkd.core.arrays import Array
 from fkd.measures.control_groups import MOST_LEVELS
 from fkd.measures.gdp import rate
 from fkd.measures.margins import by_rank
-from fkd.measures.row_weights import in_order, rows_in_all
+from fkd.measures.repeated_rows import in_order, rows_in_all
 
 # Rows farther than so many windows do not count: a trace of them would be a mean told for sure.
 _REACH = 3.0

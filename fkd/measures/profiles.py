@@ -19,7 +19,7 @@ from fkd.measures.group_means import (
     means_by_quantile,
 )
 from fkd.measures.leaking_function import LeakingFunction, leaking_function
-from fkd.measures.row_weights import weighed
+from fkd.measures.repeated_rows import weighed
 from fkd.measures.strata import LeftOutStratum, weighed_rows, why_not
 
 TARGET, PREDICTION, ERROR, ABSOLUTE = "target", "prediction", "error", "absolute_error"

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fkd.core.arrays import Array
-from fkd.measures.row_weights import quantiles_of
+from fkd.measures.repeated_rows import quantiles_of
 
 
 def quantile_codes(numbers: Array, groups: int, w: Array | None = None) -> NDArray[np.intp]:

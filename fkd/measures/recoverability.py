@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_numbers, as_sensitive, require_length
+from fkd.core.row_weights import weighted_mean
 from fkd.measures.columns import is_constant
-from fkd.measures.row_weights import mean_of, weighed
+from fkd.measures.repeated_rows import weighed
 
 MAX_ROWS = 4000
 FEWEST_ROWS = 20
@@ -140,7 +141,7 @@ def _score(
     if own is not None:
         # Of mean one, so that a ridge, or a leaf, means the same with and without them.
         own = own / own.mean(axis=0)
-    mean = mean_of(S[:learnt], own)
+    mean = weighted_mean(S[:learnt], own)
     chosen = np.tile(mean, (len(test), 1))
     best = _r2(S[validation], mean, seen)
     for guess in model(G, S, learnt, own, seed):
@@ -174,7 +175,7 @@ def _rbf_ridge(G: Array, S: Array, learnt: int, w: Array | None, seed: int) -> I
     distances = euclidean_distances(G[:learnt], G, squared=True)
     # Where all rows coincide there is no distance to scale by.
     unit = float(np.median(distances, axis=None)) or 1.0
-    mean = mean_of(S[:learnt], w)
+    mean = weighted_mean(S[:learnt], w)
     root = np.ones(learnt) if w is None else np.sqrt(w)
     for width in WIDTHS:
         K = np.exp(-width / unit * distances)
@@ -201,7 +202,7 @@ def _principal_axes(G: Array, seed: int) -> Array:
 
 def _r2(S: Array, predicted: Array, w: Array | None) -> Array:
     """One minus residual over total sum of squares, per column."""
-    squares = (S - predicted) ** 2, (S - mean_of(S, w)) ** 2
+    squares = (S - predicted) ** 2, (S - weighted_mean(S, w)) ** 2
     residual, total = (part.sum(axis=0) if w is None else w @ part for part in squares)
     r2: Array = 1 - residual / total
     return r2

@@ -16,7 +16,7 @@ from fkd.measures.columns import is_constant
 from fkd.measures.gdp import GRID, mean_at_levels, mean_on_grid, rate, require_unit_range
 from fkd.measures.hgr import density_of_cells
 from fkd.measures.joint_tables import witsenhausen
-from fkd.measures.row_weights import rows_in_all
+from fkd.measures.repeated_rows import rows_in_all
 
 Ends = tuple[float, float]
 

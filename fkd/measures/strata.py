@@ -11,7 +11,7 @@ from fkd.core.arrays import Array
 from fkd.core.border import as_numbers, as_sensitive, require_length, weight_vector
 from fkd.measures.columns import is_constant
 from fkd.measures.control_groups import ControlGroup, control_groups, kept_control
-from fkd.measures.row_weights import require_two
+from fkd.measures.repeated_rows import require_two
 
 # Of fewer rows every measure here reads mostly noise.
 LEAST_ROWS = 30
@@ -97,7 +97,7 @@ class StratifiedValue:
     @property
     def mean(self) -> float | Array:
         """The mean over groups, weighted by their rows."""
-        return weighted_mean([stratum.value for stratum in self.strata], self.weights)
+        return mean_over_groups([stratum.value for stratum in self.strata], self.weights)
 
 
 def by_stratum(
@@ -219,7 +219,7 @@ def taken(columns: Sequence[Array | None], group: ControlGroup) -> Iterator[Arra
     return (None if column is None else column[group.index] for column in columns)
 
 
-def weighted_mean(values: Sequence[float | Array], weights: Sequence[float]) -> float | Array:
+def mean_over_groups(values: Sequence[float | Array], weights: Sequence[float]) -> float | Array:
     """Return the sum of weight times value; a single value of weight one keeps every bit."""
     first, *others = [weight * value for weight, value in zip(weights, values, strict=True)]
     return sum(others, start=first)

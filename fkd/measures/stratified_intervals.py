@@ -18,10 +18,10 @@ from fkd.measures.strata import (
     Stratum,
     UndefinedMeasureError,
     as_rows,
+    mean_over_groups,
     measured_groups,
     taken,
     weighed_rows,
-    weighted_mean,
 )
 from fkd.measures.subsamples import corrected_draws, ends, measured_on, quarter, repeated
 
@@ -95,7 +95,7 @@ def stratified_interval(
     ]
     # Groups are drawn from independently, so any draw of one goes with any of another.
     fewest = min(len(draws) for draws in corrected)
-    draws = np.asarray(weighted_mean([draws[:fewest] for draws in corrected], value.weights))
+    draws = np.asarray(mean_over_groups([draws[:fewest] for draws in corrected], value.weights))
     low, high = (np.clip(end, *bounds) for end in ends(value.mean, draws, level))
     if draws.ndim == 1:
         return Interval(value.mean, float(low), float(high), level, fewest)

@@ -1,4 +1,4 @@
-"""How many rows each row stands for, where rows have weights."""
+"""Rows that count as if they were there as often as their weights say."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_numbers, weight_vector
+from fkd.core.row_weights import row_count, weighted_mean
 
 
 def survey_weights(sample_weight: ArrayLike) -> Array:
@@ -59,10 +60,8 @@ def require_two(w: Array) -> None:
 
 def rows_in_all(w: Array | None, n: int) -> float:
     """Return how many rows the rows stand for, on which every window depends."""
-    if w is None:
-        return n
-    total = float(w.sum(axis=0))
-    if total < 2:
+    total = row_count(n, w)
+    if w is not None and total < 2:
         raise ValueError(
             f"sample_weight must sum to at least 2, got {total:g}: a weight says how many rows one "
             "row stands for; fkd.measures.survey_weights scales any weights to the number of rows"
@@ -70,16 +69,11 @@ def rows_in_all(w: Array | None, n: int) -> float:
     return total
 
 
-def mean_of(values: Array, w: Array | None) -> Any:
-    """Return the mean of one column or of each of several."""
-    return values.mean(axis=0) if w is None else w @ values / w.sum(axis=0)
-
-
 def deviation_of(values: Array, w: Array | None, *, ddof: int = 0) -> float:
     """Return the standard deviation of one column, as if each row were there w times."""
     if w is None:
         return float(values.std(axis=0, ddof=ddof))
-    squares = w @ (values - mean_of(values, w)) ** 2
+    squares = w @ (values - weighted_mean(values, w)) ** 2
     return float(np.sqrt(squares / (rows_in_all(w, len(values)) - ddof)))
 
 
