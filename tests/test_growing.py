@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from fkd import FairKernelRidge
+from fkd import FairGaussianProcess, FairKernelRidge
 from fkd.core.arrays import BLOCK_ROWS
 from fkd.core.basis_moments import basis_moments
 from fkd.core.moments import training_moments
@@ -75,7 +75,7 @@ def test_landmarks_and_functions_are_those_of_the_first_rows(rng, setting):
         sums = basis_moments(so_far.feature_map, X, so_far.functions(S))
     expected = replace(so_far, moments=moments, removing=moments, sums=sums)
     strength = once.strength_
-    once._settle(once._removal_so_far(expected, X, z, S, strength), moments, strength, tell=False)
+    once._settle(once._removal_so_far(expected, strength), moments, strength, tell=False)
     assert_allclose(model.predict(X), once.predict(X), rtol=1e-7)
 
 
@@ -129,3 +129,31 @@ def test_what_needs_earlier_rows_is_refused(rng):
         model.partial_fit(X, y)
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :2], y, sensitive_features=s)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {},
+        {"normalize_y": False},
+        {"alpha": 0.1, "amplitude": 2.0},
+    ],
+)
+@pytest.mark.parametrize("ends", [[60], [40, 41, 300]])
+def test_a_process_of_rows_in_parts_is_that_of_all_rows(rng, setting, ends):
+    """Its prior mean, its unit, both variances are those of all rows, not of the first."""
+    X, y, s = rows(rng, 400)
+    y[: ends[0]] -= 1.0  # so that the first rows' mean is far from that of all
+    base = {"gamma": 0.2, "ridge": 0.3, "iterations": 4, "held_out": 0.0, "random_state": 0}
+    setting = {**base, **setting, "approximation": "fourier", "landmarks": 50}
+    whole = FairGaussianProcess(**setting).fit(X, y, sensitive_features=s)
+    added = grown(FairGaussianProcess(**setting), X, y, s, ends)
+    for found, expected in zip(
+        added.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True
+    ):
+        assert_allclose(found, expected, rtol=1e-4)
+    assert_allclose(added.log_marginal_likelihood_, whole.log_marginal_likelihood_, rtol=1e-6)
+    first = FairGaussianProcess(**setting).fit(
+        X[: ends[0]], y[: ends[0]], sensitive_features=s[: ends[0]]
+    )
+    assert np.abs(first.predict(X) - whole.predict(X)).max() > 0.05

@@ -58,6 +58,16 @@ class Moments:
         b, c, g = (solved_lower(L, part) for part in (self.b, self.c, self.g))
         return replace(self, C=solved_on_both_sides(L, self.C), b=b, c=c, g=g)
 
+    def with_target(self, level: float, unit: float) -> "Moments":
+        """Return the moments with (y - level) / unit in the place of the target."""
+        squares = self.yy - 2 * level * self.y + self.n * level**2
+        return replace(
+            self,
+            c=(self.c - level * self.g) / unit,
+            y=(self.y - self.n * level) / unit,
+            yy=squares / unit**2,
+        )
+
     def sensitive(self, *, center: bool) -> Array:
         """Return GᵀS, or Gᵀ(S - mean) where `center`."""
         return self.b - np.outer(self.g, self.s / self.n) if center else self.b

@@ -13,20 +13,22 @@ from fkd.core.fair_kernel import fair_features
 from fkd.core.fair_ridge import FairInverse
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import KernelFunction
+from fkd.core.linalg import DEFLATION
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
 from fkd.core.price import ridge_mu
 from fkd.core.row_weights import weighted_gram, weighted_std
 from fkd.core.shared_words import with_shared_words
+from fkd.estimators.growing import GrowingRegressor, RowsSoFar
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.process import ConditionedProcess, predictive_means, without_rows
-from fkd.estimators.regressor import FairRegressor, Fitted, rescaled, target_moments
+from fkd.estimators.regressor import Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
 
 
 @with_shared_words
-class FairGaussianProcess(FairRegressor):
+class FairGaussianProcess(GrowingRegressor):
     """Gaussian process whose covariance knows nothing of the sensitive features.
 
     The prior mean is the mean of the training targets, the prior covariance `amplitude` times the
@@ -69,7 +71,9 @@ class FairGaussianProcess(FairRegressor):
 
     Notes
     -----
-    The target may have several columns (n, k): each has a process of its own on one feature map.
+    The target may have several columns (n, k): each has a process of its own on one feature map. On
+    a reduced map (``approximation="nystroem"`` or ``"fourier"``) rows can be added by
+    `partial_fit`.
 
     A row of weight w stands for w observations, each with noise of its own: for one observation
     whose noise is alpha / w. The likelihood counts w of them too.
@@ -151,6 +155,18 @@ class FairGaussianProcess(FairRegressor):
             deviation = weighted_std(y, w)
             unit = np.where(deviation > 0, deviation, 1.0)
         return level, unit
+
+    def _in_units_of_all(self, so_far: RowsSoFar) -> RowsSoFar:
+        """Return the sums of (y - level) / unit: the prior mean is that of all rows so far."""
+        m = so_far.moments
+        level = m.y / m.n
+        spread = max(m.yy / m.n - level**2, 0.0) ** 0.5
+        # Of a target without spread what is left is rounding.
+        unit = spread if self.normalize_y and spread > DEFLATION * abs(level) else 1.0
+        self._level, self._unit = self._level + self._unit * level, self._unit * unit
+        moments = m.with_target(level, unit)
+        one = m is so_far.removing  # which asks for no target
+        return replace(so_far, moments=moments, removing=moments if one else so_far.removing)
 
     def _settle(
         self, removal: Removal, moments: Moments | None, strength: float, *, tell: bool

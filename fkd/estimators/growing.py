@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.border import sensitive_matrix, target_vector
+from fkd.core.directions import Removals
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.moments import Moments, weighed_moments
 from fkd.core.row_weights import RowWeights, weighted_mean
@@ -103,8 +104,9 @@ class GrowingRegressor(FairRegressor):
             if known is None
             else self._continued(known, X, z, S, weights)
         )
+        so_far = self._in_units_of_all(so_far)
         strength = self._strength()
-        removal = self._removal_so_far(so_far, X, z, S, strength)
+        removal = self._removal_so_far(so_far, strength)
         self.strength_, self.unfairness_, self.held_out_ = strength, None, None
         self.effective_iterations_ = getattr(removal.removals, "effective", None)
         self._settle(removal, so_far.moments, strength, tell=False)
@@ -121,7 +123,7 @@ class GrowingRegressor(FairRegressor):
                 )
 
     def _next_target(self, y: Any, n: int, w: Array | None, *, first: bool) -> Array:
-        """Return the target in the units of the first rows."""
+        """Return the target in the units of the rows so far, at first of these."""
         checked = target_vector(y, n)
         if first:
             return self._target(checked, n, w)
@@ -156,11 +158,18 @@ class GrowingRegressor(FairRegressor):
             sums = sums + basis_moments(known.feature_map, X, B, w=weights.removal)
         return replace(known, moments=moments, removing=removing, sums=sums)
 
-    def _removal_so_far(
-        self, so_far: RowsSoFar, X: Array, z: Array, S: Array, strength: float
-    ) -> Removal:
-        """Return what is taken out by the sums over all rows."""
+    def _in_units_of_all(self, so_far: RowsSoFar) -> RowsSoFar:
+        """Return the sums with the target in units that all rows decide, where those matter."""
+        return so_far
+
+    def _removal_so_far(self, so_far: RowsSoFar, strength: float) -> Removal:
+        """Return what is taken out by the sums over all rows, of which none are left."""
+        removals: Removals
         if self._shrinks and so_far.sums is not None:
-            return Removal(X, z, S, so_far.feature_map, shrinkage(so_far.sums))
-        path = self._path(so_far.feature_map, so_far.removing, so_far.sums, int(strength), 1.0)
-        return Removal(X, z, S, so_far.feature_map, path)
+            removals = shrinkage(so_far.sums)
+        else:
+            removals = self._path(
+                so_far.feature_map, so_far.removing, so_far.sums, int(strength), 1.0
+            )
+        none = np.empty((0, 0))
+        return Removal(none, np.empty(0), none, so_far.feature_map, removals)
