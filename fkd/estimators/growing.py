@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.border import sensitive_matrix, target_vector
 from fkd.core.feature_maps import FeatureMap, make_map
@@ -92,7 +92,7 @@ class GrowingRegressor(FairRegressor):
         known: RowsSoFar | None = self.__dict__.get("_so_far")
         first = known is None
         X = self._inputs(X, reset=first)
-        there = self._present(sample_weight, len(X), least=2 if first else 1)
+        there = self._present(sample_weight, X.shape[0], least=2 if first else 1)
         weights = RowWeights.of(there.w, self.weigh)
         X, n = there.inputs(X), len(there)
         z = self._next_target(there.beside("y", y), n, weights.fit, first=first)
@@ -127,7 +127,7 @@ class GrowingRegressor(FairRegressor):
             return self._target(checked, n, w)
         return np.asarray((checked - self._level) / self._unit)
 
-    def _begun(self, X: Array, z: Array, S: Array, weights: RowWeights) -> RowsSoFar:
+    def _begun(self, X: Rows, z: Array, S: Array, weights: RowWeights) -> RowsSoFar:
         """Return the sums of the first rows, whose map and functions stay."""
         feature_map = make_map(X, **{name: getattr(self, name) for name in OF_MAP})
         w = weights.removal
@@ -138,7 +138,7 @@ class GrowingRegressor(FairRegressor):
         return RowsSoFar(feature_map, functions, origin, *moments, sums)
 
     def _continued(
-        self, known: RowsSoFar, X: Array, z: Array, S: Array, weights: RowWeights
+        self, known: RowsSoFar, X: Rows, z: Array, S: Array, weights: RowWeights
     ) -> RowsSoFar:
         """Return the sums with those of further rows."""
         if S.shape[1] != len(known.origin):
@@ -157,7 +157,7 @@ class GrowingRegressor(FairRegressor):
         return replace(known, moments=moments, removing=removing, sums=sums)
 
     def _removal_so_far(
-        self, so_far: RowsSoFar, X: Array, z: Array, S: Array, strength: float
+        self, so_far: RowsSoFar, X: Rows, z: Array, S: Array, strength: float
     ) -> Removal:
         """Return what is taken out by the sums over all rows."""
         if self._shrinks and so_far.sums is not None:
