@@ -6,7 +6,7 @@ from operator import add
 
 import numpy as np
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import rank_cut, solved_lower
 from fkd.core.row_weights import row_count, times_weights, weighted_sum
@@ -111,7 +111,7 @@ def _squares(G: Array, w: Array | None) -> float:
 
 def basis_moments(
     feature_map: FeatureMap,
-    X: Array,
+    X: Rows,
     B: Array,
     Z: Array | None = None,
     w: Array | None = None,

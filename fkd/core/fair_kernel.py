@@ -5,18 +5,18 @@ from typing import Self
 
 import numpy as np
 
-from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, Rows, row_blocks
 from fkd.core.directions import Directions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import cancels, downdate
 
 
-def fair_features(feature_map: FeatureMap, X: Array, removed: Directions) -> Array:
+def fair_features(feature_map: FeatureMap, X: Rows, removed: Directions) -> Array:
     """Return the fair features of the training rows X, (n, r)."""
     return np.concatenate([removed.features(G) for G in feature_map.training_blocks(X)])
 
 
-def fair_gram(feature_map: FeatureMap, X: Array, removed: Directions, K: Array) -> Array:
+def fair_gram(feature_map: FeatureMap, X: Rows, removed: Directions, K: Array) -> Array:
     """Return the kernel matrix of the fair features of the training rows X, exactly symmetric.
 
     Parameters
@@ -45,18 +45,18 @@ class FairFeatures:
         """Return the features of other shares, or of fewer of the directions; arrays are shared."""
         return replace(self, removed=removed)
 
-    def features(self, X: Array) -> Array:
+    def features(self, X: Rows) -> Array:
         """Return the fair features of X, (k, r)."""
-        blocks = row_blocks(len(X), BLOCK_ROWS)
+        blocks = row_blocks(X.shape[0], BLOCK_ROWS)
         return np.concatenate(
             [self.removed.features(self.feature_map.transform(X[rows])) for rows in blocks]
         )
 
-    def training_features(self, X: Array) -> Array:
+    def training_features(self, X: Rows) -> Array:
         """Return the fair features of the rows that the map was made from, (n, r)."""
         return fair_features(self.feature_map, X, self.removed)
 
-    def diag(self, X: Array) -> Array:
+    def diag(self, X: Rows) -> Array:
         """Return the fair k(x, x) of each row."""
         G = self.feature_map.transform(X)
         beyond = self.feature_map.beyond(X, G)
@@ -68,12 +68,12 @@ class FairFeatures:
 class FairKernel(FairFeatures):
     """What is left of a kernel after a removal, as blocks against the training rows."""
 
-    X: Array  # training rows, (n, d)
+    X: Rows  # training rows, (n, d)
     F: Array  # G V over the training rows, (n, w)
     squares: Array  # k(x, x) of the training rows, (n,)
 
     @classmethod
-    def of(cls, feature_map: FeatureMap, X: Array, removed: Directions) -> Self:
+    def of(cls, feature_map: FeatureMap, X: Rows, removed: Directions) -> Self:
         """Return the fair kernel of the training rows X."""
         squares = [np.einsum("ij,ij->i", G, G) for G in feature_map.training_blocks(X)]
         F = feature_map.training_product(X, removed.V)
@@ -88,7 +88,7 @@ class FairKernel(FairFeatures):
         K = self.feature_map.training_gram(self.X)
         return fair_gram(self.feature_map, self.X, self.removed, K)
 
-    def block(self, X: Array) -> Array:
+    def block(self, X: Rows) -> Array:
         """Return the fair kernel of X against the training rows, (k, n)."""
         if cancels(self.squares, self.removed.subtracted(self.F)):
             return self.features(X) @ self.training_features(self.X).T

@@ -10,9 +10,12 @@ from scipy.spatial.distance import cdist
 
 from fkd.core.arrays import PANEL_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.linalg import mirror_lower
+from fkd.core.sparse_rows import sparse_distances, sparse_products, squared_norms
 
 KernelFunction = Callable[[AnyArray, AnyArray], AnyArray]
 KERNELS = ("rbf", "laplacian", "polynomial", "linear", "precomputed")
+# Functions of products and norms, which sparse rows have without being written out.
+OF_PRODUCTS = ("rbf", "polynomial", "linear")
 # Error of an exponent beyond which distances are taken row by row: no larger than that which makes
 # a kernel matrix indefinite; in single precision, whose kernels are so anyway, what would be seen.
 _LARGEST_ERROR = {"float64": 1e-11, "float32": 1e-2}
@@ -36,8 +39,10 @@ class Kernel:
     degree: int = 3
     coef0: float = 1.0
 
-    def __call__(self, X: AnyArray | csr_array, Z: AnyArray) -> AnyArray:
+    def __call__(self, X: AnyArray | csr_array, Z: AnyArray | csr_array) -> AnyArray:
         """Return the block k(x_i, z_j); float32 rows of X give a float32 block."""
+        if isinstance(Z, csr_array):
+            return self._values(csr_array(X, dtype=np.float64), Z)
         if isinstance(X, csr_array):
             return KernelColumns(self, Z, X.dtype == np.float32)(X)
         Z = Z if Z.dtype == X.dtype else Z.astype(X.dtype)
@@ -48,7 +53,8 @@ class Kernel:
     def _values(self, X: AnyArray, Z: AnyArray) -> AnyArray:
         """Return the block of rows of one precision; equal objects give a symmetric one."""
         if self.name == "rbf":
-            return _rbf(X, Z, self.gamma)
+            rbf = _sparse_rbf if isinstance(Z, csr_array) else _rbf
+            return rbf(X, Z, self.gamma)
         if self.name == "laplacian":
             return _exp_scaled(
                 cdist(X, Z, metric="cityblock").astype(X.dtype, copy=False), self.gamma
@@ -56,41 +62,41 @@ class Kernel:
         if self.name == "precomputed":
             return X[:, Z[:, 0].astype(np.intp)]
         with np.errstate(over="ignore", invalid="ignore"):
-            return _checked(self._products(X, Z), (len(X), len(Z)))
+            return _checked(self._products(X, Z), (X.shape[0], Z.shape[0]))
 
     def _products(self, X: AnyArray, Z: AnyArray) -> AnyArray:
         """Return a block of one of the kernels whose values can overflow."""
         if callable(self.name):
             # A copy: the function may keep what it returned, and blocks are written over.
             return np.array(self.name(X, Z), dtype=X.dtype)
-        K = X @ Z.T
+        K = sparse_products(X, Z) if isinstance(Z, csr_array) else X @ Z.T
         if self.name == "polynomial":
             K *= self.gamma
             K += self.coef0
             K **= self.degree
         return np.asarray(K)
 
-    def rows(self, X: Array) -> Array:
+    def rows(self, X: Rows) -> Rows:
         """Return what stands for training rows as centres: the rows, or their column numbers."""
         if self.name == "precomputed":
-            return np.arange(len(X), dtype=np.float64)[:, None]
+            return np.arange(X.shape[0], dtype=np.float64)[:, None]
         return X
 
-    def gram(self, X: Array) -> Array:
+    def gram(self, X: Rows) -> Array:
         """Return the symmetric kernel matrix of training rows, Fortran-ordered and our own."""
         # Row-major and symmetric, so its transpose is the same matrix in Fortran order.
         K = np.ascontiguousarray(self._values(X, self.rows(X))).T
         if self.name in ("rbf", "laplacian"):
             np.fill_diagonal(K, 1.0)
-        elif self.name == "precomputed" or callable(self.name):
+        if self.name == "precomputed" or callable(self.name) or isinstance(X, csr_array):
             # What comes from outside is often symmetric to rounding only.
             mirror_lower(K)
         return K
 
-    def diag(self, X: Array) -> Array:
+    def diag(self, X: Rows) -> Array:
         """Return k(x_i, x_i)."""
         if self.name in ("rbf", "laplacian"):
-            return np.ones(len(X))
+            return np.ones(X.shape[0])
         if self.name == "precomputed":
             raise ValueError(
                 "diag needs k(x, x) of new rows, which a precomputed kernel block does not hold; "
@@ -98,7 +104,7 @@ class Kernel:
             )
         if callable(self.name):
             return np.array([self(x, x)[0, 0] for x in X[:, None, :]])
-        squares = np.einsum("ij,ij->i", X, X)
+        squares = squared_norms(X) if isinstance(X, csr_array) else np.einsum("ij,ij->i", X, X)
         if self.name == "linear":
             return np.asarray(squares)
         return np.asarray((self.gamma * squares + self.coef0) ** self.degree)
@@ -114,11 +120,13 @@ class KernelColumns:
     """
 
     kernel: Kernel
-    centers: Array  # Z, (q, d)
+    centers: Rows  # Z, (q, d)
     single: bool = False  # whether values are computed in single precision
 
     def __call__(self, X: Rows, out: AnyArray | None = None) -> AnyArray:
         """Return the values of rows X, (k, q), written to `out` where that is given."""
+        if isinstance(self.centers, csr_array):
+            return _written(self.kernel(X, self.centers), out)
         if isinstance(X, csr_array) and self._stays_sparse(X):
             K = np.empty((X.shape[0], len(self.centers)), self._dtype) if out is None else out
             return self._sparse_rbf(X.astype(self._dtype, copy=False), K)
@@ -128,10 +136,7 @@ class KernelColumns:
             K = self.kernel((rows - self._middle).astype(np.float32), self.centers - self._middle)
         else:
             K = self.kernel(rows.astype(self._dtype, copy=False), self.centers)
-        if out is None:
-            return K
-        out[...] = K
-        return out
+        return _written(K, out)
 
     @property
     def _dtype(self) -> type[np.floating]:
@@ -154,13 +159,13 @@ class KernelColumns:
         """Return whether products of uncentred rows leave enough of their distances."""
         if self.kernel.name != "rbf":
             return False
-        x2, z2 = (s.astype(self._dtype) for s in (_squared_norms(X), self._squares))
+        x2, z2 = (s.astype(self._dtype) for s in (squared_norms(X), self._squares))
         return not _cancels(x2, z2, self.kernel.gamma)
 
     def _sparse_rbf(self, X: csr_array, K: AnyArray) -> AnyArray:
         """Return exp(2 gamma x·z - gamma |x|² - gamma |z|²), written over K."""
         gamma = self.kernel.gamma
-        x2 = (-gamma * _squared_norms(X)).astype(self._dtype)
+        x2 = (-gamma * squared_norms(X)).astype(self._dtype)
         z2 = (-gamma * self._squares).astype(self._dtype)
         # A few rows at a time, so that what is done to a product finds it in the cache.
         for rows in row_blocks(X.shape[0], 2 * PANEL_ROWS):
@@ -172,9 +177,12 @@ class KernelColumns:
         return K
 
 
-def _squared_norms(X: csr_array) -> Array:
-    """Return |x_i|² of sparse rows."""
-    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64)
+def _written(K: AnyArray, out: AnyArray | None) -> AnyArray:
+    """Return the values, written to `out` where that is given."""
+    if out is None:
+        return K
+    out[...] = K
+    return out
 
 
 def _rbf(X: AnyArray, Z: AnyArray, gamma: float) -> AnyArray:
@@ -189,14 +197,26 @@ def _rbf(X: AnyArray, Z: AnyArray, gamma: float) -> AnyArray:
         # Groups of rows far apart: |x|² + |z|² - 2 x·z would lose the distances within each.
         D = cdist(X, Z, metric="sqeuclidean").astype(X.dtype, copy=False)
         return _exp_scaled(D, gamma)
-    K = X @ Z.T
-    for rows in row_blocks(len(X), PANEL_ROWS):
+    return _exp_scaled(_distances(X @ Z.T, x2, z2), gamma)
+
+
+def _sparse_rbf(X: csr_array, Z: csr_array, gamma: float) -> Array:
+    """Return exp(-gamma |x-z|²) of sparse rows, which a centre would fill."""
+    x2, z2 = squared_norms(X), squared_norms(Z)
+    if _cancels(x2, z2, gamma):
+        return np.asarray(_exp_scaled(sparse_distances(X, Z), gamma))
+    return np.asarray(_exp_scaled(_distances(sparse_products(X, Z), x2, z2), gamma))
+
+
+def _distances(K: AnyArray, x2: AnyArray, z2: AnyArray) -> AnyArray:
+    """Return |x|² + |z|² - 2 x·z, written over the products K."""
+    for rows in row_blocks(len(K), PANEL_ROWS):
         panel = K[rows]
         panel *= -2.0
         # One sum per pair, so that the block of equal rows is exactly symmetric.
         panel += x2[rows, None] + z2
         np.maximum(panel, 0.0, out=panel)
-    return _exp_scaled(K, gamma)
+    return K
 
 
 def _cancels(x2: AnyArray, z2: AnyArray, gamma: float) -> bool:

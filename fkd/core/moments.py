@@ -6,7 +6,7 @@ from operator import add
 
 import numpy as np
 
-from fkd.core.arrays import PANEL_ROWS, Array, row_blocks
+from fkd.core.arrays import PANEL_ROWS, Array, Rows, row_blocks
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import solved_lower, solved_on_both_sides
 from fkd.core.row_weights import (
@@ -88,7 +88,7 @@ class Moments:
 
 
 def training_moments(
-    feature_map: FeatureMap, X: Array, S: Array, y: Array, w: Array | None = None
+    feature_map: FeatureMap, X: Rows, S: Array, y: Array, w: Array | None = None
 ) -> Moments:
     """Return the moments of the training rows, added up block by block.
 
@@ -110,7 +110,7 @@ def training_moments(
 
 
 def weighed_moments(
-    feature_map: FeatureMap, X: Array, S: Array, y: Array, weights: RowWeights
+    feature_map: FeatureMap, X: Rows, S: Array, y: Array, weights: RowWeights
 ) -> tuple[Moments, Moments]:
     """Return the moments that a machine is made from, with those that decide what is removed.
 

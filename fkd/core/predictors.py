@@ -1,7 +1,7 @@
 """Fitted predictors as plain arrays."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from fkd.core.kernels import Kernel, KernelColumns, KernelFunction
 from fkd.core.linalg import project
 from fkd.core.linear_correction import LinearCorrection
 from fkd.core.perceptron import Perceptron
+from fkd.core.sparse_rows import written_out
 
 
 class Predictor(Protocol):
@@ -36,7 +37,7 @@ class KernelExpansion:
     gamma: float
     degree: int
     coef0: float
-    centers: Array  # Z, (q, d)
+    centers: Rows  # Z, (q, d)
     coef: Array  # (q,)
     intercept: float = 0.0
 
@@ -56,7 +57,7 @@ class KernelExpansion:
                 f"kernel must be one of the named ones to be exported, got {self.kernel!r}; "
                 "a function cannot be written as arrays"
             )
-        return _as_arrays(self)
+        return _as_arrays(replace(self, centers=written_out(self.centers)))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:

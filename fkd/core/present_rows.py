@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from fkd.core.arrays import Array, IntArray
+from fkd.core.arrays import Array, IntArray, Rows
 from fkd.core.border import as_numbers
 
 
@@ -54,7 +54,7 @@ class PresentRows:
     def __len__(self) -> int:
         return self.n if self.rows is None else len(self.rows)
 
-    def inputs(self, X: Array) -> Array:
+    def inputs(self, X: Rows) -> Rows:
         """Return the checked rows that are there."""
         return X if self.rows is None else X[self.rows]
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.kernels import Kernel
 from fkd.core.predictors import FourierExpansion, KernelExpansion, MapExpansion
 
@@ -24,9 +25,9 @@ class TargetExpansions:
             return np.column_stack([part.predict(X) for part in self.parts])
         first, coefs = shared
         k = Kernel(first.kernel, first.gamma, first.degree, first.coef0)
-        A: Array = np.asarray(X, dtype=np.float64)
-        out = np.empty((len(A), len(coefs)))
-        for rows in row_blocks(len(A), BLOCK_ROWS):
+        A: Rows = X if isinstance(X, csr_array) else np.asarray(X, dtype=np.float64)
+        out = np.empty((A.shape[0], len(coefs)))
+        for rows in row_blocks(A.shape[0], BLOCK_ROWS):
             K = k(A[rows], first.centers)
             for j, coef in enumerate(coefs):
                 # One product per target: one with several columns would round by their number.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.border import sensitive_matrix
 from fkd.core.directions import Removals
 from fkd.core.kernels import KernelFunction
@@ -117,14 +117,14 @@ class BoundedEstimator(RemovalEstimator):
     ) -> tuple[Array, Array, Any, RowWeights]:
         """Return the training rows that are there: inputs, target, sensitive columns, weights."""
         X = self._inputs(X, reset=True)
-        there = self._present(sample_weight, len(X))
+        there = self._present(sample_weight, X.shape[0])
         weights = RowWeights.of(there.w, self.weigh)
         z = self._target(there.beside("y", y), len(there), weights.fit)
         S = there.beside("sensitive_features", sensitive_features)
         return there.inputs(X), z, S, weights
 
     def _removal_of(
-        self, X: Array, y: Array, sensitive_features: Any, weights: RowWeights, most: float
+        self, X: Rows, y: Array, sensitive_features: Any, weights: RowWeights, most: float
     ) -> tuple[Removal, Moments]:
         """Return the removal of rows that no trial is made of, up to a strength."""
         return self._fit_removal(X, y, sensitive_features, most, weights, trial=False)
@@ -202,7 +202,7 @@ class BoundedEstimator(RemovalEstimator):
         (machine,) = self._settled(self._kept, None, [strength])
         return machine
 
-    def _decide(self, X: Array, y: Array, sensitive_features: Any, weights: RowWeights) -> float:
+    def _decide(self, X: Rows, y: Array, sensitive_features: Any, weights: RowWeights) -> float:
         """Return how much is to be taken out: what the user says, or what a bound asks for."""
         strength = self._strength()
         self.unfairness_: KeptBound | None = None
@@ -213,7 +213,7 @@ class BoundedEstimator(RemovalEstimator):
                     f"with {y.shape[1]}; bound one model per target"
                 )
             bounds = checked_bounds(self.unfairness)
-            S = sensitive_matrix(sensitive_features, len(X))
+            S = sensitive_matrix(sensitive_features, X.shape[0])
             tried = strengths_to_try(shrinks=self._shrinks, iterations=self.iterations)
             scores = self._held_out_scores(X, y, S, tried, weights)
             self.unfairness_ = choose_strength(bounds, tried, scores, y, S)
@@ -222,13 +222,13 @@ class BoundedEstimator(RemovalEstimator):
         return strength
 
     def _held_out_scores(
-        self, X: Array, y: Array, S: Array, strengths: Sequence[float], weights: RowWeights
+        self, X: Rows, y: Array, S: Array, strengths: Sequence[float], weights: RowWeights
     ) -> Array:
         """Return at each strength the scores of every row by a fit without it, (n, k, c)."""
         if self.center_sensitive:
             S = S - weighted_mean(S, weights.removal)
         found: dict[int, Array] = {}
-        for train, test in inner_folds(len(X)):
+        for train, test in inner_folds(X.shape[0]):
             columns = train if self.kernel == "precomputed" else slice(None)
             removal, moments = self._remove(
                 X[train][:, columns],
@@ -236,15 +236,15 @@ class BoundedEstimator(RemovalEstimator):
                 S[train],
                 max(strengths),
                 weights.part(train),
-                share=weights.share(train, len(X)),
-                **self._trial_map(len(X), len(train)),
+                share=weights.share(train, X.shape[0]),
+                **self._trial_map(X.shape[0], len(train)),
             )
             scores = self._scores(removal, moments, strengths, X[test][:, columns])
             found.update(zip(test.tolist(), scores, strict=True))
-        return np.stack([found[i] for i in range(len(X))])
+        return np.stack([found[i] for i in range(X.shape[0])])
 
     @abstractmethod
     def _scores(
-        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
+        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Rows
     ) -> Array:
         """Return what the machines of these strengths say of rows X, (k, strengths, c)."""

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from sklearn.svm import SVC
 
-from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, Rows, row_blocks
 from fkd.core.fair_kernel import FairFeatures, FairKernel
 
 
@@ -21,10 +21,10 @@ class ClassBorders(Protocol):
     def n_iter(self) -> int:
         """Steps of the solver, the most of any pair of classes."""
 
-    def decisions(self, X: Array) -> Array:
+    def decisions(self, X: Rows) -> Array:
         """Return the signed distance to the border (k,), or one score per class (k, c)."""
 
-    def classes(self, X: Array) -> IntArray:
+    def classes(self, X: Rows) -> IntArray:
         """Return the number of each row's class."""
 
 
@@ -46,11 +46,11 @@ class KernelBorders:
         """Steps of the solver, the most of any pair of classes."""
         return int(self.svc.n_iter_.max())
 
-    def decisions(self, X: Array) -> Array:
+    def decisions(self, X: Rows) -> Array:
         """Return the signed distance to the border (k,), or one score per class (k, c)."""
         return np.asarray(self.svc.decision_function(self.fair.block(X)))
 
-    def classes(self, X: Array) -> IntArray:
+    def classes(self, X: Rows) -> IntArray:
         """Return the number of each row's class."""
         return np.asarray(self.svc.predict(self.fair.block(X))).astype(np.intp)
 
@@ -66,13 +66,13 @@ class FeatureBorders:
 
     @classmethod
     def of(
-        cls, fair: FairFeatures, X: Array, y: Array, svc: SVC, w: Array | None = None
+        cls, fair: FairFeatures, X: Rows, y: Array, svc: SVC, w: Array | None = None
     ) -> "FeatureBorders":
         """Return the borders between the classes y of the map's rows X, counted w times."""
         svc.set_params(kernel="linear").fit(fair.training_features(X), y, sample_weight=w)
         return cls(fair, svc.coef_, svc.intercept_, int(svc.n_iter_.max()))
 
-    def decisions(self, X: Array) -> Array:
+    def decisions(self, X: Rows) -> Array:
         """Return the signed distance to the border (k,), or one score per class (k, c)."""
         pairs = self._pairs(X)
         if pairs.shape[1] == 1:
@@ -80,16 +80,16 @@ class FeatureBorders:
         votes, clear = self._votes(pairs)
         return votes + clear
 
-    def classes(self, X: Array) -> IntArray:
+    def classes(self, X: Rows) -> IntArray:
         """Return the number of each row's class."""
         pairs = self._pairs(X)
         if pairs.shape[1] == 1:
             return (pairs[:, 0] > 0).astype(np.intp)
         return np.asarray(self._votes(pairs)[0].argmax(axis=1))
 
-    def _pairs(self, X: Array) -> Array:
+    def _pairs(self, X: Rows) -> Array:
         """Return what each pair's border says, (k, p)."""
-        blocks = row_blocks(len(X), BLOCK_ROWS)
+        blocks = row_blocks(X.shape[0], BLOCK_ROWS)
         return np.concatenate([self.fair.features(X[b]) @ self.W.T for b in blocks]) + (
             self.constants
         )

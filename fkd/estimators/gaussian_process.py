@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.border import check_finite_result
 from fkd.core.directions import Directions
 from fkd.core.fair_kernel import fair_features
@@ -235,7 +235,7 @@ class FairGaussianProcess(GrowingRegressor):
         alpha = None if self.alpha is None else positive("alpha", self.alpha)
         if amplitude is not None and alpha is not None:
             return amplitude, alpha
-        if len(removal.X):
+        if removal.X.shape[0]:
             G = fair_features(removal.feature_map, removal.X, removed)
             C = weighted_gram(G, removal.weights.fit)
         else:  # the rows of a reduced map are gone: P^½ C P^½ from its moments
@@ -259,7 +259,7 @@ class FairGaussianProcess(GrowingRegressor):
         return [self._together(parts) for parts in found]
 
     def _scores(
-        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
+        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Rows
     ) -> Array:
         """Return the predictive means, each at its own variances, as `fit` would have them."""
         each = [

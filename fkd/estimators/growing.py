@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.border import sensitive_matrix, target_vector
 from fkd.core.directions import Removals
@@ -93,7 +93,7 @@ class GrowingRegressor(FairRegressor):
         known: RowsSoFar | None = self.__dict__.get("_so_far")
         first = known is None
         X = self._inputs(X, reset=first)
-        there = self._present(sample_weight, len(X), least=2 if first else 1)
+        there = self._present(sample_weight, X.shape[0], least=2 if first else 1)
         weights = RowWeights.of(there.w, self.weigh)
         X, n = there.inputs(X), len(there)
         z = self._next_target(there.beside("y", y), n, weights.fit, first=first)
@@ -129,7 +129,7 @@ class GrowingRegressor(FairRegressor):
             return self._target(checked, n, w)
         return np.asarray((checked - self._level) / self._unit)
 
-    def _begun(self, X: Array, z: Array, S: Array, weights: RowWeights) -> RowsSoFar:
+    def _begun(self, X: Rows, z: Array, S: Array, weights: RowWeights) -> RowsSoFar:
         """Return the sums of the first rows, whose map and functions stay."""
         feature_map = make_map(X, **{name: getattr(self, name) for name in OF_MAP})
         w = weights.removal
@@ -140,7 +140,7 @@ class GrowingRegressor(FairRegressor):
         return RowsSoFar(feature_map, functions, origin, *moments, sums)
 
     def _continued(
-        self, known: RowsSoFar, X: Array, z: Array, S: Array, weights: RowWeights
+        self, known: RowsSoFar, X: Rows, z: Array, S: Array, weights: RowWeights
     ) -> RowsSoFar:
         """Return the sums with those of further rows."""
         if S.shape[1] != len(known.origin):

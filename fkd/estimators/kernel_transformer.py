@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.border import target_vector
 from fkd.core.directions import Directions
 from fkd.core.fair_kernel import FairFeatures, FairKernel, fair_features
@@ -62,7 +62,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         """
         wanted, strength = choice("output", self.output, OUTPUTS), self._strength()
         X = self._inputs(X, reset=True)
-        there = self._present(sample_weight, len(X))
+        there = self._present(sample_weight, X.shape[0])
         target = np.zeros(len(there))
         if is_target(self.given):
             target = target_vector(there.beside("y", y), len(there))
@@ -76,7 +76,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
             self.fair_: FairFeatures = FairKernel.of(feature_map, X, removed)
         else:  # training rows are kept as landmarks alone
             self.fair_ = FairFeatures(removal.feature_map, removed)
-        self._n_features_out = len(X) if wanted == "kernel" else removal.feature_map.rank
+        self._n_features_out = X.shape[0] if wanted == "kernel" else removal.feature_map.rank
         return self
 
     @property
@@ -119,7 +119,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         self,
         removal: Removal,
         moments: Moments,
-        X: Array,
+        X: Rows,
         y: Array,
         S: Array,
         strength: float,
@@ -159,7 +159,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         if isinstance(fair, FairKernel):
             return fair.gram()
         rows = self._inputs(X, reset=False)
-        feature_map = fair.feature_map.among(rows, self._present(sample_weight, len(rows)).rows)
+        feature_map = fair.feature_map.among(rows, self._present(sample_weight, rows.shape[0]).rows)
         return fair_features(feature_map, rows, fair.removed)
 
     def transform(self, X: Any) -> Array:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from fkd.core.arrays import AnyArray, Array
+from fkd.core.arrays import AnyArray, Array, Rows
 from fkd.core.parameters import whole
 from fkd.core.row_weights import weighted_mean
 from fkd.core.sensitive_basis import SplineBasis
+from fkd.core.sparse_rows import written_out
 
 # Columns that correlate more closely are one column in two units.
 _SAME = 1e-12
@@ -17,7 +18,7 @@ _SAME = 1e-12
 def legitimate_columns(
     given: Any,
     names: AnyArray | None,
-    X: Array,
+    X: Rows,
     y: Array,
     w: Array | None = None,
     *,
@@ -47,7 +48,7 @@ def legitimate_columns(
             f"given must be 'y' or None where kernel='precomputed', got {given!r}; rows of a "
             "kernel matrix have no columns"
         )
-    return _splines(X[:, _positions(given, names, X.shape[1])], w)
+    return _splines(written_out(X[:, _positions(given, names, X.shape[1])]), w)
 
 
 def is_target(given: Any) -> bool:
@@ -67,11 +68,12 @@ def _splines(columns: Array, w: Array | None) -> Array:
 
 
 def refuse_sensitive(
-    given: Any, names: AnyArray | None, X: Array, S: Array, sensitive: Sequence[str]
+    given: Any, names: AnyArray | None, X: Rows, S: Array, sensitive: Sequence[str]
 ) -> None:
     """Refuse a legitimate column that is a sensitive one, in any unit or on any rising scale."""
     for j in _positions(given, names, X.shape[1]):
-        x = X[:, j] - X[:, j].mean(axis=0)
+        x = written_out(X[:, [j]])[:, 0]
+        x = x - x.mean(axis=0)
         for name, s in zip(sensitive, (S - S.mean(axis=0)).T, strict=True):
             if (x @ s) ** 2 >= (1 - _SAME) * (x @ x) * (s @ s) > 0 or _same_order(x, s):
                 raise ValueError(

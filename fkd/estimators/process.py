@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, Rows, row_blocks
 from fkd.core.directions import Directions
 from fkd.core.fair_ridge import FairInverse, ridge_expansions
 from fkd.core.feature_maps import FeatureMap
@@ -31,12 +31,12 @@ class ConditionedProcess:
         """Noise in units of the amplitude."""
         return self.alpha / self.amplitude
 
-    def variance(self, feature_map: FeatureMap, X: Array) -> Array:
+    def variance(self, feature_map: FeatureMap, X: Rows) -> Array:
         """Return the variance of the function at each row, in units of the amplitude."""
-        blocks = row_blocks(len(X), BLOCK_ROWS)
+        blocks = row_blocks(X.shape[0], BLOCK_ROWS)
         return np.concatenate([self._variance(feature_map, X[rows]) for rows in blocks])
 
-    def _variance(self, feature_map: FeatureMap, X: Array) -> Array:
+    def _variance(self, feature_map: FeatureMap, X: Rows) -> Array:
         G = feature_map.transform(X)
         beyond = feature_map.beyond(X, G)
         # g·g - gᵀC(C + δI)⁻¹g = δ gᵀ(C + δI)⁻¹g, which loses no digits where little is left.
@@ -63,7 +63,7 @@ def without_rows(removal: Removal, targets: Sequence[Moments]) -> tuple[Removal,
         return replace(thin, X=removal.X[:0].copy(), weights=ONCE), targets
     # An exact map asks how many rows there were, no more.
     nothing = np.empty((0, 0))
-    rows = np.empty((len(removal.X), 0))
+    rows = np.empty((removal.X.shape[0], 0))
     return replace(thin, X=rows), [replace(moments, C=nothing) for moments in targets]
 
 

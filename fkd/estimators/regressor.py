@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.border import check_finite_result, target_matrix, target_vector
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion, Predictor
@@ -66,7 +66,7 @@ class FairRegressor(RegressorMixin, BoundedEstimator):
         """Return the machines that are fitted at these strengths."""
 
     def _scores(
-        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
+        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Rows
     ) -> Array:
         """Return the predictions at these strengths, (k, strengths, targets)."""
         machines = self._expansions(removal, moments, strengths)
@@ -76,7 +76,7 @@ class FairRegressor(RegressorMixin, BoundedEstimator):
         self,
         removal: Removal,
         moments: Moments,
-        X: Array,
+        X: Rows,
         y: Array,
         S: Array,
         strength: float,
@@ -98,7 +98,7 @@ class FairRegressor(RegressorMixin, BoundedEstimator):
     def _tell_collapse(self, f: Fitted, removal: Removal) -> None:
         """Warn where the fitted machine says one number of all training rows."""
         unit = _columns(removal.y).std(axis=0)
-        rows = sample_rows(len(removal.X))
+        rows = sample_rows(removal.X.shape[0])
         if (unit > 0).any() and len(rows) > 1:
             spread = _columns(f.predict(removal.X[rows])).std(axis=0)
             tell_collapse(float((spread[unit > 0] / unit[unit > 0]).max()), self._causes)

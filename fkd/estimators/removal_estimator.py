@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.border import column_names, sensitive_matrix
 from fkd.core.cautions import caution
@@ -45,7 +45,7 @@ OF_MAP = (
 class Removal:
     """Training rows with their feature map and what is taken out of it."""
 
-    X: Array  # (n, d)
+    X: Rows  # (n, d)
     y: Array  # (n,), or (n, k) where there are several targets
     S: Array  # (n, l)
     feature_map: FeatureMap
@@ -72,7 +72,7 @@ class RemovalEstimator(RemovalParameters, ABC):
 
     def _fit_removal(
         self,
-        X: Array,
+        X: Rows,
         y: Array,
         sensitive_features: Any,
         strength: float,
@@ -85,7 +85,7 @@ class RemovalEstimator(RemovalParameters, ABC):
         The moments come apart: they are as large as the kernel matrix, and not every machine needs
         them.
         """
-        S = sensitive_matrix(sensitive_features, len(X))
+        S = sensitive_matrix(sensitive_features, X.shape[0])
         self._check_given(X, S, sensitive_features)
         if truth("center_sensitive", self.center_sensitive):
             # Before any sum: an offset of the columns then costs no digits.
@@ -121,7 +121,7 @@ class RemovalEstimator(RemovalParameters, ABC):
                 f"what is left of the features {left}"
             )
 
-    def _check_given(self, X: Array, S: Array, sensitive_features: Any) -> None:
+    def _check_given(self, X: Rows, S: Array, sensitive_features: Any) -> None:
         """Refuse legitimate columns that are the sensitive ones."""
         precomputed = self.kernel == "precomputed"  # which has no columns; that is said later
         if not (self.given is None or is_target(self.given) or precomputed):
@@ -130,7 +130,7 @@ class RemovalEstimator(RemovalParameters, ABC):
 
     def _remove(
         self,
-        X: Array,
+        X: Rows,
         y: Array,
         S: Array,
         strength: float,
@@ -190,7 +190,7 @@ class RemovalEstimator(RemovalParameters, ABC):
         return centred(BasisSettings(kind, self.gamma_s).fit(S, w=w), S, w)
 
     def _sums(
-        self, feature_map: FeatureMap, X: Array, y: Array, S: Array, w: Array | None
+        self, feature_map: FeatureMap, X: Rows, y: Array, S: Array, w: Array | None
     ) -> BasisMoments:
         """Return products of the features with functions of the sensitive columns."""
         basis = self._functions(S, w)
@@ -208,10 +208,10 @@ class RemovalEstimator(RemovalParameters, ABC):
             )
 
     def _trial(
-        self, X: Array, y: Array, S: Array, strength: float, weights: RowWeights
+        self, X: Rows, y: Array, S: Array, strength: float, weights: RowWeights
     ) -> HeldOut | None:
         """Return what held-out rows say of a fit to the others, None where they can say nothing."""
-        parts = split_rows(len(X), self.held_out)
+        parts = split_rows(X.shape[0], self.held_out)
         if parts is None:
             return None
         train, test = parts
@@ -227,8 +227,8 @@ class RemovalEstimator(RemovalParameters, ABC):
                 S[train],
                 strength,
                 weights.part(train),
-                share=weights.share(train, len(X)),
-                **self._trial_map(len(X), len(train)),
+                share=weights.share(train, X.shape[0]),
+                **self._trial_map(X.shape[0], len(train)),
             )
         except ValueError:
             return None  # the fit to all rows says it in its own numbers
@@ -254,7 +254,7 @@ class RemovalEstimator(RemovalParameters, ABC):
         self,
         removal: Removal,
         moments: Moments,
-        X: Array,
+        X: Rows,
         y: Array,
         S: Array,
         strength: float,

@@ -4,8 +4,9 @@ from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Rows
 from fkd.core.estimator_rows import estimator_rows
+from fkd.core.feature_maps.make import stays_sparse
 from fkd.core.kernels import KernelFunction
 from fkd.core.parameters import choice, not_negative, whole
 from fkd.core.present_rows import PresentRows
@@ -83,9 +84,10 @@ class RemovalParameters(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _inputs(self, X: Any, *, reset: bool) -> Array:
+    def _inputs(self, X: Any, *, reset: bool) -> Rows:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
-        return estimator_rows(self, X, reset=reset)
+        sparse = stays_sparse(self.kernel, self.approximation)
+        return estimator_rows(self, X, reset=reset, sparse=sparse)
 
     def _present(self, sample_weight: Any, n: int, *, least: int = 2) -> PresentRows:
         """Return which of n rows are there, by their weights."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.directions import Removals
 from fkd.core.fair_ridge import RidgeFamily, ridge_families
 from fkd.core.feature_maps import ExactMap, FeatureMap
@@ -21,7 +21,7 @@ class CentreCoordinates:
     """Weights that are those of kernel values against centres: f(x) = k(x, Z)·beta."""
 
     kernel: Kernel
-    centers: Array  # Z, (r, d)
+    centers: Rows  # Z, (r, d)
 
     def expansion(self, beta: Array, intercept: float = 0.0) -> KernelExpansion:
         """Return f(x) = k(x, Z)·beta + intercept."""

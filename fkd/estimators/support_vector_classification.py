@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
-from fkd.core.arrays import AnyArray, Array
+from fkd.core.arrays import AnyArray, Array, Rows
 from fkd.core.border import check_finite_result, class_codes
 from fkd.core.fair_kernel import FairFeatures, FairKernel
 from fkd.core.kernels import KernelFunction
@@ -150,7 +150,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         self.n_iter_ = self.borders_.n_iter
         self._kept = replace(removal, S=removal.S[:0].copy()) if removal.exact else None
         if tell:
-            rows = sample_rows(len(removal.X))
+            rows = sample_rows(removal.X.shape[0])
             several = len(np.unique(self.borders_.classes(removal.X[rows]))) > 1
             tell_collapse(float(several), "C, gamma, the balance of the classes")
 
@@ -173,10 +173,10 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         return FeatureBorders.of(features, removal.X, removal.y, svc, removal.weights.fit)
 
     def _scores(
-        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Array
+        self, removal: Removal, moments: Moments, strengths: Sequence[float], X: Rows
     ) -> Array:
         """Return the decisions at these strengths, (k, strengths, classes or 1)."""
-        found = [self._borders(removal, s).decisions(X).reshape(len(X), -1) for s in strengths]
+        found = [self._borders(removal, s).decisions(X).reshape(X.shape[0], -1) for s in strengths]
         return np.stack(found, axis=1)
 
     def _can_learn(self, y: Array) -> bool:
@@ -187,7 +187,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         self,
         removal: Removal,
         moments: Moments,
-        X: Array,
+        X: Rows,
         y: Array,
         S: Array,
         strength: float,
@@ -198,7 +198,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         known, codes = np.unique(removal.y, return_inverse=True)
         removal = replace(removal, y=codes.astype(np.float64))
         machines = [self._borders(removal, s) for s in (0, strength)]
-        before, after = (machine.decisions(X).reshape(len(X), -1) for machine in machines)
+        before, after = (machine.decisions(X).reshape(X.shape[0], -1) for machine in machines)
         predicted = known[machines[-1].classes(X)]
         most = known[np.bincount(codes, weights=removal.weights.fit).argmax(axis=0)]
         model, dummy = ((said != y).astype(np.float64) for said in (predicted, most))

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.svm import SVR
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.directions import Removals
 from fkd.core.fair_kernel import fair_features, fair_gram
 from fkd.core.feature_maps import ExactMap, FeatureMap
@@ -31,7 +31,7 @@ LIBSVM_STEPS = 1_000_000
 
 def svr_expansions(
     feature_map: FeatureMap,
-    X: Array,
+    X: Rows,
     y: Array,
     removals: Removals,
     settings: Sequence[tuple[float, float, float]],
@@ -42,7 +42,7 @@ def svr_expansions(
 
 def svr_machines(
     feature_map: FeatureMap,
-    X: Array,
+    X: Rows,
     y: Array,
     removals: Removals,
     settings: Sequence[tuple[float, float, float]],
@@ -71,7 +71,7 @@ def svr_machines(
     weights
         How many rows each counts for, (n,); None is one.
     """
-    precomputed = isinstance(feature_map, ExactMap) or len(X) <= precomputed_rows
+    precomputed = isinstance(feature_map, ExactMap) or X.shape[0] <= precomputed_rows
     K = feature_map.training_gram(X) if precomputed else None
     fitted, fair = -1.0, np.empty(0)
     for strength, C, epsilon in settings:
@@ -92,7 +92,7 @@ def svr_machines(
             tol=positive("tol", tol),
             max_iter=steps("max_iter", max_iter),
         ).fit(fair, y, sample_weight=weights)
-        a = np.zeros(len(X))
+        a = np.zeros(X.shape[0])
         a[svr.support_] = svr.dual_coef_[0]
         beta = removed.weights(feature_map.training_adjoint(X, a))
         found = feature_map.expansion(beta, float(svr.intercept_[0]))
@@ -228,7 +228,7 @@ class FairSVR(FairRegressor):
     def _from_kept(self, strength: float) -> Self:
         """Return a fitted copy at another strength; the kernel is factored again."""
         kernel, X, y, removals, weights = self._kept
-        S, exact = np.empty((len(X), 0)), ExactMap.of(kernel, X)
+        S, exact = np.empty((X.shape[0], 0)), ExactMap.of(kernel, X)
         removal = Removal(X, y, S, exact, removals, weights=weights)
         (machine,) = self._settled(removal, None, [strength])
         return machine

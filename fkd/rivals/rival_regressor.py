@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.border import check_finite_result, sensitive_matrix, target_vector
 from fkd.core.estimator_rows import estimator_rows
 from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.feature_maps.make import stays_sparse
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import Predictor
@@ -33,7 +34,7 @@ class RivalEstimator(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _inputs(self, X: Any, *, reset: bool) -> Array:
+    def _inputs(self, X: Any, *, reset: bool) -> Rows:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
         return estimator_rows(self, X, reset=reset)
 
@@ -52,7 +53,7 @@ class RivalRegressor(RegressorMixin, RivalEstimator):
     ) -> tuple[Array, Array, Array, Array | None]:
         """Return checked training rows, target, sensitive columns, weights."""
         X = self._inputs(X, reset=True)
-        there = self._present(sample_weight, len(X))
+        there = self._present(sample_weight, X.shape[0])
         z = target_vector(there.beside("y", y), len(there))
         S = there.beside("sensitive_features", sensitive_features)
         return there.inputs(X), z, sensitive_matrix(S, len(there)), there.w
@@ -106,6 +107,11 @@ class KernelRival(RivalRegressor):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+    def _inputs(self, X: Any, *, reset: bool) -> Rows:
+        """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
+        sparse = stays_sparse(self.kernel, self.approximation)
+        return estimator_rows(self, X, reset=reset, sparse=sparse)
 
     def _present(self, sample_weight: Any, n: int) -> PresentRows:
         """Return which of n rows are there, by their weights."""

@@ -47,16 +47,16 @@ class FeatureMap(ABC):
         """
         out[...] = self.transform(X)
 
-    def training_blocks(self, X: Array) -> Iterator[Array]:
+    def training_blocks(self, X: Rows) -> Iterator[Array]:
         """Yield the features of the training rows X, block by block in order."""
-        for rows in row_blocks(len(X), BLOCK_ROWS):
+        for rows in row_blocks(X.shape[0], BLOCK_ROWS):
             yield self.transform(X[rows])
 
-    def training_product(self, X: Array, B: Array) -> Array:
+    def training_product(self, X: Rows, B: Array) -> Array:
         """Return G B over the training rows X."""
         return np.concatenate([G @ B for G in self.training_blocks(X)])
 
-    def training_adjoint(self, X: Array, a: Array) -> Array:
+    def training_adjoint(self, X: Rows, a: Array) -> Array:
         """Return Gᵀ a over the training rows X."""
         total, start = np.zeros(self.rank), 0
         for G in self.training_blocks(X):
@@ -64,7 +64,7 @@ class FeatureMap(ABC):
             start += len(G)
         return total
 
-    def among(self, X: Array, rows: IntArray | None) -> "FeatureMap":
+    def among(self, X: Rows, rows: IntArray | None) -> "FeatureMap":
         """Return the same map with rows X as its training rows, of which it was made from some.
 
         Parameters
@@ -76,21 +76,21 @@ class FeatureMap(ABC):
         """
         return self
 
-    def product(self, X: Array, B: Array) -> Array:
+    def product(self, X: Rows, B: Array) -> Array:
         """Return G(X) B."""
         return np.concatenate(
-            [self.transform(X[rows]) @ B for rows in row_blocks(len(X), BLOCK_ROWS)]
+            [self.transform(X[rows]) @ B for rows in row_blocks(X.shape[0], BLOCK_ROWS)]
         )
 
-    def training_gram(self, X: Array) -> Array:
+    def training_gram(self, X: Rows) -> Array:
         """Return the kernel matrix of the training rows X that this map stands for."""
         G = np.concatenate(list(self.training_blocks(X)))
         return np.asarray(G @ G.T)
 
-    def cross(self, X: Array, training: Array) -> Array:
+    def cross(self, X: Rows, training: Rows) -> Array:
         """Return the kernel block of X against training rows that this map stands for."""
         return self.transform(X) @ self.transform(training).T
 
-    def beyond(self, X: Array, G: Array) -> Array:
+    def beyond(self, X: Rows, G: Array) -> Array:
         """Return the part of k(x_i, x_i) that features G of rows X do not hold; mostly nothing."""
-        return np.zeros(len(X))
+        return np.zeros(X.shape[0])

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, Rows
 from fkd.core.feature_maps.feature_map import FeatureMap
 from fkd.core.kernels import Kernel
 from fkd.core.predictors import FourierExpansion, fourier_features
@@ -41,7 +41,7 @@ class FourierMap(FeatureMap):
         """The number q of features."""
         return len(self.phases)
 
-    def transform(self, X: Array) -> Array:
+    def transform(self, X: Rows) -> Array:
         """Return G(X), (k, q)."""
         return fourier_features(X, self.frequencies, self.phases)
 

@@ -20,7 +20,7 @@ class LandmarkMap(FeatureMap):
     """G(x) = k(x, Z) L⁻ᵀ with centres Z and K_ZZ = L Lᵀ."""
 
     kernel: Kernel
-    centers: Array  # Z, (r, d)
+    centers: Rows  # Z, (r, d)
 
     @property
     @abstractmethod
@@ -30,7 +30,7 @@ class LandmarkMap(FeatureMap):
     @property
     def rank(self) -> int:
         """The number of centres, which are linearly independent in feature space."""
-        return len(self.centers)
+        return int(self.centers.shape[0])
 
     @property
     def whitening(self) -> Array | None:
@@ -64,10 +64,10 @@ class LandmarkMap(FeatureMap):
         """Return L⁻ᵀ B, with which G(x) B = k(x, Z) L⁻ᵀ B."""
         return np.asarray(solve_triangular(self.L, B, lower=True, trans="T", check_finite=False))
 
-    def product(self, X: Array, B: Array) -> Array:
+    def product(self, X: Rows, B: Array) -> Array:
         """Return G(X) B without forming G(X)."""
         coefficients = self.dual(B)
-        blocks = row_blocks(len(X), BLOCK_ROWS)
+        blocks = row_blocks(X.shape[0], BLOCK_ROWS)
         return np.concatenate(
             [self.kernel(X[rows], self.centers) @ coefficients for rows in blocks]
         )
@@ -85,11 +85,11 @@ class NystroemMap(LandmarkMap):
     """The map of q chosen rows; it sees of a new row what lies in their span."""
 
     kernel: Kernel
-    centers: Array
+    centers: Rows
     factor: Array  # L, (r, r)
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Array, landmarks: IntArray) -> "NystroemMap":
+    def of(cls, kernel: Kernel, X: Rows, landmarks: IntArray) -> "NystroemMap":
         """Return the map of these rows of X, linearly dependent ones left out."""
         rows = kernel.rows(X)[landmarks]
         G, pivots = psd_factor(np.asfortranarray(kernel(X[landmarks], rows)), overwrite=True)
@@ -112,50 +112,50 @@ class ExactMap(LandmarkMap):
     """
 
     kernel: Kernel
-    centers: Array
+    centers: Rows
     G: Array  # (n, r), features of the training rows
     pivots: IntArray | None  # G[pivots] is lower triangular; None where G itself is
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Array) -> "ExactMap":
+    def of(cls, kernel: Kernel, X: Rows) -> "ExactMap":
         """Return the exact map of the rows of X."""
         G, pivots = psd_factor(kernel.gram(X), overwrite=True)
         rows = kernel.rows(X)
-        return cls(kernel, np.array(rows if pivots is None else rows[pivots]), G, pivots)
+        return cls(kernel, rows.copy() if pivots is None else rows[pivots], G, pivots)
 
     @property
     def L(self) -> Array:
         """The lower triangular factor of the centres' kernel matrix, (r, r)."""
         return self.G if self.pivots is None else self.G[self.pivots]
 
-    def training_blocks(self, X: Array) -> Iterator[Array]:
+    def training_blocks(self, X: Rows) -> Iterator[Array]:
         """Yield the factor itself: it is the features of the training rows."""
-        if len(X) != len(self.G):
+        if X.shape[0] != len(self.G):
             raise ValueError(
-                f"an exact map knows the {len(self.G)} rows it was made from, got {len(X)} rows"
+                f"an exact map knows the {len(self.G)} rows it was made from, got {X.shape[0]} rows"
             )
         yield self.G
 
-    def among(self, X: Array, rows: IntArray | None) -> "ExactMap":
+    def among(self, X: Rows, rows: IntArray | None) -> "ExactMap":
         """Return the map of all rows X, made from some of them: it sees the others as new ones."""
         if rows is None:
             return self
-        G = np.empty((len(X), self.rank))
-        others = np.setdiff1d(np.arange(len(X)), rows)
+        G = np.empty((X.shape[0], self.rank))
+        others = np.setdiff1d(np.arange(X.shape[0]), rows)
         G[rows] = self.G
         for part in row_blocks(len(others), BLOCK_ROWS):
             G[others[part]] = self.transform(X[others[part]])
         return replace(self, G=G, pivots=rows if self.pivots is None else rows[self.pivots])
 
-    def training_gram(self, X: Array) -> Array:
+    def training_gram(self, X: Rows) -> Array:
         """Return the kernel matrix of the training rows."""
         return self.kernel.gram(X)
 
-    def cross(self, X: Array, training: Array) -> Array:
+    def cross(self, X: Rows, training: Rows) -> Array:
         """Return k(X, training), which also holds what lies outside the training rows' span."""
         return np.asarray(self.kernel(X, self.kernel.rows(training)))
 
-    def beyond(self, X: Array, G: Array) -> Array:
+    def beyond(self, X: Rows, G: Array) -> Array:
         """Return k(x_i, x_i) - |G(x_i)|², what lies outside the training rows' span."""
         # A square, which rounding can leave slightly negative within the span.
         return np.asarray(np.maximum(self.kernel.diag(X) - np.einsum("ij,ij->i", G, G), 0.0))

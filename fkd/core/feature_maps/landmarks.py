@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from fkd.core.arrays import Array, IntArray
+from fkd.core.arrays import Array, IntArray, Rows
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import rank_cut
 
@@ -14,20 +14,20 @@ ROWS_PER_LANDMARK = 20
 
 
 def choose_landmarks(
-    kernel: Kernel, X: Array, q: int, *, method: str, rng: np.random.Generator
+    kernel: Kernel, X: Rows, q: int, *, method: str, rng: np.random.Generator
 ) -> IntArray:
     """Return the sorted indices of at most q rows of X."""
     if method == "uniform":
-        return np.sort(rng.choice(len(X), size=q, replace=False))
-    sample = np.arange(len(X))
-    if len(X) > ROWS_PER_LANDMARK * q:
-        sample = np.sort(rng.choice(len(X), size=ROWS_PER_LANDMARK * q, replace=False))
+        return np.sort(rng.choice(X.shape[0], size=q, replace=False))
+    sample = np.arange(X.shape[0])
+    if X.shape[0] > ROWS_PER_LANDMARK * q:
+        sample = np.sort(rng.choice(X.shape[0], size=ROWS_PER_LANDMARK * q, replace=False))
     return np.sort(sample[rp_cholesky(kernel, X, sample, q, rng=rng)])
 
 
 def rp_cholesky(
     kernel: Kernel,
-    X: Array,
+    X: Rows,
     sample: IntArray,
     q: int,
     *,
@@ -88,7 +88,7 @@ def _rejection_cholesky(H: Array, proposal: Array, u: Array, cut: float) -> tupl
     return index, L
 
 
-def _training_diag(kernel: Kernel, rows: Array, centers: Array) -> Array:
+def _training_diag(kernel: Kernel, rows: Rows, centers: Rows) -> Array:
     """Return k(x_i, x_i) of training rows, also where the kernel is precomputed."""
     if kernel.name == "precomputed":
         return np.array(rows[np.arange(len(rows)), centers[:, 0].astype(np.intp)])

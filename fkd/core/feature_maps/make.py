@@ -1,15 +1,16 @@
 """Choice of the feature map that a setting asks for."""
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Rows
 from fkd.core.border import real_matrix
 from fkd.core.feature_maps.feature_map import FeatureMap
 from fkd.core.feature_maps.fourier import FourierMap
 from fkd.core.feature_maps.identity import IdentityMap
 from fkd.core.feature_maps.landmark_maps import ExactMap, NystroemMap
 from fkd.core.feature_maps.landmarks import LANDMARK_METHODS, choose_landmarks
-from fkd.core.kernels import KERNELS, Kernel, KernelFunction
+from fkd.core.kernels import KERNELS, OF_PRODUCTS, Kernel, KernelFunction
 from fkd.core.linalg import is_symmetric
 from fkd.core.parameters import choice, finite, positive, whole
 
@@ -20,7 +21,7 @@ DEFAULT_LANDMARKS = 1000
 
 
 def make_map(
-    X: Array,
+    X: Rows,
     *,
     kernel: str | KernelFunction = "rbf",
     gamma: float | None = None,
@@ -36,7 +37,8 @@ def make_map(
     Parameters
     ----------
     X
-        Training rows (n, d); the kernel matrix (n, n) where kernel is ``"precomputed"``.
+        Training rows (n, d), sparse ones checked already; the kernel matrix (n, n) where kernel
+        is ``"precomputed"``.
     kernel, gamma, degree, coef0
         As in `fkd.core.kernels.Kernel`; gamma None means 1/d.
     approximation
@@ -50,7 +52,7 @@ def make_map(
     random_state
         Seed of the landmarks or frequencies.
     """
-    X = real_matrix("X", X)
+    X = X if isinstance(X, csr_array) else real_matrix("X", X)
     k = make_kernel(X, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
     choice("approximation", approximation, APPROXIMATIONS)
     choice("landmark_method", landmark_method, LANDMARK_METHODS)
@@ -71,8 +73,15 @@ def make_map(
     return NystroemMap.of(k, X, choose_landmarks(k, X, q, method=landmark_method, rng=rng))
 
 
+def stays_sparse(kernel: str | KernelFunction, approximation: str) -> bool:
+    """Return whether the map of such a setting takes sparse rows as they are."""
+    return approximation == "fourier" or (
+        approximation != "identity" and any(kernel == name for name in OF_PRODUCTS)
+    )
+
+
 def make_kernel(
-    X: Array, *, kernel: str | KernelFunction, gamma: float | None, degree: int, coef0: float
+    X: Rows, *, kernel: str | KernelFunction, gamma: float | None, degree: int, coef0: float
 ) -> Kernel:
     """Return the kernel with its parameters checked against the training rows X."""
     if not callable(kernel):
