@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import csv, ipc, parquet
 
-from configs.data import DataConfig
 from configs.errors import UserError
 from configs.nearest import check_name
+from configs.text_form import FormKeys
 from tasks.data.own_text import TextForm, find_form
 
 PACKED = (".gz", ".bz2", ".zst", ".lz4")
@@ -48,7 +48,7 @@ class RawColumns:
 
 
 def read_raw(
-    path: Path, data: DataConfig, names: Sequence[str], numeric: Collection[str]
+    path: Path, data: FormKeys, names: Sequence[str], numeric: Collection[str]
 ) -> RawColumns:
     """Return only the named columns of a file.
 
@@ -77,7 +77,7 @@ def read_raw(
             f"{path} is of a kind that cannot be read, {ending}; save it as .xlsx or as CSV."
         )
     form = find_form(path, data, names)
-    _check_names(form.header, names, path)
+    check_names(form.header, names, path)
     try:
         return _read_text(path, form, data, names, numeric)
     except _FAULTS as error:
@@ -88,7 +88,7 @@ def read_raw(
 
 
 def _read_parquet(path: Path, names: Sequence[str]) -> RawColumns:
-    _check_names(parquet.read_schema(path).names, names, path)
+    check_names(parquet.read_schema(path).names, names, path)
     return RawColumns(parquet.read_table(path, columns=list(names)).to_pandas())
 
 
@@ -99,7 +99,7 @@ def _read_feather(path: Path, names: Sequence[str]) -> RawColumns:
         except pa.ArrowInvalid:
             source.seek(0)
             table = ipc.open_stream(source).read_all()
-        _check_names(table.column_names, names, path)
+        check_names(table.column_names, names, path)
         return RawColumns(table.select(list(names)).to_pandas())
 
 
@@ -113,14 +113,14 @@ def _read_excel(path: Path, names: Sequence[str]) -> RawColumns:
     # Without a header, since pandas would rename the second of two columns of one name.
     sheet = pd.read_excel(path, header=None, dtype=object, engine="openpyxl")
     header = [str(name) for name in sheet.iloc[0]] if len(sheet) else []
-    _check_names(header, names, path)
+    check_names(header, names, path)
     frame = sheet.iloc[1:].reset_index(drop=True)
     frame.columns = pd.Index(header)
     return RawColumns(frame[list(names)], first=2, told="the first sheet", lone_point=False)
 
 
 def _read_text(
-    path: Path, form: TextForm, data: DataConfig, names: Sequence[str], numeric: Collection[str]
+    path: Path, form: TextForm, data: FormKeys, names: Sequence[str], numeric: Collection[str]
 ) -> RawColumns:
     convert = csv.ConvertOptions(
         include_columns=list(names),
@@ -144,7 +144,7 @@ def _read_text(
     )
 
 
-def _check_names(found: Sequence[str], wanted: Sequence[str], path: Path) -> None:
+def check_names(found: Sequence[str], wanted: Sequence[str], path: Path) -> None:
     """Name the column that the file lacks, with the nearest that it has, or has twice."""
     if not found:
         raise UserError(f"{path} must begin with a line of column names, but it is empty.")
