@@ -177,6 +177,11 @@ app.command(
     name="audit",
     help="Audit the predictions of any model along sensitive columns.",
 )
+app.command(
+    "flows.score_command:score_rows",
+    name="score",
+    help="Predict the rows of a table by a registered model.",
+)
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

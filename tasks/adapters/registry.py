@@ -72,7 +72,7 @@ class Registry(Tracking):
         model = wanted.model
 
         def work() -> None:
-            with _addressed(self.settings):
+            with addressed(self.settings):
                 version = self._version(model, wanted.key)
                 if version is None:
                     version = self._create_version(run, wanted)
@@ -167,7 +167,7 @@ def promote_version(settings: Settings, model: str, version: int, tags: Mapping[
             client.set_model_version_tag(model, str(version), name, value)
         client.set_registered_model_alias(model, CHAMPION, str(version))
 
-    _told(settings, work)
+    told(settings, work)
 
 
 def load_champion(settings: Settings, model: str) -> Any:
@@ -180,13 +180,13 @@ def load_model(settings: Settings, address: str) -> Any:
     prepare_stores(settings)
 
     def work() -> Any:
-        with _addressed(settings):
+        with addressed(settings):
             return mlflow.pyfunc.load_model(address)
 
-    return _told(settings, lambda: within(10 * patience(), work))
+    return told(settings, lambda: within(10 * patience(), work))
 
 
-def _told(settings: Settings, work: Callable[[], T]) -> T:
+def told(settings: Settings, work: Callable[[], T]) -> T:
     """Return what the work returns; a fault of the registry becomes one sentence."""
     try:
         return work()
@@ -219,7 +219,7 @@ def _logged(run: str, wanted: ModelVersion, arrays: bytes) -> Any:
 
 
 @contextmanager
-def _addressed(settings: Settings) -> Iterator[None]:
+def addressed(settings: Settings) -> Iterator[None]:
     """Let MLflow's own functions know where runs and models are, for a while."""
     before = {name: os.environ.get(name) for name in _ADDRESSES}
     mlflow.set_tracking_uri(tracking_uri(settings))
