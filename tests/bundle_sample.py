@@ -14,7 +14,8 @@ from fkd.catalog.methods import Training, method
 from fkd.catalog.methods.training_fold import Approximation
 from fkd.catalog.table import Table
 
-FOLDER = Path(__file__).parent / "bundles"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "tests" / "bundles"
 # What is fitted, by the name of the folder.
 CASES = {
     "kernel": ("krr_fkd", {"iterations": 2}),
