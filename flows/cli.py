@@ -178,6 +178,11 @@ app.command(
     help="Audit the predictions of any model along sensitive columns.",
 )
 app.command(
+    "flows.init_command:propose_own",
+    name="init",
+    help="Look at a table of your own, write a commented YAML that runs on it.",
+)
+app.command(
     "flows.score_command:score_rows",
     name="score",
     help="Predict the rows of a table by a registered model.",

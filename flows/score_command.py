@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 
 from configs.errors import UserError
-from configs.overrides import apply_overrides
 from configs.schema import ClusterConfig
-from configs.text_form import WrittenForm
 from flows.command_options import Overrides
+from flows.said_form import written_form
 from tasks.adapters.model_files import fetch_bundle
 from tasks.adapters.settings import Settings, read_settings
 from tasks.data.scored_file import ScoreRequest, check_request, score_table
@@ -57,7 +55,7 @@ def score_rows(
         Instead: the address of a running Dask scheduler.
     """
     settings = read_settings()
-    form = _form(overrides)
+    form = written_form(overrides)
     check_request(data, out, keep)
     found = fetch_bundle(settings, model)
     request = ScoreRequest(data.expanduser().absolute(), out, found, form, keep, missing)
@@ -90,20 +88,3 @@ def _client(settings: Settings, workers: int, address: str | None) -> Iterator[A
     config = ClusterConfig(address=address, **({"workers": workers} if workers else {}))
     with connect(config, settings) as client:
         yield client
-
-
-def _form(overrides: Overrides) -> WrittenForm:
-    """Return how the file is written, of which a run's keys under data speak."""
-    tree = apply_overrides({}, overrides)
-    try:
-        if tree.keys() <= {"data"}:
-            return WrittenForm.model_validate(tree.get("data") or {})
-    except ValidationError as error:
-        told = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
-        raise UserError(
-            f"--set data: {told}; it takes {', '.join(WrittenForm.model_fields)} here."
-        ) from error
-    raise UserError(
-        f"--set takes keys under data here ({', '.join(WrittenForm.model_fields)}), got "
-        f"{', '.join(tree)}."
-    )
