@@ -144,9 +144,8 @@ def _numbers(
     told = f"{count:,} numbers" + (f", {missing:,} missing" if missing else "")
     if role is not None:
         return ProposedColumn(name, role, told, words, missing)
-    cells = pd.Series(np.where(np.isnan(column.numbers), None, column.numbers), dtype=object)
-    text = column.text.to_pandas().astype(object)
-    cells = cells.where(text.isna(), text)
+    text: pd.Series[Any] = column.text.to_pandas().astype(object)
+    cells = text.where(np.isnan(column.numbers), column.numbers)
     if as_mask(pc.match_substring_regex(column.text, r"^0\d+$")).any():
         return _labels(cells, name, "numbers that begin with 0, hence names: ")
     distinct = cells[readable].nunique()

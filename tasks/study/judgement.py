@@ -118,7 +118,7 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     if before is None:
         held_out, reference, changes = _scores(test, y_pred, columns, rng), None, None
     else:
-        held_out, reference, changes = _compared(test, y_pred, before, columns, rng)
+        held_out, reference, changes = compared(test, y_pred, before, columns, rng)
     return Judgement(
         held_out=held_out,
         reference=reference,
@@ -187,7 +187,7 @@ def _scores(
     return ScoreIntervals(interval(mean_absolute_error, y, y_pred), by_column)
 
 
-def _compared(
+def compared(
     test: Table, after: Array, before: Array, columns: Sequence[str], rng: np.random.Generator
 ) -> tuple[ScoreIntervals, ScoreIntervals, ScoreIntervals]:
     """Return each number after the removal, before it, and the change: all see the same rows."""
