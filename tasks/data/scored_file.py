@@ -1,7 +1,7 @@
 """A whole table scored into one Parquet file that is whole or absent."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,9 +76,7 @@ def check_request(data: Path, out: Path, keep: Sequence[str]) -> None:
             )
 
 
-def score_table(
-    request: ScoreRequest, client: Any = None, done: Callable[[int], None] = lambda rows: None
-) -> Unfamiliar:
+def score_table(request: ScoreRequest, client: Any = None) -> Unfamiliar:
     """Return what was unfamiliar, once the file of predictions is whole.
 
     Parameters
@@ -87,8 +85,6 @@ def score_table(
         What to score.
     client
         Of a Dask cluster on which pieces are computed; in this process if None.
-    done
-        Hears of so many more rows.
     """
     jobs = request.jobs()
     # One piece is gone through block by block: its result need not be in memory.
@@ -103,7 +99,6 @@ def score_table(
                     writer = parquet.ParquetWriter(part, _schema(batch.schema, request.model))
                 writer.write_batch(_like(batch, writer.schema, request.data))
                 seen = seen.merge(found)
-                done(batch.num_rows)
         finally:
             if writer is not None:
                 writer.close()
