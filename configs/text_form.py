@@ -1,9 +1,11 @@
 """How the text of an own table is written: encoding, separator, decimal sign."""
 
 import codecs
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Protocol
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
+
+from configs.model import Frozen
 
 AUTO: Final = "auto"
 # A bare comma or bar is no YAML value on a command line, so that words are taken too.
@@ -48,3 +50,32 @@ def check_encoding(value: str) -> str:
             f"utf-16 or mac-roman, got {value!r}"
         ) from None
     return codecs.lookup(value).name
+
+
+class FormKeys(Protocol):
+    """The keys that say how an own file is written."""
+
+    @property
+    def encoding(self) -> str:
+        """The codec of a text, or auto."""
+
+    @property
+    def separator(self) -> str:
+        """What stands between columns, or auto."""
+
+    @property
+    def decimal(self) -> str:
+        """The decimal sign, or auto."""
+
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        """Words for a missing value, besides the usual ones."""
+
+
+class WrittenForm(Frozen):
+    """The same keys alone, for a file of which no run is asked."""
+
+    encoding: Annotated[str, AfterValidator(check_encoding)] = AUTO
+    separator: Separator = AUTO
+    decimal: Decimal = AUTO
+    missing_words: MissingWords = ()

@@ -192,6 +192,26 @@ app.command(
     name="decide",
     help="Write the decision on a finished run as YAML, which later runs quote.",
 )
+app.command(
+    "flows.init_command:propose_own",
+    name="init",
+    help="Look at a table of your own, write a commented YAML that runs on it.",
+)
+app.command(
+    "flows.score_command:score_rows",
+    name="score",
+    help="Predict the rows of a table by a registered model.",
+)
+app.command(
+    "flows.compare_command:compare_runs",
+    name="compare",
+    help="Say what differs between two runs: settings, rows, code, numbers.",
+)
+app.command(
+    "flows.why_command:explain_trial",
+    name="why",
+    help="Say what a trial's key is made of, why it would be computed again.",
+)
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

@@ -159,6 +159,7 @@ def test_imports_go_one_way(room, forbidden):
             {
                 "tasks/adapters/tracking.py",
                 "tasks/adapters/registry.py",
+                "tasks/adapters/model_files.py",
                 "tasks/adapters/served_model.py",
             },
         ),

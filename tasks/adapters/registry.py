@@ -72,7 +72,7 @@ class Registry(Tracking):
         model = wanted.model
 
         def work() -> None:
-            with _addressed(self.settings):
+            with addressed(self.settings):
                 version = self._version(model, wanted.key)
                 if version is None:
                     version = self._create_version(run, wanted)
@@ -185,7 +185,7 @@ def load_model(settings: Settings, address: str) -> Any:
     prepare_stores(settings)
 
     def work() -> Any:
-        with _addressed(settings):
+        with addressed(settings):
             return mlflow.pyfunc.load_model(address)
 
     return told(settings, lambda: within(10 * patience(), work))
@@ -224,7 +224,7 @@ def _logged(run: str, wanted: ModelVersion, arrays: bytes) -> Any:
 
 
 @contextmanager
-def _addressed(settings: Settings) -> Iterator[None]:
+def addressed(settings: Settings) -> Iterator[None]:
     """Let MLflow's own functions know where runs and models are, for a while."""
     before = {name: os.environ.get(name) for name in _ADDRESSES}
     mlflow.set_tracking_uri(tracking_uri(settings))

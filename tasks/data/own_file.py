@@ -15,8 +15,8 @@ from tasks.data.own_formats import read_raw
 from tasks.data.own_numbers import read_numbers
 
 # Labels per row from which a column is taken for an id, or at least worth a word.
-_ID, _MANY = 0.9, 0.5
-_FEW_ROWS = 10
+_ID, MANY_LABELS = 0.9, 0.5
+FEW_ROWS = 10
 
 
 def own_path(data: DataConfig) -> Path:
@@ -101,7 +101,7 @@ def _label_notes(categories: Mapping[str, Category]) -> list[str]:
     notes = []
     for name, category in categories.items():
         rows, labels = len(category.codes), len(category.labels)
-        if rows < _FEW_ROWS or labels <= _MANY * rows:
+        if rows < FEW_ROWS or labels <= MANY_LABELS * rows:
             continue
         if labels > _ID * rows:
             raise UserError(

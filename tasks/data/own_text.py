@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from configs.data import DataConfig
 from configs.errors import UserError
-from configs.text_form import AUTO, SEPARATOR_WORDS
+from configs.text_form import AUTO, SEPARATOR_WORDS, FormKeys
 
 _PIECE = 2**20
 _MARKS = {
@@ -51,7 +50,7 @@ class TextForm:
         return f"{encoding}, separated by {SEPARATOR_WORDS[self.separator]}"
 
 
-def find_form(path: Path, data: DataConfig, wanted: Sequence[str]) -> TextForm:
+def find_form(path: Path, data: FormKeys, wanted: Sequence[str]) -> TextForm:
     """Return the form of a text file: the user's word, else what the file itself shows.
 
     Parameters

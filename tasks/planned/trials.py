@@ -96,18 +96,29 @@ def make_trials(name: str, settings: Iterable[Any], inputs: Inputs) -> list[Tria
 
 def _trial(name: str, parameters: dict[str, Any], inputs: Inputs) -> Trial:
     """Return the trial of one setting under its key."""
-    identity = {**_method_identity(name, parameters), **inputs.identity()}
     folds = inputs.splits.folds.model_dump(mode="json")
-    seed = inputs.splits.seed
-    key = digest({**identity, **_cells(parameters, inputs), "folds": folds, "fold_seed": seed})
+    common = _common_parts(name, parameters, inputs)
+    key = digest({**common, "folds": folds, "fold_seed": inputs.splits.seed})
     return Trial(name, method(name).version, json.dumps(parameters, sort_keys=True), key)
 
 
 def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
-    """Return the key of a trial on one split: data, method, versions, parameters, rows, seed."""
-    parameters = trial.parameters
-    identity = {**_method_identity(trial.method, parameters), **inputs.identity()}
-    return digest({**identity, **_cells(parameters, inputs), "rows": fold.digest})
+    """Return the key of a trial on one split, the digest of `record_parts`."""
+    return digest(record_parts(trial, fold, inputs))
+
+
+def record_parts(trial: Trial, fold: Fold, inputs: Inputs) -> dict[str, Any]:
+    """Return what decides a trial's numbers: data, method, versions, parameters, rows, seed."""
+    return {**_common_parts(trial.method, trial.parameters, inputs), "rows": fold.digest}
+
+
+def _common_parts(name: str, parameters: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """Return the parts of every key of a trial, whichever rows it is fitted on."""
+    return {
+        **_method_identity(name, parameters),
+        **inputs.identity(),
+        **_cells(parameters, inputs),
+    }
 
 
 def check_versions(trials: Iterable[Trial], inputs: Inputs) -> None:

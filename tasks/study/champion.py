@@ -1,7 +1,7 @@
 """The selected model, refitted, judged on rows that took no part in selecting it."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from fkd import __version__
 from fkd.catalog.bundle import Bundle
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import method
+from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import read_arrays, write_arrays
@@ -57,6 +58,8 @@ def select_champion(study: Study) -> Champion:
         stored = _make(study, selected.trial)
         _write(path, *stored)
     bundle, judgement = stored
+    if bundle.ranges is None:  # stored by a version that kept none
+        bundle = replace(bundle, ranges=_ranges(study, bundle.encoder))
     example = _example(study, bundle)
     return Champion(
         key, selected.trial, study.title(selected.trial), bundle, judgement, example, policy
@@ -86,12 +89,20 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
 
 def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) -> Bundle:
     """Return all that predicting from raw columns needs."""
-    table = study.loaded.table
+    table, ranges = study.loaded.table, _ranges(study, encoder)
     if not method(trial.method).needs_sensitive:
-        return Bundle(encoder, predictor, table.target_range)
+        return Bundle(encoder, predictor, table.target_range, ranges=ranges)
     names = study.inputs.sensitive
-    ranges = table.sensitive_range[[table.sensitive_names.index(name) for name in names]]
-    return Bundle(encoder, predictor, table.target_range, names, ranges)
+    units = table.sensitive_range[[table.sensitive_names.index(name) for name in names]]
+    return Bundle(encoder, predictor, table.target_range, names, units, ranges)
+
+
+def _ranges(study: Study, encoder: Encoder) -> Array:
+    """Return between which values each numeric input lies in the rows that the model learnt on."""
+    table = study.loaded.table
+    places = [table.numeric_names.index(name) for name in encoder.numeric_names]
+    rows = table.numeric[study.inputs.splits.held_out_fold(table).train][:, places]
+    return np.stack([np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)], axis=1)
 
 
 def _key(study: Study, selected: TrialResult) -> str:

@@ -127,7 +127,7 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     if before is None:
         held_out, reference, changes = _scores(test, y_pred, columns, rng), None, None
     else:
-        held_out, reference, changes = _compared(test, y_pred, before, columns, rng)
+        held_out, reference, changes = compared(test, y_pred, before, columns, rng)
     return Judgement(
         held_out=held_out,
         reference=reference,
@@ -202,7 +202,7 @@ def _scores(
     return ScoreIntervals(interval(_MEAN, np.abs(y - y_pred)), by_column)
 
 
-def _compared(
+def compared(
     test: Table, after: Array, before: Array, columns: Sequence[str], rng: np.random.Generator
 ) -> tuple[ScoreIntervals, ScoreIntervals, ScoreIntervals]:
     """Return each number after the removal, before it, and the change: all see the same rows."""

@@ -36,6 +36,7 @@ class KnownRun:
     config: RunConfig
     data: str | None  # the digest of its rows, None where an older version kept none
     ran: str  # in ISO form
+    identity: str = ""  # what makes it another run than others, empty for an older version's
 
     def open(self, settings: Settings) -> Study:
         """Return its study on the rows that it was computed on, fresh ones or not."""
@@ -172,7 +173,8 @@ def _read_entry(path: Path) -> KnownRun:
             f"{path} is damaged ({type(error).__name__}); remove it, then the run's own command "
             "writes it again."
         ) from error
-    return KnownRun(parse_config(config, str(entry.get("name", path.name))), data, ran)
+    found = parse_config(config, str(entry.get("name", path.name)))
+    return KnownRun(found, data, ran, path.stem)
 
 
 def _entry(study: Study) -> Path:

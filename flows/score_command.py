@@ -1,0 +1,90 @@
+"""The command that predicts the rows of a table by a registered model."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+
+from configs.errors import UserError
+from configs.schema import ClusterConfig
+from flows.command_options import Overrides
+from flows.said_form import written_form
+from tasks.adapters.model_files import fetch_bundle
+from tasks.adapters.settings import Settings, read_settings
+from tasks.data.scored_file import ScoreRequest, check_request, score_table
+from tasks.data.scored_rows import MissingRule
+
+Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
+
+
+def score_rows(
+    model: str,
+    data: Path,
+    /,
+    *,
+    out: Path,
+    keep: Names = (),
+    missing: MissingRule = "refuse",
+    workers: int = 0,
+    cluster: str | None = None,
+    overrides: Overrides = (),
+) -> None:
+    """Predict the rows of a table by a registered model.
+
+    Parameters
+    ----------
+    model
+        Such as models:/NAME@champion or models:/NAME/3.
+    data
+        A CSV, TSV, Excel, Parquet or Feather file, or a folder of them, of any size. Only the
+        model's inputs are read: no target, no sensitive column that it does without.
+    out
+        The Parquet file to write: one row per row of the data, in its order.
+    keep
+        Columns to copy beside the predictions, such as an id.
+    missing
+        What a row gets that lacks a number for which the model has learnt nothing: refuse ends
+        with a sentence, null leaves its prediction empty.
+    workers
+        Processes of a Dask cluster to compute on; 0 computes here, block by block.
+    cluster
+        Instead: the address of a running Dask scheduler.
+    """
+    settings = read_settings()
+    form = written_form(overrides)
+    check_request(data, out, keep)
+    found = fetch_bundle(settings, model)
+    request = ScoreRequest(data.expanduser().absolute(), out, found, form, keep, missing)
+    with _client(settings, workers, cluster) as client:
+        seen = score_table(request, client)
+    console = Console(highlight=False)
+    for line in seen.told(found.bundle()):
+        console.print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True)
+    scored = seen.rows - sum(seen.unscored.values())
+    console.print(
+        f"{scored:,} rows scored by {escape(found.address)} (bundle {found.digest[:12]})",
+        soft_wrap=True,
+    )
+    console.print(f"[bold]predictions[/bold] {escape(str(out))}", soft_wrap=True)
+
+
+@contextmanager
+def _client(settings: Settings, workers: int, address: str | None) -> Iterator[Any]:
+    """Yield a client of the cluster that is asked for, None where there is none."""
+    if workers < 0 or (workers and address is not None):
+        raise UserError(
+            "--workers must be a number of processes to start, or --cluster the address of a "
+            f"scheduler, got workers {workers} with cluster {address}."
+        )
+    if not workers and address is None:
+        yield None
+        return
+    from tasks.adapters.cluster import connect
+
+    config = ClusterConfig(address=address, **({"workers": workers} if workers else {}))
+    with connect(config, settings) as client:
+        yield client

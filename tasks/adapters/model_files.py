@@ -1,0 +1,114 @@
+"""The arrays of a registered model, read without running anything that lies beside them."""
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlflow
+
+from configs.errors import UserError
+from configs.nearest import check_name
+from fkd.catalog.bundle import Bundle
+from tasks.adapters.deadline import within
+from tasks.adapters.files import DamagedFileError, read_sealed, sha256, unpack_arrays, write_sealed
+from tasks.adapters.registry import addressed, told
+from tasks.adapters.settings import Settings
+from tasks.adapters.tracking import TimedClient, patience, prepare_stores
+
+_ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+_MOST = 1000  # registered models that MLflow lists at once
+_FILE = Path("artifacts") / "bundle.npz"
+
+
+@dataclass(frozen=True)
+class RegisteredBundle:
+    """A model that was registered by a run, as the file of its arrays.
+
+    Parameters
+    ----------
+    name, version
+        Under which the registry has it.
+    digest
+        The sha256 of the file that was registered.
+    path
+        Where its sealed copy lies, so that workers which share FKD_HOME find it.
+    """
+
+    name: str
+    version: int
+    digest: str
+    path: Path
+
+    @property
+    def address(self) -> str:
+        """The address of this very version, whatever aliases do later."""
+        return f"models:/{self.name}/{self.version}"
+
+    def bundle(self) -> Bundle:
+        """Return the model; nothing is unpickled."""
+        return Bundle.from_arrays(unpack_arrays(read_sealed(self.path)))
+
+
+def fetch_bundle(settings: Settings, address: str) -> RegisteredBundle:
+    """Return the bundle at an address such as models:/NAME@champion or models:/NAME/3."""
+    asked = _ADDRESS.fullmatch(address)
+    if asked is None:
+        raise UserError(
+            "a model is named by models:/NAME@champion, another alias, or models:/NAME/VERSION, "
+            f"got {address!r}."
+        )
+    prepare_stores(settings)
+    name, version = told(settings, lambda: _resolved(TimedClient(settings), asked.groupdict()))
+    data = told(settings, lambda: within(10 * patience(), lambda: _file(settings, name, version)))
+    digest = sha256(data)
+    path = settings.store / "bundles" / f"{digest}.npz"
+    try:
+        known = read_sealed(path) == data
+    except (FileNotFoundError, DamagedFileError):
+        known = False
+    if not known:
+        write_sealed(path, data)
+    return RegisteredBundle(name, version, digest, path)
+
+
+def _resolved(client: TimedClient, asked: Mapping[str, str | None]) -> tuple[str, int]:
+    """Return name and version of a model; what the registry lacks is told with the nearest."""
+    found = client.search_registered_models(max_results=_MOST)
+    models: dict[str, Any] = {model.name: model for model in found}
+    name = str(asked["name"])
+    if not models:
+        raise UserError(
+            f"there is no registered model {name!r}, nor any other; `fkd run` registers its "
+            "champion."
+        )
+    try:
+        check_name(name, sorted(models), key="a registered model")
+        if (alias := asked["alias"]) is not None:
+            aliases = models[name].aliases
+            check_name(alias, sorted(aliases) or ["none"], key=f"an alias of {name}")
+            return name, int(aliases[alias])
+        version = str(asked["version"])
+        versions = client.search_model_versions(f"name = '{name}'")
+        known = sorted((int(one.version) for one in versions), reverse=True)
+        check_name(version, map(str, known), key=f"a version of {name}")
+    except ValueError as error:
+        raise UserError(f"{error}.") from None
+    return name, int(version)
+
+
+def _file(settings: Settings, name: str, version: int) -> bytes:
+    """Return the bytes of a version's bundle."""
+    with tempfile.TemporaryDirectory() as folder, addressed(settings):
+        root = mlflow.artifacts.download_artifacts(
+            artifact_uri=f"models:/{name}/{version}", dst_path=folder
+        )
+        path = Path(root) / _FILE
+        if not path.is_file():
+            raise UserError(
+                f"models:/{name}/{version} must be a model that `fkd run` registered, but it has "
+                f"no {_FILE}; models of others are audited by `fkd audit --model`."
+            )
+        return path.read_bytes()

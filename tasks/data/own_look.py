@@ -1,0 +1,192 @@
+"""What each column of an unknown file seems to be, so that a run on it can be proposed."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from pyarrow import compute as pc
+
+from configs.errors import UserError
+from configs.text_form import WrittenForm
+from fkd.catalog.labels import labels_of
+from tasks.data.own_cells import DATE, CellColumn, as_mask, cell_column
+from tasks.data.own_file import FEW_ROWS, MANY_LABELS
+from tasks.data.own_formats import RawColumns, check_names, header_of, read_raw
+
+Role = Literal["target", "sensitive", "numeric", "categorical", "left out"]
+# A word among numbers means a missing value where nearly all cells are numbers.
+_MOSTLY, _MOST_WORDS = 0.8, 5
+_NEARLY_ALL = 0.9
+_SHOWN = 4
+# Parts of names that tell of an id, in the languages of the files that were looked at.
+_ID_WORDS = {"id", "ids", "uid", "uuid", "guid", "pk", "key", "nr", "no", "num", "number"} | {
+    "nummer",
+    "index",
+    "idx",
+    "rowid",
+    "code",
+    "kennung",
+}
+
+
+@dataclass(frozen=True)
+class ProposedColumn:
+    """A column with its part in a run."""
+
+    name: str
+    role: Role
+    why: str
+    words: tuple[str, ...] = ()  # that mean a missing value in it
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """A file as it was understood."""
+
+    path: Path
+    rows: int
+    told: str
+    columns: tuple[ProposedColumn, ...]
+
+    def named(self, role: Role) -> list[ProposedColumn]:
+        """Return the columns of one part, in the file's order."""
+        return [column for column in self.columns if column.role == role]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Words that mean a missing value in some column that is used."""
+        used = (column for column in self.columns if column.role != "left out")
+        return tuple(dict.fromkeys(word for column in used for word in column.words))
+
+
+def look_at(path: Path, form: WrittenForm, target: str, sensitive: Sequence[str]) -> LookedAt:
+    """Return what the columns of a file seem to be, besides those that are named.
+
+    Parameters
+    ----------
+    path
+        The file.
+    form
+        How it is written, where it does not show so itself.
+    target, sensitive
+        What is to be predicted, what must not matter.
+    """
+    wanted = (target, *sensitive)
+    header = header_of(path, form, wanted)
+    check_names(header, wanted, path)
+    once = [name for name in header if header.count(name) == 1 and name.strip()]
+    raw = read_raw(path, form, once, once)
+    found = []
+    for name in dict.fromkeys(header):
+        if name not in once:
+            why = "another column has the same name" if name.strip() else "it has no name"
+            found.append(ProposedColumn(name, "left out", why))
+            continue
+        role: Role | None = (
+            "target" if name == target else "sensitive" if name in sensitive else None
+        )
+        found.append(_look(raw, name, form, role))
+    looked = LookedAt(path, len(raw.frame), raw.told, tuple(found))
+    if not looked.named("numeric") and not looked.named("categorical"):
+        raise UserError(
+            f"{path} must have a column that can be an input beside {', '.join(wanted)}, got none: "
+            + "; ".join(f"{column.name}: {column.why}" for column in looked.named("left out"))
+            + "."
+        )
+    return looked
+
+
+def _look(raw: RawColumns, name: str, form: WrittenForm, role: Role | None) -> ProposedColumn:
+    """Return what one column is; a column whose part is given stays in it."""
+    cells = raw.frame[name]
+    if role is None and cells.isna().all():
+        return ProposedColumn(name, "left out", "it is empty")
+    if role is None and _is_dated(cells):
+        why = f"dates, such as {_shown([cells.dropna().iloc[0]])}; a year or an age can be an input"
+        return ProposedColumn(name, "left out", why)
+    if role is None and isinstance(cells.dtype, pd.CategoricalDtype):
+        return _labels(cells, name)
+    column = cell_column(raw, name, form.missing_words)
+    readable = ~np.isnan(column.numbers) | column.point | column.comma
+    text = column.text.filter(~(column.point | column.comma)).drop_null().unique().to_pylist()
+    present = int(readable.sum()) + int((as_mask(pc.is_valid(column.text)) & ~readable).sum())
+    words = tuple(word for word in text if not re.search(r"\d", word))
+    mostly = int(readable.sum()) >= _MOSTLY * max(present, 1)
+    if role is not None or (mostly and len(words) == len(text) <= _MOST_WORDS):
+        return _numbers(column, readable, words if mostly else (), role)
+    return _labels(cells, name)
+
+
+def _is_dated(cells: "pd.Series[Any]") -> bool:
+    """Return whether (nearly) all cells are dates or times, typed or written."""
+    if pd.api.types.is_datetime64_any_dtype(cells) or pd.api.types.is_timedelta64_dtype(cells):
+        return True
+    present = cells.dropna()
+    if pd.api.types.is_numeric_dtype(present) or isinstance(cells.dtype, pd.CategoricalDtype):
+        return False
+    typed = present.map(lambda cell: isinstance(cell, date | time | timedelta))
+    written = present.astype(str).str.strip().str.match(DATE)
+    return bool((typed | written).mean() > _NEARLY_ALL)
+
+
+def _numbers(
+    column: CellColumn, readable: "np.ndarray[Any, Any]", words: tuple[str, ...], role: Role | None
+) -> ProposedColumn:
+    """Return a column of numbers, unless its numbers are names."""
+    name, count = column.name, int(readable.sum())
+    missing = len(readable) - count
+    told = f"{count:,} numbers" + (f", {missing:,} missing" if missing else "")
+    if role is not None:
+        return ProposedColumn(name, role, told, words, missing)
+    text: pd.Series[Any] = column.text.to_pandas().astype(object)
+    cells = text.where(np.isnan(column.numbers), column.numbers)
+    if as_mask(pc.match_substring_regex(column.text, r"^0\d+$")).any():
+        return _labels(cells, name, "numbers that begin with 0, hence names: ")
+    distinct = cells[readable].nunique()
+    if distinct <= 1:
+        return ProposedColumn(name, "left out", "it is constant")
+    if _says_id(name) and len(readable) >= FEW_ROWS:
+        if distinct > MANY_LABELS * count:
+            return ProposedColumn(name, "left out", f"an id by its name, {distinct:,} values")
+        return _labels(cells, name, "an id by its name: ")
+    if count >= FEW_ROWS and _counts_rows(column.numbers, column.text.to_pandas()):
+        return ProposedColumn(name, "left out", "it numbers the rows")
+    return ProposedColumn(name, "numeric", told, words, missing)
+
+
+def _counts_rows(numbers: "np.ndarray[Any, Any]", text: "pd.Series[Any]") -> bool:
+    """Return whether each row has the number of the one before plus one."""
+    plain = np.where(np.isnan(numbers), pd.to_numeric(text, errors="coerce"), numbers)
+    return bool(len(plain) and (np.diff(plain) == 1).all())
+
+
+def _labels(cells: "pd.Series[Any]", name: str, because: str = "") -> ProposedColumn:
+    """Return a column of labels, left out where there is nothing to learn from it."""
+    codes, labels = labels_of(cells)
+    missing = int((codes < 0).sum(axis=0))
+    told = f"{because}{len(labels):,} labels, such as {_shown(labels)}"
+    if len(labels) + bool(missing) <= 1:
+        return ProposedColumn(name, "left out", "it is constant")
+    if len(codes) >= FEW_ROWS and len(labels) > MANY_LABELS * len(codes):
+        why = f"{told}, in {len(codes):,} rows, as ids, names and free text have"
+        return ProposedColumn(name, "left out", why)
+    why = told + (f", {missing:,} missing" if missing else "")
+    return ProposedColumn(name, "categorical", why, (), missing)
+
+
+def _says_id(name: str) -> bool:
+    """Return whether a part of the name tells of an id: customer_id, KundenNr, ID."""
+    parts = re.findall(r"[A-Z]+(?![a-zäöü])|[A-ZÄÖÜ]?[a-zäöüß]+|\d+", name)
+    return any(part.lower() in _ID_WORDS for part in parts)
+
+
+def _shown(values: Sequence[Any]) -> str:
+    """Return the first values in one line."""
+    shown = [" ".join(str(value).split())[:20] for value in values[:_SHOWN]]
+    return ", ".join(shown) + (", ..." if len(values) > _SHOWN else "")

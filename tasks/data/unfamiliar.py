@@ -1,0 +1,168 @@
+"""What rows hold that a model's training rows did not: values out of range, labels unseen."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import pandas as pd
+
+from fkd.catalog.bundle import Bundle
+from fkd.catalog.labels import MISSING, labels_of
+from fkd.core.arrays import Array
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Values of one column beyond those that were trained on."""
+
+    below: int
+    above: int
+    least: float  # of the rows seen here
+    greatest: float
+
+    def merge(self, other: "Outside") -> "Outside":
+        """Return what both together hold."""
+        return Outside(
+            self.below + other.below,
+            self.above + other.above,
+            min(self.least, other.least),
+            max(self.greatest, other.greatest),
+        )
+
+
+@dataclass(frozen=True)
+class Unfamiliar:
+    """Counts over rows; `merge` adds those of further rows.
+
+    Parameters
+    ----------
+    rows
+        How many rows were looked at.
+    outside
+        By numeric column, those that have values out of range.
+    unseen
+        By label column, how often which label occurs that no training row had.
+    filled
+        By numeric column, how many missing values the model fills.
+    unscored
+        By column, how many rows have no prediction for want of its value.
+    """
+
+    rows: int = 0
+    outside: Mapping[str, Outside] = field(default_factory=dict)
+    unseen: Mapping[str, Counter[str]] = field(default_factory=dict)
+    filled: Mapping[str, int] = field(default_factory=dict)
+    unscored: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, bundle: Bundle, frame: pd.DataFrame) -> Self:
+        """Return the counts of some rows: numbers as floats, labels as they are.
+
+        A missing value is neither low nor high; as a label it is one like any other.
+        """
+        encoder = bundle.encoder
+        ranges = np.full((len(encoder.numeric_names), 2), np.nan)
+        ranges = ranges if bundle.ranges is None else bundle.ranges
+        numbers = {name: frame[name].to_numpy() for name in encoder.numeric_names}
+        filled = {
+            name: int(np.isnan(numbers[name]).sum(axis=0))
+            for name, fill in zip(encoder.numeric_names, encoder.fill, strict=True)
+            if not np.isnan(fill)
+        }
+        return cls(
+            rows=len(frame),
+            outside={
+                name: found
+                for name, limits in zip(encoder.numeric_names, ranges, strict=True)
+                if (found := _outside(numbers[name], *limits)) is not None
+            },
+            unseen={
+                name: labels
+                for name, known in zip(encoder.categorical_names, encoder.levels, strict=True)
+                if (labels := _unseen(frame[name], known))
+            },
+            filled={name: count for name, count in filled.items() if count},
+        )
+
+    def merge(self, other: "Unfamiliar") -> "Unfamiliar":
+        """Return the counts of both, other rows following ours."""
+        outside = dict(self.outside)
+        for name, found in other.outside.items():
+            outside[name] = outside[name].merge(found) if name in outside else found
+        names = dict.fromkeys((*self.unseen, *other.unseen))
+        empty: Counter[str] = Counter()
+        return Unfamiliar(
+            self.rows + other.rows,
+            outside,
+            {name: self.unseen.get(name, empty) + other.unseen.get(name, empty) for name in names},
+            Counter(self.filled) + Counter(other.filled),
+            Counter(self.unscored) + Counter(other.unscored),
+        )
+
+    def told(self, bundle: Bundle) -> list[str]:
+        """Return one sentence per column with something in it, with counts and shares of rows."""
+        ranges = dict(
+            zip(bundle.encoder.numeric_names, bundle.ranges, strict=True)
+            if bundle.ranges is not None
+            else ()
+        )
+        found = [
+            f"column {name}: {self._share(out.below + out.above)} outside the training range "
+            f"{ranges[name][0]:g} to {ranges[name][1]:g} ({out.below:,} below, {out.above:,} "
+            f"above; {out.least:g} to {out.greatest:g} here)"
+            for name, out in self.outside.items()
+        ]
+        found += [
+            f"column {name}: {self._share(labels.total())} with a label that no training row had, "
+            f"counted as none of the known ones: {_listed(labels)}"
+            for name, labels in self.unseen.items()
+        ]
+        found += [
+            f"column {name}: {self._share(count)} without a value, filled as the model learnt it"
+            for name, count in self.filled.items()
+        ]
+        found += [
+            f"column {name}: {self._share(count)} without a value that the model needs, hence "
+            "without a prediction"
+            for name, count in self.unscored.items()
+        ]
+        if bundle.ranges is None and bundle.encoder.numeric_names:
+            found.append(
+                "this bundle does not know its training ranges, as it was registered by a version "
+                "that kept none: only labels were compared"
+            )
+        return found
+
+    def _share(self, count: int) -> str:
+        """Return how many rows that is of all."""
+        return f"{count:,} of {self.rows:,} rows ({count / self.rows:.2%})"
+
+
+def _outside(values: Array, low: float, high: float) -> Outside | None:
+    """Return what lies beyond the limits, None where nothing does."""
+    below, above = int((values < low).sum(axis=0)), int((values > high).sum(axis=0))
+    if not below + above:
+        return None
+    return Outside(below, above, float(np.nanmin(values)), float(np.nanmax(values)))
+
+
+def _unseen(column: "pd.Series[str]", known: tuple[str, ...]) -> Counter[str]:
+    """Return how often which label occurs that is none of the known ones."""
+    codes, labels = labels_of(column)
+    counts = np.bincount(codes + 1, minlength=len(labels) + 1)  # the first one is missing
+    both = zip((MISSING, *labels), counts.tolist(), strict=True)
+    return Counter({label: count for label, count in both if count and label not in known})
+
+
+def _listed(labels: Counter[str]) -> str:
+    """Return the most frequent labels, with how many more there are."""
+    shown = [
+        f"{label!r} {count:,} times" if label else f"a missing one {count:,} times"
+        for label, count in labels.most_common(_EXAMPLES)
+    ]
+    more = len(labels) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} others" if more else "")
