@@ -17,7 +17,7 @@ from fkd.core.parameters import positive, whole
 GAP = 1e-3
 ITERATIONS = 2000
 # Below this gap the digits of single precision run out.
-_SINGLE_GAP = 1e-4
+SINGLE_GAP = 1e-4
 # What is kept of all rows under the machines of one batch; more of them come after these.
 STATE_BYTES = 2**31
 
@@ -52,7 +52,7 @@ def solve_machines(
         within them is returned too.
     """
     tol, most = positive("tol", tol), whole("max_iter", max_iter, low=1)
-    dtype: Precision = np.float32 if tol >= _SINGLE_GAP else np.float64
+    dtype: Precision = np.float32 if tol >= SINGLE_GAP else np.float64
     bases = [FoldBasis.of(fold) for fold in moments]
     deviations = [_deviation(fold) for fold in moments]
     found: list[Solution] = []

@@ -8,7 +8,7 @@ from fkd.core.machines.machine_rows import MachineRows, Piece
 
 
 def objectives(
-    rows: MachineRows, scales: Scales, B: Array, b: Array, squares: Array
+    rows: MachineRows, scales: Scales, W: Array, B: Array, b: Array
 ) -> tuple[Array, Array]:
     """Return primal (k,) and dual (k,) objectives of every machine at work, in double precision.
 
@@ -20,8 +20,8 @@ def objectives(
     ----------
     rows, scales
         What is known of the rows, numbers of the machines.
-    B, b, squares
-        Weights (r, k), constants (k,), |w|² of each (k,).
+    W, B, b
+        Weights w of the fair features (r, k), the same on plain ones P^½ w (r, k), constants (k,).
     """
     shares = _balancing(rows, scales)
     losses, linear = np.zeros(len(b)), np.zeros(len(b))
@@ -37,7 +37,8 @@ def objectives(
     pairs = zip(rows.machines, products.T[:-1], strict=True)
     left = [machine.removed.features(h[None, :])[0] for machine, h in pairs]
     halves = np.array([float(h @ h) / 2 for h in left])
-    return squares / 2 + losses[:-1], -halves - linear[:-1]
+    squares = np.einsum("ij,ij->j", W, W)
+    return squares[:-1] / 2 + losses[:-1], -halves - linear[:-1]
 
 
 def _multipliers(piece: Piece, scales: Scales) -> Array:

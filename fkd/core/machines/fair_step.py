@@ -58,15 +58,16 @@ class FairStep:
         """Return beta of t."""
         return np.asarray(t / (self.basis.values + self.a) - self.W @ (self.W.T @ t))
 
-    def point(self, t: Array) -> tuple[Array, float]:
-        """Return beta of t in the basis of the features with |w|², in which nothing is rounded off.
+    def point(self, t: Array) -> tuple[Array, Array]:
+        """Return w with beta = P^½ w of t, in the basis of the features.
 
-        What is left along a direction is taken from the gradient, which does not vanish where
-        hardly anything is left: a division by it would.
+        What is left of w along a direction is taken from the gradient: beta hardly has any of it
+        where hardly anything is left, and dividing by that would divide rounding by it.
         """
         beta, V = self.weights(t), self.removed.V
         across = project(beta[None, :], V)[0]
         gradient = V.T @ (t - self.basis.values * beta) / self.a
         along = np.sqrt(self.removed.kept) * gradient
-        found = across + V @ (np.sqrt(self.removed.kept) * along)
-        return self.basis.vectors @ found, float(across @ across + along @ along)
+        beta = across + V @ (np.sqrt(self.removed.kept) * along)
+        Q = self.basis.vectors
+        return Q @ (across + V @ along), Q @ beta

@@ -42,6 +42,7 @@ class Solution:
     larger of their magnitudes, is the relative gap.
     """
 
+    w: Array  # weights of the fair features, (r,)
     beta: Array  # P^½ w, (r,): f(x) = G(x)·beta + intercept
     intercept: float
     primal: float

@@ -114,16 +114,16 @@ class MachineBatch:
     def _certified(self, iteration: int, tol: float) -> dict[int, Solution]:
         """Return what the machines at work have reached; those that met the gap rest."""
         chosen = np.flatnonzero(self.active)
-        B, b, squares = np.zeros_like(self.B), np.zeros_like(self.b), np.zeros(len(self.steps))
+        W, B, b = np.zeros_like(self.B), np.zeros_like(self.B), np.zeros_like(self.b)
         for j in chosen:
-            basis = self.steps[j].basis
-            B[:, j], squares[j] = self.steps[j].point(self.T[:, j])
-            b[j] = self.means[j] - float(basis.mean @ B[:, j])
-        primal, dual = objectives(self.rows, self.scales, B, b, squares)
+            W[:, j], B[:, j] = self.steps[j].point(self.T[:, j])
+            b[j] = self.means[j] - float(self.steps[j].basis.mean @ B[:, j])
+        primal, dual = objectives(self.rows, self.scales, W, B, b)
         found = {}
         for j in chosen:
             values = float(b[j]) + self.scales.level, float(primal[j]), float(dual[j])
-            solution = Solution(B[:, j].copy(), *values, iteration, Outcome.SPENT)
+            weights = W[:, j].copy(), B[:, j].copy()
+            solution = Solution(*weights, *values, iteration, Outcome.SPENT)
             if solution.gap <= tol:
                 solution = replace(solution, outcome=Outcome.CERTIFIED)
                 self.active[j] = False
