@@ -15,8 +15,8 @@ from fkd.core.machines.margin_loss import Loss
 
 # Passes between two certificates, of which one costs as much as two passes in single precision.
 CHECK_EVERY = 10
-# Passes between two changes of rho, until it stays: a scale that never rests may never converge.
-BALANCE_EVERY, BALANCE_UNTIL = 5, 400
+# Passes between two changes of rho, until it stays: under one that never rests gaps hardly fall.
+BALANCE_EVERY, BALANCE_UNTIL = 5, 50
 # A change of rho costs a factor of what is removed: small ones are not worth it, large ones rash.
 _LEAST_CHANGE, _MOST_CHANGE = 1.1, 5.0
 
