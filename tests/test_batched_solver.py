@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVC, SVR, LinearSVR
 
 from fkd.core.directions import Directions
-from fkd.core.machines import Machine, Outcome, RowBlock, solve_machines
+from fkd.core.machines import Machine, MachineOutcome, RowBlock, solve_machines
 from fkd.core.machines import batched_solver as solver_module
 from fkd.core.machines.machine import complaint
 from fkd.core.moments import Moments
@@ -75,7 +75,7 @@ def test_a_machine_is_libsvm_on_the_fair_kernel(rng, removal, C, epsilon):
     F = removed.features(G)
     oracle = SVR(kernel="precomputed", C=C, epsilon=epsilon, tol=1e-6).fit(F @ F.T, y)
     (found,) = solved(G, y, [Machine(C, removed, epsilon)], tol=1e-5)
-    assert found.outcome is Outcome.CERTIFIED
+    assert found.outcome is MachineOutcome.CERTIFIED
     assert_allclose(
         G @ found.beta + found.intercept, oracle.predict(F @ F.T), atol=1e-3 * np.ptp(y)
     )
@@ -173,7 +173,7 @@ def test_the_hinge_is_libsvm_s_classifier(rng, C):
     F = removed.features(G)
     oracle = SVC(kernel="precomputed", C=C, tol=1e-6).fit(F @ F.T, signs)
     (found,) = solved(G, signs, [Machine(C, removed)], loss="hinge")
-    assert found.outcome is Outcome.CERTIFIED
+    assert found.outcome is MachineOutcome.CERTIFIED
     decisions = G @ found.beta + found.intercept
     assert_allclose(decisions, oracle.decision_function(F @ F.T), atol=5e-3)
 
@@ -187,7 +187,7 @@ def test_single_precision_agrees_with_linear_svr_across_full_pieces(rng, monkeyp
     machine = Machine(0.1, Directions.whole(np.empty((20, 0))), 0.2)
     source = streamed(G.astype(np.float32), y, rows=2500)
     (found,) = solve_machines(source, [moments_of(G, y)], [machine], tol=1e-4)
-    assert found.outcome is Outcome.CERTIFIED
+    assert found.outcome is MachineOutcome.CERTIFIED
     oracle.fit(G, y - found.intercept)
     assert_allclose(G @ found.beta, oracle.predict(G), atol=1e-3 * np.ptp(y))
 
@@ -196,11 +196,11 @@ def test_a_gap_that_is_not_met_is_said_with_its_cure(rng):
     G, y, V = sample(rng)
     machines = [Machine(C, Directions.whole(V[:, :2]), 0.1) for C in (0.1, 500.0)]
     found = solved(G, y, machines, tol=1e-3, max_iter=60)
-    assert [f.outcome for f in found] == [Outcome.CERTIFIED, Outcome.SPENT]
+    assert [f.outcome for f in found] == [MachineOutcome.CERTIFIED, MachineOutcome.SPENT]
     named = list(zip(("C = 0.1", "C = 500"), found, strict=True))
     text = complaint(named, 1e-3)
     assert f"gap of C = 500 must fall to 0.001, but was {found[1].gap:.2g} after 60 it" in text
-    assert text.endswith(Outcome.SPENT.value)
+    assert text.endswith(MachineOutcome.SPENT.value)
     assert complaint(named[:1], 1e-3) is None
 
 

@@ -105,7 +105,9 @@ def test_a_path_of_fits_is_each_fit(rng):
 def test_a_gap_that_is_not_met_is_warned_of_with_its_cure(rng):
     X, y, S = sample(rng)
     model = FairSVR(solver="batched", C=1e4, max_iter=10, **setting("nystroem"))
-    with pytest.warns(ConvergenceWarning, match=r"at strength 3, C 10000, .* after 10 iterations;"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"of strength 3 with C 10000, .* after 10 iterations;"
+    ):
         model.fit(X, y, sensitive_features=S)
     assert model.dual_gap_ > model.tol
     assert model.n_iter_ == 10

@@ -12,6 +12,7 @@ from fkd.core.feature_maps import FeatureMap
 from fkd.core.machines import Machine, RowBlock, Solution, Source, solve_machines
 from fkd.core.machines.batched_solver import ITERATIONS, SINGLE_GAP
 from fkd.core.machines.machine import complaint
+from fkd.core.machines.machine_rows import Precision
 from fkd.core.machines.margin_loss import Loss
 from fkd.core.moments import training_moments
 from fkd.core.parameters import choice, positive, steps
@@ -56,7 +57,7 @@ def batched_regressions(
     """
     machines = [Machine(C, removals.at(strength), epsilon) for strength, C, epsilon in settings]
     found = batched_solutions(feature_map, X, y, machines, loss="tube", tol=tol, max_iter=max_iter)
-    names = [f"the machine at strength {s:g}, C {C:g}, epsilon {epsilon:g}" for s, C, epsilon in settings]
+    names = [f"strength {s:g} with C {C:g}, epsilon {epsilon:g}" for s, C, epsilon in settings]
     tell_gaps(zip(names, found, strict=True), tol)
     return [(feature_map.expansion(one.beta, one.intercept), one) for one in found]
 
@@ -75,8 +76,8 @@ def batched_solutions(
     passes = steps("max_iter", max_iter)
     passes = ITERATIONS if passes == -1 else min(passes, ITERATIONS)
     moments = training_moments(feature_map, X, np.empty((len(X), 0)), y)
-    dtype: type = np.float32 if positive("tol", tol) >= SINGLE_GAP else np.float64
-    source = _source(feature_map, X, y, dtype)
+    dtype: Precision = np.float32 if positive("tol", tol) >= SINGLE_GAP else np.float64
+    source = map_source(feature_map, X, y, dtype)
     return solve_machines(source, [moments], machines, loss=loss, tol=tol, max_iter=passes)
 
 
@@ -87,7 +88,7 @@ def tell_gaps(named: Iterable[tuple[str, Solution]], tol: float) -> None:
         warnings.warn(text, ConvergenceWarning, stacklevel=2)
 
 
-def _source(feature_map: FeatureMap, X: Array, y: Array, dtype: type) -> Source:
+def map_source(feature_map: FeatureMap, X: Array, y: Array, dtype: Precision) -> Source:
     """Return the rows as a solver reads them: features held, or made anew where they are many."""
 
     def made() -> Iterable[RowBlock]:

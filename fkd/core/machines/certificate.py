@@ -4,7 +4,7 @@ import numpy as np
 
 from fkd.core.arrays import Array
 from fkd.core.machines.iteration import Scales
-from fkd.core.machines.machine_rows import MachineRows, Piece
+from fkd.core.machines.machine_rows import MachineRows, RowPiece
 
 
 def objectives(
@@ -41,7 +41,7 @@ def objectives(
     return squares[:-1] / 2 + losses[:-1], -halves - linear[:-1]
 
 
-def _multipliers(piece: Piece, scales: Scales) -> Array:
+def _multipliers(piece: RowPiece, scales: Scales) -> Array:
     """Return the multipliers of some rows, within [-C, C]."""
     p = piece.p.astype(np.float64)
     u = scales.loss(piece, np.float64).multipliers(p, np.empty_like(p))

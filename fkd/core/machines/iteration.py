@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array
-from fkd.core.machines.machine_rows import MachineRows, Piece, Precision
+from fkd.core.machines.machine_rows import MachineRows, Precision, RowPiece
 from fkd.core.machines.margin_loss import Loss, MarginLoss
 
 # How far a step goes beyond the point that it aims at.
@@ -22,7 +22,7 @@ class Scales:
     rho: Array  # multipliers are rho times the scaled ones
     level: float  # which targets are counted from
 
-    def loss(self, piece: Piece, dtype: Precision, *, scaled: bool = True) -> MarginLoss:
+    def loss(self, piece: RowPiece, dtype: Precision, *, scaled: bool = True) -> MarginLoss:
         """Return the losses of some rows, `scaled` as the multipliers of an iteration are."""
         C, rho, crew = self.C[piece.crew], self.rho[piece.crew], piece.crew
         y: AnyArray = piece.y.astype(dtype)

@@ -27,7 +27,7 @@ class Machine:
         not_negative("epsilon", self.epsilon)
 
 
-class Outcome(Enum):
+class MachineOutcome(Enum):
     """How a machine came out; the text is what to do about it."""
 
     CERTIFIED = "its duality gap is certified, nothing is to be done"
@@ -48,7 +48,7 @@ class Solution:
     primal: float
     dual: float
     iterations: int
-    outcome: Outcome
+    outcome: MachineOutcome
 
     @property
     def gap(self) -> float:
@@ -59,7 +59,7 @@ class Solution:
 
 def complaint(machines: Sequence[tuple[str, Solution]], tol: float) -> str | None:
     """Return which of several named machines missed the gap, as a sentence with its cure."""
-    missed = [(name, found) for name, found in machines if found.outcome is Outcome.SPENT]
+    missed = [(name, found) for name, found in machines if found.outcome is MachineOutcome.SPENT]
     if not missed:
         return None
     name, worst = max(missed, key=lambda pair: pair[1].gap)

@@ -9,7 +9,7 @@ from fkd.core.arrays import Array, IntArray
 from fkd.core.machines.certificate import objectives
 from fkd.core.machines.fair_step import FairStep, FoldBasis
 from fkd.core.machines.iteration import PassSums, Scales, advance
-from fkd.core.machines.machine import Outcome, Solution
+from fkd.core.machines.machine import MachineOutcome, Solution
 from fkd.core.machines.machine_rows import MachineRows, filled
 from fkd.core.machines.margin_loss import Loss
 
@@ -123,9 +123,9 @@ class MachineBatch:
         for j in chosen:
             values = float(b[j]) + self.scales.level, float(primal[j]), float(dual[j])
             weights = W[:, j].copy(), B[:, j].copy()
-            solution = Solution(*weights, *values, iteration, Outcome.SPENT)
+            solution = Solution(*weights, *values, iteration, MachineOutcome.SPENT)
             if solution.gap <= tol:
-                solution = replace(solution, outcome=Outcome.CERTIFIED)
+                solution = replace(solution, outcome=MachineOutcome.CERTIFIED)
                 self.active[j] = False
             found[int(j)] = solution
         self.rows.let_go(self.active)

@@ -29,7 +29,7 @@ class _Block:
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowPiece:
     """Some rows of a block, as views: writing to `p` changes what is known of them."""
 
     G: AnyArray  # (k, r); no rows where features were not asked for
@@ -74,7 +74,7 @@ class MachineRows:
         """Return the mean target of the first rows: from it, targets lose few digits."""
         return float(self._blocks[0].y[:PASS_ROWS].mean(axis=0))
 
-    def pieces(self, *, features: bool = True) -> Iterator[Piece]:
+    def pieces(self, *, features: bool = True) -> Iterator[RowPiece]:
         """Yield all rows that a machine is at work on, in order, with their features or without."""
         blocks = self.source() if features else [None] * len(self._blocks)
         for block, known in zip(blocks, self._blocks, strict=True):
@@ -83,7 +83,7 @@ class MachineRows:
             for rows in row_blocks(len(known.y), PASS_ROWS):
                 weights = None if known.weights is None else known.weights[rows]
                 G = np.empty((0, 0)) if block is None else block.G[rows]
-                yield Piece(G, known.y[rows], weights, known.crew, known.p[rows])
+                yield RowPiece(G, known.y[rows], weights, known.crew, known.p[rows])
 
     def let_go(self, active: AnyArray) -> None:
         """Forget the rows of machines that are done, where that makes matrices narrower."""
