@@ -42,7 +42,7 @@ GIB = 8.0
 
 def run() -> Record:
     """Return seconds of the pass, of the bare product, of all models, by landmarks and way."""
-    with _home() as settings, blas_threads(1), peak_memory() as peak:
+    with home() as settings, blas_threads(1), peak_memory() as peak:
         rows = [_measured(settings, MOST, q, way) for q in LANDMARKS for way in LIMITS]
         slopes = [_measured(settings, n, LANDMARKS[0], "float64") for n in SLOPE_ROWS if n <= MOST]
     goals = [
@@ -66,7 +66,7 @@ def run() -> Record:
 
 
 @contextmanager
-def _home() -> Iterator[Settings]:
+def home() -> Iterator[Settings]:
     """Yield where tables and sums are kept."""
     kept = os.environ.get("FKD_BENCH_HOME")
     with tempfile.TemporaryDirectory() as folder:
