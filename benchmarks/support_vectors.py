@@ -18,6 +18,7 @@ from benchmarks.record import Goal, Record
 from benchmarks.streaming import MOST, SLOPE_ROWS, home, scale_study
 from fkd.core.arrays import Array
 from fkd.core.machines import Machine, RowBlock, Solution, Source, solve_machines
+from fkd.core.machines.batched_solver import GAP
 from fkd.core.moments import Moments
 from fkd.core.removal_path import removal_path
 from tasks.adapters.blas import blas_threads
@@ -33,6 +34,7 @@ PENALTIES = (0.1, 0.5)
 EPSILON = 0.005
 # LIBLINEAR copies a dense value to an index and a number of 16 bytes, beside the 8 it came as.
 LINEAR_BYTES = 24
+LINEAR_ITERATIONS = (10, 30, 100, 300, 1000)
 LINEAR_GIB = float(os.environ.get("FKD_BENCH_LINEAR_GIB", "8"))
 GIB = 8.0
 
@@ -45,7 +47,7 @@ def run() -> Record:
             sizes = [n for n in SLOPE_ROWS if n < MOST]
             slopes = [*(_batched(settings, n, RANKS[0]) for n in sizes), rows[0]]
         beside = [_linear(settings, r) for r in RANKS]
-    goals = [Goal("P5: worst relative gap", max(row["gap"] for row in rows), 1e-3)]
+    goals = [Goal("P5: worst relative gap", max(row["gap"] for row in rows), GAP)]
     goals += [Goal("P5: peak GiB", peak[0], GIB)]
     goals += [
         Goal(f"P5: LinearSVR / batched a model, r = {row['r']}", row["ratio"], 3.0, at_least=True)
@@ -61,7 +63,8 @@ def run() -> Record:
             "features: made and written to disk in single precision, once for all machines, their "
             "moments with them; solving: from them, certificates included",
             f"LinearSVR: nothing removed, the larger C, on as many rows as fit {LINEAR_GIB:g} GiB; "
-            "its gap is its own objective against the batched machine's certified bound",
+            f"the first of {LINEAR_ITERATIONS} iterations after which its objective is within "
+            "1e-3 of the batched machine's certified bound, or the last",
         ],
     )
 
@@ -106,15 +109,11 @@ def _linear(settings: Settings, r: int) -> dict[str, Any]:
     moments = Moments.of(G, np.zeros((n, 1)), y)
     found, batched = _solved(lambda: [RowBlock(G, y)], moments)
     best = found[len(STRENGTHS)]  # nothing removed, the larger C
-    C = PENALTIES[-1]
-    between()
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it stopped early is seen in its gap
-        linear = LinearSVR(C=C, epsilon=EPSILON, max_iter=1000).fit(G, y)
-    seconds = time.perf_counter() - start
-    error = np.maximum(np.abs(linear.predict(G) - y) - EPSILON, 0.0)
-    objective = float(linear.coef_ @ linear.coef_) / 2 + C * float(error.sum(axis=0))
+    for most in LINEAR_ITERATIONS:
+        linear, seconds, objective = _by_liblinear(G, y, most)
+        gap = (objective - best.dual) / objective
+        if gap <= GAP:
+            break
     return {
         "solver": "LinearSVR",
         "rows": n,
@@ -123,9 +122,23 @@ def _linear(settings: Settings, r: int) -> dict[str, Any]:
         "features": float("nan"),
         "seconds a model": seconds,
         "iterations": int(linear.n_iter_),
-        "gap": (objective - best.dual) / objective,
+        "gap": gap,
         "ratio": seconds / (batched / len(found)),
     }
+
+
+def _by_liblinear(G: Array, y: Array, most: int) -> tuple[LinearSVR, float, float]:
+    """Return LIBLINEAR's machine after so many iterations, its seconds, its objective."""
+    C = PENALTIES[-1]
+    between()
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it stopped early is seen in its gap
+        linear = LinearSVR(C=C, epsilon=EPSILON, max_iter=most).fit(G, y)
+    seconds = time.perf_counter() - start
+    error = np.maximum(np.abs(linear.predict(G) - y) - EPSILON, 0.0)
+    objective = float(linear.coef_ @ linear.coef_) / 2 + C * float(error.sum(axis=0))
+    return linear, seconds, objective
 
 
 def _rows(settings: Settings, n: int, r: int) -> tuple[StoredMap, Any]:
