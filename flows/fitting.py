@@ -14,7 +14,9 @@ from tasks.adapters.environment import mixture
 from tasks.adapters.jobs import Failed
 from tasks.adapters.muster import Muster
 from tasks.adapters.workers import worker_kernels, worker_memory
-from tasks.blocks.shared_training import shared_sums
+from tasks.blocks.shared_map import store_map
+from tasks.blocks.shared_training import shared_sums, streamed_maps
+from tasks.blocks.spilled_features import planned_spill, spill_features
 from tasks.blocks.streaming import stream_moments
 from tasks.planned.trials import Job
 from tasks.study.evaluate import run_job
@@ -101,3 +103,7 @@ def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
         return run_counted(client, function, blocks, cluster, noun="blocks", keep=keep)
 
     stream_moments(run, needs)
+    maps = streamed_maps(jobs)
+    for shared in maps:
+        watcher().say(planned_spill(store_map(shared)).told())
+    spill_features(run, maps)

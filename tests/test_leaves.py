@@ -171,7 +171,7 @@ def test_sums_with_functions_are_asked_for_by_the_rows_that_decide_these(path, s
 def test_every_input_of_a_leaf_is_in_its_key(path, settings, monkeypatch):
     study = grown_study(path, settings)
     leaf = one_leaf(study)
-    X, S, y = leaves._rows(leaf)
+    X, S, y = leaves.leaf_rows(leaf)
     X, S, y = X.copy(), S.copy(), y.copy()
 
     def key(leaf=leaf, X=X, S=S, y=y):

@@ -104,9 +104,14 @@ WORDS = {
             need no training row but the landmarks.
     """,
     "solver": """
+        solver
+            ``"libsvm"``, whose work grows with the square of the rows; ``"batched"``, passes over
+            the rows of a reduced map that end with a certified duality gap; or ``"auto"``: batched
+            on reduced maps beyond 10 000 rows.
         tol, max_iter
-            When the solver stops: at this violation of its conditions, or after so many steps,
-            with a ConvergenceWarning; -1 is no limit.
+            When libsvm stops: at this violation of its conditions, or after so many steps, with a
+            ConvergenceWarning; -1 is no limit. When batched passes stop: at this duality gap
+            relative to the objective, or after so many passes, never more than 2000.
     """,
     "fitted": """
         strength_ : float

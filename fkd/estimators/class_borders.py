@@ -1,4 +1,4 @@
-"""Borders between classes in a fair kernel's space, found by libsvm."""
+"""Borders between classes in a fair kernel's space."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,6 +8,8 @@ from sklearn.svm import SVC
 
 from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, Rows, row_blocks
 from fkd.core.fair_kernel import FairFeatures, FairKernel
+from fkd.core.machines import Machine, Solution
+from fkd.estimators.many_rows import batched_solutions, tell_gaps
 
 
 class ClassBorders(Protocol):
@@ -20,6 +22,10 @@ class ClassBorders(Protocol):
     @property
     def n_iter(self) -> int:
         """Steps of the solver, the most of any pair of classes."""
+
+    @property
+    def gap(self) -> float | None:
+        """The greatest certified duality gap of any pair, None where libsvm found them."""
 
     def decisions(self, X: Rows) -> Array:
         """Return the signed distance to the border (k,), or one score per class (k, c)."""
@@ -46,6 +52,11 @@ class KernelBorders:
         """Steps of the solver, the most of any pair of classes."""
         return int(self.svc.n_iter_.max())
 
+    @property
+    def gap(self) -> None:
+        """None: libsvm tells none."""
+        return None
+
     def decisions(self, X: Rows) -> Array:
         """Return the signed distance to the border (k,), or one score per class (k, c)."""
         return np.asarray(self.svc.decision_function(self.fair.block(X)))
@@ -63,6 +74,7 @@ class FeatureBorders:
     W: Array  # one row per pair of classes, (p, r)
     constants: Array  # (p,)
     n_iter: int
+    gap: float | None = None
 
     @classmethod
     def of(
@@ -71,6 +83,45 @@ class FeatureBorders:
         """Return the borders between the classes y of the map's rows X, counted w times."""
         svc.set_params(kernel="linear").fit(fair.training_features(X), y, sample_weight=w)
         return cls(fair, svc.coef_, svc.intercept_, int(svc.n_iter_.max()))
+
+    @classmethod
+    def batched(
+        cls,
+        fair: FairFeatures,
+        X: Rows,
+        y: Array,
+        C: float,
+        *,
+        tol: float,
+        max_iter: int,
+        weights: Array | None = None,
+    ) -> "FeatureBorders":
+        """Return the same borders from passes over the rows of each pair of classes."""
+        found: dict[str, Solution] = {}
+        pairs = _class_pairs(int(y.max()) + 1)
+        for i, j in pairs:
+            rows = (y == i) | (y == j)
+            # Of two classes the second is the positive one, of several pairs the first of each.
+            signs = np.where(y[rows] == (j if len(pairs) == 1 else i), 1.0, -1.0)
+            machine = Machine(C, fair.removed)
+            (found[f"the border of classes {i} and {j}"],) = batched_solutions(
+                fair.feature_map,
+                X[rows],
+                signs,
+                [machine],
+                loss="hinge",
+                tol=tol,
+                max_iter=max_iter,
+                weights=None if weights is None else weights[rows],
+            )
+        tell_gaps(found.items(), tol)
+        W, constants = (
+            np.stack([getattr(solution, name) for solution in found.values()])
+            for name in ("w", "intercept")
+        )
+        worst = max(solution.gap for solution in found.values())
+        passes = max(solution.iterations for solution in found.values())
+        return cls(fair, W, constants, passes, worst)
 
     def decisions(self, X: Rows) -> Array:
         """Return the signed distance to the border (k,), or one score per class (k, c)."""

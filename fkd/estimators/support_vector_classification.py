@@ -26,6 +26,7 @@ from fkd.estimators.held_out import (
     tell_collapse,
     weighed_losses,
 )
+from fkd.estimators.many_rows import is_batched
 from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 
@@ -34,7 +35,7 @@ from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 class FairSVC(ClassifierMixin, BoundedEstimator):
     """Support vector classifier that does not lean on (continuous) sensitive features.
 
-    libsvm on the fair kernel: of a removal path directions are cut out of it, of a shrinkage they
+    It works on the fair kernel: of a removal path directions are cut out of it, of a shrinkage they
     are made small. Predicting needs no sensitive features.
 
     Parameters
@@ -62,12 +63,14 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
     fair_ : FairFeatures
         What is left of the kernel, as arrays.
     n_iter_ : int
-        Steps of the solver, the most where there are several classes.
+        Steps of libsvm or passes over the rows, the most where there are several classes.
+    dual_gap_ : float or None
+        Certified relative duality gap of ``"batched"``, the greatest; None where libsvm solved.
     {fitted}
 
     Notes
     -----
-    On a reduced map libsvm multiplies features itself: nothing of the size of the kernel matrix is
+    On a reduced map features are multiplied: nothing of the size of the kernel matrix is
     formed, no training row is kept. `at` then needs rows that are gone: `fit_path` is the way to
     several strengths.
 
@@ -91,6 +94,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         kernel: str | KernelFunction = "rbf",
         *,
         C: float = 1.0,
+        solver: str = "auto",
         tol: float = LIBSVM_TOL,
         max_iter: int = LIBSVM_STEPS,
         gamma: float | None = None,
@@ -134,6 +138,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
             random_state=random_state,
         )
         self.C = C
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
 
@@ -147,7 +152,7 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
     ) -> None:
         """Find the borders."""
         self.borders_ = self._borders(removal, strength)
-        self.n_iter_ = self.borders_.n_iter
+        self.n_iter_, self.dual_gap_ = self.borders_.n_iter, self.borders_.gap
         self._kept = replace(removal, S=removal.S[:0].copy()) if removal.exact else None
         if tell:
             rows = sample_rows(removal.X.shape[0])
@@ -165,6 +170,11 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
         C = positive("C", self.C) / removal.share
         per_price = margin_mu(1.0, n=removal.count, C=C) if self._shrinks else 1
         removed = removal.removals.at(per_price * strength)
+        if is_batched(self.solver, exact=removal.exact, n=len(removal.y)):
+            features, rows = FairFeatures(removal.feature_map, removed), (removal.X, removal.y)
+            rule: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+            rule["weights"] = removal.weights.fit
+            return FeatureBorders.batched(features, *rows, C, **rule)
         svc = SVC(C=C, tol=positive("tol", self.tol), max_iter=steps("max_iter", self.max_iter))
         if removal.exact:
             fair = FairKernel.of(removal.feature_map, removal.X, removed)

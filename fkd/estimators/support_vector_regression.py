@@ -17,6 +17,7 @@ from fkd.core.predictors import MapExpansion
 from fkd.core.price import margin_mu
 from fkd.core.row_weights import weighted_std
 from fkd.core.shared_words import with_shared_words
+from fkd.estimators.many_rows import batched_regressions, is_batched
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
 
@@ -103,7 +104,7 @@ def svr_machines(
 class FairSVR(FairRegressor):
     """Support vector regression that does not lean on the sensitive features.
 
-    libsvm on the fair kernel: of a removal path directions are cut out of it, of a shrinkage they
+    It works on the fair kernel: of a removal path directions are cut out of it, of a shrinkage they
     are made small. Predicting needs no sensitive features.
 
     Parameters
@@ -129,12 +130,14 @@ class FairSVR(FairRegressor):
     expansion_ : predictor
         The fitted predictor as plain arrays.
     n_iter_ : int
-        Steps of the solver.
+        Steps of libsvm, or passes over the rows.
+    dual_gap_ : float or None
+        Certified relative duality gap of ``"batched"``; None where libsvm solved.
     {fitted}
 
     Notes
     -----
-    On a reduced map libsvm multiplies features itself: nothing of the size of the kernel matrix is
+    On a reduced map features are multiplied: nothing of the size of the kernel matrix is
     formed, no training row is kept. `at` then needs rows that are gone: `fit_path` is the way to
     several strengths.
 
@@ -159,6 +162,7 @@ class FairSVR(FairRegressor):
         *,
         C: float = 1.0,
         epsilon: float = 0.1,
+        solver: str = "auto",
         tol: float = LIBSVM_TOL,
         max_iter: int = LIBSVM_STEPS,
         gamma: float | None = None,
@@ -203,6 +207,7 @@ class FairSVR(FairRegressor):
         )
         self.C = C
         self.epsilon = epsilon
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
 
@@ -213,7 +218,7 @@ class FairSVR(FairRegressor):
         self, removal: Removal, moments: Moments | None, strength: float, *, tell: bool
     ) -> None:
         """Solve at one strength."""
-        ((found, self.n_iter_),) = self._machines(removal, [strength])
+        ((found, self.n_iter_, self.dual_gap_),) = self._machines(removal, [strength])
         if tell:
             self._tell_collapse(found, removal)
         self.expansion_ = rescaled(found, self._unit, self._level)
@@ -237,24 +242,23 @@ class FairSVR(FairRegressor):
         self, removal: Removal, moments: Moments, strengths: Sequence[float]
     ) -> list[MapExpansion]:
         """Return the machines at these strengths."""
-        return [found for found, _ in self._machines(removal, strengths)]
+        return [found for found, _, _ in self._machines(removal, strengths)]
 
     def _machines(
         self, removal: Removal, strengths: Sequence[float]
-    ) -> Iterator[tuple[MapExpansion, int]]:
-        """Yield the machines at these strengths, with their solver's steps."""
+    ) -> Iterator[tuple[MapExpansion, int, float | None]]:
+        """Yield the machines at these strengths, with their solver's steps, certified gap."""
         C = positive("C", self.C) / removal.share
         w = removal.weights.fit
         unit = float(weighted_std(removal.y, w)) or 1.0
         per_price = margin_mu(1.0, n=removal.count, C=C, unit=unit) if self._shrinks else 1
-        return svr_machines(
-            removal.feature_map,
-            removal.X,
-            removal.y,
-            removal.removals,
-            [(per_price * strength, C, self.epsilon) for strength in strengths],
-            tol=self.tol,
-            max_iter=self.max_iter,
-            precomputed_rows=0,  # nothing of n x n on a reduced map
-            weights=w,
-        )
+        settings = [(per_price * strength, C, self.epsilon) for strength in strengths]
+        data = removal.feature_map, removal.X, removal.y, removal.removals, settings
+        rule: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "weights": w}
+        if is_batched(self.solver, exact=removal.exact, n=len(removal.y)):
+            for found, solution in batched_regressions(*data, **rule):
+                yield found, solution.iterations, solution.gap
+            return
+        # Nothing of n x n on a reduced map.
+        for found, taken in svr_machines(*data, **rule, precomputed_rows=0):
+            yield found, taken, None

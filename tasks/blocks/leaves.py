@@ -58,7 +58,7 @@ def sum_leaf(leaf: Leaf) -> str:
     that has grown since are not summed again.
     """
     inputs = leaf.stored.shared.inputs
-    X, S, y = _rows(leaf)
+    X, S, y = leaf_rows(leaf)
     key = _key(leaf, X, S, y)
     path = leaf_path(inputs.settings, key)
     if read_arrays(path) is None:
@@ -68,13 +68,13 @@ def sum_leaf(leaf: Leaf) -> str:
 
 def leaf_sums(leaf: Leaf) -> tuple[LeafSums, Path]:
     """Return the sums of a leaf, from disk where they lie there, with their place."""
-    X, S, y = _rows(leaf)
+    X, S, y = leaf_rows(leaf)
     path = leaf_path(leaf.stored.shared.inputs.settings, _key(leaf, X, S, y))
     # Who else needs this cell may take the file away at any time: nobody waits for it here.
     return read_sums(path) or _summed(leaf, X, S, y), path
 
 
-def _rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
+def leaf_rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
     """Return the encoded rows of a leaf with their sensitive columns, target."""
     inputs = leaf.stored.shared.inputs
     check_versions((), inputs)

@@ -9,8 +9,10 @@ from fkd.catalog.methods.training_fold import Functions, Reduced
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments
+from fkd.core.machines import Source
 from fkd.core.streamed_sums import WAYS, Way
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.blocks.spilled_features import feature_source
 from tasks.blocks.streaming import MapSums, coupled_of, moments_of
 from tasks.planned.folds import Fold
 from tasks.planned.trials import Inputs, Job, Trial
@@ -19,7 +21,8 @@ from tasks.planned.trials import Inputs, Job, Trial
 class SharedTraining(Training):
     """Rows of a training fold that are encoded only if a method asks for X itself.
 
-    Ridge regression needs moments alone; a support vector machine does ask.
+    Ridge regression needs moments alone, batched support vector machines features block by block;
+    libsvm does ask.
     """
 
     def __init__(self, encode: Callable[[], Array], **parts: Any) -> None:
@@ -49,6 +52,9 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
         way = way_of(approximation)
         return coupled_of(stored, way, fold.train, functions, squares=squares)
 
+    def features(gamma: float, approximation: Approximation) -> Source:
+        return feature_source(store_map(SharedMap.of(inputs, gamma, approximation)), fold.train)
+
     training = SharedTraining(
         lambda: encoder.transform(train),
         y=train.y,
@@ -56,6 +62,7 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
         seed=inputs.seed,
         reduce=moments,
         couple=coupled,
+        stream=features,
     )
     return training, encoder
 
@@ -87,3 +94,10 @@ def shared_sums(jobs: Iterable[Job]) -> dict[MapSums, list[Functions]]:
         if functions is not None and functions not in needed:
             needed.append(functions)
     return found
+
+
+def streamed_maps(jobs: Iterable[Job]) -> list[SharedMap]:
+    """Return the distinct maps under which jobs solve machines by passes over the rows."""
+    pairs = dict.fromkeys((trial, job.inputs) for job in jobs for trial in job.trials)
+    asked = ((sums_of(t, i), getattr(t.setting(), "solver", None)) for t, i in pairs)
+    return list(dict.fromkeys(sums.shared for sums, by in asked if sums and by == "batched"))

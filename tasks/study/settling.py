@@ -8,6 +8,7 @@ from typing import Any
 from fkd.catalog.methods.kernel_settings import least_ridge
 from fkd.catalog.table import Table
 from fkd.core.sum_precision import Rounding
+from fkd.estimators.many_rows import LIBSVM_ROWS
 from tasks.blocks.shared_map import SharedMap, rounding_of, store_map
 from tasks.blocks.shared_training import sums_of
 from tasks.blocks.streaming import MapSums
@@ -50,6 +51,10 @@ def _settled(
     if approximation.kind == "auto":
         approximation = choose_approximation(setting, inputs, table, memory).approximation
         setting = replace(setting, approximation=approximation)
+    if getattr(setting, "solver", None) == "auto" and approximation.kind != "exact":
+        n = max(len(fold.train) for fold in inputs.splits.all(table).values())
+        # Left as it is where libsvm solves, as it did before there was a choice: keys stay.
+        setting = replace(setting, solver="batched") if n > LIBSVM_ROWS else setting
     if not approximation.shared or approximation.sums != "auto":
         return setting
     shared = SharedMap.of(inputs, setting.gamma, approximation)

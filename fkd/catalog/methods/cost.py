@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fkd.core.arrays import BLOCK_ROWS
+from fkd.core.machines.batched_solver import STATE_BYTES
 from fkd.estimators.support_vector_regression import PRECOMPUTED_ROWS
 
 # libsvm's work per pair of rows in units of one multiplication of a matrix product: 1.3 s at
 # n = 4370 where products run at 70 GF/s.
 _SVR_PER_PAIR = 5000.0
+# Passes that a batched machine takes at usual penalties, of two products each.
+_PASSES = 50
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,21 @@ def kernel_cost(settings: Sequence[Any], n: int, d: int) -> Cost:
         (p.gamma, getattr(p, "approximation", None)) for p in settings if hasattr(p, "gamma")
     }
     factors = [_factor(approximation, n, d) for _, approximation in kernels]
-    machines = [p for p in settings if hasattr(p, "C")]
+    batched = [p for p in settings if getattr(p, "solver", None) == "batched"]
+    machines = [p for p in settings if hasattr(p, "C") and p not in batched]
     paths = sum(4.0 * n * getattr(p, "iterations", 0) * min(n, 1000) for p in settings)
     # A machine reads a fair kernel matrix or fair features beside the ones they are made from.
     width = max((_width(p, n) for p in machines), default=0)
     return Cost(
-        flops=sum(f.flops for f in factors) + len(machines) * _SVR_PER_PAIR * n**2 + paths + 1e6,
-        bytes=sum(f.bytes for f in factors) + 8.0 * 2 * n * width + 1e7,
+        flops=sum(f.flops for f in factors)
+        + len(machines) * _SVR_PER_PAIR * n**2
+        + sum(_PASSES * 4.0 * n * _width(p, n) for p in batched)
+        + paths
+        + 1e6,
+        bytes=sum(f.bytes for f in factors)
+        + 8.0 * 2 * n * width
+        + min(4.0 * n * len(batched), STATE_BYTES)
+        + 1e7,
     )
 
 

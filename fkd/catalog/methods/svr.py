@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.bounds import number
+from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
 from fkd.core.removal_path import RemovalPath
-from fkd.estimators.support_vector_regression import svr_expansions
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,17 @@ class Parameters:
     C: float = number(0.75, above=0)
     epsilon: float = number(0.01, at_least=0)
     approximation: Approximation = field(default_factory=Approximation)
+    solver: str = later("auto", choices=SETTING_SOLVERS)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors as soon as each is fitted; those on one kernel share its matrix."""
-    for _, members in groupby(settings, key=kernel_key):
+    for _, members in groupby(settings, key=lambda p: (kernel_key(p), p.solver)):
         group = list(members)
         feature_map, _ = training.reduced(group[0].gamma, group[0].approximation)
         wanted = [(0, p.C, p.epsilon) for p in group]
         path = RemovalPath.nothing(feature_map.rank)
-        yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
+        yield from svr_predictors(training, group[0], path, wanted)
 
 
 METHOD = Method(

@@ -13,11 +13,11 @@ from fkd.catalog.methods.kernel_settings import (
     longest_path,
     path_key,
 )
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
 from fkd.core.sensitive_basis import BASES
-from fkd.estimators.support_vector_regression import svr_expansions
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,15 @@ class Parameters:
     basis: str = later("columns", choices=BASES)
     gamma_s: float = later(10.0, gt=0)
     ridges: str = later("fixed", choices=RIDGE_RULES)
+    solver: str = later("auto", choices=SETTING_SOLVERS)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors as soon as each is fitted, settings of one path from one map."""
-    for _, members in groupby(settings, key=path_key):
+    for _, members in groupby(settings, key=lambda p: (path_key(p), p.solver)):
         group = list(members)
-        feature_map, _ = training.reduced(group[0].gamma, group[0].approximation)
-        path = longest_path(training, group)
         wanted = [(p.iterations, p.C, p.epsilon) for p in group]
-        yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
+        yield from svr_predictors(training, group[0], longest_path(training, group), wanted)
 
 
 METHOD = Method(

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.bounds import number
+from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.shrinkage_settings import (
     PENALTIES,
@@ -19,7 +20,6 @@ from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from fkd.core.price import margin_mu
 from fkd.core.sensitive_basis import BASES
-from fkd.estimators.support_vector_regression import svr_expansions
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Parameters:
     basis: str = field(default="rbf", metadata={"choices": BASES})
     given: str = field(default="none", metadata={"choices": GIVEN})
     approximation: Approximation = field(default_factory=Approximation)
+    solver: str = later("auto", choices=SETTING_SOLVERS)
 
 
 def _mu(p: Parameters, training: Training) -> float:
@@ -46,11 +47,15 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     """Yield the predictors as soon as each is fitted, settings of one shrinkage from one map."""
     found: dict[Parameters, Predictor] = {}
     waiting = list(settings)
-    for group in by_shrinkage(settings):
-        feature_map, _ = training.reduced(group[0].gamma, group[0].approximation)
+    groups = (
+        [p for p in group if p.solver == solver]
+        for group in by_shrinkage(settings)
+        for solver in dict.fromkeys(p.solver for p in group)
+    )
+    for group in groups:
         shrunk = shrinkage_of(training, group[0])
         wanted = [(_mu(p, training), p.C, p.epsilon) for p in group]
-        fitted = svr_expansions(feature_map, training.X, training.y, shrunk, wanted)
+        fitted = svr_predictors(training, group[0], shrunk, wanted)
         for p, f in zip(group, fitted, strict=True):
             found[p] = f
             while waiting and waiting[0] in found:

@@ -3,13 +3,17 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fkd.catalog.methods.bounds import later, number
 from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.machines import Source
 from fkd.core.moments import Moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
 from fkd.core.streamed_sums import WAYS
+from fkd.estimators.many_rows import map_source
 
 _NOTHING_RESERVED = (
     "approximation.shared must be False where no rows are reserved for a shared map, "
@@ -85,6 +89,9 @@ class Training:
     couple: Callable[[float, Approximation, Functions], BasisMoments] | None = field(
         default=None, repr=False, compare=False
     )  # where its products with functions of s come from
+    stream: Callable[[float, Approximation], Source] | None = field(
+        default=None, repr=False, compare=False
+    )  # where its features come from, block by block
     _maps: dict[Hashable, Reduced] = field(default_factory=dict, repr=False, compare=False)
     _sums: dict[Hashable, BasisMoments] = field(default_factory=dict, repr=False, compare=False)
 
@@ -106,6 +113,15 @@ class Training:
         if self.reduce is None:
             raise ValueError(_NOTHING_RESERVED)
         return self.reduce(gamma, approximation)
+
+    def streamed(self, gamma: float, approximation: Approximation) -> Source:
+        """Return the features of these rows as blocks in single precision, read pass by pass."""
+        if not approximation.shared:
+            feature_map, _ = self.reduced(gamma, approximation)
+            return map_source(feature_map, self.X, self.y, np.float32)
+        if self.stream is None:
+            raise ValueError(_NOTHING_RESERVED)
+        return self.stream(gamma, approximation)
 
     def coupled(
         self, gamma: float, approximation: Approximation, functions: Functions

@@ -1,0 +1,55 @@
+"""Support vector regressions of settings that share a feature map."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from fkd.catalog.methods.kernel_settings import OnKernel
+from fkd.catalog.methods.training_fold import Training
+from fkd.core.directions import Removals
+from fkd.core.machines import Machine, solve_machines
+from fkd.core.machines.batched_solver import GAP, ITERATIONS
+from fkd.core.machines.machine import complaint
+from fkd.core.predictors import Predictor
+from fkd.estimators.support_vector_regression import svr_expansions
+
+# On a reduced map of more rows than libsvm is made for, auto is settled to batched.
+SETTING_SOLVERS = ("auto", "libsvm", "batched")
+
+
+class OnSolver(OnKernel, Protocol):
+    """Parameters of a support vector machine on a kernel."""
+
+    @property
+    def solver(self) -> str:
+        """Who solves it, one of `SETTING_SOLVERS`."""
+
+
+def svr_predictors(
+    training: Training,
+    first: OnSolver,
+    removals: Removals,
+    wanted: Sequence[tuple[float, float, float]],
+) -> Iterator[Predictor]:
+    """Yield one predictor per (strength, C, epsilon), in order.
+
+    Parameters
+    ----------
+    training, removals
+        Rows, what may be taken out of their features.
+    first
+        A setting that has kernel and solver of all.
+    wanted
+        As `fkd.estimators.support_vector_regression.svr_machines` takes them.
+    """
+    feature_map, moments = training.reduced(first.gamma, first.approximation)
+    if first.solver != "batched":
+        yield from svr_expansions(feature_map, training.X, training.y, removals, wanted)
+        return
+    machines = [Machine(C, removals.at(strength), epsilon) for strength, C, epsilon in wanted]
+    source = training.streamed(first.gamma, first.approximation)
+    found = solve_machines(source, [moments], machines, tol=GAP, max_iter=ITERATIONS)
+    names = [f"strength {s:g} with C {C:g}, epsilon {epsilon:g}" for s, C, epsilon in wanted]
+    missed = complaint(list(zip(names, found, strict=True)), GAP)
+    if missed is not None:
+        raise ValueError(missed)
+    yield from (feature_map.expansion(one.beta, one.intercept) for one in found)

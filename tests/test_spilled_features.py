@@ -1,0 +1,218 @@
+import json
+import random
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from small_disk import fill, small_disk
+
+from configs.errors import UserError
+from configs.load import load_config
+from fkd.catalog.methods import methods
+from tasks.adapters.blas import blas_threads
+from tasks.adapters.files import write_arrays
+from tasks.blocks import leaves, spilled_features
+from tasks.blocks.shared_map import load_map, shared_encoder, store_map
+from tasks.blocks.shared_training import shared_training, streamed_maps
+from tasks.blocks.spilled_features import (
+    DISK_SHARE,
+    Spill,
+    feature_source,
+    features_path,
+    planned_spill,
+    spill_features,
+    write_features,
+)
+from tasks.blocks.streaming import cell_leaves
+from tasks.study import settling
+from tasks.study.evaluate import fit_trials, run_job
+from tasks.study.opening import open_study
+
+SIZE = 90  # rows of a task here: cells of the table have several
+
+
+@pytest.fixture(autouse=True)
+def _small_tasks(monkeypatch):
+    monkeypatch.setattr(leaves, "TASK_ROWS", SIZE)
+    monkeypatch.setattr("tasks.blocks.spilled_features.BLOCK_ROWS", 40)
+    monkeypatch.setattr("fkd.core.machines.machine_rows.PASS_ROWS", 32)
+
+
+def make_study(settings, name="svr_fkd", **changes):
+    approximation = {"kind": "nystroem", "landmarks": 60, "shared": True}
+    grid = {"penalty": [0.0, 5.0]} if name == "svr_fks" else {"iterations": [0, 5]}
+    entry = {"name": name, "approximation": approximation, "grid": {**grid, "C": [0.1, 0.75]}}
+    overrides = ["folds.reserve=0.3", f"methods={json.dumps([entry | changes])}"]
+    return open_study(load_config("default", overrides), settings)
+
+
+def stored_map(study):
+    (shared,) = streamed_maps(study.missing())
+    return store_map(shared)
+
+
+def here(function, jobs, keep):
+    for job in random.Random(len(jobs)).sample(jobs, len(jobs)):
+        keep(job, function(job))
+
+
+def predicted(study, label="1"):
+    """What every trial says of a fold's test rows."""
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.all(table)[label]
+    training, encoder = shared_training(table, fold, inputs)
+    X = encoder.transform(table.take(fold.test))
+    with blas_threads(inputs.blas_threads):
+        found = fit_trials(training, study.trials[0].method, study.trials)
+        return np.array([f.predict(X) for f in found]), training
+
+
+@pytest.mark.parametrize("name", ["svr_fkd", "svr_fks"])
+def test_streamed_machines_are_those_of_libsvm(settings, name):
+    found, training = predicted(make_study(settings, name, solver="batched"))
+    expected, _ = predicted(make_study(settings, name, solver="libsvm"))
+    assert "X" not in vars(training)  # rows were never encoded as one matrix
+    assert len(found) == 4
+    # A relative gap of 1e-3 on 900 rows, targets within [0, 1].
+    assert_allclose(found, expected, atol=0.02)
+    assert np.abs(found[0] - found[-1]).max() > 0.05
+
+
+@pytest.mark.parametrize("label", ["0", "3", "0.2"])
+def test_blocks_are_the_features_of_the_training_rows(settings, label):
+    study = make_study(settings, solver="batched")
+    stored, table, inputs = stored_map(study), study.loaded.table, study.inputs
+    fold = inputs.splits.all(table)[label]
+    blocks = list(feature_source(stored, fold.train)())
+    assert len(blocks) > 5
+    assert max(len(block.y) for block in blocks) == SIZE
+    train = table.take(fold.train)
+    G = load_map(stored).transform(shared_encoder(inputs).transform(train))
+
+    def ordered(G, y):
+        rows = np.column_stack([y, G])
+        return rows[np.lexsort(rows.T[::-1])]
+
+    found = ordered(
+        np.concatenate([block.G for block in blocks]), np.concatenate([b.y for b in blocks])
+    )
+    assert_allclose(found, ordered(G, train.y), atol=1e-5)
+
+
+def test_features_on_disk_give_the_bits_of_features_made_anew(settings, monkeypatch):
+    study = make_study(settings, solver="batched", grid={"iterations": [5]})
+    kept, _ = predicted(study)
+    assert list(settings.moments.glob("*.features.npz"))
+    for path in settings.moments.glob("*.features.npz"):
+        path.unlink()
+    monkeypatch.setattr(spilled_features, "DISK_SHARE", 0.0)
+    made, _ = predicted(study)
+    assert not list(settings.moments.glob("*.features.npz"))
+    assert_array_equal(made, kept)
+
+
+def test_a_block_that_is_damaged_or_gone_is_made_again(settings):
+    study = make_study(settings, solver="batched")
+    spill_features(here, streamed_maps(study.missing()))
+    first, second, third, *_ = sorted(settings.moments.glob("*.features.npz"))
+    whole = {path: path.read_bytes() for path in (first, second, third)}
+    expected, _ = predicted(study, "0.1")
+    first.write_bytes(whole[first][:-100] + bytes(100))
+    second.unlink()
+    write_arrays(third, {"G": np.zeros((3, 3), dtype=np.float32)}, compress=False)
+    third.write_bytes(third.read_bytes()[:-1])
+    stored = stored_map(study)
+    for fold in study.inputs.splits.all(study.loaded.table).values():
+        feature_source(stored, fold.train)
+    assert {path: path.read_bytes() for path in whole} == whole
+    assert_array_equal(predicted(study, "0.1")[0], expected)
+
+
+def test_a_block_that_goes_between_two_passes_is_made_where_it_is_read(settings):
+    study = make_study(settings, solver="batched")
+    stored, table = stored_map(study), study.loaded.table
+    source = feature_source(stored, study.inputs.splits.all(table)["0"].train)
+    before = [np.array(block.G) for block in source()]
+    for path in settings.moments.glob("*.features.npz"):
+        path.unlink()
+    for one, other in zip(source(), before, strict=True):
+        assert_array_equal(one.G, other)
+
+
+def test_a_pass_on_the_cluster_leaves_nothing_for_fits_to_write(settings, monkeypatch):
+    study = make_study(settings, solver="batched")
+    maps = streamed_maps(study.missing())
+    spill_features(here, maps)
+    spill_features(lambda *_: pytest.fail("computed again"), maps)
+    monkeypatch.setattr(spilled_features, "_features", lambda _: pytest.fail("made again"))
+    assert run_job(study.missing()[0]) == 4
+
+
+def test_machines_of_libsvm_or_ridges_spill_nothing(settings):
+    assert streamed_maps(make_study(settings, solver="libsvm").missing()) == []
+    assert len(streamed_maps(make_study(settings, solver="batched").missing())) == 1
+
+
+def test_a_disk_that_fills_up_is_one_sentence(settings):
+    with small_disk(settings.home, size="32m"):
+        study = make_study(settings, solver="batched")
+        stored = stored_map(study)
+        (leaf, *_) = cell_leaves(stored, "rows", (), 0)
+        fill(settings.home, leave=2**12)
+        with pytest.raises(UserError, match=r"moments must be writable.*No space left.*FKD_HOME"):
+            write_features(leaf)
+        assert not features_path(leaf).exists()
+
+
+def test_features_take_at_most_their_share_of_the_disk(settings):
+    assert Spill(50, 100).fits
+    assert not Spill(51, 100).fits
+    assert DISK_SHARE == 0.5
+    assert "0.0 GiB of disk free, made anew in every pass" in Spill(51, 100).told()
+    assert (
+        Spill(2**30, 2**32)
+        .told()
+        .endswith("1.0 GiB of features, 4.0 GiB of disk free, kept on disk from pass to pass")
+    )
+    study = make_study(settings, solver="batched")
+    stored = stored_map(study)
+    rows = sum(len(cell.rows) for cell in leaves.study_cells(study.inputs))
+    before = planned_spill(stored)
+    assert before.needed == 4 * rows * load_map(stored).rank
+    spill_features(here, [stored.shared])
+    # What lies there is room too: a repeat decides as the first run did.
+    on_disk = sum(path.stat().st_size for path in settings.moments.glob("*.features.npz"))
+    assert on_disk > before.needed
+    assert planned_spill(stored).free >= on_disk
+
+
+def test_rows_settle_who_solves_and_keys_of_before_stay(settings, monkeypatch):
+    plain = make_study(settings)
+    assert all("solver" not in trial.parameters for trial in plain.trials)
+    table = plain.loaded.table
+    n = max(len(fold.train) for fold in plain.inputs.splits.all(table).values())
+    monkeypatch.setattr(settling, "LIBSVM_ROWS", n)
+    assert [t.key for t in make_study(settings).trials] == [t.key for t in plain.trials]
+    monkeypatch.setattr(settling, "LIBSVM_ROWS", n - 1)
+    settled = make_study(settings).trials
+    assert {trial.parameters["solver"] for trial in settled} == {"batched"}
+    asked = make_study(settings, solver="libsvm").trials
+    assert {trial.parameters["solver"] for trial in asked} == {"libsvm"}
+    assert len({t.key for t in (*settled, *asked, *plain.trials)}) == 3 * len(settled)
+    exact = make_study(settings, approximation={"kind": "exact"}).trials
+    assert all("solver" not in trial.parameters for trial in exact)
+
+
+def test_a_gap_that_is_not_met_fails_the_job_by_name(settings, monkeypatch):
+    monkeypatch.setattr("fkd.catalog.methods.machine_settings.ITERATIONS", 10)
+    study = make_study(settings, solver="batched", grid={"iterations": [0, 5], "C": [1000.0]})
+    with pytest.raises(ValueError, match=r"gap of strength \d with C 1000, .* 10 iter.*lower C"):
+        run_job(study.missing()[0])
+    assert study.results() == []
+
+
+@pytest.mark.parametrize("name", ["svr", "svr_fkd", "svr_fks"])
+def test_a_solver_that_is_none_is_refused_by_the_configuration(settings, name):
+    assert "solver" in methods()[name].parameters.__dataclass_fields__
+    with pytest.raises(UserError, match="solver"):
+        make_study(settings, name, solver="admm")
