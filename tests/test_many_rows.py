@@ -157,3 +157,30 @@ def test_five_thousand_rows_agree_with_libsvm_on_the_fair_kernel(rng, monkeypatc
         ).fit(X, y, sensitive_features=S)
     assert model.dual_gap_ <= 1e-5
     assert_allclose(model.predict(X), oracle.predict(K), atol=1e-3 * np.ptp(y))
+
+
+@pytest.mark.parametrize("kind", [FairSVR, FairSVC])
+def test_weights_are_repeated_rows_in_passes_too(rng, kind):
+    X = rng.normal(size=(150, 3))
+    s = X[:, 0] + 0.2 * rng.normal(size=150)
+    y = X[:, 1] + 0.3 * X[:, 0]
+    y = y if kind is FairSVR else np.where(y > 0, 1.0, -1.0)
+    w = rng.integers(0, 4, size=150)
+    again = np.repeat(np.arange(150), w)
+    setting = {
+        "approximation": "fourier",
+        "landmarks": 20,
+        "gamma": 0.3,
+        "iterations": 2,
+        "held_out": 0.0,
+        "random_state": 0,
+        "solver": "batched",
+        "tol": 1e-6,
+    }
+    weighed = kind(**setting).fit(X, y, sensitive_features=s, sample_weight=w)
+    repeated = kind(**setting).fit(X[again], y[again], sensitive_features=s[again])
+    once = kind(**setting).fit(X, y, sensitive_features=s)
+    score = "predict" if kind is FairSVR else "decision_function"
+    found, expected, other = (getattr(m, score)(X) for m in (weighed, repeated, once))
+    assert_allclose(found, expected, atol=2e-3)
+    assert np.abs(other - expected).max() > 0.02
