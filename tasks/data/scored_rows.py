@@ -16,7 +16,7 @@ from fkd.catalog.bundle import Bundle
 from fkd.catalog.labels import canonical_label
 from tasks.adapters.model_files import RegisteredBundle
 from tasks.data.decimal_signs import DecimalSigns
-from tasks.data.own_blocks import Piece, RowBlock, read_blocks
+from tasks.data.own_blocks import FilePiece, RawBlock, read_blocks
 from tasks.data.own_cells import cell_column
 from tasks.data.own_numbers import read_numbers
 from tasks.data.unfamiliar import Unfamiliar
@@ -43,7 +43,7 @@ class ScoreJob:
         What becomes of a row that lacks a number which the model needs: a fault, or no prediction.
     """
 
-    piece: Piece
+    piece: FilePiece
     model: RegisteredBundle
     form: WrittenForm
     keep: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def _signs(job: ScoreJob, numeric: tuple[str, ...]) -> dict[str, str]:
     """Return the decimal sign of each column, by all rows of the file where some are text."""
     asked = "." if job.form.decimal == AUTO else job.form.decimal
     signs: dict[str, str] = dict.fromkeys(numeric, asked)
-    whole = Piece(job.piece.path)
+    whole = FilePiece(job.piece.path)
     first = next(read_blocks(whole, job.form, numeric), None) if numeric else None
     if job.form.decimal != AUTO or first is None or not any(map(_is_text, first.cells.schema)):
         return signs
@@ -133,7 +133,7 @@ def _needed(bundle: Bundle) -> list[str]:
 
 
 def _lacking(
-    job: ScoreJob, bundle: Bundle, block: RowBlock, frame: pd.DataFrame
+    job: ScoreJob, bundle: Bundle, block: RawBlock, frame: pd.DataFrame
 ) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Return which rows cannot be scored, or refuse the first of them."""
     absent = frame[_needed(bundle)].isna()
@@ -162,7 +162,7 @@ def _first_lacks(bundle: Bundle, frame: pd.DataFrame) -> Mapping[str, int]:
 
 
 def _batch(
-    block: RowBlock,
+    block: RawBlock,
     keep: tuple[str, ...],
     prediction: "np.ndarray[tuple[int], np.dtype[np.float64]]",
     lacking: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
