@@ -96,6 +96,13 @@ def test_weighed_rows_are_told_and_are_those_of_the_library(table, capsys):
     assert f"HGR {found.columns[0].scores['hgr'].estimate:.3f}" not in plain
 
 
+def test_rows_that_weigh_nothing_are_no_rows(table, capsys):
+    table["few"] = (np.arange(len(table)) < 20).astype(float)
+    table.to_csv("p.csv", index=False)
+    assert fkd_audit("--sensitive", "age", "--weights", "few") == 2
+    assert "at least 30 rows with every number, got 20 of 300" in capsys.readouterr().err
+
+
 def test_the_page_needs_no_script_and_no_network(table):
     assert fkd_audit("--sensitive", "age", "--out", "there.html") == 0
     page = Path("there.html").read_text(encoding="utf-8")
