@@ -20,6 +20,11 @@ def target(machine, y):
     return y > np.median(y) if machine is FairSVC else y
 
 
+def scores(model, X):
+    """Return what a machine says of rows before any class is made of it."""
+    return model.decision_function(X) if isinstance(model, FairSVC) else model.predict(X)
+
+
 def longest_side(thing, seen=None):
     """Return the longest side of any array that is reachable from the fields of an object."""
     seen = set() if seen is None else seen

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd import FairKernelDecomposition, FairKernelRidge, FairSVR
 from fkd.core.present_rows import PresentRows
@@ -18,6 +18,7 @@ BAD = {
     "words": (["a", "b", "c"], "sample_weight must hold real numbers"),
     "nothing": ([0.0, 0.0, 0.0], "above 0 for at least 2 rows, got 0 of 3"),
     "one row": ([0.0, 4.0, 0.0], "above 0 for at least 2 rows, got 1 of 3; a row of weight zero"),
+    "next to nothing": ([1e-300, 2e-300, 0.0], "must reach 1e-100.*got 2e-300 at most; divide"),
     "one number": (2.0, r"one number per sample, shape \(3,\), got shape \(\)"),
 }
 
@@ -26,6 +27,22 @@ BAD = {
 def test_bad_weights_are_refused_in_a_sentence(weights, told):
     with pytest.raises(ValueError, match=told):
         PresentRows.of(weights, 3)
+
+
+def test_weights_that_are_nearly_nothing_beside_others_are_no_fault():
+    assert len(PresentRows.of([1e-300, 2.0, 1e-200], 3)) == 3
+
+
+@pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")
+@pytest.mark.parametrize("scale", [1e-90, 1e-6, 1e6])
+def test_weights_of_any_size_are_counted(rng, scale):
+    """All of them times a number: so many times the rows, beside a ridge as many times larger."""
+    X = rng.normal(size=(40, 3))
+    w = rng.uniform(1, 2, size=40)
+    models = [FairKernelRidge(alpha=alpha, gamma=0.3) for alpha in (0.1, 0.1 * scale)]
+    for model, c in zip(models, (1.0, scale), strict=True):
+        model.fit(X, X[:, 1], sensitive_features=X[:, 0], sample_weight=c * w)
+    assert_allclose(models[1].predict(X), models[0].predict(X), atol=1e-8)
 
 
 def test_one_row_will_do_where_no_spread_is_needed():

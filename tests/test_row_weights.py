@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moments_sample import assert_equal_moments, sample
 from numpy.testing import assert_allclose, assert_array_equal
-from test_moments import assert_equal_moments, sample
 
 from fkd.core.arrays import BLOCK_ROWS
 from fkd.core.basis_moments import BasisMoments, basis_moments

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
-from estimator_sample import MACHINES, people, target
+from estimator_sample import MACHINES, people, scores, target
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -30,10 +30,6 @@ from fkd.rivals.sensitive_ridge import SensitiveRidge
 
 QUIET = {"held_out": 0.0, "gamma": 2.0}
 SHRINK = {"removal": "shrinkage", "penalty": 20.0}
-
-
-def scores(model, X):
-    return model.decision_function(X) if isinstance(model, FairSVC) else model.predict(X)
 
 
 def test_with_nothing_removed_it_is_the_weighted_kernel_ridge(rng):

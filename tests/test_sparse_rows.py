@@ -6,11 +6,10 @@ import tracemalloc
 import numpy as np
 import pytest
 from contract_sample import ESTIMATORS, answers, fitted, rows
-from estimator_sample import MACHINES, target
+from estimator_sample import MACHINES, scores, target
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
 from sklearn.base import clone
-from test_sample_weight import scores
 
 from fkd import (
     FairGaussianProcess,

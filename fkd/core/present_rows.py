@@ -8,7 +8,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from fkd.core.arrays import Array, IntArray, Rows
-from fkd.core.border import as_numbers
+from fkd.core.border import LARGEST_MEASURED, as_numbers
 
 
 @dataclass(frozen=True)
@@ -84,5 +84,10 @@ def _checked(sample_weight: Any, n: int, least: int) -> Array:
         raise ValueError(
             f"sample_weight must be above 0 for at least {least} row{'s' * (least > 1)}, got "
             f"{found} of {n}; a row of weight zero is left out"
+        )
+    if w.max() < 1 / LARGEST_MEASURED:
+        raise ValueError(
+            f"sample_weight must reach {1 / LARGEST_MEASURED:g}, below which sums lose their "
+            f"digits, got {w.max():g} at most; divide the weights by their mean"
         )
     return w
