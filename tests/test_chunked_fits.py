@@ -16,14 +16,15 @@ from flows.fitting import fit_all
 from tasks.adapters.settings import Settings
 from tasks.study.opening import open_study
 
-GRID = "{name: krr_fkd_nystroem, fraction: 0.1, grid: {iterations: [0, 3], alpha: [0.1, 1.0]}}"
+# Many landmarks with large ridges take few passes.
+GRID = "{name: krr_fkd_nystroem, fraction: 0.3, grid: {iterations: [0, 2], alpha: [1.0, 4.0]}}"
 
 
 def config(*more, kind="threads"):
-    """Three folds of the embedded table, some 1300 training rows each."""
+    """Two folds of the embedded table, some 1000 training rows each."""
     cluster = f"cluster={{kind: {kind}, workers: 2}}"
     return load_config(
-        "default", [f"methods=[dummy, {GRID}]", "folds.k=3", "select=null", cluster, *more]
+        "default", [f"methods=[dummy, {GRID}]", "folds.k=2", "select=null", cluster, *more]
     )
 
 
@@ -39,10 +40,10 @@ def test_chunks_give_the_numbers_of_one_process(settings, tmp_path, capfd):
     study = open_study(config(), settings)
     assert fit_all([study]) == 0
     told = capfd.readouterr().err
-    assert "rows in 5 x 5 chunks" in told
-    assert "chunked fits: 12/12" in told
+    assert "rows in 4 x 4 chunks" in told
+    assert "chunked fits: 8/8" in told
     found, expected = numbers(study), numbers(undisturbed(config(), tmp_path / "alone"))
-    assert len(found) == 3 * 5
+    assert len(found) == 2 * 5
     for fit, (measures, y_pred) in expected.items():
         np.testing.assert_allclose(
             np.frombuffer(found[fit][1]), np.frombuffer(y_pred), rtol=0, atol=1e-7, err_msg=fit
@@ -55,11 +56,11 @@ def test_chunks_give_the_numbers_of_one_process(settings, tmp_path, capfd):
 def test_what_cannot_be_solved_fails_by_name(settings, monkeypatch):
     monkeypatch.setattr(krr_fkd_nystroem, "dual_ridge", partial(dual_ridge, budget=2))
     study = open_study(config(), settings)
-    assert fit_all([study]) == 12
+    assert fit_all([study]) == 8
     keys = [key for job in study.missing(again=True) for key in job.record_keys]
     causes = {study.store.read_failure(key) for key in keys}
-    assert len(causes) == 3  # of each fold one
-    assert all("after 2 passes for alpha=0.1 (iterations=" in cause for cause in causes)
+    assert len(causes) == 2  # of each fold one
+    assert all("after 2 passes for alpha=1 (iterations=" in cause for cause in causes)
 
 
 @pytest.mark.stack
@@ -71,7 +72,7 @@ def test_a_killed_worker_changes_no_bit(settings, tmp_path, monkeypatch):
 
     def killing(client, array, **options):
         passes.append(array)
-        if len(passes) in (12, 90):
+        if len(passes) in (6, 40):
             pid = next(iter(client.run(os.getpid).values()))
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)

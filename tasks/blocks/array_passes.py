@@ -49,7 +49,7 @@ class KernelArrays:
         widths = _widths(panels)
         beside = np.hstack([*panels, F[self.landmarks]])
         make = partial(_landmark_products, self.threads, widths)
-        found = self.compute(self._by_rows(make, [F], beside, (None, sum(widths))))
+        found = self.compute(self._by_rows(make, [F], beside, (0, sum(widths))))
         return _split(found, widths)
 
     def landmark_adjoints(self, panels: Sequence[Array]) -> list[Array]:
@@ -85,11 +85,11 @@ class KernelArrays:
         make: Callable[..., Array],
         columns: Sequence[Array],
         beside: Array,
-        shape: tuple[int | None, ...],
+        shape: tuple[int, ...],
     ) -> da.Array:
         """Return ``make(K_nq, *columns, beside)`` of each block of rows, one below the other.
 
-        `shape` is that of one part; its first length is None where it is the number of rows.
+        `shape` is that of one part; its first length is 0 where it is the number of rows.
         """
         name, shared = f"landmarks-{uuid4().hex}", f"beside-{uuid4().hex}"
         heights, rest = self.K_nq.chunks[0], (0,) * (len(shape) - 1)
@@ -99,7 +99,7 @@ class KernelArrays:
             parts = [np.ascontiguousarray(part[start : start + height]) for part in columns]
             layer[(name, i, *rest)] = (make, (self.K_nq.name, i, 0), *parts, shared)
             start += height
-        first = heights if shape[0] is None else (shape[0],) * len(heights)
+        first = (shape[0],) * len(heights) if shape[0] else heights
         chunks = (first, *((size,) for size in shape[1:]))
         return task_array(name, layer, [self.K_nq], chunks)
 

@@ -7,6 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
+from scipy.sparse import csr_array
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.kernels import Kernel, KernelColumns
@@ -20,7 +21,8 @@ CHUNK_ROWS = 4096
 # kept there; what is more than that is made again in each pass. It is below Dask's target (0.6),
 # over which a worker spills to disk: that happens where a lost worker's chunks join its own.
 KEPT_SHARE = 0.5
-
+# Numbers to one entry from which on rows of indicators are multiplied as sparse ones.
+_MOSTLY_ZEROS = 8
 _MIRROR = "mirrored-"
 
 
@@ -165,5 +167,6 @@ def _chunk(kernel: Kernel, single: bool, threads: int, X: Array, Z: Array) -> An
     X, Z = aligned(X, Z)
     if not (np.isfinite(X).all() and np.isfinite(Z).all()):
         raise ValueError("rows must be finite, got NaN or infinity; drop or fill such values")
+    rows = csr_array(X) if _MOSTLY_ZEROS * np.count_nonzero(X) < X.size else X
     with blas_threads(threads):
-        return KernelColumns(kernel, Z, single)(X)
+        return KernelColumns(kernel, Z, single)(rows)

@@ -86,8 +86,9 @@ def predict_rows(
 ) -> list[Array]:
     """Return the predictions of several models of a method, encoding a block of rows at a time."""
     name = trials[0].method
-    # Models on a shared map are expansions on its landmarks, which read sparse rows.
-    sparse = all(sums_of(trial, inputs) is not None for trial in trials)
+    # Models on a shared map are expansions on its landmarks, which read sparse rows; those of a
+    # kernel matrix that is read in passes are expansions on all training rows.
+    sparse = method(name).in_passes or all(sums_of(t, inputs) is not None for t in trials)
     parts = [
         predict_all(
             predictors, model_inputs(name, encoder, rows.take(block), inputs, sparse=sparse)
