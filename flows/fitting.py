@@ -6,6 +6,7 @@ from typing import Any
 from configs import keeping
 from configs.errors import UserError
 from configs.schema import ClusterConfig
+from flows.chunked_fits import fit_chunked
 from flows.counted import run_counted
 from flows.desk import Desk
 from flows.progress import watcher
@@ -14,6 +15,7 @@ from tasks.adapters.environment import mixture
 from tasks.adapters.jobs import Failed
 from tasks.adapters.muster import Muster
 from tasks.adapters.workers import worker_kernels, worker_memory
+from tasks.blocks.row_arrays import is_chunked
 from tasks.blocks.shared_map import store_map
 from tasks.blocks.shared_training import shared_sums, streamed_maps
 from tasks.blocks.spilled_features import planned_spill, spill_features
@@ -79,11 +81,21 @@ def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
 def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
     """Return the jobs that failed; progress is told meanwhile."""
     watcher().say(desk.describe())
-    _stream(client, desk.jobs, cluster)
+    chunked = [job for job in desk.jobs if is_chunked(job)]
+    whole = [job for job in desk.jobs if job not in chunked]
+    _stream(client, whole, cluster)
+    failed = _run_whole(client, whole, cluster, desk) if whole else []
+    return failed + fit_chunked(client, chunked, cluster, desk.done)
+
+
+def _run_whole(
+    client: Any, jobs: Sequence[Job], cluster: ClusterConfig, desk: Desk
+) -> list[Failed]:
+    """Return the jobs that failed, of those that a worker computes whole."""
     return run_counted(
         client,
         run_job,
-        desk.jobs,
+        jobs,
         cluster,
         noun="fits",
         weight=lambda job: len(job.trials),

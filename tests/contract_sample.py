@@ -102,6 +102,7 @@ STRENGTHS = {"iterations": 3, "penalty": 2.0, "mu": 0.5, "share": 0.7}
 BROKEN = {
     "frrm": {"unit of s": PRICE_HAS_UNIT},
     "krr_fkd": {"unit of s": UNCENTRED},
+    "krr_fkd_nystroem": {"permutation": SAMPLED, "unit of s": UNCENTRED},
     "krr_fkd_printed": {"unit of s": UNCENTRED},
     "krr_fkl": {"unit of s": HIDDEN_UNIT},
     "krr_fks": {"unit of s": DECLARED_RANGE},

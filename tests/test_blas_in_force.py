@@ -3,14 +3,12 @@
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from configs.load import load_config
 from fkd.catalog.methods import Approximation, methods
-from tasks.blocks import kernel_blocks, leaves, shared_map, streaming
-from tasks.blocks.kernel_blocks import KernelSource, Piece, compute_piece, literal_path
+from tasks.blocks import leaves, shared_map, streaming
 from tasks.blocks.shared_map import SharedMap, store_map
 from tasks.study import champion
 from tasks.study.champion import select_champion
@@ -89,22 +87,3 @@ def test_shared_maps_and_sums(settings, monkeypatch, threads):
     streaming.cell_sums(stored, "float64", 0)
     leaves.sum_leaf(streaming.cell_leaves(stored, "float32", (), 1)[0])
     assert found == [{threads}] * 3
-
-
-def test_kernel_tiles(settings, monkeypatch, threads):
-    source = KernelSource(study(settings, threads).inputs, "0", 0.05, 10)
-    assert compute_piece(Piece(source, lambda data: limits(), 0)) == {threads}
-    found = []
-    path = kernel_blocks.chunked_dual_path
-    monkeypatch.setattr(
-        kernel_blocks, "chunked_dual_path", lambda *a, **k: found.append(limits()) or path(*a, **k)
-    )
-
-    def here(function, jobs, keep):
-        for job in jobs:
-            keep(job, function(job))
-        return []
-
-    made = literal_path(here, source, ridge=0.1, iterations=1)
-    assert found == [{threads}]
-    assert np.isfinite(made.F).all()

@@ -15,7 +15,7 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import _SOLVE_ROWS, ShiftedInverse, gram, is_symmetric, mirror_lower
 from fkd.core.moments import Moments, training_moments
 from fkd.measures.hgr import joint_density_grid
-from fkd.paper.kernel_tiles import TILE_ROWS, KernelRows, product_part
+from fkd.paper.kernel_tiles import TILE_ROWS, KernelRows
 
 hgr_module = import_module("fkd.measures.hgr")  # the function has the module's name
 PANEL = [PANEL_ROWS - 1, PANEL_ROWS, PANEL_ROWS + 1, 2 * PANEL_ROWS + 3]
@@ -134,8 +134,7 @@ def test_kernel_tiles_meet_at_their_edges(rng):
     n = TILE_ROWS + 3
     X, B = rng.normal(size=(n, 2)), rng.normal(size=(n, 1))
     data = KernelRows(Kernel("rbf", 0.2), X, np.arange(5))
-    blocks = [slice(0, n - 2), slice(n - 2, n)]
-    found = sum(product_part(data, rows=rows, B=B) for rows in blocks)
+    (found,) = data.products([B])
     assert_allclose(found, np.exp(-0.2 * cdist(X, X, "sqeuclidean")) @ B, rtol=1e-9, atol=1e-9)
 
 

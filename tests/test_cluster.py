@@ -60,6 +60,16 @@ def test_dying_hanging_stopped_and_faulty_jobs_leave_the_others_alone(settings, 
     keep("F9", "jobs that die, hang, stop, raise", finished=len(finished), causes=causes)
 
 
+def test_a_local_scheduler_repeats_tasks_of_arrays_but_no_job(settings, tmp_path):
+    jobs = _jobs(tmp_path / "marks", ["always die", "fine"])
+    with connect(ClusterConfig(workers=1, retries=4), settings) as client:
+        told = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.allowed_failures)
+        (failure,) = run_jobs(client, touch, jobs, retries=1, time_limit=600.0)
+    assert told == 4
+    assert failure.job[2] == "always die"
+    assert _tries(tmp_path / "marks", "0") == 2
+
+
 @pytest.fixture
 def _look_often(monkeypatch):
     monkeypatch.setattr("tasks.adapters.jobs._LOOK_SECONDS", 0.2)

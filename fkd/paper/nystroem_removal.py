@@ -136,6 +136,15 @@ class DualPath:
 
     A: Array  # (n, w)
     F: Array  # (n, w)
+    ends: tuple[int, ...]  # directions gone after 0, 1, 2, ... iterations
+    exhausted: bool = False  # whether further iterations would find nothing; else it was cut here
+
+    def head(self, m: int) -> "DualPath":
+        """Return the path of the first m iterations; the arrays are shared."""
+        # What a path of any form knows of its lengths.
+        lengths = RemovalPath(self.A, self.ends, self.exhausted)
+        w, short = lengths.width(m), lengths.head(m)
+        return DualPath(self.A[:, :w], self.F[:, :w], short.ends, short.exhausted)
 
     def fair_gram(self, K: Array) -> Array:
         """Return K_m = K - F Fᵀ."""

@@ -44,8 +44,10 @@ _NO_SCHEDULER = (OSError, ValueError, TypeError, MemoryError, OverflowError, Imp
 def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
     """Yield a client of the configured cluster; a cluster that we started ends with it."""
     defaults = {
-        # A job whose worker died comes back to us at once: we count its tries ourselves.
-        "distributed.scheduler.allowed-failures": 0,
+        # Of arrays alone: a job whose worker died comes back to us at once (`_own_count`).
+        "distributed.scheduler.allowed-failures": config.retries,
+        # What a pass over an array multiplies travels inside its graph.
+        "distributed.admin.large-graph-warning-threshold": "1GiB",
         # No job waits on a worker, so that a death hits the one that runs there alone.
         "distributed.scheduler.worker-saturation": 1.0,
         "distributed.scheduler.worker-ttl": "60s",  # a stopped worker is given up after this
@@ -93,6 +95,7 @@ def _local(config: ClusterConfig) -> Iterator[Client]:
     try:
         _man(cluster, 1 if threads else count)
         with Client(cluster) as client:
+            client.register_plugin(_own_count())
             yield client
     except BaseException:
         with undisturbed():

@@ -12,7 +12,7 @@ from uuid import uuid4
 from configs.errors import UserError
 from tasks.adapters.cluster import PASSING, WorkerDiedError, submit
 from tasks.adapters.muster import Muster
-from tasks.adapters.workers import connected, end_worker, is_foreign
+from tasks.adapters.workers import check_connected, end_worker, is_foreign
 
 _POLL_SECONDS = 1.0
 _LOOK_SECONDS = 5.0
@@ -66,6 +66,26 @@ def run_jobs(
         board.give_up_overdue(time_limit)
         board.look_after_workers()
     return board.failed
+
+
+def run_here(
+    function: Callable[[Any], Any], jobs: Sequence[Any], *, done: Callable[[Any], None] = _nothing
+) -> list[Failed]:
+    """Return the jobs that failed, computed one after another in this process.
+
+    For jobs whose work lies on the cluster as arrays: whoever holds these must outlive workers.
+    """
+    failed = []
+    for job in jobs:
+        try:
+            function(job)
+        except UserError:
+            raise
+        except Exception as error:
+            failed.append(Failed(job, _cause(error)))
+        else:
+            done(job)
+    return failed
 
 
 @dataclass
@@ -161,11 +181,7 @@ class _Board:
 
     def look_after_workers(self) -> None:
         """Stop waiting where nobody is left to compute anything."""
-        if not connected(self.client):
-            raise UserError(
-                "the Dask scheduler is gone; start it again, then run the same command: what was "
-                "computed is kept."
-            )
+        check_connected(self.client)
         now = time.monotonic()
         if now - self.looked < _LOOK_SECONDS:
             return

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
+from configs.errors import UserError
 from tasks.adapters.environment import own_kernels
 
 _RESTART_SECONDS = 10
@@ -15,6 +16,12 @@ def worker_memory(client: Any) -> int | None:
     """Return the memory limit of the smallest worker in bytes, None where there is none."""
     workers = _workers(client).values()
     return min((w["memory_limit"] for w in workers if w["memory_limit"]), default=None)
+
+
+def cluster_memory(client: Any) -> int | None:
+    """Return the memory limits of all workers together, None where one has none."""
+    limits = [worker["memory_limit"] for worker in _workers(client).values()]
+    return sum(limits) if limits and all(limits) else None
 
 
 def worker_kernels(client: Any) -> Counter[str]:
@@ -71,6 +78,15 @@ def end_worker(client: Any, worker: str) -> bool:
 def connected(client: Any) -> bool:
     """Return whether the scheduler is there; every future is lost with it."""
     return bool(client.status == "running")
+
+
+def check_connected(client: Any) -> None:
+    """Raise where the scheduler is gone."""
+    if not connected(client):
+        raise UserError(
+            "the Dask scheduler is gone; start it again, then run the same command: what was "
+            "computed is kept."
+        )
 
 
 def _workers(client: Any) -> dict[str, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """One job on a worker: fit the trials of a split, measure them, keep each record."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
@@ -14,8 +14,9 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Training, method
 from fkd.catalog.predictions import predict_all
 from fkd.catalog.table import Table
-from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, row_blocks
 from fkd.core.predictors import Predictor
+from fkd.paper.kernel_tiles import KernelPasses
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
 from tasks.adapters.predicted import PredictedRows
@@ -27,14 +28,19 @@ from tasks.planned.training import make_training, model_inputs
 from tasks.planned.trials import Inputs, Job, Trial, check_versions
 
 T = TypeVar("T")
+# From a kernel's width with some rows: the kernel matrix of all, the columns of these.
+Passes = Callable[[float, IntArray], KernelPasses]
 # Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
 _ROWS = 4 * BLOCK_ROWS
 # Models fitted within this time predict together: they share kernel blocks.
 _BATCH_SECONDS = 5.0
 
 
-def run_job(job: Job) -> int:
-    """Return how many trials were computed; each record is on disk seconds after its fit."""
+def run_job(job: Job, passes: Passes | None = None) -> int:
+    """Return how many trials were computed; each record is on disk seconds after its fit.
+
+    A kernel matrix that is read in passes is this process's own, unless `passes` tell where it is.
+    """
     store, inputs = TrialStore(job.inputs.settings.store), job.inputs
     check_versions(job.trials, inputs)
     pairs = zip(job.trials, job.record_keys, strict=True)
@@ -45,6 +51,7 @@ def run_job(job: Job) -> int:
     fold = inputs.splits.all(table)[job.split]
     with blas_threads(inputs.blas_threads):
         training, encoder = training_for(job.trials, table, fold, inputs)
+        training = training if passes is None else replace(training, passes=passes)
         test = table.take(fold.test)
         judges = judges_of(test, inputs.measure_on)
         for name, members in groupby(missing, key=lambda pair: pair[0].method):
@@ -79,8 +86,9 @@ def predict_rows(
 ) -> list[Array]:
     """Return the predictions of several models of a method, encoding a block of rows at a time."""
     name = trials[0].method
-    # Models on a shared map are expansions on its landmarks, which read sparse rows.
-    sparse = all(sums_of(trial, inputs) is not None for trial in trials)
+    # Models on a shared map are expansions on its landmarks, which read sparse rows; those of a
+    # kernel matrix that is read in passes are expansions on all training rows.
+    sparse = method(name).in_passes or all(sums_of(t, inputs) is not None for t in trials)
     parts = [
         predict_all(
             predictors, model_inputs(name, encoder, rows.take(block), inputs, sparse=sparse)

@@ -78,6 +78,9 @@ class Method:
         What several settings cost on n rows of d inputs, for planning.
     functions
         Which functions of s a setting needs products of the features with; None for none.
+    in_passes
+        Whether `fit` reads the kernel matrix by `Training.kernel_passes` alone, so that it may lie
+        on a cluster.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Method:
     extra: Extra | None = None
     cost: Callable[[Sequence[Any], int, int], Cost] = kernel_cost
     functions: Callable[[Any], Functions | None] = _no_functions
+    in_passes: bool = False
 
     def __post_init__(self) -> None:
         """Refuse features of which nobody could say what was removed from them."""

@@ -9,6 +9,7 @@ import numpy as np
 from fkd.catalog.methods import svr_fkd
 from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.method_declaration import Method
+from fkd.catalog.methods.nystroem_inverse import inverse_landmarks, removed_columns
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.predictors import Predictor
@@ -47,15 +48,12 @@ def _shared(p: Parameters) -> Hashable:
 
 def _path(training: Training, feature_map: FeatureMap, group: Sequence[Parameters]) -> RemovalPath:
     """Return the removal path with the approximate inverse, landmarks drawn once."""
-    first, n = group[0], len(training.X)
-    rng = np.random.default_rng(training.seed)
-    landmarks = np.sort(rng.choice(n, size=max(1, round(first.fraction * n)), replace=False))
     return nystroem_path(
         np.concatenate(list(feature_map.training_blocks(training.X))),
-        training.S - training.S.mean(axis=0) if first.center_sensitive else training.S,
-        ridge=first.ridge,
+        removed_columns(training, group[0]),
+        ridge=group[0].ridge,
         iterations=max(p.iterations for p in group),
-        landmarks=landmarks,
+        landmarks=inverse_landmarks(training, group[0]),
     )
 
 

@@ -6,14 +6,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fkd.catalog.methods.bounds import later, number
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, IntArray
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import FeatureMap, make_map
+from fkd.core.kernels import Kernel
 from fkd.core.machines import Source
 from fkd.core.moments import Moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
 from fkd.core.streamed_sums import WAYS
 from fkd.estimators.many_rows import map_source
+from fkd.paper.kernel_tiles import KernelPasses, KernelRows
+
+# Up to so many training rows a kernel matrix that is read in passes is made once, held whole.
+WHOLE_ROWS = 10_000
 
 _NOTHING_RESERVED = (
     "approximation.shared must be False where no rows are reserved for a shared map, "
@@ -92,6 +97,9 @@ class Training:
     stream: Callable[[float, Approximation], Source] | None = field(
         default=None, repr=False, compare=False
     )  # where its features come from, block by block
+    passes: Callable[[float, IntArray], KernelPasses] | None = field(
+        default=None, repr=False, compare=False
+    )  # where a kernel matrix lies that is read in passes
     _maps: dict[Hashable, Reduced] = field(default_factory=dict, repr=False, compare=False)
     _sums: dict[Hashable, BasisMoments] = field(default_factory=dict, repr=False, compare=False)
 
@@ -122,6 +130,15 @@ class Training:
         if self.stream is None:
             raise ValueError(_NOTHING_RESERVED)
         return self.stream(gamma, approximation)
+
+    def kernel_passes(self, gamma: float, landmarks: IntArray) -> KernelPasses:
+        """Return the RBF kernel matrix of these rows, with the columns of some of them."""
+        if self.passes is not None:
+            return self.passes(gamma, landmarks)
+        kernel = Kernel("rbf", gamma)
+        if len(self.X) > WHOLE_ROWS:
+            return KernelRows(kernel, self.X, landmarks)
+        return KernelRows(Kernel("precomputed"), kernel.gram(self.X), landmarks)
 
     def coupled(
         self, gamma: float, approximation: Approximation, functions: Functions
