@@ -55,6 +55,11 @@ def watch_batch(model: str, batch: Batch) -> Watch | None:
     settings = read_settings()
     champion = watched_champion(settings, model)
     loaded = load_table(batch.config.data, settings)
+    if loaded.digest == champion.data:
+        # A pattern may well match them.
+        number = champion.version.version
+        watcher().say(f"{batch.label}: the rows that version {number} was chosen on, nothing new")
+        return None
     if is_watched(settings, champion.config.experiment, model, loaded.digest):
         watcher().say(f"{batch.label}: looked at before")
         return None

@@ -30,9 +30,10 @@ def test_numbers_are_the_measures_of_either_sample():
     unit = np.array([[0.0, 200.0], [-20.0, 20.0]])
     found = compared(before, after, permutations=19, sensitive_range=unit)
     told = {(one.quantity, one.column): (one.before, one.after) for one in found.numbers}
-    assert len(told) == 7
+    assert len(told) == 8
     for side, (y, f, S) in enumerate((before, after)):
         assert_allclose(told["mae", ""][side], np.abs(f - y).mean())
+        assert_allclose(told["error", ""][side], (f - y).mean())
         for j, name in enumerate(("age", "share")):
             u = (S[:, j] - unit[j, 0]) / (unit[j, 1] - unit[j, 0])
             assert_allclose(told["hgr", name][side], hgr(f, S[:, j], margins="standard"))

@@ -242,6 +242,10 @@ def test_the_deployment_is_what_its_file_says(schedule, worker):
     assert found["parameters"] == {"source": "default", "overrides": []}
     assert [item["schedule"]["cron"] for item in found["schedules"]] == ["0 3 * * 1"]
     assert found["job_variables"]["env"]["FKD_HOME"] == str(worker[1])
+    watch = deployment(schedule.api, "scheduled-watch/watch")
+    assert watch["entrypoint"] == "flows.scheduled.scheduled_watch"
+    # It names no rows yet: nothing runs until somebody has said which.
+    assert [item["active"] for item in watch["schedules"]] == [False]
 
 
 @pytest.mark.timeout(900)

@@ -15,7 +15,7 @@ class NumberChange:
     Parameters
     ----------
     quantity, column
-        mae, or hgr, gdp, pf of a sensitive column.
+        mae, error (the mean signed one), or hgr, gdp, pf of a sensitive column.
     before, after
         On the earlier rows, on the later ones.
     change, low, high

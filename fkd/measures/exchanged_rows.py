@@ -13,6 +13,7 @@ from fkd.measures.columns import is_constant
 from fkd.measures.gdp import gdp
 from fkd.measures.hgr import hgr
 from fkd.measures.pairwise import pairwise_fairness
+from fkd.measures.profiles import ERROR
 from fkd.measures.strata import UndefinedMeasureError
 
 # Fewer rows on either side than this say nothing of a curve, and hardly anything of HGR.
@@ -71,7 +72,7 @@ class ExchangedRows:
     def labels(self) -> list[tuple[str, str]]:
         """What the numbers are, in their order."""
         measured = [(name, column) for column in self.names for name in ("hgr", "gdp", "pf")]
-        return [("mae", ""), *measured]
+        return [("mae", ""), (ERROR, ""), *measured]
 
     @property
     def columns(self) -> Array:
@@ -82,7 +83,8 @@ class ExchangedRows:
     def numbers(self, side: NDArray[np.bool_]) -> list[float]:
         """Return error and measures of one side; NaN where one is undefined."""
         y, f, U = self.y[side], self.f[side], self.U[side]
-        found = [float(np.abs(f - y).mean(axis=0))]
+        error = f - y
+        found = [float(np.abs(error).mean(axis=0)), float(error.mean(axis=0))]
         for u in U.T:
             found += [float(_HGR(f, u)), float(_GDP(f, u))]
             try:

@@ -8,7 +8,7 @@ import numpy as np
 from fkd.measures import CurveChange
 from tasks.report.svg_curves import CurveFigure, DrawnCurve
 from tasks.report.words import MEASURES
-from tasks.watch.change_words import CURVES
+from tasks.watch.change_words import CURVES, ERRORS
 from tasks.watch.watch_values import Watch
 
 _CAPTION = (
@@ -45,7 +45,7 @@ def _drift(watches: Sequence[Watch], quantity: str, column: str) -> CurveFigure:
         for place, (before, after) in enumerate(itertools.pairwise(watches), 2)
         if before.version != after.version
     )
-    title = f"{MEASURES[quantity].label} on {column}" if column else "Mean absolute error"
+    title = f"{MEASURES[quantity].label} on {column}" if column else ERRORS[quantity].capitalize()
     return CurveFigure(
         title,
         "look, in their order",

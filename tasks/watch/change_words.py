@@ -8,6 +8,7 @@ from fkd.measures import CurveChange, NumberChange
 from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION
 from tasks.watch.watch_values import Watch
 
+ERRORS = {"mae": "mean absolute error", ERROR: "mean signed error"}
 CURVES = {
     PREDICTION: "mean prediction",
     ERROR: "mean signed error",
@@ -35,7 +36,7 @@ def reasons_of(watch: Watch, limits: Mapping[str, float]) -> tuple[str, ...]:
 
 def number_words(watch: Watch, one: NumberChange) -> str:
     """Return a number's way from record to new rows."""
-    name = "mean absolute error" if not one.column else f"{one.quantity} on {one.column}"
+    name = ERRORS[one.quantity] if not one.column else f"{one.quantity} on {one.column}"
     moved = "rose" if one.change > 0 else "fell"
     shown = [short(value) for value in (one.before, one.after, one.change, one.low, one.high)]
     unit = f" {watch.unit}" if not one.column and watch.unit else ""

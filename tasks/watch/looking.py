@@ -20,11 +20,6 @@ PERMUTATIONS = 199
 
 def look(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
     """Return what the champion does on rows that were loaded."""
-    if loaded.digest == champion.data:
-        raise UserError(
-            f"{batch.label} must be new rows, got those that {champion.version.model} version "
-            f"{champion.version.version} was chosen on; name later ones by --data."
-        )
     config = champion.config
     changes = _changes(champion, batch, loaded)
     problem = config.data.declaration
