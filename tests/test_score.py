@@ -243,7 +243,7 @@ def test_a_label_that_training_read_as_a_number_is_known(tmp_path):
     ("columns", "sentence"),
     [
         (("Baujahr", "Bezirk", "Miete"), "must be one of Baujahr, Bezirk, Miete, got 'Fläche m²'"),
-        (("Vertrag", "Baujahr", "Fläche m²"), "got 'Bezirk'"),
+        (("Vertrag", "Baujahr", "Fläche m²"), "models:/rents/3 predicts from the column 'Bezirk'"),
     ],
 )
 def test_another_schema_is_told(model, tmp_path, columns, sentence):
