@@ -23,7 +23,7 @@ from configs.text_form import WrittenForm
 from fkd import __version__
 from tasks.adapters.cluster import connect
 from tasks.data import own_blocks, scored_file, unfamiliar
-from tasks.data.own_blocks import Piece, pieces_of, read_blocks
+from tasks.data.own_blocks import FilePiece, pieces_of, read_blocks
 from tasks.data.scored_file import check_request, score_table
 from tasks.data.unfamiliar import Unfamiliar, UnseenLabels
 
@@ -311,7 +311,7 @@ def test_a_table_without_rows_is_told(model, tmp_path):
 def test_blocks_of_a_row_group_say_their_own_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(own_blocks, "ROWS_AT_ONCE", 3)
     frame_of(rents(n=20)).to_parquet(tmp_path / "a.parquet", row_group_size=10)
-    piece = Piece(tmp_path / "a.parquet", (1,), first=10)
+    piece = FilePiece(tmp_path / "a.parquet", (1,), first=10)
     found = [block.raw.place(0) for block in read_blocks(piece, WrittenForm(), ["Miete"])]
     assert found == ["row 11", "row 14", "row 17", "row 20"]
 

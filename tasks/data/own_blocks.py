@@ -28,7 +28,7 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".feather", ".arrow", ".i
 
 
 @dataclass(frozen=True)
-class Piece:
+class FilePiece:
     """A part of a table that is read from its beginning to its end.
 
     Parameters
@@ -54,7 +54,7 @@ class RowBlock:
     cells: pa.Table
 
 
-def pieces_of(path: Path) -> list[Piece]:
+def pieces_of(path: Path) -> list[FilePiece]:
     """Return the pieces of a file, or of a folder's files by name, in the order of their rows."""
     try:
         return [piece for file in _files(path) for piece in _cut(file)]
@@ -87,10 +87,10 @@ def _is_table(file: Path) -> bool:
     return endings[-1:] != [] and endings[-1] in _ENDINGS
 
 
-def _cut(path: Path) -> Iterator[Piece]:
+def _cut(path: Path) -> Iterator[FilePiece]:
     """Yield a file, a large Parquet file in several pieces."""
     if kind_of(path) != "parquet":
-        yield Piece(path)
+        yield FilePiece(path)
         return
     metadata = parquet.read_metadata(path)
     groups: list[int] = []
@@ -99,11 +99,11 @@ def _cut(path: Path) -> Iterator[Piece]:
         groups.append(group)
         rows += metadata.row_group(group).num_rows
         if rows >= PIECE_ROWS or group == metadata.num_row_groups - 1:
-            yield Piece(path, tuple(groups), first)
+            yield FilePiece(path, tuple(groups), first)
             first, rows, groups = first + rows, 0, []
 
 
-def read_blocks(piece: Piece, form: FormKeys, names: Sequence[str]) -> Iterator[RowBlock]:
+def read_blocks(piece: FilePiece, form: FormKeys, names: Sequence[str]) -> Iterator[RowBlock]:
     """Yield the named columns block by block; no more than a block is in memory.
 
     Excel's sheets are the exception, which have at most a million rows.
@@ -192,7 +192,7 @@ def _excel_blocks(raw: RawColumns) -> Iterator[RowBlock]:
         yield RowBlock(replace(raw, frame=frame, first=raw.first + start), cells)
 
 
-def _parquet_batches(piece: Piece, names: Sequence[str]) -> Iterator["pa.RecordBatch"]:
+def _parquet_batches(piece: FilePiece, names: Sequence[str]) -> Iterator["pa.RecordBatch"]:
     with parquet.ParquetFile(piece.path) as file:
         yield from file.iter_batches(ROWS_AT_ONCE, row_groups=piece.groups, columns=list(names))
 

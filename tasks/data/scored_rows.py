@@ -16,7 +16,7 @@ from fkd.catalog.bundle import Bundle
 from fkd.catalog.labels import canonical_label
 from tasks.adapters.model_files import RegisteredBundle
 from tasks.data.decimal_signs import DecimalSigns
-from tasks.data.own_blocks import Piece, RowBlock, read_blocks
+from tasks.data.own_blocks import FilePiece, RowBlock, read_blocks
 from tasks.data.own_cells import cell_column
 from tasks.data.own_numbers import read_numbers
 from tasks.data.unfamiliar import Unfamiliar
@@ -43,7 +43,7 @@ class ScoreJob:
         What becomes of a row that lacks a number which the model needs: a fault, or no prediction.
     """
 
-    piece: Piece
+    piece: FilePiece
     model: RegisteredBundle
     form: WrittenForm
     keep: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def score_blocks(job: ScoreJob) -> Iterator[tuple["pa.RecordBatch", Unfamiliar]]
         yield _batch(block, job.keep, prediction, lacking), seen
 
 
-def _read(job: ScoreJob, piece: Piece, names: tuple[str, ...]) -> Iterator[RowBlock]:
+def _read(job: ScoreJob, piece: FilePiece, names: tuple[str, ...]) -> Iterator[RowBlock]:
     """Yield blocks of a piece; a column that the model needs in vain is told as such."""
     try:
         yield from read_blocks(piece, job.form, names)
@@ -109,7 +109,7 @@ def _signs(job: ScoreJob, numeric: tuple[str, ...]) -> dict[str, str]:
     if job.form.decimal != AUTO or not numeric:
         return signs
     seen = DecimalSigns()
-    for block in _read(job, Piece(job.piece.path), numeric):
+    for block in _read(job, FilePiece(job.piece.path), numeric):
         if not any(map(_is_text, block.cells.schema)):
             return signs
         for name in numeric:
