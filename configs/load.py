@@ -102,8 +102,8 @@ def _read(source: str | Path) -> str:
     path = Path(source)
     if path.suffix.lower() in _TABLES:
         raise UserError(
-            f"{source} must be a configuration, got a table; write a YAML file that names it as "
-            "data.path, see docs/data.md."
+            f"{source} must be a configuration, got a table; write one that names it as data.path "
+            "by `fkd init`, see docs/howto/own_table.md."
         )
     if path.is_file():
         try:

@@ -55,10 +55,10 @@ def score_rows(
         Instead: the address of a running Dask scheduler.
     """
     settings = read_settings()
-    form = written_form(overrides)
+    form, data = written_form(overrides), data.expanduser()
     check_request(data, out, keep)
     found = fetch_bundle(settings, model)
-    request = ScoreRequest(data.expanduser().absolute(), out, found, form, keep, missing)
+    request = ScoreRequest(data.absolute(), out, found, form, keep, missing)
     with _client(settings, workers, cluster) as client:
         seen = score_table(request, client)
     console = Console(highlight=False)

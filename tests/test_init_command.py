@@ -234,3 +234,14 @@ def test_a_name_that_tells_of_an_id(here, name, says):
     frame.to_csv("t.csv", index=False)
     looked = look_at(here / "t.csv", WrittenForm(), "y", ["s"])
     assert (name in [column.name for column in looked.named("left out")]) == says
+
+
+def test_names_that_mean_something_in_yaml_are_still_names(here):
+    rng = np.random.default_rng(0)
+    names = ["2020", "on", "a: b # c", "- x", "[y]", "two\nlines", " blank ", "'q'"]
+    frame = pd.DataFrame(rng.normal(size=(30, len(names))), columns=names)
+    frame.to_csv("t.csv", index=False)
+    assert fkd("t.csv", "--target", "2020", "--sensitive", "on") == 0
+    data = load_config("t.yaml").data
+    assert (data.target, data.sensitive, data.numeric) == ("2020", ("on",), tuple(names[2:]))
+    assert open_study(load_config("t.yaml"), read_settings()).loaded.table.n == 30

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +22,10 @@ from configs.schema import ClusterConfig
 from configs.text_form import WrittenForm
 from fkd import __version__
 from tasks.adapters.cluster import connect
-from tasks.data import own_blocks, scored_file
+from tasks.data import own_blocks, scored_file, unfamiliar
 from tasks.data.own_blocks import FilePiece, pieces_of, read_blocks
 from tasks.data.scored_file import check_request, score_table
-from tasks.data.unfamiliar import Unfamiliar
+from tasks.data.unfamiliar import Unfamiliar, UnseenLabels
 
 EXACT = 1e-12
 
@@ -187,12 +188,12 @@ def test_what_is_unlike_training_is_counted(model, tmp_path, blocks):
     seen = score_table(request(tmp_path, model, path))
     out = seen.outside["Fläche m²"]
     assert (out.below, out.above, out.least, out.greatest) == (1, 2, -50.0, 901.0)
-    assert seen.unseen["Bezirk"] == {"Bern": 2, "Genf": 1, "Wien": 1, "Ulm": 1}
+    assert seen.unseen["Bezirk"].counts == {"Bern": 2, "Genf": 1, "Wien": 1, "Ulm": 1}
     told = " ".join(seen.told(model.bundle()))
     assert "column Fläche m²: 3 of 50 rows (6.00%) outside the training range" in told
     assert "column Bezirk: 5 of 50 rows (10.00%) with a label that no training row had" in told
     assert "'Bern' 2 times" in told
-    assert "and 1 others" in told
+    assert "and others 1 times" in told
 
 
 def test_rows_like_those_of_training_bring_no_word(model, tmp_path):
@@ -221,7 +222,7 @@ def test_counts_do_not_depend_on_how_rows_are_split(model, tmp_path):
     parts = [Unfamiliar.of(bundle, part) for part in (frame[:11], frame[11:50], frame[50:])]
     assert parts[0].merge(parts[1]).merge(parts[2]) == whole
     assert whole.outside
-    assert whole.unseen["Bezirk"][""] > 0
+    assert whole.unseen["Bezirk"].counts[""] > 0
 
 
 def test_a_label_that_training_read_as_a_number_is_known(tmp_path):
@@ -236,14 +237,26 @@ def test_a_label_that_training_read_as_a_number_is_known(tmp_path):
     text = "Fläche m²,Baujahr,Bezirk\n50,1990,1.50\n50,1990,0.500\n50,1990,2.5\n"
     path.write_text(text, encoding="utf-8")
     seen = score_table(request(tmp_path, register(tmp_path, bundle), path))
-    assert seen.unseen["Bezirk"] == {"2.5": 1}
+    assert seen.unseen["Bezirk"].counts == {"2.5": 1}
+
+
+def test_labels_of_a_column_take_no_room_of_their_own_in_every_row(monkeypatch):
+    monkeypatch.setattr(unfamiliar, "LABELS_KEPT", 5)
+    seen = UnseenLabels(Counter())
+    for block in range(20):
+        seen = seen.merge(UnseenLabels(Counter({"often": 3, f"once {block}": 1})))
+    assert len(seen.counts) == 5
+    assert seen.counts["often"] == 60
+    assert seen.rows == 80
+    assert "'often' 60 times" in seen.listed()
+    assert "and others 18 times" in seen.listed()
 
 
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
         (("Baujahr", "Bezirk", "Miete"), "must be one of Baujahr, Bezirk, Miete, got 'Fläche m²'"),
-        (("Vertrag", "Baujahr", "Fläche m²"), "got 'Bezirk'"),
+        (("Vertrag", "Baujahr", "Fläche m²"), "models:/rents/3 predicts from the column 'Bezirk'"),
     ],
 )
 def test_another_schema_is_told(model, tmp_path, columns, sentence):

@@ -101,7 +101,11 @@ def _listed(key: str, columns: Sequence[ProposedColumn], what: str) -> Iterator[
 
 def _plain(value: Any) -> str:
     """Return a value as YAML in one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+    # A line break inside a name is escaped in double quotes only.
+    style = '"' if "\n" in str(value) or "\r" in str(value) else None
+    text = yaml.safe_dump(
+        value, default_flow_style=True, default_style=style, allow_unicode=True, width=10**6
+    )
     return text.removesuffix("...\n").strip()
 
 

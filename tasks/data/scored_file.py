@@ -61,7 +61,7 @@ def check_request(data: Path, out: Path, keep: Sequence[str]) -> None:
     """Refuse what cannot be written, before anything is read."""
     if out.suffix.lower() != ".parquet":
         raise UserError(f"--out must end in .parquet, the form that is written, got {str(out)!r}.")
-    if out.exists() and (out.is_dir() or out.samefile(data)):
+    if out.is_dir() or (out.exists() and data.exists() and out.samefile(data)):
         raise UserError(f"--out must be a file beside the data, got {str(out)!r}; name another.")
     if data.is_dir() and out.absolute().parent == data.absolute():
         raise UserError(

@@ -66,7 +66,7 @@ def score_blocks(job: ScoreJob) -> Iterator[tuple["pa.RecordBatch", Unfamiliar]]
     # No other column is read: not the target, not a sensitive one that the model does without.
     names = tuple(dict.fromkeys((*bundle.input_columns, *job.keep)))
     signs = _signs(job, numeric)
-    for block in read_blocks(job.piece, job.form, names):
+    for block in _read(job, job.piece, names):
         values, _ = read_numbers(block.raw, numeric, job.form, signs)
         labels = {
             name: _spelt(_present(block.raw.frame[name], job.form.missing_words), known)
@@ -83,6 +83,19 @@ def score_blocks(job: ScoreJob) -> Iterator[tuple["pa.RecordBatch", Unfamiliar]]
         yield _batch(block, job.keep, prediction, lacking), seen
 
 
+def _read(job: ScoreJob, piece: FilePiece, names: tuple[str, ...]) -> Iterator[RawBlock]:
+    """Yield blocks of a piece; a column that the model needs in vain is told as such."""
+    try:
+        yield from read_blocks(piece, job.form, names)
+    except UserError as error:
+        for name in _opened(job.model).input_columns:
+            if f"got {name!r}" in str(error):
+                raise UserError(
+                    f"{job.model.address} predicts from the column {name!r}, so {error}"
+                ) from error
+        raise
+
+
 @lru_cache(maxsize=2)
 def _opened(model: RegisteredBundle) -> Bundle:
     """Return the model, read once by each process."""
@@ -93,12 +106,12 @@ def _signs(job: ScoreJob, numeric: tuple[str, ...]) -> dict[str, str]:
     """Return the decimal sign of each column, by all rows of the file where some are text."""
     asked = "." if job.form.decimal == AUTO else job.form.decimal
     signs: dict[str, str] = dict.fromkeys(numeric, asked)
-    whole = FilePiece(job.piece.path)
-    first = next(read_blocks(whole, job.form, numeric), None) if numeric else None
-    if job.form.decimal != AUTO or first is None or not any(map(_is_text, first.cells.schema)):
+    if job.form.decimal != AUTO or not numeric:
         return signs
     seen = DecimalSigns()
-    for block in read_blocks(whole, job.form, numeric):
+    for block in _read(job, FilePiece(job.piece.path), numeric):
+        if not any(map(_is_text, block.cells.schema)):
+            return signs
         for name in numeric:
             seen.add(block.raw, cell_column(block.raw, name, job.form.missing_words))
     return seen.decided(job.form)

@@ -13,6 +13,7 @@ from fkd.catalog.labels import MISSING, labels_of
 from fkd.core.arrays import Array
 
 _EXAMPLES = 3
+LABELS_KEPT = 1000  # of a column; a table of any size may have one in every row
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,35 @@ class Outside:
 
 
 @dataclass(frozen=True)
+class UnseenLabels:
+    """How often labels of one column occur that no training row had, the frequent ones by name."""
+
+    counts: Counter[str]
+    further: int = 0  # rows with one that is not counted by name
+
+    @property
+    def rows(self) -> int:
+        """How many rows have such a label."""
+        return self.counts.total() + self.further
+
+    def merge(self, other: "UnseenLabels") -> "UnseenLabels":
+        """Return what both together hold, as many names as are kept."""
+        counts = self.counts + other.counts
+        kept = Counter(dict(counts.most_common(LABELS_KEPT)))
+        return UnseenLabels(kept, self.further + other.further + counts.total() - kept.total())
+
+    def listed(self) -> str:
+        """Return the most frequent labels, with how many rows have others."""
+        shown = self.counts.most_common(_EXAMPLES)
+        words = [
+            f"{label!r} {count:,} times" if label else f"a missing one {count:,} times"
+            for label, count in shown
+        ]
+        more = self.rows - sum(count for _, count in shown)
+        return ", ".join(words) + (f" and others {more:,} times" if more else "")
+
+
+@dataclass(frozen=True)
 class Unfamiliar:
     """Counts over rows; `merge` adds those of further rows.
 
@@ -45,7 +75,7 @@ class Unfamiliar:
     outside
         By numeric column, those that have values out of range.
     unseen
-        By label column, how often which label occurs that no training row had.
+        By label column, those that have labels which no training row had.
     filled
         By numeric column, how many missing values the model fills.
     unscored
@@ -54,7 +84,7 @@ class Unfamiliar:
 
     rows: int = 0
     outside: Mapping[str, Outside] = field(default_factory=dict)
-    unseen: Mapping[str, Counter[str]] = field(default_factory=dict)
+    unseen: Mapping[str, UnseenLabels] = field(default_factory=dict)
     filled: Mapping[str, int] = field(default_factory=dict)
     unscored: Mapping[str, int] = field(default_factory=dict)
 
@@ -83,22 +113,22 @@ class Unfamiliar:
             unseen={
                 name: labels
                 for name, known in zip(encoder.categorical_names, encoder.levels, strict=True)
-                if (labels := _unseen(frame[name], known))
+                if (labels := _unseen(frame[name], known)).rows
             },
             filled={name: count for name, count in filled.items() if count},
         )
 
     def merge(self, other: "Unfamiliar") -> "Unfamiliar":
         """Return the counts of both, other rows following ours."""
-        outside = dict(self.outside)
+        outside, unseen = dict(self.outside), dict(self.unseen)
         for name, found in other.outside.items():
             outside[name] = outside[name].merge(found) if name in outside else found
-        names = dict.fromkeys((*self.unseen, *other.unseen))
-        empty: Counter[str] = Counter()
+        for name, labels in other.unseen.items():
+            unseen[name] = unseen[name].merge(labels) if name in unseen else labels
         return Unfamiliar(
             self.rows + other.rows,
             outside,
-            {name: self.unseen.get(name, empty) + other.unseen.get(name, empty) for name in names},
+            unseen,
             Counter(self.filled) + Counter(other.filled),
             Counter(self.unscored) + Counter(other.unscored),
         )
@@ -117,8 +147,8 @@ class Unfamiliar:
             for name, out in self.outside.items()
         ]
         found += [
-            f"column {name}: {self._share(labels.total())} with a label that no training row had, "
-            f"counted as none of the known ones: {_listed(labels)}"
+            f"column {name}: {self._share(labels.rows)} with a label that no training row had, "
+            f"counted as none of the known ones: {labels.listed()}"
             for name, labels in self.unseen.items()
         ]
         found += [
@@ -150,19 +180,11 @@ def _outside(values: Array, low: float, high: float) -> Outside | None:
     return Outside(below, above, float(np.nanmin(values)), float(np.nanmax(values)))
 
 
-def _unseen(column: "pd.Series[str]", known: tuple[str, ...]) -> Counter[str]:
+def _unseen(column: "pd.Series[str]", known: tuple[str, ...]) -> UnseenLabels:
     """Return how often which label occurs that is none of the known ones."""
     codes, labels = labels_of(column)
     counts = np.bincount(codes + 1, minlength=len(labels) + 1)  # the first one is missing
     both = zip((MISSING, *labels), counts.tolist(), strict=True)
-    return Counter({label: count for label, count in both if count and label not in known})
-
-
-def _listed(labels: Counter[str]) -> str:
-    """Return the most frequent labels, with how many more there are."""
-    shown = [
-        f"{label!r} {count:,} times" if label else f"a missing one {count:,} times"
-        for label, count in labels.most_common(_EXAMPLES)
-    ]
-    more = len(labels) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} others" if more else "")
+    return UnseenLabels(
+        Counter({label: count for label, count in both if count and label not in known})
+    )
