@@ -104,7 +104,7 @@ def _run_whole(
 
 
 def _stream(client: Any, jobs: Sequence[Job], cluster: ClusterConfig) -> None:
-    """Sum over blocks of rows what fits with a shared feature map are waiting for."""
+    """Sum over blocks of rows, or keep of them, what fits with a shared map are waiting for."""
     needs = shared_sums(jobs)
     for remark in sum_remarks(jobs):
         watcher().say(remark)

@@ -178,6 +178,26 @@ def test_the_hinge_is_libsvm_s_classifier(rng, C):
     assert_allclose(decisions, oracle.decision_function(F @ F.T), atol=5e-3)
 
 
+@pytest.mark.parametrize("tol", [1e-3, 1e-5])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01])
+def test_a_constant_target_is_met_by_the_constant(rng, epsilon, tol):
+    G, _, V = sample(rng)
+    (found,) = solved(
+        G, np.full(len(G), 0.1), [Machine(1.0, Directions.whole(V), epsilon)], tol=tol
+    )
+    assert found.outcome is MachineOutcome.CERTIFIED
+    assert_allclose(G @ found.beta + found.intercept, 0.1, atol=epsilon + 1e-5)
+
+
+def test_a_tube_that_holds_all_targets_leaves_a_constant(rng):
+    G, y, V = sample(rng)
+    machine = Machine(1.0, Directions.whole(V[:, :1]), np.ptp(y))
+    (found,) = solved(G, y, [machine], tol=1e-3)
+    assert found.outcome is MachineOutcome.CERTIFIED
+    assert np.ptp(G @ found.beta) < 1e-2 * np.ptp(y)
+    assert found.iterations < 500
+
+
 def test_single_precision_agrees_with_linear_svr_across_full_pieces(rng, monkeypatch):
     monkeypatch.undo()  # pieces as large as they are
     G, y, _ = sample(rng, n=5000, r=20)

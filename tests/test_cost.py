@@ -43,6 +43,25 @@ def test_a_machine_on_features_needs_no_kernel_matrix():
     assert reduced.bytes < 8 * N * 4000 < 8 * N**2 < exact.bytes
 
 
+def batch(k, n):
+    """The cost of k batched machines beyond that of their map."""
+    reduced = Approximation("nystroem", 1000, shared=True)
+    parameters = method("svr_fkd").parameters
+    settings = [parameters(approximation=reduced, C=1.0 + i, solver="batched") for i in range(k)]
+    found = kernel_cost(settings, n, D)
+    plain = kernel_cost([setting("krr", "nystroem", shared=True)], n, D)
+    return found.flops - plain.flops, found.bytes - plain.bytes
+
+
+@pytest.mark.parametrize("n", [5_000, N])
+def test_batched_machines_cost_in_proportion_to_rows_with_a_bounded_memory(n):
+    flops, size = batch(40, n)
+    assert flops == pytest.approx(40 * 200 * n * 1000)
+    assert size == 4 * n * 40
+    assert batch(40, 2 * n)[0] == pytest.approx(2 * flops)
+    assert batch(10_000, N)[1] == 2**31
+
+
 def test_a_plain_ridge_costs_its_factor_and_nothing_for_paths_or_machines():
     cost = kernel_cost([setting("krr")], 3000, 9)
     assert cost.flops == 2.0 * 3000**2 * 9 + 1.5 * 3000**3 + 1e6

@@ -91,10 +91,16 @@ def test_features_that_are_made_anew_for_each_pass_give_the_same_bits(rng, monke
     assert_array_equal(model.fit(X, y, sensitive_features=S).predict(X), held)
 
 
-def test_a_path_of_fits_is_each_fit(rng):
+def test_a_path_of_fits_is_each_fit_from_one_batch(rng, monkeypatch):
     X, y, S = sample(rng)
     model = FairSVR(solver="batched", **setting("nystroem"))
+    batches = []
+    solve = many_rows.solve_machines
+    monkeypatch.setattr(
+        many_rows, "solve_machines", lambda *a, **k: batches.append(len(a[2])) or solve(*a, **k)
+    )
     path = model.fit_path(X, y, sensitive_features=S, iterations=[0, 2, 5])
+    assert batches == [3]
     for m, found in path.items():
         alone = FairSVR(solver="batched", **setting("nystroem", iterations=m))
         alone.fit(X, y, sensitive_features=S)

@@ -1,5 +1,6 @@
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -146,6 +147,18 @@ def test_a_pass_on_the_cluster_leaves_nothing_for_fits_to_write(settings, monkey
     spill_features(lambda *_: pytest.fail("computed again"), maps)
     monkeypatch.setattr(spilled_features, "_features", lambda _: pytest.fail("made again"))
     assert run_job(study.missing()[0]) == 4
+
+
+def test_other_features_have_a_file_of_their_own(settings):
+    stored = stored_map(make_study(settings, solver="batched"))
+    leaf = cell_leaves(stored, "rows", (), 0)[0]
+    others = [
+        replace(leaf, stored=replace(stored, seal="0" * 64)),
+        replace(leaf, cell=1),
+        replace(leaf, position=1),
+        replace(leaf, size=SIZE + 1),
+    ]
+    assert len({features_path(one) for one in (leaf, *others)}) == 5
 
 
 def test_machines_of_libsvm_or_ridges_spill_nothing(settings):

@@ -218,9 +218,23 @@ class FairSVR(FairRegressor):
         self, removal: Removal, moments: Moments | None, strength: float, *, tell: bool
     ) -> None:
         """Solve at one strength."""
-        ((found, self.n_iter_, self.dual_gap_),) = self._machines(removal, [strength])
+        (solved,) = self._machines(removal, [strength])
+        self._adopt(solved, removal)
         if tell:
-            self._tell_collapse(found, removal)
+            self._tell_collapse(solved[0], removal)
+
+    def _settled(
+        self, removal: Removal, moments: Moments | None, strengths: Sequence[float]
+    ) -> Iterator[Self]:
+        """Yield the machines at these strengths, solved together where a batch is."""
+        for strength, solved in zip(strengths, self._machines(removal, strengths), strict=True):
+            machine = self._copy_at(strength, removal.removals)
+            machine._adopt(solved, removal)
+            yield machine
+
+    def _adopt(self, solved: tuple[MapExpansion, int, float | None], removal: Removal) -> None:
+        """Become the machine that was found."""
+        found, self.n_iter_, self.dual_gap_ = solved
         self.expansion_ = rescaled(found, self._unit, self._level)
         exact = removal.feature_map
         # An exact machine has the rows as its centres anyway.

@@ -60,7 +60,10 @@ def _width(setting: Any, n: int) -> int:
     """Return the columns of the matrix that a support vector machine reads."""
     approximation: Any = getattr(setting, "approximation", None)
     exact = getattr(approximation, "kind", "exact") == "exact"
-    return n if exact or n <= PRECOMPUTED_ROWS else min(int(approximation.landmarks), n)
+    batched = getattr(setting, "solver", None) == "batched"
+    if exact or (n <= PRECOMPUTED_ROWS and not batched):
+        return n
+    return min(int(approximation.landmarks), n)
 
 
 def _factor(approximation: Any, n: int, d: int) -> Cost:

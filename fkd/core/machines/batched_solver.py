@@ -54,20 +54,13 @@ def solve_machines(
     tol, most = positive("tol", tol), whole("max_iter", max_iter, low=1)
     dtype: Precision = np.float32 if tol >= SINGLE_GAP else np.float64
     bases = [FoldBasis.of(fold) for fold in moments]
-    deviations = [_deviation(fold) for fold in moments]
     found: list[Solution] = []
     for batch in _batches(machines, moments, np.dtype(dtype).itemsize):
         rows = MachineRows(source, batch, dtype)
         _check_counts(rows, moments)
-        rho = np.array([m.C / deviations[m.fold] for m in batch] + [1.0])
+        rho = np.array([m.C / bases[m.fold].deviation for m in batch] + [1.0])
         found += MachineBatch(rows, bases, loss, rho).solved(tol, most)
     return found
-
-
-def _deviation(moments: Moments) -> float:
-    """Return the deviation of a target, 1 of a constant one."""
-    mean = moments.y / moments.n
-    return float(np.sqrt(max(moments.yy / moments.n - mean**2, 0.0))) or 1.0
 
 
 def _batches(

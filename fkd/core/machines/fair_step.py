@@ -7,7 +7,7 @@ import numpy as np
 from fkd.core.arrays import Array
 from fkd.core.directions import Directions
 from fkd.core.fair_ridge import fair_factor
-from fkd.core.linalg import project
+from fkd.core.linalg import EPS, project
 from fkd.core.moments import Moments
 
 
@@ -21,14 +21,20 @@ class FoldBasis:
     vectors: Array  # (r, r)
     start: Array  # Qᵀ Gᵀ(y - mean y), (r,)
     level: float  # mean y
+    deviation: float  # of y, 1 where it is constant
 
     @classmethod
     def of(cls, moments: Moments) -> "FoldBasis":
         """Return the basis of moments; one eigendecomposition."""
         C, c = moments.normal_equations(fit_intercept=True)
         values, Q = np.linalg.eigh(C)
-        n = round(moments.n)  # rows, of which each counts once here
-        return cls(n, moments.g / n, np.maximum(values, 0.0), Q, Q.T @ c, moments.y / n)
+        n, level = round(moments.n), moments.y / moments.n  # each row counts once here
+        deviation = float(np.sqrt(max(moments.yy / n - level**2, 0.0)))
+        # Of a constant rounding may leave some.
+        varies = deviation > np.sqrt(EPS) * abs(level)
+        values = np.maximum(values, 0.0)
+        found = deviation if varies else 1.0
+        return cls(n, moments.g / n, values, Q, Q.T @ c, level, found)
 
 
 @dataclass

@@ -8,6 +8,9 @@ from fkd.core.arrays import Array
 from fkd.core.directions import Directions
 from fkd.core.parameters import not_negative, positive
 
+# Of the loss of a constant, an objective that is as good as 0: its digits are rounding's.
+NEGLIGIBLE = 1e-6
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -39,7 +42,8 @@ class Solution:
     """A machine's weights with the two numbers that say how good they are.
 
     No weights have an objective below `dual`, these have `primal`: the distance of the two, by the
-    larger of their magnitudes, is the relative gap.
+    larger of their magnitudes, is the relative gap. Where both are next to nothing beside the loss
+    of a constant, as within a tube that holds all targets, it is taken by a share of that.
     """
 
     w: Array  # weights of the fair features, (r,)
@@ -47,14 +51,15 @@ class Solution:
     intercept: float
     primal: float
     dual: float
+    unit: float  # C times rows times the deviation of the target
     iterations: int
     outcome: MachineOutcome
 
     @property
     def gap(self) -> float:
-        """(primal - dual) / max(|primal|, |dual|), 0 where both are."""
-        size = max(abs(self.primal), abs(self.dual))
-        return (self.primal - self.dual) / size if size > 0 else 0.0
+        """(primal - dual) / max(|primal|, |dual|, `NEGLIGIBLE` unit)."""
+        size = max(abs(self.primal), abs(self.dual), NEGLIGIBLE * self.unit)
+        return (self.primal - self.dual) / size
 
 
 def complaint(machines: Sequence[tuple[str, Solution]], tol: float) -> str | None:

@@ -122,8 +122,9 @@ class MachineBatch:
         found = {}
         for j in chosen:
             values = float(b[j]) + self.scales.level, float(primal[j]), float(dual[j])
-            weights = W[:, j].copy(), B[:, j].copy()
-            solution = Solution(*weights, *values, iteration, MachineOutcome.SPENT)
+            weights, basis = (W[:, j].copy(), B[:, j].copy()), self.steps[j].basis
+            unit = float(self.scales.C[j]) * basis.n * basis.deviation
+            solution = Solution(*weights, *values, unit, iteration, MachineOutcome.SPENT)
             if solution.gap <= tol:
                 solution = replace(solution, outcome=MachineOutcome.CERTIFIED)
                 self.active[j] = False
