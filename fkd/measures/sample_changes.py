@@ -31,8 +31,8 @@ def sample_changes(
 
     Mean absolute and mean signed error, HGR, GDP and PF of every sensitive column, mean prediction,
     signed and absolute error along it, all under one band. It comes from exchanging rows between
-    the samples: if both are drawn from one distribution, something is called a change in a share
-    1 - level of cases, whatever that distribution is and however many quantities are looked at.
+    the samples: if both are drawn from one distribution, something is called a change in at most a
+    share 1 - level of cases, whatever that distribution is and however many quantities there are.
     Rows must be independent of each other, and none of them may have trained the model.
 
     Parameters
