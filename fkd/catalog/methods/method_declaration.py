@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from fkd.catalog.methods.cost import Cost, kernel_cost
 from fkd.catalog.methods.ladder import first_strengths, next_strength
@@ -17,6 +17,7 @@ PUBLISHED_PROBLEMS = ("crimes", "acs_income", "acs_travel_time")
 # As published, neither is done. Removal then spends its first direction on the mean of s, and a
 # predictor without a constant cannot reach the level of the target: anywhere else both are on.
 _FORM = ("center_sensitive", "fit_intercept")
+Weighs = Literal["nothing", "fit", "each", "both"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ class Method:
         What several settings cost on n rows of d inputs, for planning.
     functions
         Which functions of s a setting needs products of the features with; None for none.
+    weighs
+        Where the weights of a training fold count: nowhere, in the fit of a method that removes
+        nothing, in removal and fit each by itself, or in both at once alone.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Method:
     extra: Extra | None = None
     cost: Callable[[Sequence[Any], int, int], Cost] = kernel_cost
     functions: Callable[[Any], Functions | None] = _no_functions
+    weighs: Weighs = "nothing"
 
     def __post_init__(self) -> None:
         """Refuse features of which nobody could say what was removed from them."""
