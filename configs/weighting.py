@@ -1,4 +1,4 @@
-"""For how many rows each row counts, and in what."""
+"""For how many rows each row counts, named by a column."""
 
 from collections.abc import Iterable
 from typing import Self

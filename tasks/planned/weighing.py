@@ -1,4 +1,4 @@
-"""For how many rows each row of a table counts, in fits and in measures."""
+"""For how many rows each row of a table counts."""
 
 import numpy as np
 

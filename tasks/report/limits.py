@@ -125,11 +125,10 @@ def _weights(report: ReportData) -> Limit:
     if weighed:
         return Limit(
             f"Rows count by {weight}.",
-            f"Rows were weighed in {joined(weighed)}, scaled so that one counts once on average: "
-            "a survey is no surer of what it says for the number of people it stands for. "
-            "Intervals take a heavy row for the one row that it is. The checks of drift, proxies "
-            "and collapse, and the correlations of inputs with the attribute, count every row "
-            "once.",
+            f"Rows were weighed in {joined(weighed)}, scaled so that one counts once on average. "
+            "Intervals take a heavy row for the one row that it is. What is not named here counts "
+            "every row once: the checks of drift, proxies and collapse, the correlations of inputs "
+            "with the attribute, the numbers of rows.",
         )
     if weight:
         return Limit(
