@@ -5,7 +5,14 @@ import json
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from configs.data import DataConfig, FoldsConfig
 from configs.hook_config import HooksConfig
@@ -15,6 +22,7 @@ from configs.model import Frozen
 from configs.nearest import check_name
 from configs.own_words import WORD_KEYS
 from configs.shared import check_shared
+from configs.weighting import WeightsConfig, check_weights
 
 Measure = Literal["hgr", "gdp", "pf"]
 _SCALES = {
@@ -110,6 +118,8 @@ class RunConfig(Frozen):
     data: DataConfig = Field(default_factory=DataConfig)
     folds: FoldsConfig = Field(default_factory=FoldsConfig)
     methods: tuple[MethodConfig, ...] = Field(min_length=1)
+    # None: every row counts once.
+    weights: WeightsConfig | None = None
     cluster: ClusterConfig = Field(default_factory=ClusterConfig)
     # None: no champion is wanted, so that no inner folds are computed either.
     select: SelectConfig | None = Field(default_factory=SelectConfig)
@@ -142,6 +152,21 @@ class RunConfig(Frozen):
         """Refuse a shared feature map that has no rows of its own."""
         check_shared(self.methods, self.folds)
         return self
+
+    @model_validator(mode="after")
+    def _rows_can_be_weighed(self) -> Self:
+        """Refuse weights that the table does not keep, or that a method cannot use."""
+        if self.weights is not None:
+            check_weights(self.weights, self.data, self.methods)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_idle_weights(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out weights where there are none: digests of before stay what they were."""
+        plain: dict[str, Any] = handler(self)
+        if self.weights is None:
+            plain.pop("weights", None)
+        return plain
 
     @model_validator(mode="after")
     def _search_has_inner_folds(self) -> Self:

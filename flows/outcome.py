@@ -50,6 +50,7 @@ class Outcome:
     words: Mapping[str, str] = field(default_factory=dict)  # for measured columns
     searched: frozenset[str] = frozenset()  # trials that a search has won
     checks: tuple[CheckResult, ...] = ()
+    weights: str = ""  # by which column rows were weighed in what
 
     @classmethod
     def of(cls, study: Study, page: str, notices: tuple[str, ...]) -> "Outcome":
@@ -81,6 +82,7 @@ class Outcome:
             study.config.data.declaration.words,
             study.searched,
             check_study(study),
+            "" if study.config.weights is None else study.config.weights.told(),
         )
 
     def message(self) -> dict[str, Any]:
@@ -101,6 +103,8 @@ class Outcome:
         console = Console(highlight=False)
         for column in self.columns:
             console.print(self._table(column))
+        if self.weights:
+            console.print(f"[dim]rows weighed by {escape(self.weights)}[/dim]")
         if any(result.trial.key in self.searched for result in self.results):
             console.print(f"[dim]{_SEARCHED}[/dim]")
         if self.finding is not None:

@@ -55,6 +55,17 @@ def test_unused_survey_weights_are_named():
     assert "these communities" in text_of(report, "Every row counts the same")
 
 
+def test_used_survey_weights_are_named_with_their_uses():
+    report = make_report()
+    data = replace(
+        report.data, survey_weight="PWGTP", weighed=("what was removed", "every measure")
+    )
+    text = text_of(replace(report, data=data), "Rows count by PWGTP")
+    assert "weighed in what was removed and every measure" in text
+    assert "checks of drift, proxies and collapse" in text
+    assert not text_of(replace(report, data=data), "Survey weights were not used")
+
+
 def test_methods_that_need_the_attribute_are_named():
     report = make_report(trials=make_trials((BLACK,), needs_sensitive=True))
     assert "KRR-FKL" in text_of(report, "need the attribute")

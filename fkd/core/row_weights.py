@@ -1,15 +1,17 @@
 """How many rows each training row counts for."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from fkd.core.arrays import AnyArray, Array
+from fkd.core.arrays import AnyArray, Array, IntArray
 from fkd.core.linalg import gram
 from fkd.core.parameters import choice
 
 WEIGHED = ("both", "removal", "fit")
+# What sums over rows are for: the machine, what is removed, neither: each row then counts once.
+Part = Literal["fit", "removal", "once"]
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,28 @@ class RowWeights:
         """Whether one sum over rows serves both."""
         return self.removal is self.fit
 
+    def by(self, part: Part) -> Array | None:
+        """Return the weights that count in one part."""
+        weights = {"fit": self.fit, "removal": self.removal, "once": None}
+        return weights[part]
+
+    def alike_part(self, part: Part) -> Part:
+        """Return the first part with the same weights, whose sums over rows serve this one too."""
+        parts: tuple[Part, ...] = ("fit", "removal", "once")
+        return next(other for other in parts if self.by(other) is self.by(part))
+
     def part(self, rows: AnyArray) -> "RowWeights":
         """Return the weights of some of the rows."""
         fit = None if self.fit is None else self.fit[rows]
         if self.alike:
             return RowWeights(fit, fit)
         return RowWeights(None if self.removal is None else self.removal[rows], fit)
+
+    def present(self, rows: IntArray) -> IntArray:
+        """Return those of some rows that are there at all: 0 is a row that is not."""
+        for w in (self.removal, self.fit):
+            rows = rows if w is None else rows[w[rows] > 0]
+        return rows
 
     def share(self, rows: AnyArray, n: int) -> float:
         """Return how much of what the machine is fitted to are some of n rows."""

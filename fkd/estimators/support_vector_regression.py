@@ -36,9 +36,12 @@ def svr_expansions(
     y: Array,
     removals: Removals,
     settings: Sequence[tuple[float, float, float]],
+    *,
+    weights: Array | None = None,
 ) -> Iterator[MapExpansion]:
     """Yield one predictor per (strength, C, epsilon), in order, as `svr_machines` does."""
-    return (found for found, _ in svr_machines(feature_map, X, y, removals, settings))
+    machines = svr_machines(feature_map, X, y, removals, settings, weights=weights)
+    return (found for found, _ in machines)
 
 
 def svr_machines(

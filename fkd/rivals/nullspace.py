@@ -44,7 +44,9 @@ def inlp_path(
     )
 
 
-def svr_on_left(X: Array, y: Array, U: Array, svr: SVR, gamma: float) -> ProjectedExpansion:
+def svr_on_left(
+    X: Array, y: Array, U: Array, svr: SVR, gamma: float, w: Array | None = None
+) -> ProjectedExpansion:
     """Return the RBF machine on inputs without the directions U, its support vectors as centres.
 
     Parameters
@@ -57,10 +59,12 @@ def svr_on_left(X: Array, y: Array, U: Array, svr: SVR, gamma: float) -> Project
         The machine, of a precomputed kernel.
     gamma
         Width of the kernel.
+    w
+        How many rows each counts for, (n,); None is one.
     """
     left = project(X, U)
     # The transpose of the symmetric matrix has the row order that libsvm reads without a copy.
-    svr.fit(Kernel("rbf", gamma).gram(left).T, y)
+    svr.fit(Kernel("rbf", gamma).gram(left).T, y, sample_weight=w)
     # A target within epsilon of a constant needs no support: any one row with weight 0 stands in.
     support = svr.support_ if len(svr.support_) else np.array([0])
     coef = svr.dual_coef_[0] if len(svr.support_) else np.zeros(1)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows
+from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows
 from fkd.core.basis_moments import BasisMoments
 from fkd.core.moments import Moments
+from fkd.core.row_weights import Part, RowWeights
 from fkd.core.streamed_sums import StreamedSums, Way
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import read_arrays, write_arrays
@@ -21,6 +22,7 @@ from tasks.blocks.cells import study_cells
 from tasks.blocks.shared_map import VERSION, StoredMap, content_of, load_map, shared_encoder
 from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs, check_versions
+from tasks.planned.weighing import fit_weights
 
 # Rows per task: at 1000 landmarks a second of arithmetic for 8 MB of result.
 TASK_ROWS = 8 * BLOCK_ROWS
@@ -38,6 +40,7 @@ class Leaf:
     cell: int
     position: int  # among the leaves of its cell
     size: int  # rows of a leaf, the last one apart
+    part: Part = "fit"  # whose weights the rows have
 
 
 @dataclass(frozen=True)
@@ -78,33 +81,56 @@ def leaf_rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
     """Return the encoded rows of a leaf with their sensitive columns, target."""
     inputs = leaf.stored.shared.inputs
     check_versions((), inputs)
-    first = leaf.position * leaf.size
-    rows = np.array(study_cells(inputs)[leaf.cell].rows[first : first + leaf.size])
-    table = cached_table(inputs.settings, inputs.table_digest).take(rows)
+    table = cached_table(inputs.settings, inputs.table_digest).take(_positions(leaf))
     return shared_encoder(inputs).rows(table), table.S(inputs.sensitive), table.y
+
+
+def _positions(leaf: Leaf) -> IntArray:
+    """Return the positions of a leaf's rows in the table."""
+    first = leaf.position * leaf.size
+    cell = study_cells(leaf.stored.shared.inputs)[leaf.cell]
+    return np.array(cell.rows[first : first + leaf.size])
+
+
+@lru_cache(maxsize=2)
+def study_weights(inputs: Inputs) -> RowWeights:
+    """Return for how many rows each row of the table counts in fits."""
+    return fit_weights(cached_table(inputs.settings, inputs.table_digest), inputs.weights)
+
+
+def _weights(leaf: Leaf) -> Array | None:
+    """Return for how many rows each row of a leaf counts, None where each counts once."""
+    w = study_weights(leaf.stored.shared.inputs).by(leaf.part)
+    return None if w is None else w[_positions(leaf)]
 
 
 def _summed(leaf: Leaf, X: Rows, S: Array, y: Array) -> LeafSums:
     """Return the sums over these rows: moments, then products with functions of s."""
     inputs = leaf.stored.shared.inputs
     with blas_threads(inputs.blas_threads):
-        pairs = [_columns(inputs, wanted)(S, y) for wanted in leaf.functions]
+        pairs = [_columns(inputs, wanted, leaf.part)(S, y) for wanted in leaf.functions]
         W = [B if Z is None else np.hstack([B, Z]) for B, Z in pairs]
         widths = [S.shape[1], *(columns.shape[1] for columns in W)]
         sums = StreamedSums(load_map(leaf.stored), leaf.way, widths)
-        sums.add(X, S, y, W)
+        sums.add(X, S, y, W, weights=_weights(leaf))
     coupled = (sums.coupled(i, B.shape[1]) for i, (B, _) in enumerate(pairs))
     return LeafSums((sums.moments(), *coupled))
 
 
 @lru_cache(maxsize=8)
 def _columns(
-    inputs: Inputs, functions: Functions
+    inputs: Inputs, functions: Functions, part: Part
 ) -> Callable[[Array, Array], tuple[Array, Array | None]]:
     """Return functions of s that the reserved rows decide, as they decide the map."""
+    return functions.columns(*_reserved(inputs, part))
+
+
+def _reserved(inputs: Inputs, part: Part) -> tuple[Array, Array, Array | None]:
+    """Return sensitive columns, target and weights of the reserved rows."""
     table = cached_table(inputs.settings, inputs.table_digest)
-    reserved = table.take(inputs.splits.reserved(table))
-    return functions.columns(reserved.S(inputs.sensitive), reserved.y)
+    rows = inputs.splits.reserved(table)
+    reserved, w = table.take(rows), study_weights(inputs).by(part)
+    return reserved.S(inputs.sensitive), reserved.y, None if w is None else w[rows]
 
 
 def _key(leaf: Leaf, X: Rows, S: Array, y: Array) -> str:
@@ -113,22 +139,26 @@ def _key(leaf: Leaf, X: Rows, S: Array, y: Array) -> str:
         "version": VERSION,
         "map": leaf.stored.seal,
         "way": leaf.way,
-        "rows": content_of(X, S, y),
+        "rows": content_of(X, *_known(S, y, _weights(leaf))),
     }
     if leaf.functions:
         functions = [asdict(wanted) for wanted in leaf.functions]
         identity |= {"functions": functions, "functions_version": FUNCTIONS_VERSION}
         # The map tells of their inputs only; functions rest on their other columns.
-        identity |= {"reserved": _reserved_content(leaf.stored.shared.inputs)}
+        identity |= {"reserved": _reserved_content(leaf.stored.shared.inputs, leaf.part)}
     return digest(identity)
 
 
 @lru_cache(maxsize=8)
-def _reserved_content(inputs: Inputs) -> str:
+def _reserved_content(inputs: Inputs, part: Part) -> str:
     """Return the digest of what decides functions of s: columns of the reserved rows."""
-    table = cached_table(inputs.settings, inputs.table_digest)
-    reserved = table.take(inputs.splits.reserved(table))
-    return digest(content_of(reserved.S(inputs.sensitive), reserved.y))
+    S, *columns = _reserved(inputs, part)
+    return digest(content_of(S, *_known(*columns)))
+
+
+def _known(*columns: Array | None) -> list[Array]:
+    """Return the columns that there are: rows that count once have no weights in their key."""
+    return [column for column in columns if column is not None]
 
 
 def leaf_path(settings: Settings, key: str) -> Path:

@@ -1,6 +1,7 @@
 """Training rows whose moments come from a shared map, never held as one matrix."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from fkd.catalog.encoder import Encoder
@@ -10,7 +11,9 @@ from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments
 from fkd.core.machines import Source
+from fkd.core.row_weights import Part
 from fkd.core.streamed_sums import WAYS, Way
+from tasks.blocks.leaves import study_weights
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.spilled_features import feature_source
 from tasks.blocks.streaming import MapSums, coupled_of, moments_of
@@ -40,17 +43,20 @@ class SharedTraining(Training):
 
 def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
     """Return the training rows of a fold with the encoder that all folds share."""
-    train, encoder = table.take(fold.train), shared_encoder(inputs)
+    weights, encoder = study_weights(inputs), shared_encoder(inputs)
+    # Sums over cells know by themselves which rows are absent.
+    present = weights.present(fold.train)
+    train = table.take(present)
 
-    def moments(gamma: float, approximation: Approximation) -> Reduced:
+    def moments(gamma: float, approximation: Approximation, part: Part) -> Reduced:
         stored = store_map(SharedMap.of(inputs, gamma, approximation))
-        return load_map(stored), moments_of(stored, way_of(approximation), fold.train)
+        return load_map(stored), moments_of(stored, way_of(approximation), fold.train, part)
 
     def coupled(gamma: float, approximation: Approximation, functions: Functions) -> BasisMoments:
         stored = store_map(SharedMap.of(inputs, gamma, approximation))
-        squares = float(training.reduced(gamma, approximation)[1].C.trace())
-        way = way_of(approximation)
-        return coupled_of(stored, way, fold.train, functions, squares=squares)
+        squares = float(training.reduced(gamma, approximation, "removal")[1].C.trace())
+        way, part = way_of(approximation), weights.alike_part("removal")
+        return coupled_of(stored, way, fold.train, functions, part, squares=squares)
 
     def features(gamma: float, approximation: Approximation) -> Source:
         return feature_source(store_map(SharedMap.of(inputs, gamma, approximation)), fold.train)
@@ -63,6 +69,7 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
         reduce=moments,
         couple=coupled,
         stream=features,
+        weights=weights.part(present),
     )
     return training, encoder
 
@@ -89,11 +96,21 @@ def shared_sums(jobs: Iterable[Job]) -> dict[MapSums, list[Functions]]:
         sums = sums_of(trial, inputs)
         if sums is None:
             continue
-        needed = found.setdefault(sums, [])
+        weights = study_weights(inputs)
+        for part in _parts(trial):
+            found.setdefault(replace(sums, part=weights.alike_part(part)), [])
         functions = method(trial.method).functions(trial.setting())
+        needed = found[replace(sums, part=weights.alike_part(_parts(trial)[-1]))]
         if functions is not None and functions not in needed:
             needed.append(functions)
     return found
+
+
+def _parts(trial: Trial) -> tuple[Part, ...]:
+    """Return what the fit of a trial needs sums for; functions of s belong to the last."""
+    # Weights of a support vector machine are factors of C, no part of its sums.
+    machine: Part = "once" if hasattr(trial.setting(), "solver") else "fit"
+    return (machine,) if method(trial.method).weighs != "each" else (machine, "removal")
 
 
 def streamed_maps(jobs: Iterable[Job]) -> list[SharedMap]:

@@ -15,7 +15,7 @@ from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.files import DamagedFileError, read_arrays, view_arrays, write_arrays
 from tasks.adapters.store import digest
 from tasks.blocks.cells import study_cells
-from tasks.blocks.leaves import Leaf, leaf_rows
+from tasks.blocks.leaves import Leaf, leaf_rows, study_weights
 from tasks.blocks.runner import RunBlocks
 from tasks.blocks.shared_map import SharedMap, StoredMap, load_map, store_map
 from tasks.blocks.streaming import cell_leaves
@@ -89,19 +89,22 @@ def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
     """
     inputs = stored.shared.inputs
     table, cells = cached_table(inputs.settings, inputs.table_digest), study_cells(inputs)
-    parts: list[tuple[Leaf, Array]] = []
+    weights = study_weights(inputs).fit
+    parts: list[tuple[Leaf, Array, Array | None]] = []
     for i in np.flatnonzero(np.isin([cell.rows[0] for cell in cells], train)):
-        y = table.take(np.array(cells[i].rows)).y
+        positions = np.array(cells[i].rows)
+        y, w = table.take(positions).y, None if weights is None else weights[positions]
         for leaf in cell_leaves(stored, "rows", (), int(i)):
-            parts.append((leaf, y[leaf.position * leaf.size :][: leaf.size]))
+            rows = slice(leaf.position * leaf.size, (leaf.position + 1) * leaf.size)
+            parts.append((leaf, y[rows], None if w is None else w[rows]))
     kept = planned_spill(stored).fits
-    for leaf, _ in parts if kept else ():
+    for leaf, _, _ in parts if kept else ():
         if read_arrays(features_path(leaf)) is None:
             write_features(leaf)
 
     def blocks() -> Iterator[RowBlock]:
-        for leaf, y in parts:
-            yield RowBlock(_read(leaf) if kept else _features(leaf), y)
+        for leaf, y, w in parts:
+            yield RowBlock(_read(leaf) if kept else _features(leaf), y, weights=w)
 
     return blocks
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fkd.catalog.methods.training_fold import Functions
 from fkd.core.basis_moments import BasisMoments
 from fkd.core.moments import Moments
+from fkd.core.row_weights import Part
 from fkd.core.streamed_sums import Way, whitened, whitened_products
 from tasks.adapters.store import digest
 from tasks.blocks import leaves
@@ -24,6 +25,7 @@ from tasks.blocks.leaves import (
     leaf_path,
     leaf_sums,
     read_sums,
+    study_weights,
     sum_leaf,
     write_sums,
 )
@@ -33,10 +35,11 @@ from tasks.blocks.shared_map import VERSION, SharedMap, StoredMap, load_map, sto
 
 @dataclass(frozen=True)
 class MapSums:
-    """Which sums are meant: those under one map, taken in one way."""
+    """Which sums are meant: those under one map, taken in one way, of rows weighed for one part."""
 
     shared: SharedMap
     way: Way
+    part: Part = "fit"
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Total:
     functions: tuple[Functions, ...]
     cell: int
     keys: tuple[str, ...]  # of the leaves, in the order of their rows
+    part: Part = "fit"
 
 
 def stream_moments(run: RunBlocks, needs: Mapping[MapSums, Sequence[Functions]]) -> None:
@@ -70,9 +74,9 @@ def stream_moments(run: RunBlocks, needs: Mapping[MapSums, Sequence[Functions]])
     wanted = [
         leaf
         for sums, functions in needs.items()
-        if sums.shared in stored
-        for cell, missing in missing_cells(stored[sums.shared], sums.way, functions).items()
-        for leaf in cell_leaves(stored[sums.shared], sums.way, missing, cell)
+        if (own := stored.get(sums.shared))
+        for cell, missing in missing_cells(own, sums.way, functions, sums.part).items()
+        for leaf in cell_leaves(own, sums.way, missing, cell, sums.part)
     ]
     keys: dict[Leaf, str] = {}
     if wanted:
@@ -94,6 +98,7 @@ def _totals(wanted: Sequence[Leaf], keys: Mapping[Leaf, str]) -> list[Total]:
             first.functions,
             first.cell,
             tuple(keys[leaf] for leaf in members),
+            first.part,
         )
         for first, members in cells.items()
         if all(leaf in keys for leaf in members)
@@ -101,12 +106,12 @@ def _totals(wanted: Sequence[Leaf], keys: Mapping[Leaf, str]) -> list[Total]:
 
 
 def cell_leaves(
-    stored: StoredMap, way: Way, functions: tuple[Functions, ...], cell: int
+    stored: StoredMap, way: Way, functions: tuple[Functions, ...], cell: int, part: Part = "fit"
 ) -> list[Leaf]:
     """Return the tasks of one cell; they depend on its rows alone, not on who computes them."""
     size = leaves.TASK_ROWS
     count = -(-len(study_cells(stored.shared.inputs)[cell].rows) // size)
-    return [Leaf(stored, way, functions, cell, position, size) for position in range(count)]
+    return [Leaf(stored, way, functions, cell, i, size, part) for i in range(count)]
 
 
 def add_leaves(total: Total) -> None:
@@ -138,20 +143,25 @@ def _let_go(total: Total, paths: Iterable[Path]) -> None:
 
 def _is_there(total: Total) -> bool:
     """Return whether the sums over a cell lie on disk whole."""
-    place = total.stored, total.way, total.cell
-    return all(read_sums(_path(*place, wanted)) for wanted in (None, *total.functions))
+    return all(read_sums(_path_in(total, wanted)) for wanted in (None, *total.functions))
 
 
 def _write_cell(total: Total, sums: LeafSums) -> None:
     """Keep the sums over a cell, one file each: fits want different ones."""
-    place = total.stored, total.way, total.cell
     for functions, part in zip((None, *total.functions), sums.parts, strict=True):
-        write_sums(_path(*place, functions), LeafSums((part,)))
+        write_sums(_path_in(total, functions), LeafSums((part,)))
 
 
-def moments_of(stored: StoredMap, way: Way, train: NDArray[np.int64]) -> Moments:
+def _path_in(total: Total, functions: Functions | None) -> Path:
+    """Return where one of a cell's sums is kept."""
+    return _path(total.stored, total.way, total.cell, functions, total.part)
+
+
+def moments_of(
+    stored: StoredMap, way: Way, train: NDArray[np.int64], part: Part = "fit"
+) -> Moments:
     """Return the moments of training rows as the sum of their cells: never as a difference."""
-    total = _total(stored, way, train, None)
+    total = _total(stored, way, train, None, part)
     assert isinstance(total, Moments)
     return whitened(load_map(stored), way, total)
 
@@ -161,41 +171,50 @@ def coupled_of(
     way: Way,
     train: NDArray[np.int64],
     functions: Functions,
+    part: Part = "fit",
     *,
     squares: float,
 ) -> BasisMoments:
     """Return the products of training rows' features with functions of s, likewise.
 
-    `squares` is the trace of the moments' GᵀG.
+    `squares` is the trace of the moments' GᵀG of the same part.
     """
-    total = _total(stored, way, train, functions)
+    total = _total(stored, way, train, functions, part)
     assert isinstance(total, BasisMoments)
     return whitened_products(load_map(stored), way, total, squares)
 
 
 def _total(
-    stored: StoredMap, way: Way, train: NDArray[np.int64], functions: Functions | None
+    stored: StoredMap,
+    way: Way,
+    train: NDArray[np.int64],
+    functions: Functions | None,
+    part: Part,
 ) -> Moments | BasisMoments:
     """Return the sum over the cells that training rows consist of."""
     cells = study_cells(stored.shared.inputs)
     inside = np.isin([cell.rows[0] for cell in cells], train)
-    parts: Any = (cell_sums(stored, way, int(i), functions) for i in np.flatnonzero(inside))
+    parts: Any = (cell_sums(stored, way, int(i), functions, part) for i in np.flatnonzero(inside))
     total: Moments | BasisMoments = reduce(add, parts)
     return total
 
 
 def cell_sums(
-    stored: StoredMap, way: Way, cell: int, functions: Functions | None = None
+    stored: StoredMap,
+    way: Way,
+    cell: int,
+    functions: Functions | None = None,
+    part: Part = "fit",
 ) -> Moments | BasisMoments:
     """Return a sum over one cell from disk; made here where it is absent or damaged."""
-    path = _path(stored, way, cell, functions)
+    path = _path(stored, way, cell, functions, part)
     found = read_sums(path)
     if found is None:
         wanted = () if functions is None else (functions,)
-        members = cell_leaves(stored, way, wanted, cell)
+        members = cell_leaves(stored, way, wanted, cell, part)
         parts, paths = zip(*(leaf_sums(leaf) for leaf in members), strict=True)
         made: LeafSums = reduce(add, parts)
-        total = Total(stored, way, wanted, cell, ())
+        total = Total(stored, way, wanted, cell, (), part)
         _write_cell(total, made)
         _let_go(total, paths)
         return made.parts[-1]
@@ -203,18 +222,20 @@ def cell_sums(
 
 
 def missing_cells(
-    stored: StoredMap, way: Way, functions: Sequence[Functions] = ()
+    stored: StoredMap, way: Way, functions: Sequence[Functions] = (), part: Part = "fit"
 ) -> dict[int, tuple[Functions, ...]]:
     """Return by position the cells of which something is not on disk, with the functions of s."""
     found = {}
     for cell in range(len(study_cells(stored.shared.inputs))):
-        missing = [f for f in functions if not _path(stored, way, cell, f).is_file()]
-        if missing or not _path(stored, way, cell, None).is_file():
+        missing = [f for f in functions if not _path(stored, way, cell, f, part).is_file()]
+        if missing or not _path(stored, way, cell, None, part).is_file():
             found[cell] = tuple(missing)
     return found
 
 
-def _path(stored: StoredMap, way: Way, cell: int, functions: Functions | None) -> Path:
+def _path(
+    stored: StoredMap, way: Way, cell: int, functions: Functions | None, part: Part = "fit"
+) -> Path:
     """Return where a sum over a cell is kept."""
     inputs = stored.shared.inputs
     identity = {
@@ -226,6 +247,8 @@ def _path(stored: StoredMap, way: Way, cell: int, functions: Functions | None) -
         "rows": study_cells(inputs)[cell].digest,
         "sensitive": inputs.sensitive,
     }
+    if inputs.weights is not None and study_weights(inputs).by(part) is not None:
+        identity |= {"weights": [inputs.weights.column, inputs.weights.counts_in(part)]}
     if functions is not None:
         identity |= {"functions": asdict(functions), "functions_version": FUNCTIONS_VERSION}
     return inputs.settings.moments / f"{digest(identity)}.npz"

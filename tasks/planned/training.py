@@ -8,16 +8,23 @@ from fkd.catalog.table import Table
 from fkd.core.arrays import Rows
 from tasks.planned.folds import Fold
 from tasks.planned.trials import Inputs
+from tasks.planned.weighing import fit_weights
 
 
 def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
     """Return the training rows as arrays, with the encoder that belongs to them."""
-    train = table.take(fold.train)
+    weights = fit_weights(table, inputs.weights)
+    rows = weights.present(fold.train)
+    train = table.take(rows)
     # Taken even where all are meant: rows are checked when they are taken.
     learnt = table.take(slice(None)) if inputs.scale_on == "all" else train
     encoder = Encoder.fit(learnt, scale=inputs.scale)
     training = Training(
-        X=encoder.transform(train), y=train.y, S=train.S(inputs.sensitive), seed=inputs.seed
+        X=encoder.transform(train),
+        y=train.y,
+        S=train.S(inputs.sensitive),
+        seed=inputs.seed,
+        weights=weights.part(rows),
     )
     return training, encoder
 

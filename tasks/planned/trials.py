@@ -7,6 +7,7 @@ from typing import Any
 
 from configs.keeping import Keeping, keeps
 from configs.methods import build
+from configs.weighting import WeightsConfig
 from fkd.catalog.encoder import Scale
 from fkd.catalog.methods import method
 from fkd.catalog.table import Table
@@ -32,6 +33,7 @@ class Inputs:
     blas_threads: int
     versions: Versions = field(default_factory=own_versions)
     predictions: Keeping = "auto"  # no part of the identity: the numbers are the same
+    weights: WeightsConfig | None = None  # None: every row counts once
 
     def keeps_predictions(self, rows: int) -> bool:
         """Return whether predictions of so many test rows are kept."""
@@ -50,6 +52,7 @@ class Inputs:
             "scale": [self.scale, self.scale_on],
             "seed": self.seed,
             "blas_threads": self.blas_threads,
+            **({} if self.weights is None else {"weights": self.weights.model_dump()}),
             **self.versions.raised(),
         }
 

@@ -176,6 +176,7 @@ class DataProvenance:
     row_noun: str = "rows"  # what a row is, in the plural
     licence: str = ""
     survey_weight: str = ""  # the column of weights, where the data has one
+    weighed: tuple[str, ...] = ()  # what it counted in; nothing where every row counts once
     synthetic: bool = False
     datasheet: str = ""  # markdown
 

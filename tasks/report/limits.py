@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tasks.report.contents import ReportData
 from tasks.report.text import removed_words
-from tasks.report.words import count
+from tasks.report.words import count, joined
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,15 @@ def _stored_rows(report: ReportData) -> tuple[Limit, ...]:
 
 def _weights(report: ReportData) -> Limit:
     """Numbers describe rows, not a population."""
-    weight = report.data.survey_weight
+    weight, weighed = report.data.survey_weight, report.data.weighed
+    if weighed:
+        return Limit(
+            f"Rows count by {weight}.",
+            f"Rows were weighed in {joined(weighed)}, scaled so that one counts once on average. "
+            "Intervals take a heavy row for the one row that it is. What is not named here counts "
+            "every row once: the checks of drift, proxies and collapse, the correlations of inputs "
+            "with the attribute, the numbers of rows.",
+        )
     if weight:
         return Limit(
             "Survey weights were not used.",

@@ -30,10 +30,31 @@ def data_provenance(study: Study) -> DataProvenance:
         rows_dropped=story["rows_dropped"],
         row_noun=study.config.data.declaration.words.get("rows", "rows"),
         inputs=len(table.numeric_names) + len(table.categorical_names),
-        survey_weight="PWGTP" if "PWGTP" in table.extra else "",
+        survey_weight=_weight_column(study),
+        weighed=_weighed(study),
         synthetic=story["synthetic"],
         datasheet=_datasheet(study),
     )
+
+
+def _weight_column(study: Study) -> str:
+    """Return the column of weights: the one that was used, else that of the census."""
+    if study.config.weights is not None:
+        return study.config.weights.column
+    return "PWGTP" if "PWGTP" in study.loaded.table.extra else ""
+
+
+def _weighed(study: Study) -> tuple[str, ...]:
+    """Return in words what rows were weighed in."""
+    weights = study.config.weights
+    if weights is None:
+        return ()
+    uses = {
+        "what was removed": weights.removal,
+        "what was fitted": weights.fit,
+        "every measure, curve and interval": weights.measures,
+    }
+    return tuple(words for words, used in uses.items() if used)
 
 
 def _datasheet(study: Study) -> str:

@@ -77,7 +77,7 @@ def _profiles(study: Study, trial: Trial) -> StudyProfiles:
     if f is None:
         why = "it has no predictions of the held-out rows"
         return StudyProfiles({}, dict.fromkeys(inputs.measure_on, why))
-    other = _reference(study, trial)
+    other, w = _reference(study, trial), study.held_out_weights()
     profiles, problems = {}, {}
     for column in inputs.measure_on:
         try:
@@ -88,13 +88,14 @@ def _profiles(study: Study, trial: Trial) -> StudyProfiles:
                 other=other,
                 rng=np.random.default_rng(study.config.seed),
                 draws=DRAWS,
+                sample_weight=w,
             )
         except ValueError as error:
             # The fits are done: the report says why there is no curve instead of failing.
             problems[column] = str(error)
     control = study.config.data.control
-    strata = {column: _strata(test, column, control, f, other) for column in profiles if control}
-    return StudyProfiles(profiles, problems, strata, _pairs(test, tuple(profiles), f, other))
+    strata = {column: _strata(test, column, control, f, other, w) for column in profiles if control}
+    return StudyProfiles(profiles, problems, strata, _pairs(test, tuple(profiles), f, other, w))
 
 
 def raw_sensitive(test: Table, column: str) -> Array:
@@ -111,7 +112,12 @@ def _reference(study: Study, trial: Trial) -> Array | None:
 
 
 def _strata(
-    test: Table, column: str, control: tuple[str, ...], f: Array, other: Array | None
+    test: Table,
+    column: str,
+    control: tuple[str, ...],
+    f: Array,
+    other: Array | None,
+    w: Array | None,
 ) -> StrataProfile:
     """Return one column's means within groups of the control columns."""
     return StrataProfile(
@@ -121,12 +127,13 @@ def _strata(
             raw_sensitive(test, column),
             control_features=control_columns(test, control),
             other=other,
+            sample_weight=w,
         )
     )
 
 
 def _pairs(
-    test: Table, columns: tuple[str, ...], f: Array, other: Array | None
+    test: Table, columns: tuple[str, ...], f: Array, other: Array | None, w: Array | None
 ) -> tuple[PairProfile, ...]:
     """Return the means of every two columns."""
     return tuple(
@@ -137,6 +144,7 @@ def _pairs(
                 f,
                 np.column_stack([raw_sensitive(test, column) for column in pair]),
                 other=other,
+                sample_weight=w,
             ),
         )
         for pair in itertools.combinations(columns, 2)

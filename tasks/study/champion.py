@@ -19,6 +19,7 @@ from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import read_arrays, write_arrays
 from tasks.adapters.store import digest
 from tasks.planned.trials import Trial
+from tasks.planned.weighing import measure_weights
 from tasks.study.judgement import VERSION, Judgement, judge, probed_rows, recover
 from tasks.study.opening import Study
 from tasks.study.refit import refit
@@ -83,7 +84,8 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
         judgement = judge(study, trial, test, model.y_pred)
         seen = probed_rows(test, model.training.seed)
         X = model.encoder.transform(seen)
-        recovered = recover(trial, model.training, X, seen.S(inputs.measure_on))
+        w = measure_weights(seen, inputs.weights)
+        recovered = recover(trial, model.training, X, seen.S(inputs.measure_on), w)
     return bundle, judgement.with_recovered(inputs.measure_on, recovered)
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.metrics import mean_absolute_error, mean_squared_error
@@ -25,7 +25,8 @@ from tasks.blocks.shared_training import shared_training, sums_of
 from tasks.planned.folds import Fold
 from tasks.planned.rows import cached_table
 from tasks.planned.training import make_training, model_inputs
-from tasks.planned.trials import Inputs, Job, Trial, check_versions
+from tasks.planned.trials import Inputs, Job, Trial, check_versions, record_key
+from tasks.planned.weighing import measure_weights
 
 T = TypeVar("T")
 # From a kernel's width with some rows: the kernel matrix of all, the columns of these.
@@ -50,23 +51,48 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
     table = cached_table(inputs.settings, inputs.table_digest)
     fold = inputs.splits.all(table)[job.split]
     with blas_threads(inputs.blas_threads):
+        test = table.take(fold.test)
+        w = measure_weights(table, inputs.weights)
+        w = None if w is None else w[fold.test]
+        judges = judges_of(test, inputs.measure_on, w)
+        known = fitted_before(missing, fold, inputs, store)
+        for key, (record, y_pred) in known.items():
+            found = measure(y_pred, test.y, judges, w)
+            store.write(replace(record, key=key, measures=found), y_pred)
+        unfitted = [(trial, key) for trial, key in missing if key not in known]
+        if not unfitted:
+            return len(missing)
         training, encoder = training_for(job.trials, table, fold, inputs)
         training = training if passes is None else replace(training, passes=passes)
-        test = table.take(fold.test)
-        judges = judges_of(test, inputs.measure_on)
-        for name, members in groupby(missing, key=lambda pair: pair[0].method):
+        for name, members in groupby(unfitted, key=lambda pair: pair[0].method):
             trials, keys = zip(*members, strict=True)
             fitted = zip(trials, keys, _timed(fit_trials(training, name, trials)), strict=True)
             for batch in _batches(fitted):
                 predictors = [predictor for _, _, (predictor, _) in batch]
-                found = predict_rows(trials, predictors, encoder, test, inputs)
+                predicted = predict_rows(trials, predictors, encoder, test, inputs)
                 used = environment(name)
-                for (trial, key, (_, seconds)), y_pred in zip(batch, found, strict=True):
-                    measured = measure(y_pred, test.y, judges)
-                    record = _record(trial, key, job.split, measured, seconds, y_pred)
+                for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
+                    found = measure(y_pred, test.y, judges, w)
+                    record = _record(trial, key, job.split, found, seconds, y_pred)
                     kept = y_pred if inputs.keeps_predictions(test.n) else None
                     store.write(replace(record, environment=used), kept)
     return len(missing)
+
+
+def fitted_before(
+    missing: Sequence[tuple[Trial, str]], fold: Fold, inputs: Inputs, store: TrialStore
+) -> dict[str, tuple[TrialRecord, Array]]:
+    """Return by key the fits that are known with other weights in their measures alone."""
+    if inputs.weights is None:
+        return {}
+    otherwise = replace(inputs, weights=inputs.weights.measured_otherwise())
+    found = {}
+    for trial, key in missing:
+        other = record_key(trial, fold, otherwise)
+        record, y_pred = store.read(other), store.predictions(other)
+        if record is not None and y_pred is not None:
+            found[key] = record, y_pred
+    return found
 
 
 def training_for(
@@ -111,28 +137,34 @@ class ColumnJudge:
     pairs: measures.PairwiseRows
 
 
-def judges_of(test: Table, columns: Sequence[str]) -> dict[str, ColumnJudge]:
-    """Return what measuring needs of the rows of a split, by measured column."""
+def judges_of(
+    test: Table, columns: Sequence[str], w: Array | None = None
+) -> dict[str, ColumnJudge]:
+    """Return what measuring needs of the rows of a split, each counted w times, by column."""
     found = {column: test.S([column])[:, 0] for column in columns}
-    return {name: ColumnJudge(s, measures.PairwiseRows(test.y, s)) for name, s in found.items()}
+    return {
+        name: ColumnJudge(s, measures.PairwiseRows(test.y, s, sample_weight=w))
+        for name, s in found.items()
+    }
 
 
 def measure(
-    y_pred: Array, y: Array, judges: Mapping[str, ColumnJudge]
+    y_pred: Array, y: Array, judges: Mapping[str, ColumnJudge], w: Array | None = None
 ) -> dict[str, dict[str, float]]:
-    """Return accuracy with every fairness measure, by measured column."""
+    """Return accuracy with every fairness measure, by measured column, rows counted w times."""
     if not np.isfinite(y_pred).all():
         raise ValueError("predictions must be finite, got NaN or infinity")
-    mae = float(mean_absolute_error(y, y_pred))
+    by: Any = {"sample_weight": w}
+    mae = float(mean_absolute_error(y, y_pred, **by))
     found = {}
     for column, judge in judges.items():
         s = judge.s
         found[column] = {
             "mae": mae,
-            "mse": float(mean_squared_error(y, y_pred)),
-            "hgr": float(measures.hgr(y_pred, s, margins="standard")),
-            "gdp": float(measures.gdp(y_pred, s, margins="given")),
-            "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin", margins="given")),
+            "mse": float(mean_squared_error(y, y_pred, **by)),
+            "hgr": float(measures.hgr(y_pred, s, margins="standard", **by)),
+            "gdp": float(measures.gdp(y_pred, s, margins="given", **by)),
+            "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin", margins="given", **by)),
             "pf": float(judge.pairs.fairness(y_pred)),
         }
     return found

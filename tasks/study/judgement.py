@@ -23,6 +23,7 @@ from fkd.measures import (
     pairwise_pair,
     recoverability,
 )
+from fkd.measures.mean_errors import mean_error
 from fkd.measures.recoverability import MAX_ROWS
 from tasks.planned.trials import Trial, record_key
 from tasks.study.opening import Study
@@ -37,7 +38,6 @@ VERSION = 5  # to be raised whenever a judgement's numbers change; part of a cha
 # As published: s is in the unit of its whole data set.
 _HGR = partial(measures.hgr, margins="standard")
 _GDP = partial(measures.gdp, margins="given")
-_MEAN = partial(np.mean, axis=0)
 
 
 @dataclass(frozen=True)
@@ -116,18 +116,19 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     rng = np.random.default_rng(study.config.seed)
     plain = without_removal(study, trial)
     before = None if plain is None else held_out_predictions(study, [plain])[0]
+    w = study.held_out_weights()
     noise = {}
     for column in columns:
         f, s = y_pred if before is None else before, test.S([column])[:, 0]
-        if test.n >= COUNTED_ROWS:
+        if _is_counted(test, w):
             floor = counted_floor(f, s, rng=rng)
         else:
-            floor = noise_floor(f, s, rng=rng, measure=_HGR)
+            floor = noise_floor(f, s, rng=rng, measure=_HGR, sample_weight=w)
         noise[column] = (float(floor.mean), float(floor.upper))
     if before is None:
-        held_out, reference, changes = _scores(test, y_pred, columns, rng), None, None
+        held_out, reference, changes = _scores(test, y_pred, columns, rng, w), None, None
     else:
-        held_out, reference, changes = compared(test, y_pred, before, columns, rng)
+        held_out, reference, changes = compared(test, y_pred, before, columns, rng, w)
     return Judgement(
         held_out=held_out,
         reference=reference,
@@ -138,6 +139,11 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     )
 
 
+def _is_counted(test: Table, w: Array | None) -> bool:
+    """Return whether draws are counted in cells: there rows that weigh differently are alike."""
+    return w is None and test.n >= COUNTED_ROWS
+
+
 def probed_rows(test: Table, seed: int) -> Table:
     """Return as many of the rows as probes look at: features of more would only fill memory."""
     if test.n <= MAX_ROWS:
@@ -145,17 +151,21 @@ def probed_rows(test: Table, seed: int) -> Table:
     return test.take(np.sort(np.random.default_rng(seed).choice(test.n, MAX_ROWS, replace=False)))
 
 
-def recover(trial: Trial, training: Training, X: Array, S: Array) -> Sequence[measures.Recovery]:
+def recover(
+    trial: Trial, training: Training, X: Array, S: Array, w: Array | None = None
+) -> Sequence[measures.Recovery]:
     """Return how well other models guess S from the fair features, against with nothing removed.
 
-    Both are features of the same map: what a change of the map alone hides was not removed.
+    Both are features of the same map: what a change of the map alone hides was not removed. Errors
+    on rows count w times.
     """
     declared, setting = method(trial.method), trial.setting()
     if declared.represent is None:
         return ()
     features = declared.represent(training, setting, X)
     before = declared.features_before(training, setting, X)
-    return recoverability(features, S, before=before, random_state=training.seed)
+    seed = training.seed
+    return recoverability(features, S, before=before, random_state=seed, sample_weight=w)
 
 
 def without_removal(study: Study, trial: Trial) -> Trial | None:
@@ -176,20 +186,20 @@ def plain_trial(study: Study, trial: Trial) -> Trial | None:
 
 
 def _scores(
-    test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator
+    test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator, w: Array | None
 ) -> ScoreIntervals:
-    """Return each number with its interval."""
+    """Return each number with its interval, rows counted w times."""
     y = test.y
+    drawn: Any = {"rng": rng, "replicates": DRAWS, "sample_weight": w}
 
     def interval(measure: Any, *rows: Array, most: float = np.inf) -> tuple[float, float, float]:
-        bounds = (0.0, most)
-        return _ends(bootstrap_interval(measure, *rows, rng=rng, replicates=DRAWS, bounds=bounds))
+        return _ends(bootstrap_interval(measure, *rows, **drawn, bounds=(0.0, most)))
 
     by_column = {}
     found: dict[str, tuple[float, float, float]]
     for column in columns:
         s = test.S([column])[:, 0]
-        if test.n >= COUNTED_ROWS:
+        if _is_counted(test, w):
             options: Any = {"rng": rng, "margins": "given", "replicates": DRAWS}
             found = {name: _ends(counted_interval(name, y_pred, s, **options)) for name in _COUNTED}
         else:
@@ -197,33 +207,38 @@ def _scores(
                 "hgr": interval(_HGR, y_pred, s, most=1.0),
                 "gdp": interval(_GDP, y_pred, s),
             }
-        pf = _ends(pairwise_interval(y, y_pred, s, rng=rng, replicates=DRAWS))
+        pf = _ends(pairwise_interval(y, y_pred, s, **drawn))
         by_column[column] = {**found, "pf": pf}
-    return ScoreIntervals(interval(_MEAN, np.abs(y - y_pred)), by_column)
+    return ScoreIntervals(interval(mean_error, y, y_pred), by_column)
 
 
 def compared(
-    test: Table, after: Array, before: Array, columns: Sequence[str], rng: np.random.Generator
+    test: Table,
+    after: Array,
+    before: Array,
+    columns: Sequence[str],
+    rng: np.random.Generator,
+    w: Array | None = None,
 ) -> tuple[ScoreIntervals, ScoreIntervals, ScoreIntervals]:
     """Return each number after the removal, before it, and the change: all see the same rows."""
     y = test.y
+    drawn: Any = {"rng": rng, "replicates": DRAWS, "sample_weight": w}
 
     def both(measure: Any, *sides: Sequence[Array], most: float = np.inf) -> IntervalPair:
-        bounds = (0.0, most)
-        return bootstrap_pair(measure, *sides, rng=rng, replicates=DRAWS, bounds=bounds)
+        return bootstrap_pair(measure, *sides, **drawn, bounds=(0.0, most))
 
     pairs = {}
     for column in columns:
         s = test.S([column])[:, 0]
-        if test.n >= COUNTED_ROWS:
+        if _is_counted(test, w):
             counted: Any = {"rng": rng, "margins": "given", "replicates": DRAWS}
             found = counted_pair(_COUNTED, after, before, s, **counted)
         else:
             sides = (after, s), (before, s)
             found = {"hgr": both(_HGR, *sides, most=1.0), "gdp": both(_GDP, *sides)}
-        pf = pairwise_pair(y, after, before, s, rng=rng, replicates=DRAWS)
+        pf = pairwise_pair(y, after, before, s, **drawn)
         pairs[column] = {**found, "pf": pf}
-    mae = both(_MEAN, (np.abs(y - after),), (np.abs(y - before),))
+    mae = both(mean_error, (y, after), (y, before))
     first, second, difference = (
         ScoreIntervals(
             _ends(getattr(mae, side)),

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from configs.schema import RunConfig
 from fkd.catalog.methods import method
 from fkd.catalog.table import Table
+from fkd.core.arrays import Array
 from tasks.adapters.environment import memory_per_worker
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import TrialStore
@@ -16,6 +17,7 @@ from tasks.data.load import load_table
 from tasks.data.prepared import Loaded
 from tasks.planned.splits import Splits
 from tasks.planned.trials import Inputs, Job, Trial, make_trials, plan, record_key
+from tasks.planned.weighing import check_row_weights, measure_weights
 from tasks.study.approximating import choose_approximation
 from tasks.study.control_columns import check_control_columns
 from tasks.study.growth import next_setting
@@ -110,6 +112,12 @@ class Study:
         """Return the trials that are stored on every outer (or inner) fold."""
         return collect(self.trials, self.inputs, self.loaded.table, self.store, inner=inner)
 
+    def held_out_weights(self) -> Array | None:
+        """Return for how many rows each held-out row counts in measures, None where once."""
+        table = self.loaded.table
+        w = measure_weights(table, self.inputs.weights)
+        return None if w is None else w[self.inputs.splits.held_out_fold(table).test]
+
     def again(self) -> "Study":
         """Return the study with the trials that are known by now, on the rows that it has.
 
@@ -143,7 +151,9 @@ def open_study(
         seed=config.seed,
         blas_threads=config.cluster.blas_threads,
         predictions=config.predictions,
+        weights=config.weights,
     )
+    check_row_weights(loaded.table, config.weights, inputs.splits)
     trials, searched = _trials(config, inputs, loaded.table, store)
     return Study(config, settings, loaded, inputs, trials, store, searched)
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from configs.weighting import WeightsConfig
 from fkd.core.arrays import Array
 from tasks.planned.trials import Trial, record_key
+from tasks.planned.weighing import measure_weights
 from tasks.study.champion import select_champion
 from tasks.study.fit_parts import flat_parts
 from tasks.study.judgement import ScoreIntervals, compared
@@ -114,8 +116,16 @@ def _paired(
             rows = np.flatnonzero(~np.isnan(before) & ~np.isnan(after))
             rng = np.random.default_rng(first.config.seed)
             test = first.loaded.table.take(rows)
-            scores = compared(test, after[rows], before[rows], columns, rng)
+            w = measure_weights(first.loaded.table, _common_weights(first, second))
+            w = None if w is None else w[rows]
+            scores = compared(test, after[rows], before[rows], columns, rng, w)
     return PairedTrial(title, scores, means, same)
+
+
+def _common_weights(first: Study, second: Study) -> WeightsConfig | None:
+    """Return the weights by which both were measured; unlike ones would be compared by neither."""
+    both = {study.config.weights for study in (first, second)}
+    return both.pop() if len(both) == 1 else None
 
 
 def _pooled(study: Study, trial: Trial) -> Array | None:

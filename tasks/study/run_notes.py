@@ -47,6 +47,7 @@ def parent_details(
         "seed": str(config.seed),
         "methods": " ".join(dict.fromkeys(entry.name for entry in config.methods)),
     }
+    params |= _weights(study)
     if choices := study.choices():
         params["approximation"] = "; ".join(choices)
     # A champion among trials of which some failed, or are to come, may yet be another one.
@@ -67,7 +68,7 @@ def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialR
             summary[f"{name}_mean"] = result.mean(measure, column)
             summary[f"{name}_std"] = result.std(measure, column)
     summary["seconds"] = sum(record.seconds for record in result.records)
-    params = {**_params(result.trial), "seed": str(study.config.seed)}
+    params = {**_params(result.trial), "seed": str(study.config.seed), **_weights(study)}
     title = study.title(result.trial)
     searched = [_SEARCHED] if result.trial.key in study.searched else []
     opening = f"{title}, one trial of {study.config.name}. {_subject(study)}"
@@ -140,6 +141,12 @@ def _params(trial: Trial) -> dict[str, str]:
     """Return method, strength and every parameter of a trial."""
     strength = f"{trial.strength:g}"
     return {"method": trial.method, "strength": strength, **flat_parameters(trial)}
+
+
+def _weights(study: Study) -> dict[str, str]:
+    """Return by which column rows were weighed in what, nothing where each counts once."""
+    weights = study.config.weights
+    return {} if weights is None else {"weights": weights.told()}
 
 
 def _subject(study: Study) -> str:

@@ -105,17 +105,18 @@ def _make(study: Study, champion: Champion, control: tuple[str, ...]) -> WithinG
     trials = {CHOSEN: champion.trial, **({} if plain is None else {REFERENCE: plain})}
     found = held_out_predictions(study, list(trials.values()))
     predictions = dict(zip(trials, found, strict=True))
-    groups = control_columns(test, control)
+    groups, w = control_columns(test, control), study.held_out_weights()
     rng = np.random.default_rng(study.config.seed)
     scores: dict[str, dict[str, dict[str, GroupedScore]]] = {}
     problems: dict[str, dict[str, str]] = {}
     noise: dict[str, float] = {}
     for column in inputs.measure_on:
-        scores[column], problems[column] = _on_column(test, column, predictions, groups, rng)
+        scores[column], problems[column] = _on_column(test, column, predictions, groups, rng, w)
         if "hgr" in scores[column]:
             within = partial(_HGR, control_features=groups)
             f, s = next(reversed(predictions.values())), test.S([column])[:, 0]
-            noise[column] = float(noise_floor(f, s, rng=rng, measure=within).mean)
+            floor = noise_floor(f, s, rng=rng, measure=within, sample_weight=w)
+            noise[column] = float(floor.mean)
     return WithinGroups(control, scores, problems, noise)
 
 
@@ -125,6 +126,7 @@ def _on_column(
     predictions: Mapping[str, Array],
     groups: AnyArray,
     rng: np.random.Generator,
+    w: Array | None,
 ) -> tuple[dict[str, dict[str, GroupedScore]], dict[str, str]]:
     """Return by measure the scores of every model on one column, then why others are absent."""
     s = test.S([column])[:, 0]
@@ -137,7 +139,7 @@ def _on_column(
     }.items():
         try:
             found[name] = {
-                model: _grouped(measure, (*before, f, s), groups, rng, most)
+                model: _grouped(measure, (*before, f, s), groups, rng, most, w)
                 for model, f in predictions.items()
             }
         except ValueError as error:
@@ -147,10 +149,15 @@ def _on_column(
 
 
 def _grouped(
-    measure: Any, rows: tuple[Array, ...], groups: AnyArray, rng: np.random.Generator, most: float
+    measure: Any,
+    rows: tuple[Array, ...],
+    groups: AnyArray,
+    rng: np.random.Generator,
+    most: float,
+    w: Array | None,
 ) -> GroupedScore:
     """Return one measure of one model with the interval of its mean over groups."""
-    value: StratifiedValue = by_stratum(measure, *rows, control_features=groups)
+    value: StratifiedValue = by_stratum(measure, *rows, control_features=groups, sample_weight=w)
     interval = stratified_interval(
         measure,
         *rows,
@@ -158,9 +165,10 @@ def _grouped(
         rng=rng,
         replicates=DRAWS,
         bounds=(0.0, most),
+        sample_weight=w,
     )
     return GroupedScore(
-        overall=float(measure(*rows)),
+        overall=float(measure(*rows, sample_weight=w)),
         mean=(float(interval.estimate), float(interval.low), float(interval.high)),
         groups=tuple((s.label, s.rows, float(s.value)) for s in value.strata),
         left_out=tuple((g.label, g.rows, g.why) for g in value.left_out),

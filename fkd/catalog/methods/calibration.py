@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import MapExpansion
+from fkd.core.row_weights import weighted_median
 
 CALIBRATIONS = ("mean", "median")
 
@@ -18,4 +17,6 @@ def calibrated(f: MapExpansion, training: Training, kind: str) -> MapExpansion:
     """
     if kind == "mean":
         return f
-    return replace(f, intercept=f.intercept + float(np.median(training.y - f.predict(training.X))))
+    left = (training.y - f.predict(training.X))[:, None]
+    (median,) = weighted_median(left, training.weights.fit)
+    return replace(f, intercept=f.intercept + float(median))

@@ -3,11 +3,10 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import ConstantPrediction
+from fkd.core.row_weights import weighted_mean
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class Parameters:
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[ConstantPrediction]:
     """Yield the mean once per setting."""
     for _ in settings:
-        yield ConstantPrediction(float(np.mean(training.y, axis=0)))
+        yield ConstantPrediction(float(weighted_mean(training.y, training.weights.fit)))
 
 
 def _shared(parameters: Parameters) -> Hashable:
@@ -26,4 +25,6 @@ def _shared(parameters: Parameters) -> Hashable:
     return "dummy"
 
 
-METHOD = Method(name="dummy", title="Dummy", parameters=Parameters, fit=_fit, shared=_shared)
+METHOD = Method(
+    name="dummy", title="Dummy", parameters=Parameters, fit=_fit, shared=_shared, weighs="fit"
+)

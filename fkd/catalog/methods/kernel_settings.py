@@ -83,7 +83,7 @@ def by_path(settings: Sequence[P]) -> list[list[P]]:
 def longest_path(training: Training, group: Sequence[OnPath]) -> RemovalPath:
     """Return one path that serves every setting of a group."""
     first = group[0]
-    feature_map, moments = training.reduced(first.gamma, first.approximation)
+    feature_map, moments = training.reduced(first.gamma, first.approximation, "removal")
     functions = functions_of_path(first)
     if functions is not None:
         sums = training.coupled(first.gamma, first.approximation, functions)
@@ -125,6 +125,6 @@ def kernel_key(parameters: OnKernel) -> tuple[Hashable, ...]:
 
 def features_left(training: Training, parameters: OnPath, X: Array) -> Array:
     """Return G(X) - (G(X) U) Uᵀ, the features that are left of rows X."""
-    feature_map, _ = training.reduced(parameters.gamma, parameters.approximation)
+    feature_map, _ = training.reduced(parameters.gamma, parameters.approximation, "removal")
     removed = longest_path(training, [parameters]).at(parameters.iterations)
     return removed.features(feature_map.transform(X))

@@ -28,4 +28,6 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
         yield plain_ridge(training, p)
 
 
-METHOD = Method(name="krr", title="KRR", parameters=Parameters, fit=_fit, shared=kernel_key)
+METHOD = Method(
+    name="krr", title="KRR", parameters=Parameters, fit=_fit, shared=kernel_key, weighs="fit"
+)

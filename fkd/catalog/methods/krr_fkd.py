@@ -67,4 +67,5 @@ METHOD = Method(
         "acs_income": Published(grid={"iterations": (0, 15, 20, 30)}),
         "acs_travel_time": Published(grid={"iterations": (0, 15, 20, 30)}),
     },
+    weighs="each",
 )

@@ -8,6 +8,7 @@ from fkd.catalog.methods.kernel_settings import kernel_key
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
+from fkd.core.row_weights import row_count, times_weights
 from fkd.rivals.fair_kernel_learning import (
     feature_products,
     penalised_expansions,
@@ -42,13 +43,15 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     for key in dict.fromkeys(map(_system, settings)):
         group = [p for p in settings if _system(p) == key]
         feature_map, moments = training.reduced(group[0].gamma, group[0].approximation)
-        F = sensitive_factor(training.S, group[0].gamma_s)
+        w = training.weights.fit
+        n = row_count(len(training.y), w)
+        F = sensitive_factor(training.S, group[0].gamma_s, w)
         fitted = penalised_expansions(
             feature_map,
             moments,
-            feature_products(feature_map, training.X, F),
+            feature_products(feature_map, training.X, times_weights(F, w)),
             alpha=group[0].alpha,
-            mus=[p.mu / len(training.X) ** _SCALES[p.mu_scale] for p in group],
+            mus=[p.mu / n ** _SCALES[p.mu_scale] for p in group],
             fit_intercept=group[0].fit_intercept,
         )
         found.update(zip(group, fitted, strict=True))
@@ -67,4 +70,5 @@ METHOD = Method(
         "acs_income": Published(grid={"mu": (0.0, 0.05, 0.25, 1.0)}),
         "acs_travel_time": Published(grid={"mu": (0.0, 0.5, 1.0, 2.0)}),
     },
+    weighs="both",
 )

@@ -19,6 +19,7 @@ from fkd.core.arrays import Array
 from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.predictors import Predictor
 from fkd.core.price import ridge_mu
+from fkd.core.row_weights import row_count
 from fkd.core.sensitive_basis import BASES
 
 
@@ -60,7 +61,8 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
 
 def _represent(training: Training, p: Parameters, X: Array) -> Array:
     """Return the features of rows X that the regression sees."""
-    return shrunk_features(training, p, _mu(p, len(training.y)), X)
+    n = row_count(len(training.y), training.weights.fit)
+    return shrunk_features(training, p, _mu(p, n), X)
 
 
 METHOD = Method(
@@ -74,4 +76,5 @@ METHOD = Method(
     functions=functions_of,
     published={"acs_income": Published(grid={"penalty": PENALTIES})},
     ours=True,
+    weighs="each",
 )

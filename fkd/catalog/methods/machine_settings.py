@@ -41,9 +41,11 @@ def svr_predictors(
     wanted
         As `fkd.estimators.support_vector_regression.svr_machines` takes them.
     """
-    feature_map, moments = training.reduced(first.gamma, first.approximation)
+    # Weights are factors of C: the passes themselves see every row once.
+    feature_map, moments = training.reduced(first.gamma, first.approximation, "once")
     if first.solver != "batched":
-        yield from svr_expansions(feature_map, training.X, training.y, removals, wanted)
+        data = feature_map, training.X, training.y, removals, wanted
+        yield from svr_expansions(*data, weights=training.weights.fit)
         return
     machines = [Machine(C, removals.at(strength), epsilon) for strength, C, epsilon in wanted]
     source = training.streamed(first.gamma, first.approximation)

@@ -3,11 +3,10 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import ConstantPrediction
+from fkd.core.row_weights import weighted_median
 
 
 @dataclass(frozen=True)
@@ -17,8 +16,9 @@ class Parameters:
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[ConstantPrediction]:
     """Yield the median once per setting."""
+    (median,) = weighted_median(training.y[:, None], training.weights.fit)
     for _ in settings:
-        yield ConstantPrediction(float(np.median(training.y, axis=0)))
+        yield ConstantPrediction(float(median))
 
 
 def _shared(parameters: Parameters) -> Hashable:
@@ -27,5 +27,10 @@ def _shared(parameters: Parameters) -> Hashable:
 
 
 METHOD = Method(
-    name="median_dummy", title="Median dummy", parameters=Parameters, fit=_fit, shared=_shared
+    name="median_dummy",
+    title="Median dummy",
+    parameters=Parameters,
+    fit=_fit,
+    shared=_shared,
+    weighs="fit",
 )

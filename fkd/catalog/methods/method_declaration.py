@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from fkd.catalog.methods.cost import Cost, kernel_cost
 from fkd.catalog.methods.ladder import first_strengths, next_strength
@@ -17,6 +17,7 @@ PUBLISHED_PROBLEMS = ("crimes", "acs_income", "acs_travel_time")
 # As published, neither is done. Removal then spends its first direction on the mean of s, and a
 # predictor without a constant cannot reach the level of the target: anywhere else both are on.
 _FORM = ("center_sensitive", "fit_intercept")
+Weighs = Literal["nothing", "fit", "each", "both"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,9 @@ class Method:
     in_passes
         Whether `fit` reads the kernel matrix by `Training.kernel_passes` alone, so that it may lie
         on a cluster.
+    weighs
+        Where the weights of a training fold count: nowhere, in the fit of a method that removes
+        nothing, in removal and fit each by itself, or in both at once alone.
     """
 
     name: str
@@ -100,6 +104,7 @@ class Method:
     cost: Callable[[Sequence[Any], int, int], Cost] = kernel_cost
     functions: Callable[[Any], Functions | None] = _no_functions
     in_passes: bool = False
+    weighs: Weighs = "nothing"
 
     def __post_init__(self) -> None:
         """Refuse features of which nobody could say what was removed from them."""

@@ -25,10 +25,10 @@ class Parameters:
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield regressions on y - share·(S - mean) w, from the moments that all methods share."""
-    w = sensitive_slopes(training.S, training.y)
+    slopes = sensitive_slopes(training.S, training.y, training.weights.fit)
     for p in settings:
         feature_map, moments = training.reduced(p.gamma, p.approximation)
-        yield ridge_on(feature_map, residual_moments(moments, p.share * w), p)
+        yield ridge_on(feature_map, residual_moments(moments, p.share * slopes), p)
 
 
 METHOD = Method(
@@ -39,4 +39,5 @@ METHOD = Method(
     strength="share",
     shared=kernel_key,
     published={"acs_income": Published(grid={"share": (0.0, 0.25, 0.5, 0.75, 1.0)})},
+    weighs="both",
 )

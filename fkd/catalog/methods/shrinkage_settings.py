@@ -45,5 +45,5 @@ def shrinkage_of(training: Training, p: OnShrinkage) -> Shrinkage:
 
 def shrunk_features(training: Training, p: OnShrinkage, mu: float, X: Array) -> Array:
     """Return the features of rows X as mu leaves them."""
-    feature_map, _ = training.reduced(p.gamma, p.approximation)
+    feature_map, _ = training.reduced(p.gamma, p.approximation, "removal")
     return shrinkage_of(training, p).at(mu).features(feature_map.transform(X))

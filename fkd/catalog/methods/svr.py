@@ -29,7 +29,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     """Yield the predictors as soon as each is fitted; those on one kernel share its matrix."""
     for _, members in groupby(settings, key=lambda p: (kernel_key(p), p.solver)):
         group = list(members)
-        feature_map, _ = training.reduced(group[0].gamma, group[0].approximation)
+        feature_map, _ = training.reduced(group[0].gamma, group[0].approximation, "once")
         wanted = [(0, p.C, p.epsilon) for p in group]
         path = RemovalPath.nothing(feature_map.rank)
         yield from svr_predictors(training, group[0], path, wanted)
@@ -44,4 +44,5 @@ METHOD = Method(
     published={
         problem: Published(fixed=paper.fixed) for problem, paper in svr_fkd.METHOD.published.items()
     },
+    weighs="fit",
 )

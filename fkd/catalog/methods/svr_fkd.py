@@ -64,4 +64,5 @@ METHOD = Method(
             grid={"iterations": (0, 45, 60, 100)},
         ),
     },
+    weighs="each",
 )

@@ -19,6 +19,7 @@ from fkd.catalog.methods.training_fold import GIVEN, Approximation, Training
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from fkd.core.price import margin_mu
+from fkd.core.row_weights import row_count, weighted_std
 from fkd.core.sensitive_basis import BASES
 
 
@@ -38,9 +39,10 @@ class Parameters:
 
 
 def _mu(p: Parameters, training: Training) -> float:
-    y = training.y
+    y, w = training.y, training.weights.fit
     # A constant target has nothing to pay for.
-    return margin_mu(p.penalty, n=len(y), C=p.C, unit=float(y.std(axis=0)) or 1.0)
+    unit = float(weighted_std(y, w)) or 1.0
+    return margin_mu(p.penalty, n=row_count(len(y), w), C=p.C, unit=unit)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
@@ -81,4 +83,5 @@ METHOD = Method(
         for problem, paper in svr_fkd.METHOD.published.items()
     },
     ours=True,
+    weighs="each",
 )

@@ -48,13 +48,18 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Project
             tol=LIBSVM_TOL,
             max_iter=LIBSVM_STEPS,
         )
-        yield svr_on_left(training.X, training.y, U, svr, p.gamma)
+        yield svr_on_left(training.X, training.y, U, svr, p.gamma, training.weights.fit)
 
 
 def _path(training: Training, iterations: int, ridge: float, center: bool) -> RemovalPath:
     """Return the removed directions of the inputs."""
     return inlp_path(
-        training.X, training.S, ridge=ridge, iterations=iterations, center_sensitive=center
+        training.X,
+        training.S,
+        training.weights.removal,
+        ridge=ridge,
+        iterations=iterations,
+        center_sensitive=center,
     )
 
 
@@ -78,4 +83,5 @@ METHOD = Method(
     shared=_shared,
     represent=_represent,
     published={"acs_income": Published(grid={"iterations": (0, 60, 100, 160, 180, 200)})},
+    weighs="each",
 )

@@ -12,6 +12,7 @@ from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.kernels import Kernel
 from fkd.core.machines import Source
 from fkd.core.moments import Moments, training_moments
+from fkd.core.row_weights import ONCE, Part, RowWeights
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
 from fkd.core.streamed_sums import WAYS
 from fkd.estimators.many_rows import map_source
@@ -57,13 +58,18 @@ class Functions:
     basis: BasisSettings
     given: str = "none"
 
-    def columns(self, S: Array, y: Array) -> Callable[[Array, Array], tuple[Array, Array | None]]:
-        """Return from rows that every split trains on how to get basis and given of any rows."""
+    def columns(
+        self, S: Array, y: Array, w: Array | None = None
+    ) -> Callable[[Array, Array], tuple[Array, Array | None]]:
+        """Return from rows that every split trains on how to get basis and given of any rows.
+
+        These rows count w times, once where that is None.
+        """
         # Sensitive columns come in units of their fixed range.
-        basis = centred(self.basis.fit(S, [(0.0, 1.0)] * S.shape[1]), S)
+        basis = centred(self.basis.fit(S, [(0.0, 1.0)] * S.shape[1], w=w), S, w)
         if self.given != "y":
             return lambda S, y: (basis(S), None)
-        legitimate = centred(SplineBasis.of(y[:, None]), y[:, None])
+        legitimate = centred(SplineBasis.of(y[:, None], w), y[:, None], w)
         return lambda S, y: (basis(S), legitimate(y[:, None]))
 
 
@@ -88,7 +94,7 @@ class Training:
     y: Array  # (n,)
     S: Array  # (n, l)
     seed: int
-    reduce: Callable[[float, Approximation], Reduced] | None = field(
+    reduce: Callable[[float, Approximation, Part], Reduced] | None = field(
         default=None, repr=False, compare=False
     )  # where a shared map's moments come from
     couple: Callable[[float, Approximation, Functions], BasisMoments] | None = field(
@@ -100,33 +106,43 @@ class Training:
     passes: Callable[[float, IntArray], KernelPasses] | None = field(
         default=None, repr=False, compare=False
     )  # where a kernel matrix lies that is read in passes
-    _maps: dict[Hashable, Reduced] = field(default_factory=dict, repr=False, compare=False)
+    weights: RowWeights = field(default=ONCE, repr=False, compare=False)  # of these rows
+    _maps: dict[tuple[float, Approximation, Part], Reduced] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _sums: dict[Hashable, BasisMoments] = field(default_factory=dict, repr=False, compare=False)
 
-    def reduced(self, gamma: float, approximation: Approximation) -> Reduced:
-        """Return the RBF feature map of these rows with its moments, made once per setting."""
-        key = (gamma, approximation)
+    def reduced(self, gamma: float, approximation: Approximation, part: Part = "fit") -> Reduced:
+        """Return the RBF feature map of these rows with its moments, made once per setting.
+
+        The moments are those that the machine is made from, unless another part is named.
+        """
+        key = (gamma, approximation, self.weights.alike_part(part))
         if key not in self._maps:
             make = self._shared if approximation.shared else self._own
-            self._maps[key] = make(gamma, approximation)
+            self._maps[key] = make(*key)
         return self._maps[key]
 
-    def _own(self, gamma: float, approximation: Approximation) -> Reduced:
+    def _own(self, gamma: float, approximation: Approximation, part: Part) -> Reduced:
         """Return the map made from these rows with its moments."""
-        feature_map = rbf_map(self.X, gamma, approximation, self.seed)
-        return feature_map, training_moments(feature_map, self.X, self.S, self.y)
+        known = (
+            found for key, (found, _) in self._maps.items() if key[:2] == (gamma, approximation)
+        )
+        feature_map = next(known, None) or rbf_map(self.X, gamma, approximation, self.seed)
+        w = self.weights.by(part)
+        return feature_map, training_moments(feature_map, self.X, self.S, self.y, w)
 
-    def _shared(self, gamma: float, approximation: Approximation) -> Reduced:
+    def _shared(self, gamma: float, approximation: Approximation, part: Part) -> Reduced:
         """Return the map of all splits with these rows' part of its moments."""
         if self.reduce is None:
             raise ValueError(_NOTHING_RESERVED)
-        return self.reduce(gamma, approximation)
+        return self.reduce(gamma, approximation, part)
 
     def streamed(self, gamma: float, approximation: Approximation) -> Source:
         """Return the features of these rows as blocks in single precision, read pass by pass."""
         if not approximation.shared:
-            feature_map, _ = self.reduced(gamma, approximation)
-            return map_source(feature_map, self.X, self.y, np.float32)
+            feature_map, _ = self.reduced(gamma, approximation, "once")
+            return map_source(feature_map, self.X, self.y, np.float32, self.weights.fit)
         if self.stream is None:
             raise ValueError(_NOTHING_RESERVED)
         return self.stream(gamma, approximation)
@@ -154,8 +170,10 @@ class Training:
         self, gamma: float, approximation: Approximation, functions: Functions
     ) -> BasisMoments:
         """Return the products on the map of these rows, from functions that they decide."""
-        B, Z = functions.columns(self.S, self.y)(self.S, self.y)
-        return basis_moments(self.reduced(gamma, approximation)[0], self.X, B, Z)
+        w = self.weights.removal
+        B, Z = functions.columns(self.S, self.y, w)(self.S, self.y)
+        feature_map, _ = self.reduced(gamma, approximation)
+        return basis_moments(feature_map, self.X, B, Z, w)
 
     def _couple_shared(
         self, gamma: float, approximation: Approximation, functions: Functions

@@ -51,7 +51,8 @@ Features and row filter are those of folktables 0.0.12 (F. Ding, M. Hardt, J. Mi
 
 LIMITS_OF_USE = """\
 - Kept, but never inputs: the row weight PWGTP, state ST, area PUMA (state code followed by the
-  area's five digits), survey year. Measures are taken over rows, not over the weighted population.
+  area's five digits), survey year. Measures are taken over rows, not over the weighted population,
+  unless a run names PWGTP under weights.
 - Answers are self-reported, some imputed by the bureau, incomes top-coded by state; dollars are
   not adjusted by ADJINC, as in folktables. 2020 has no standard 1-Year release.
 - Between 2018 and 2019 RELP became RELSHIPP with other codes; between revisions of a
