@@ -19,7 +19,7 @@ from tasks.study.opening import Study, open_study
 from tasks.study.results import TrialResult
 
 STATES = os.environ.get("FKD_BENCH_STATES", "MT DE ID NE NH NM ND SD WV").split()
-LANDMARKS = 2000
+LANDMARKS = int(os.environ.get("FKD_BENCH_LANDMARKS", 4000))
 RESERVE = 0.4  # so that most states have as many rows to choose landmarks from
 MEASURES = ("mae", "hgr", "gdp", "pf")
 

@@ -10,16 +10,16 @@ from fkd.core.present_rows import PresentRows
 from fkd.rivals import FairKernelLearning
 
 BAD = {
-    "NaN": ([1.0, np.nan, 1.0], r"sample_weight must be finite.*got nan at index \(1,\)"),
-    "infinity": ([1.0, 1.0, np.inf], r"sample_weight must be finite.*got inf at index \(2,\)"),
-    "negative": ([1.0, 2.0, -3.0], "sample_weight must not be negative, got -3 for row 2"),
-    "too few": ([1.0, 1.0], r"one number per sample, shape \(3,\), got shape \(2,\)"),
-    "a table": (np.ones((3, 1)), r"one number per sample, shape \(3,\), got shape \(3, 1\)"),
-    "words": (["a", "b", "c"], "sample_weight must hold real numbers"),
-    "nothing": ([0.0, 0.0, 0.0], "above 0 for at least 2 rows, got 0 of 3"),
+    "NaN": ([1.0, np.nan, 1.0], r"sample_weight must be 0 or lie between.*got nan in row 1"),
+    "infinity": ([1.0, 1.0, np.inf], r"sample_weight must be 0 or lie between.*got inf in row 2"),
+    "negative": ([1.0, 2.0, -3.0], r"sample_weight must be 0 or lie between.*got -3 in row 2"),
+    "too few": ([1.0, 1.0], r"one number per row \(3\), got shape \(2,\)"),
+    "a table": (np.ones((3, 2)), r"one number per row \(3\), got shape \(3, 2\)"),
+    "words": (["a", "b", "c"], "sample_weight must hold numbers"),
+    "nothing": ([0.0, 0.0, 0.0], "sample_weight must have a sum above 0"),
     "one row": ([0.0, 4.0, 0.0], "above 0 for at least 2 rows, got 1 of 3; a row of weight zero"),
-    "next to nothing": ([1e-300, 2e-300, 0.0], "must reach 1e-100.*got 2e-300 at most; divide"),
-    "one number": (2.0, r"one number per sample, shape \(3,\), got shape \(\)"),
+    "next to nothing": ([1e-300, 2e-300, 0.0], "must be 0 or lie between 1e-100.*got 1e-300"),
+    "one number": (2.0, r"one number per row \(3\), got shape \(\)"),
 }
 
 
@@ -27,10 +27,6 @@ BAD = {
 def test_bad_weights_are_refused_in_a_sentence(weights, told):
     with pytest.raises(ValueError, match=told):
         PresentRows.of(weights, 3)
-
-
-def test_weights_that_are_nearly_nothing_beside_others_are_no_fault():
-    assert len(PresentRows.of([1e-300, 2.0, 1e-200], 3)) == 3
 
 
 @pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")

@@ -8,7 +8,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from fkd.core.arrays import Array, IntArray, Rows
-from fkd.core.border import LARGEST_MEASURED, as_numbers
+from fkd.core.border import weight_vector
 
 
 @dataclass(frozen=True)
@@ -70,24 +70,11 @@ class PresentRows:
 
 def _checked(sample_weight: Any, n: int, least: int) -> Array:
     """Return one weight per sample, of which enough are above 0."""
-    w = as_numbers(sample_weight, "sample_weight")
-    if w.shape != (n,):
-        raise ValueError(
-            f"sample_weight must be one number per sample, shape ({n},), got shape {w.shape}"
-        )
-    if (w < 0).any():
-        i = int(np.flatnonzero(w < 0)[0])
-        raise ValueError(
-            f"sample_weight must not be negative, got {w[i]:g} for row {i}; 0 leaves a row out"
-        )
+    w = weight_vector(sample_weight, n)
+    assert w is not None
     if (found := np.count_nonzero(w)) < least:
         raise ValueError(
             f"sample_weight must be above 0 for at least {least} row{'s' * (least > 1)}, got "
             f"{found} of {n}; a row of weight zero is left out"
-        )
-    if w.max() < 1 / LARGEST_MEASURED:
-        raise ValueError(
-            f"sample_weight must reach {1 / LARGEST_MEASURED:g}, below which sums lose their "
-            f"digits, got {w.max():g} at most; divide the weights by their mean"
         )
     return w

@@ -13,9 +13,10 @@ from tasks.study.refit import held_out_predictions
 def foresee(study: Study, trials: Sequence[Trial]) -> None:
     """Have the predictions of several trials ready: fitted again together, where that is needed."""
     fold = study.inputs.splits.held_out_fold(study.loaded.table)
-    wanted = [t for t in trials if record_key(t, fold, study.inputs) in study.store]
+    unknown = [trial for trial in trials if _name(trial) not in study.made]
+    wanted = [trial for trial in unknown if record_key(trial, fold, study.inputs) in study.store]
     for trial, y_pred in zip(wanted, held_out_predictions(study, wanted), strict=True):
-        study.made.setdefault(_name(trial), y_pred)
+        study.made[_name(trial)] = y_pred
 
 
 def predicted_targets(study: Study, trial: Trial) -> Array | None:
