@@ -119,7 +119,7 @@ def _summed(leaf: Leaf, X: Rows, S: Array, y: Array) -> LeafSums:
 
 @lru_cache(maxsize=8)
 def _columns(
-    inputs: Inputs, functions: Functions, part: Part
+    inputs: Inputs, functions: Functions, part: Part = "fit"
 ) -> Callable[[Array, Array], tuple[Array, Array | None]]:
     """Return functions of s that the reserved rows decide, as they decide the map."""
     return functions.columns(*_reserved(inputs, part))
