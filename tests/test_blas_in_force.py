@@ -73,9 +73,9 @@ def test_shared_maps_and_sums(settings, monkeypatch, threads):
     found = []
 
     def noting(function):
-        def noted(*arguments):
+        def noted(*arguments, **options):
             found.append(limits())
-            return function(*arguments)
+            return function(*arguments, **options)
 
         return noted
 

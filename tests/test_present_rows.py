@@ -16,7 +16,7 @@ BAD = {
     "too few": ([1.0, 1.0], r"one number per row \(3\), got shape \(2,\)"),
     "a table": (np.ones((3, 2)), r"one number per row \(3\), got shape \(3, 2\)"),
     "words": (["a", "b", "c"], "sample_weight must hold numbers"),
-    "nothing": ([0.0, 0.0, 0.0], "sample_weight must have a sum above 0"),
+    "nothing": ([0.0, 0.0, 0.0], "sample_weight must have a sum above zero"),
     "one row": ([0.0, 4.0, 0.0], "above 0 for at least 2 rows, got 1 of 3; a row of weight zero"),
     "next to nothing": ([1e-300, 2e-300, 0.0], "must be 0 or lie between 1e-100.*got 1e-300"),
     "one number": (2.0, r"one number per row \(3\), got shape \(\)"),

@@ -577,7 +577,7 @@ def test_groups_tell_how_many_rows_they_stand_for(rng):
         ([1.0, np.nan, 1.0], "got nan in row 1; drop"),
         ([np.inf, 1.0, 1.0], "got inf in row 0; drop"),
         ([1.0, 1e-200, 1.0], "got 1e-200 in row 1; drop"),
-        ([0.0, 0.0, 0.0], "sum above 0 and up to 9e\\+15, got 0; give some row a weight"),
+        ([0.0, 0.0, 0.0], "sum above zero and up to 9e\\+15, got 0; give some row a weight"),
         ([9e15, 9e15, 0.0], "got 1.8e\\+16; give some row a weight, or scale them"),
         ([1.0, 1.0], r"one number per row \(3\), got shape \(2,\); take the weights"),
         (2.0, r"got shape \(\); take the weights"),

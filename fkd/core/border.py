@@ -269,7 +269,7 @@ def weight_vector(sample_weight: Any, n: int) -> Array | None:
         )
     if not 0 < w.sum(axis=0) <= LARGEST_WEIGHT:
         raise ValueError(
-            f"sample_weight must have a sum above 0 and up to {LARGEST_WEIGHT:.0g}, got "
+            f"sample_weight must have a sum above zero and up to {LARGEST_WEIGHT:.0g}, got "
             f"{w.sum(axis=0):g}; give some row a weight, or scale them"
         )
     return w
