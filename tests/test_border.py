@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
-from fkd.core.border import column_names, real_matrix
+from fkd.core.border import column_names, real_matrix, sensitive_matrix
 
 
 def test_a_column_is_spoken_of_by_its_label_else_by_its_number():
@@ -17,3 +18,8 @@ def test_a_column_is_spoken_of_by_its_label_else_by_its_number():
 def test_a_series_is_named_in_its_fault():
     with pytest.raises(ValueError, match="'age'"):
         real_matrix("sensitive_features", pd.Series([1.0, np.inf], name="age"))
+
+
+def test_sparse_sensitive_columns_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"sensitive_features must be dense.*toarray"):
+        sensitive_matrix(csr_array(np.arange(4.0)[:, None]), 4)

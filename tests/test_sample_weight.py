@@ -372,3 +372,5 @@ def test_a_method_that_repeats_rows_takes_whole_weights_alone(rng, model):
     w[5] = 2.5
     with pytest.raises(ValueError, match=r"whole numbers for this method.*got 2\.5; round"):
         model.fit(X, y, sensitive_features=s, sample_weight=w)
+    with pytest.raises(ValueError, match=r"sum to at most 8388608 for this method.*got 4e\+09"):
+        model.fit(X, y, sensitive_features=s, sample_weight=np.full(40, 1e8))

@@ -655,3 +655,12 @@ def test_fairlearn_hands_weights_to_our_measures(rng):
     assert frame.overall["pf"] == pytest.approx(
         pairwise_fairness(rows.y, rows.f, rows.s, sample_weight=w)
     )
+
+
+def test_one_row_with_nearly_all_weight_has_no_noise_floor(rng):
+    """Shuffled beside it, s would be next to constant, and the floor next to nothing."""
+    f, s = rng.normal(size=(2, 200))
+    with pytest.raises(ValueError, match=r"more than 50% of all weight to one row.*got 98"):
+        noise_floor(f, s, rng=rng, sample_weight=np.r_[1e4, np.ones(199)])
+    heavy = np.r_[100.0, np.ones(199)]
+    assert noise_floor(f, s, rng=rng, permutations=20, sample_weight=heavy).mean > 0

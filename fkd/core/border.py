@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -33,6 +34,8 @@ def column_names(data: Any, width: int) -> list[str]:
 def real_matrix(name: str, data: Any) -> Array:
     """Return a finite float64 matrix with at least one row; a vector becomes one column."""
     refuse_masked(name, data)
+    if issparse(data):
+        raise ValueError(f"{name} must be dense, got a sparse matrix; pass its toarray()")
     A = data if hasattr(data, "ndim") else np.asarray(data)
     if A.ndim not in (1, 2):
         raise ValueError(f"{name} must have one or two dimensions, got {A.ndim}")

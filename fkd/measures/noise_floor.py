@@ -11,7 +11,7 @@ from fkd.core.arrays import Array, IntArray
 from fkd.core.border import as_column, as_sensitive
 from fkd.core.cautions import FairnessWarning
 from fkd.measures.hgr import hgr
-from fkd.measures.repeated_rows import in_order, weighed
+from fkd.measures.repeated_rows import in_order, require_many, weighed
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ def noise_floor(
     weights = {} if w is None else {"sample_weight": w}
     measure(f, S, **weights)  # what there is to say of the rows is said once
     if w is not None:
+        require_many(w)
         S = S[_drawn_evenly(w)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairnessWarning)

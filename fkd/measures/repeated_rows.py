@@ -9,6 +9,9 @@ from fkd.core.arrays import Array
 from fkd.core.border import as_numbers, weight_vector
 from fkd.core.row_weights import row_count, weighted_mean
 
+# Of one row: with more of the weight a shuffled column is next to constant.
+_LARGEST_SHARE = 0.5
+
 
 def survey_weights(sample_weight: ArrayLike) -> Array:
     """Return weights scaled to sum to the number of rows whose weight is above zero.
@@ -55,6 +58,16 @@ def require_two(w: Array) -> None:
     if np.count_nonzero(w) < 2:
         raise ValueError(
             "sample_weight must be above 0 in at least two rows, got one such row; weigh more rows"
+        )
+
+
+def require_many(w: Array) -> None:
+    """Refuse weights of which one row has nearly all: there is nothing to shuffle it with."""
+    share = float(w.max() / w.sum(axis=0))
+    if share > _LARGEST_SHARE:
+        raise ValueError(
+            f"sample_weight must not give more than {_LARGEST_SHARE:.0%} of all weight to one row "
+            f"where rows are shuffled, got {share:.1%}; cut the largest weights, or leave them out"
         )
 
 

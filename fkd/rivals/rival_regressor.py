@@ -133,6 +133,10 @@ class KernelRival(RivalRegressor):
         return feature_map, training_moments(feature_map, X, S, y, w)
 
 
+# Repeated rows that still fit into memory with some hundred columns.
+MOST_REPEATED = 1 << 23
+
+
 def repeated(A: Array, w: Array | None) -> Array:
     """Return rows repeated as often as whole weights say, for a method that knows no others."""
     if w is None:
@@ -142,6 +146,11 @@ def repeated(A: Array, w: Array | None) -> Array:
         raise ValueError(
             "sample_weight must be whole numbers for this method, which repeats rows as it cannot "
             f"weigh them, got {w[i]:g}; round the weights"
+        )
+    if w.sum(axis=0) > MOST_REPEATED:
+        raise ValueError(
+            f"sample_weight must sum to at most {MOST_REPEATED} for this method, which repeats "
+            f"rows, got {w.sum(axis=0):g}; divide the weights by their least one and round"
         )
     return np.repeat(A, w.astype(np.intp), axis=0)
 
