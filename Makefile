@@ -47,9 +47,9 @@ format: setup ## let ruff mend what it can
 bench: setup ## the benchmarks; ratios of one run into benchmarks/results/
 	$(BIN)/python -m benchmarks
 
-bench-scale: setup ## a pass over 1.66 million rows, measures of as many; makes the table first (half an hour)
+bench-scale: setup ## a pass over 1.66 million rows, a whole run, measures of as many; makes the table first (half an hour)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check numba
-	$(BIN)/python -m benchmarks streaming measures
+	$(BIN)/python -m benchmarks streaming scale_run measures
 
 mutants: setup ## faults on purpose, each of which a test must notice; writes docs/mutants.md (at most 40 minutes)
 	$(BIN)/python -m mutants

@@ -1,6 +1,7 @@
 """Landmarks under a shared map against the exact path, in nine states at the paper's strengths.
 
-Census files are fetched, or taken from `FKD_DATA_MIRROR`; `FKD_BENCH_STATES=MT` takes fewer.
+Census files are fetched, or taken from `FKD_DATA_MIRROR`; `FKD_BENCH_STATES=MT` takes fewer,
+`FKD_BENCH_LANDMARKS=2000` too.
 """
 
 import json
