@@ -52,13 +52,14 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
     fold = inputs.splits.all(table)[job.split]
     with blas_threads(inputs.blas_threads):
         test = table.take(fold.test)
+        keeps = inputs.keeps_predictions(test.n)
         w = measure_weights(table, inputs.weights)
         w = None if w is None else w[fold.test]
         judges = judges_of(test, inputs.measure_on, w)
         known = fitted_before(missing, fold, inputs, store)
         for key, (record, y_pred) in known.items():
             found = measure(y_pred, test.y, judges, w)
-            store.write(replace(record, key=key, measures=found), y_pred)
+            store.write(replace(record, key=key, measures=found), y_pred if keeps else None)
         unfitted = [(trial, key) for trial, key in missing if key not in known]
         if not unfitted:
             return len(missing)
@@ -74,8 +75,7 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
                 for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
                     found = measure(y_pred, test.y, judges, w)
                     record = _record(trial, key, job.split, found, seconds, y_pred)
-                    kept = y_pred if inputs.keeps_predictions(test.n) else None
-                    store.write(replace(record, environment=used), kept)
+                    store.write(replace(record, environment=used), y_pred if keeps else None)
     return len(missing)
 
 
