@@ -7,9 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,13 +15,12 @@ from benchmarks.calibration import between
 from benchmarks.peak import peak_memory
 from benchmarks.record import Goal, Record
 from benchmarks.streaming import forget_sums, map_leaves, timed_cells
-from benchmarks.sweep import STAGES, timed_stages
+from benchmarks.sweep import run_times
 from configs.load import load_config
 from configs.schema import RunConfig
 from fkd.core.predictors import KernelExpansion, Predictor
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.settings import Settings, quiet_ecosystem
-from tasks.adapters.tracking import Tracking
+from tasks.adapters.settings import Settings
 from tasks.blocks.leaves import sum_leaf
 from tasks.blocks.shared_map import load_map, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_sums
@@ -40,9 +37,9 @@ def run() -> Record:
         home = Path(folder)
         prepared = _prepared(home)
         parts = arithmetic(prepared)
-        one = run_times(prepared, home / "1", 1)
+        one = scale_times(prepared, home / "1", 1)
         with peak_memory() as peak:
-            two = run_times(prepared, home / "2", 2)
+            two = scale_times(prepared, home / "2", 2)
     whole = sum(parts.values())
     return Record(
         rows=[
@@ -129,34 +126,7 @@ def _models(study: Study, count: int) -> list[Predictor]:
     return list(models)
 
 
-def run_times(prepared: Path, home: Path, workers: int) -> dict[str, float]:
-    """Return the seconds of a run, stage by stage, then of the same run again."""
+def scale_times(prepared: Path, home: Path, workers: int) -> dict[str, float]:
+    """Return the seconds of a run on a prepared table, in a home that has nothing else."""
     shutil.copytree(prepared / "prepared", home / "prepared")
-    os.environ["FKD_HOME"] = str(home)
-    for name in ("PREFECT_API_URL", "MLFLOW_TRACKING_URI"):
-        os.environ.pop(name, None)
-    quiet_ecosystem()
-    config, settings = scale_config(workers), Settings(home, None, None, None)
-    start = time.perf_counter()
-    Tracking(settings, config.experiment)
-    from tasks.adapters.servers.prefect_server import prefect_server
-
-    with prefect_server(settings):
-        from flows.experiment import experiment
-
-        startup = time.perf_counter() - start
-        with timed_stages() as seconds:
-            cold = _seconds(lambda: experiment(config))
-            cluster = seconds.pop("cluster")
-            stages = {name: seconds[name] for name in STAGES}
-            cached = _seconds(lambda: experiment(config))
-    stages["fit"] -= cluster
-    return {"start-up": startup + cluster, **stages, "cold": cold - cluster, "cached": cached}
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    """Return how long a call took."""
-    between()
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    return run_times(scale_config(workers), home)

@@ -117,8 +117,18 @@ def sweep_config(minutes: float) -> RunConfig:
 
 
 def sweep_times(home: Path, minutes: float) -> dict[str, float]:
-    """Return the seconds of a whole run, stage by stage, then of the same run again."""
-    config = sweep_config(minutes)
+    """Return the seconds of a whole run with what is maths of them, then of the same run again."""
+    found = run_times(sweep_config(minutes), home)
+    jobs = sum(map(float, (home / "jobs.log").read_text().split()))
+    return {
+        **found,
+        "Prefect": found["cold"] - sum(found[name] for name in STAGES),
+        "maths": jobs / WORKERS + found["select"],
+    }
+
+
+def run_times(config: RunConfig, home: Path) -> dict[str, float]:
+    """Return the seconds of a run in a home, stage by stage, then of the same run again."""
     os.environ["FKD_HOME"] = str(home)
     for name in ("PREFECT_API_URL", "MLFLOW_TRACKING_URI"):
         os.environ.pop(name, None)
@@ -137,16 +147,8 @@ def sweep_times(home: Path, minutes: float) -> dict[str, float]:
             cluster = seconds.pop("cluster")
             stages = {name: seconds[name] for name in STAGES}
             cached = _seconds(lambda: experiment(config))
-    jobs = sum(map(float, (home / "jobs.log").read_text().split()))
     stages["fit"] -= cluster
-    return {
-        "start-up": startup + cluster,
-        **stages,
-        "Prefect": cold - cluster - sum(stages.values()),
-        "maths": jobs / WORKERS + stages["select"],
-        "cold": cold - cluster,
-        "cached": cached,
-    }
+    return {"start-up": startup + cluster, **stages, "cold": cold - cluster, "cached": cached}
 
 
 @contextmanager
