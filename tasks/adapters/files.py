@@ -19,6 +19,10 @@ _SEAL = 65  # 64 hex digits of the payload's sha256 and a newline
 _LOCAL_LENGTHS = 26  # where a zip member's own header says how long its name and its extras are
 _NAME = "written as"  # the array that says under which name, hence key, a file was written
 
+Stamp = tuple[
+    int, int, int
+]  # of a file: another one has another, as long as nobody turns back time
+
 
 class DamagedFileError(Exception):
     """A sealed file whose content does not match its seal."""
@@ -27,6 +31,15 @@ class DamagedFileError(Exception):
 def sha256(data: bytes) -> str:
     """Return the hexadecimal sha256 of the bytes."""
     return hashlib.sha256(data).hexdigest()
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return by what a file is known to be the one that was read, None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def write_atomic(path: Path, data: bytes) -> None:

@@ -13,8 +13,10 @@ from fkd.core.arrays import Array
 from tasks.adapters.environment import kernels
 from tasks.adapters.files import (
     DamagedFileError,
+    Stamp,
     open_arrays,
     read_sealed,
+    stamp_of,
     write_arrays,
     write_sealed,
 )
@@ -53,7 +55,6 @@ class _OtherRecordError(Exception):
 
 
 _KNOWN = {field.name for field in fields(TrialRecord)}
-_Stamp = tuple[int, int, int]
 
 
 class TrialStore:
@@ -66,7 +67,7 @@ class TrialStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kernels: set[str] = set()  # those that the records read so far name
-        self._known: dict[str, tuple[_Stamp, TrialRecord]] = {}
+        self._known: dict[str, tuple[Stamp | None, TrialRecord]] = {}
 
     def path(self, key: str) -> Path:
         """Return where the record of that key lies."""
@@ -146,9 +147,7 @@ class TrialStore:
 
     def _opened(self, key: str, path: Path) -> TrialRecord:
         """Return the record of a file, from memory if the file is the one that was read."""
-        found = path.stat()
-        stamp = found.st_mtime_ns, found.st_ino, found.st_size
-        known = self._known.get(key)
+        stamp, known = stamp_of(path), self._known.get(key)
         if known is None or known[0] != stamp:
             known = self._known[key] = stamp, _parsed(read_sealed(path), path)
         return known[1]

@@ -171,4 +171,10 @@ def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
     if inputs.scale_on == "all":
         # Taken though all are meant: rows are checked when they are taken.
         rows = cached_table(inputs.settings, inputs.table_digest).take(slice(None))
-    return Encoder.fit(rows, scale=inputs.scale)
+    try:
+        return Encoder.fit(rows, scale=inputs.scale)
+    except ValueError as error:
+        raise UserError(
+            f"The {rows.n} rows that landmarks come from must differ in their inputs, but {error}; "
+            "raise folds.reserve, or name other inputs."
+        ) from error
