@@ -6,10 +6,13 @@
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.svm import LinearSVR
 
 from benchmarks.calibration import between
@@ -51,8 +54,10 @@ def compared(r: int, sizes: Sequence[int]) -> Record:
     """Return the same on r features, with times of these smaller numbers of rows."""
     with home() as settings, blas_threads(1):
         with peak_memory() as peak:
-            rows = [_batched(settings, n, r) for n in (*(n for n in sizes if n < MOST), MOST)]
-        beside = _linear(settings, r)
+            wanted = (*(n for n in sizes if n < MOST), MOST)
+            ours = [_batched(*_rows(settings, n, r)) for n in wanted]
+        rows = [batch.row() for batch in ours]
+        beside = _linear(*_rows(settings, MOST, r), ours[-1])
     goals = [Goal("P5: rows of each machine", rows[-1]["rows"], 1e6, at_least=True)]
     goals += [Goal("P5: worst relative gap", max(row["gap"] for row in rows), GAP)]
     goals += [Goal("P5: peak GiB", peak[0], GIB)]
@@ -73,46 +78,60 @@ def compared(r: int, sizes: Sequence[int]) -> Record:
     )
 
 
-def _batched(settings: Settings, n: int, r: int) -> dict[str, Any]:
-    """Return the seconds of all machines on the training rows of a fold."""
-    stored, train = _rows(settings, n, r)
+@dataclass(frozen=True)
+class Batch:
+    """All machines on some rows with the seconds that they took."""
+
+    n: int
+    found: list[Solution]
+    seconds: float  # path and factors included
+    features: float = float("nan")  # seconds of making them
+
+    def row(self) -> dict[str, Any]:
+        """Return what is told of it."""
+        return {
+            "solver": "batched",
+            "rows": self.n,
+            "r": len(self.found[0].w),
+            "models": len(self.found),
+            "features": self.features,
+            "seconds a model": self.seconds / len(self.found),
+            "iterations": max(one.iterations for one in self.found),
+            "gap": max(one.gap for one in self.found),
+            "ratio": float("nan"),
+        }
+
+
+def _batched(stored: StoredMap, train: NDArray[np.int64]) -> Batch:
+    """Return the machines on these training rows."""
     between()
     start = time.perf_counter()
     source, moments = feature_source(stored, train), moments_of(stored, "float64", train)
     made = time.perf_counter() - start
-    found, seconds = _solved(source, moments)
-    return {
-        "solver": "batched",
-        "rows": len(train),
-        "r": r,
-        "models": len(found),
-        "features": made,
-        "seconds a model": seconds / len(found),
-        "iterations": max(one.iterations for one in found),
-        "gap": max(one.gap for one in found),
-        "ratio": float("nan"),
-    }
+    return replace(_solved(source, moments, moments), features=made)
 
 
-def _solved(source: Source, moments: Moments) -> tuple[list[Solution], float]:
-    """Return all machines with the seconds that they took, path and factors included."""
+def _solved(source: Source, moments: Moments, removal: Moments) -> Batch:
+    """Return all machines on some rows, of what the path of the same or more rows removes."""
     between()
     start = time.perf_counter()
-    path = removal_path(moments, ridge=0.05 * moments.n / 4370, iterations=max(STRENGTHS))
+    path = removal_path(removal, ridge=0.05 * removal.n / 4370, iterations=max(STRENGTHS))
     machines = [Machine(C, path.at(m), EPSILON) for C in PENALTIES for m in STRENGTHS]
     found = solve_machines(source, [moments], machines)
-    return found, time.perf_counter() - start
+    return Batch(round(moments.n), found, time.perf_counter() - start)
 
 
-def _linear(settings: Settings, r: int) -> dict[str, Any]:
-    """Return the seconds of LinearSVR on as many rows as it has memory for, and ours on them."""
-    stored, train = _rows(settings, MOST, r)
+def _linear(stored: StoredMap, train: NDArray[np.int64], full: Batch) -> dict[str, Any]:
+    """Return the seconds of LinearSVR on as many rows as it has memory for, ours on them."""
+    r = len(full.found[0].w)
     n = min(len(train), int(LINEAR_GIB * 2**30 / (LINEAR_BYTES * r)))
-    blocks = feature_source(stored, train)()
-    G, y = _first(blocks, n, r)
-    moments = Moments.of(G, np.zeros((n, 1)), y)
-    found, batched = _solved(lambda: [RowBlock(G, y)], moments)
-    best = found[len(STRENGTHS)]  # nothing removed, the larger C
+    source = partial(_first, feature_source(stored, train), n)
+    G, y = _dense(source, n, r)
+    ours = full
+    if n < full.n:
+        moments = Moments.of(G, np.zeros((n, 1)), y)
+        ours = _solved(source, moments, moments_of(stored, "float64", train))
+    best = ours.found[len(STRENGTHS)]  # nothing removed, the larger C
     for most in LINEAR_ITERATIONS:
         linear, seconds, objective = _by_liblinear(G, y, most)
         gap = (objective - best.dual) / objective
@@ -127,7 +146,7 @@ def _linear(settings: Settings, r: int) -> dict[str, Any]:
         "seconds a model": seconds,
         "iterations": int(linear.n_iter_),
         "gap": gap,
-        "ratio": seconds / (batched / len(found)),
+        "ratio": seconds / (ours.seconds / len(ours.found)),
     }
 
 
@@ -145,7 +164,7 @@ def _by_liblinear(G: Array, y: Array, most: int) -> tuple[LinearSVR, float, floa
     return linear, seconds, objective
 
 
-def _rows(settings: Settings, n: int, r: int) -> tuple[StoredMap, Any]:
+def _rows(settings: Settings, n: int, r: int) -> tuple[StoredMap, NDArray[np.int64]]:
     """Return the map of so many rows with the training rows of a fold."""
     study = scale_study(settings, n, r, "float64")
     (sums,) = shared_sums(study.missing(again=True))
@@ -153,15 +172,22 @@ def _rows(settings: Settings, n: int, r: int) -> tuple[StoredMap, Any]:
     return store_map(sums.shared), folds["0"].train
 
 
-def _first(blocks: Any, n: int, r: int) -> tuple[Array, Array]:
-    """Return the first n rows as LIBLINEAR takes them."""
-    G, y, start = np.empty((n, r)), np.empty(n), 0
-    for block in blocks:
-        count = min(len(block.y), n - start)
-        G[start : start + count], y[start : start + count] = block.G[:count], block.y[:count]
-        start += count
-        if start == n:
+def _first(source: Source, n: int) -> Iterator[RowBlock]:
+    """Yield the first n rows."""
+    left = n
+    for block in source():
+        yield RowBlock(block.G[:left], block.y[:left])
+        left -= min(left, len(block.y))
+        if not left:
             break
+
+
+def _dense(source: Source, n: int, r: int) -> tuple[Array, Array]:
+    """Return n rows as LIBLINEAR takes them."""
+    G, y, start = np.empty((n, r)), np.empty(n), 0
+    for block in source():
+        stop = start + len(block.y)
+        G[start:stop], y[start:stop], start = block.G, block.y, stop
     return G, y
 
 
