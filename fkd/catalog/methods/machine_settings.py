@@ -6,9 +6,10 @@ from typing import Protocol
 from fkd.catalog.methods.kernel_settings import OnKernel
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.directions import Removals
-from fkd.core.machines import Machine, solve_machines
+from fkd.core.machines import Machine, Solution, Source, solve_machines
 from fkd.core.machines.batched_solver import GAP, ITERATIONS
 from fkd.core.machines.machine import complaint
+from fkd.core.moments import Moments
 from fkd.core.predictors import Predictor
 from fkd.estimators.support_vector_regression import svr_expansions
 
@@ -47,11 +48,30 @@ def svr_predictors(
         data = feature_map, training.X, training.y, removals, wanted
         yield from svr_expansions(*data, weights=training.weights.fit)
         return
-    machines = [Machine(C, removals.at(strength), epsilon) for strength, C, epsilon in wanted]
     source = training.streamed(first.gamma, first.approximation)
+    for one in certified_machines(source, moments, removals, wanted):
+        yield feature_map.expansion(one.beta, one.intercept)
+
+
+def certified_machines(
+    source: Source,
+    moments: Moments,
+    removals: Removals,
+    wanted: Sequence[tuple[float, float, float]],
+) -> list[Solution]:
+    """Return one machine per (strength, C, epsilon), in order; one that misses its gap is refused.
+
+    Parameters
+    ----------
+    source, moments
+        Features of the rows, their sums.
+    removals, wanted
+        As in `svr_predictors`.
+    """
+    machines = [Machine(C, removals.at(strength), epsilon) for strength, C, epsilon in wanted]
     found = solve_machines(source, [moments], machines, tol=GAP, max_iter=ITERATIONS)
     names = [f"strength {s:g} with C {C:g}, epsilon {epsilon:g}" for s, C, epsilon in wanted]
     missed = complaint(list(zip(names, found, strict=True)), GAP)
     if missed is not None:
         raise ValueError(missed)
-    yield from (feature_map.expansion(one.beta, one.intercept) for one in found)
+    return found
