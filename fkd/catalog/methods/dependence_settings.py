@@ -10,7 +10,7 @@ from fkd.core.sensitive_basis import BasisSettings
 from fkd.rivals.fair_kernel_learning import dependence_sums
 
 # The published code has no 1/n; later ports divide by n or by n squared.
-_POWERS = {"none": 0, "n": 1, "n_squared": 2}
+_POWERS = {"none": 0.0, "n": 1.0, "n_squared": 2.0}
 SCALES = tuple(_POWERS)
 
 
@@ -68,6 +68,5 @@ def price_of(p: OnDependence, n: float) -> float:
     The published one is paid for a sum over all pairs of rows. Where ridges are what they are on
     the reference's rows, so is its price beside the mean squared error.
     """
-    if p.ridges == "fixed":
-        return p.mu / n ** _POWERS[p.mu_scale]
-    return p.mu / REFERENCE_ROWS ** _POWERS[p.mu_scale] * (REFERENCE_ROWS / n)
+    rows = n if p.ridges == "fixed" else float(REFERENCE_ROWS)
+    return p.mu * rows ** (1.0 - _POWERS[p.mu_scale]) / n
