@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 from sweep_sample import finite, same_numbers, sweep_config, undisturbed
+from training_sample import fit_one, make_training
 
 from configs.load import load_config
 from fkd.catalog.methods import method
@@ -193,6 +194,15 @@ def test_a_price_per_row_is_that_of_the_reference_rows(name, scale):
     for n in (100, REFERENCE_ROWS, 1_000_000):
         assert n * price_of(p, n) == pytest.approx(reference, rel=1e-12)
     assert price_of(fixed, 100) == 3.0 / 100 ** ["none", "n", "n_squared"].index(scale)
+
+
+@pytest.mark.parametrize("name", ["svr", "svr_fkd", "svr_fks", "svr_fkl", "svr_leace_nystroem"])
+def test_a_penalty_per_row_is_that_of_the_reference_rows(rng, name):
+    training = make_training(rng)
+    per_row = fit_one(name, training, C=0.02, C_rule="per_row").predict(training.X)
+    spelt = fit_one(name, training, C=0.02 * REFERENCE_ROWS / 60).predict(training.X)
+    assert_allclose(per_row, spelt, rtol=1e-12)
+    assert np.abs(fit_one(name, training, C=0.02).predict(training.X) - spelt).max() > 0.01
 
 
 def _config(*overrides):

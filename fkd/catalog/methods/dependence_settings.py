@@ -69,4 +69,4 @@ def price_of(p: OnDependence, n: float) -> float:
     the reference's rows, so is its price beside the mean squared error.
     """
     rows = n if p.ridges == "fixed" else float(REFERENCE_ROWS)
-    return p.mu * rows ** (1.0 - _POWERS[p.mu_scale]) / n
+    return float(p.mu * rows ** (1.0 - _POWERS[p.mu_scale]) / n)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from fkd.catalog.methods.kernel_settings import OnKernel
+from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, OnKernel
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.directions import Removals
 from fkd.core.machines import Machine, Solution, Source, solve_machines
@@ -11,6 +11,7 @@ from fkd.core.machines.batched_solver import GAP, ITERATIONS
 from fkd.core.machines.machine import complaint
 from fkd.core.moments import Moments
 from fkd.core.predictors import Predictor
+from fkd.core.row_weights import row_count
 from fkd.estimators.support_vector_regression import svr_expansions
 
 # On a reduced map of more rows than libsvm is made for, auto is settled to batched.
@@ -21,8 +22,27 @@ class OnSolver(OnKernel, Protocol):
     """Parameters of a support vector machine on a kernel."""
 
     @property
+    def C(self) -> float:
+        """Penalty of errors."""
+
+    @property
+    def C_rule(self) -> str:
+        """Whether it falls as rows are added, one of `RIDGE_RULES`."""
+
+    @property
     def solver(self) -> str:
         """Who solves it, one of `SETTING_SOLVERS`."""
+
+
+def effective_C(p: OnSolver, training: Training) -> float:
+    """Return what the penalty of a setting is on these rows.
+
+    It weighs a sum over rows: a fixed one regularises the less the more there are. Per row it is
+    what is written on the reference's rows, less on more.
+    """
+    if p.C_rule == "fixed":
+        return p.C
+    return p.C * REFERENCE_ROWS / row_count(len(training.y), training.weights.fit)
 
 
 def svr_predictors(

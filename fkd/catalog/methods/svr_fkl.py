@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods import krr_fkl, svr_fkd
-from fkd.catalog.methods.bounds import number
+from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.dependence_settings import (
     SCALES,
     by_dependence,
@@ -13,7 +13,7 @@ from fkd.catalog.methods.dependence_settings import (
     products_with_s,
 )
 from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
-from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
@@ -35,22 +35,23 @@ class Parameters:
     ridges: str = field(default="fixed", metadata={"choices": RIDGE_RULES})
     approximation: Approximation = field(default_factory=Approximation)
     solver: str = field(default="auto", metadata={"choices": SETTING_SOLVERS})
+    C_rule: str = later("fixed", choices=RIDGE_RULES)
 
 
-def _mu(p: Parameters, n: float) -> float:
+def _mu(p: Parameters, training: Training) -> float:
     """Return the strength of a shrinkage that pays the published price beside the sum of losses."""
-    return margin_mu(fkl_penalty(price_of(p, n), n=n), n=n, C=p.C)
+    n = row_count(len(training.y), training.weights.fit)
+    return margin_mu(fkl_penalty(price_of(p, n), n=n), n=n, C=effective_C(p, training))
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors, those on one kernel with one solver from one batch."""
     found: dict[Parameters, Predictor] = {}
-    n = row_count(len(training.y), training.weights.fit)
     for group in by_dependence(settings):
         shrunk = shrinkage(products_with_s(training, group[0]))
         for solver in dict.fromkeys(p.solver for p in group):
             chosen = [p for p in group if p.solver == solver]
-            wanted = [(_mu(p, n), p.C, p.epsilon) for p in chosen]
+            wanted = [(_mu(p, training), effective_C(p, training), p.epsilon) for p in chosen]
             fitted = svr_predictors(training, chosen[0], shrunk, wanted)
             found.update(zip(chosen, fitted, strict=True))
     yield from (found[p] for p in settings)

@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.svm import SVR
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.bounds import number
+from fkd.catalog.methods.bounds import later, number
 from fkd.catalog.methods.erasure_settings import (
     erased_features,
     erasure_of,
     few_landmarks,
     plain_features,
 )
-from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, certified_machines
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, certified_machines, effective_C
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.arrays import Array
@@ -37,6 +37,7 @@ class Parameters:
     epsilon: float = number(0.01, at_least=0)
     approximation: Approximation = field(default_factory=few_landmarks)
     solver: str = field(default="auto", metadata={"choices": SETTING_SOLVERS})
+    C_rule: str = later("fixed", choices=RIDGE_RULES)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
@@ -60,7 +61,7 @@ def _batched(
     _, moments = training.reduced(gamma, approximation, "once")
     source = _erased(training.streamed(gamma, approximation), correction)
     nothing = RemovalPath.nothing(len(moments.g))
-    wanted = [(0, p.C, p.epsilon) for p in group]
+    wanted = [(0, effective_C(p, training), p.epsilon) for p in group]
     for one in certified_machines(source, moments.corrected(correction), nothing, wanted):
         yield one.beta, one.intercept
 
@@ -88,7 +89,7 @@ def _one_by_one(
     for p in group:
         svr = SVR(
             kernel="precomputed",
-            C=p.C,
+            C=effective_C(p, training),
             epsilon=p.epsilon,
             cache_size=1000,
             tol=LIBSVM_TOL,
