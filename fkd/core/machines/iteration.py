@@ -106,7 +106,7 @@ def _moved(
     step *= dtype(_OVER)
     p += step
     loss.multipliers(p, u)
-    after = np.subtract(p, u, out=step)
+    after: AnyArray = np.subtract(p, u, out=step)
     if (ratio != 1).any():
         u *= ratio.astype(dtype)
         np.add(after, u, out=p)
