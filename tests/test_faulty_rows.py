@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from grown_sample import BASE, COLUMNS, grown_study, write_rows
 
+from configs.errors import UserError
 from configs.schema import ClusterConfig
 from flows import fitting
 from flows.cli import main
 from flows.outcome import Outcome
+from tasks.blocks.shared_map import shared_encoder
 from tasks.data.prepared import prepared_path
 from tasks.planned.rows import cached_table
 
@@ -23,26 +25,25 @@ def study(tmp_path, settings):
     return replace(found, config=found.config.model_copy(update={"cluster": threads}))
 
 
-def with_nan(study, place):
-    value = study.loaded.table.numeric[7, 1].tobytes()
+def reserved(study):
+    return study.inputs.splits.reserved(study.loaded.table)
+
+
+def with_nan(study, place, row=None):
+    """Spoil one row, of those that are not reserved if it is not said which."""
+    row = np.setdiff1d(np.arange(BASE), reserved(study))[7] if row is None else row
+    value = study.loaded.table.numeric[row, 1].tobytes()
     content = place.read_bytes()
     assert content.count(value) == 1
     place.write_bytes(content.replace(value, np.float64(np.nan).tobytes()))
 
 
-def gone(study, place):
-    place.unlink()
-
-
-@pytest.mark.parametrize(
-    ("damage", "says"),
-    [(with_nan, "column b must hold finite numbers"), (gone, "must be readable on every worker")],
-)
-def test_rows_that_a_worker_cannot_take_fail_by_name_and_end_the_run(study, damage, says):
+def test_a_spoilt_row_of_a_block_fails_by_name_and_ends_the_run(study):
     """What happens to a table after its seal was checked is found where rows are taken."""
-    damage(study, prepared_path(study.settings, study.inputs.table_digest))
+    says = "column b must hold finite numbers"
+    with_nan(study, prepared_path(study.settings, study.inputs.table_digest))
     cached_table.cache_clear()
-    assert fitting.fit_all([study]) == study.size()
+    assert fitting.fit_all([study]) > 0
     assert all(says in cause for cause in study.failures().values())
     problem = Outcome(
         "run", ("s",), (), None, {}, study.failures(), notices=(), broken=()
@@ -50,6 +51,17 @@ def test_rows_that_a_worker_cannot_take_fail_by_name_and_end_the_run(study, dama
     assert problem.exit_code == 2
     assert says in str(problem)
     assert "the same command tries them again" in str(problem)
+
+
+def test_a_spoilt_row_that_landmarks_come_from_ends_the_run(study):
+    with_nan(study, prepared_path(study.settings, study.inputs.table_digest), reserved(study)[3])
+    cached_table.cache_clear()
+    shared_encoder.cache_clear()
+    with pytest.raises(UserError) as caught:
+        shared_encoder(study.inputs)
+    message = str(caught.value)
+    assert "must stay as it was written, but column b must hold finite numbers" in message
+    assert message.endswith("remove it, then run the same command.")
 
 
 @pytest.mark.parametrize(

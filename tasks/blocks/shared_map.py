@@ -24,6 +24,7 @@ from fkd.core.sum_precision import Rounding, measured_rounding
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import open_arrays, read_arrays, read_sealed, sha256, write_arrays
 from tasks.adapters.store import digest
+from tasks.data.prepared import prepared_path
 from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs, check_versions
 
@@ -143,9 +144,7 @@ def _origin(inputs: Inputs) -> dict[str, Any]:
     folds = inputs.splits.folds
     if not folds.base:
         return {"data": inputs.table_digest, "folds": folds.model_dump(mode="json")}
-    table = cached_table(inputs.settings, inputs.table_digest)
-    X = shared_encoder(inputs).rows(table.take(inputs.splits.reserved(table)))
-    return {"reserved": content_of(X)}
+    return {"reserved": content_of(shared_encoder(inputs).rows(_reserved(inputs)))}
 
 
 def content_of(X: Rows, *columns: Array) -> list[Any]:
@@ -162,8 +161,20 @@ def shared_encoder(inputs: Inputs) -> Encoder:
 
     A level that is absent there could not be told from other such levels: no landmark has it.
     """
+    return encoder_of(_reserved(inputs), inputs)
+
+
+def _reserved(inputs: Inputs) -> Table:
+    """Return the rows that no split tests on; without them there is nothing to go on with."""
     table = cached_table(inputs.settings, inputs.table_digest)
-    return encoder_of(table.take(inputs.splits.reserved(table)), inputs)
+    try:
+        return table.take(inputs.splits.reserved(table))
+    except ValueError as error:
+        place = prepared_path(inputs.settings, inputs.table_digest)
+        raise UserError(
+            f"The prepared table {place} must stay as it was written, but {error}; remove it, then "
+            "run the same command."
+        ) from error
 
 
 def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
