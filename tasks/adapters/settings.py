@@ -29,6 +29,7 @@ class Settings:
     mlflow_tracking_uri: str | None = None
     mlflow_registry_uri: str | None = None  # of registered models, where apart from the runs
     shared: str | None = None  # FKD_STORE, as an absolute path or an address; None: in the home
+    dask_scheduler_address: str | None = None
 
     def for_workers(self) -> "Settings":
         """Return what tasks carry: the folders, the store, no address of a server."""
@@ -77,6 +78,7 @@ def read_settings() -> Settings:
         mlflow_tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or None,
         mlflow_registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or None,
         shared=_store_address(os.environ.get("FKD_STORE") or None),
+        dask_scheduler_address=os.environ.get("DASK_SCHEDULER_ADDRESS") or None,
     )
 
 
