@@ -16,7 +16,8 @@ from tasks.adapters.deadline import within
 from tasks.adapters.files import DamagedFileError, read_sealed, sha256, unpack_arrays, write_sealed
 from tasks.adapters.registry import addressed, told
 from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import TimedClient, patience, prepare_stores
+from tasks.adapters.timed_client import TimedClient, patience
+from tasks.adapters.tracking import prepare_stores
 
 _ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _MOST = 1000  # registered models that MLflow lists at once
