@@ -74,7 +74,7 @@ def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
     """Return whether kernels of workers or stored fits differ, which is then said."""
     told = mixture(workers or {}, desk.kernels())
     if told is not None:
-        watcher().say(told)
+        watcher().say(told, "warning")
     return told is not None
 
 
@@ -100,6 +100,7 @@ def _run_whole(
         noun="fits",
         weight=lambda job: len(job.trials),
         done=desk.done,
+        begun=desk.begun,
     )
 
 
