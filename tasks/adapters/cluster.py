@@ -4,19 +4,28 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
 import dask
-from distributed import Client, KilledWorker, LocalCluster, SchedulerPlugin, get_worker
+from distributed import (
+    Client,
+    KilledWorker,
+    LocalCluster,
+    SchedulerPlugin,
+    Security,
+    get_worker,
+)
 from distributed.client import FutureCancelledError
 from distributed.utils import sync
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
+from tasks.adapters.certificates import named_certificates, plain_allowed, temporary
 from tasks.adapters.files import write_atomic
+from tasks.adapters.handshake import agreed_address, refusal
 from tasks.adapters.interrupts import undisturbed, workers_spared
 from tasks.adapters.settings import Settings
 
@@ -29,7 +38,8 @@ PASSING = (KilledWorker, FutureCancelledError, OSError)
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 _SPAWN = "distributed.nanny.pre-spawn-environ"
 
-_CONNECT_SECONDS = 10.0
+_CONNECT_SECONDS = 8.0
+_ASK_SECONDS = 2.0  # then, for the reason why there is no connection
 _START_SECONDS = 300.0
 _ANNOUNCE_SECONDS = 60
 _CLOSE_SECONDS = 30
@@ -63,7 +73,7 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         for name in ("distributed", "asyncio", "tornado.application"):
             logging.getLogger(name).setLevel(_SILENT)
     ours = {k: v for k, v in defaults.items() if dask.config.get(k, None, config=named) is None}
-    with dask.config.set(ours), _client(config) as client:
+    with dask.config.set(ours), _client(config, settings, named) as client:
         page = settings.home / "dask.json"
         text = json.dumps({"dashboard": client.dashboard_link, "pid": os.getpid()})
         write_atomic(page, text.encode())
@@ -73,13 +83,27 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
             page.unlink(missing_ok=True)
 
 
-def _client(config: ClusterConfig) -> Any:
+def _client(config: ClusterConfig, settings: Settings, told: dict[str, Any]) -> Any:
     """Return the context of a client: of an existing scheduler, or of a cluster on loopback."""
-    return _local(config) if config.address is None else _existing(config.address)
+    address = config.address
+    if config.kind == "local":  # a scheduler that the user has named to Dask takes its place
+        address = settings.dask_scheduler_address
+    if address is not None:
+        certificates = named_certificates(config.tls, told, ["client"])
+        address = agreed_address(address, certificates, plain=plain_allowed(told))
+        return _existing(address, certificates if address.startswith("tls:") else None)
+    encrypted = config.kind != "threads" and not plain_allowed(told)  # threads talk in memory
+    certificates = (named_certificates(config.tls, told) or temporary()) if encrypted else None
+    return _local(config, _security(certificates))
+
+
+def _security(certificates: Mapping[str, str] | None) -> Security:
+    """Return how the processes of a cluster know each other: by certificates only, or not."""
+    return Security(require_encryption=bool(certificates), **(certificates or {}))
 
 
 @contextmanager
-def _local(config: ClusterConfig) -> Iterator[Client]:
+def _local(config: ClusterConfig, security: Security) -> Iterator[Client]:
     """Yield a client of a cluster on loopback, or in threads of this process."""
     threads, count = config.kind == "threads", config.workers or os.cpu_count() or 1
     with workers_spared():
@@ -88,8 +112,9 @@ def _local(config: ClusterConfig) -> Iterator[Client]:
             threads_per_worker=count if threads else 1,
             processes=not threads,
             memory_limit=config.memory_limit,
-            host=None if threads else "127.0.0.1",  # threads talk in memory
-            dashboard_address="127.0.0.1:0",
+            host=None if threads else "127.0.0.1",
+            security=security,
+            dashboard_address="127.0.0.1:0",  # its page is not encrypted
             silence_logs=_SILENT,
         )
     try:
@@ -151,13 +176,16 @@ class _PromptClient(Client):
 
 
 @contextmanager
-def _existing(address: str) -> Iterator[Client]:
+def _existing(address: str, certificates: Mapping[str, str] | None) -> Iterator[Client]:
     """Yield a client of a scheduler that others started."""
     try:
-        client = _PromptClient(address, timeout=_CONNECT_SECONDS)
+        security = _security(certificates)
+        client = _PromptClient(address, timeout=_CONNECT_SECONDS, security=security)
     except _NO_SCHEDULER as error:
+        reason = refusal(address, certificates, _ASK_SECONDS)
         raise UserError(
-            f"cluster.address must name a running Dask scheduler, but {address} did not answer "
+            reason
+            or f"cluster.address must name a running Dask scheduler, but {address} did not answer "
             f"as one within {_CONNECT_SECONDS:g} s; start one by `dask scheduler`, workers by "
             f"`dask worker {address}`."
         ) from error
