@@ -58,6 +58,7 @@ class ClusterConfig(Frozen):
     memory_limit: str = "auto"  # per local worker, as Dask reads it
     time_limit: float = Field(default=3600.0, gt=0)  # seconds for one task
     retries: int = Field(default=5, ge=0)  # of a task whose worker died
+    report: bool | None = None  # Dask's performance report; None: of a cluster that is ours alone
 
     @model_validator(mode="before")
     @classmethod
@@ -218,4 +219,4 @@ class RunConfig(Frozen):
 
 
 _AROUND = ("tracking", "hooks", "gate", "predictions", "decision")
-_PLACE = {"kind", "workers", "address", "tls", "memory_limit", "time_limit", "retries"}
+_PLACE = {"kind", "workers", "address", "tls", "memory_limit", "time_limit", "retries", "report"}
