@@ -137,8 +137,13 @@ def test_what_entries_have_decided_later_ones_never_change(claims, entries, more
     everywhere = [*later.taken.values(), *later.lost, *later.pending]
     assert sorted(map(id, everywhere)) == sorted(map(id, runs))
     assert {key: key_of(run) for key, run in later.taken.items()} == {k: k for k in later.taken}
-    entered = {entry for entry in entries if not entry.startswith("void ")}
-    for batch, key in claims:
-        voided = f"void {batch}" in entries
-        if batch in entered and not voided:
+    decided = {}
+    for entry in entries:
+        decided.setdefault(entry.removeprefix("void "), entry)
+    for run, (batch, key) in zip(runs, claims, strict=True):
+        if decided.get(batch) == batch:
             assert key in found.taken
+        elif batch in decided:  # void, whatever was entered later
+            assert any(run is one for one in later.lost)
+        else:
+            assert any(run is one for one in found.pending)
