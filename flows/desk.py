@@ -7,14 +7,15 @@ from dataclasses import replace
 from flows.progress import watcher
 from tasks.adapters.jobs import Failed
 from tasks.adapters.run_status import State, Status, begin, write_status
+from tasks.adapters.store import TrialRecord
 from tasks.planned.trials import Job
 from tasks.study.costs import refuse_too_large
 from tasks.study.opening import Study
 from tasks.study.reasons import read_plan, reasons, write_plan
 
 _UNSEEN = (
-    "the worker's record is not to be seen here; let FKD_HOME lie on a file system that the "
-    "workers share"
+    "the worker's record is not to be seen here; let FKD_STORE be a place that workers and driver "
+    "see"
 )
 
 
@@ -66,6 +67,10 @@ class Desk:
         """Remember which worker has begun a job."""
         job, worker = told
         self._workers[job.record_keys[0]] = worker
+
+    def hear(self, job: Job, records: Sequence[TrialRecord]) -> None:
+        """Know the records that a worker has written: it sends them, so that none is read here."""
+        self.studies[0].store.hear(records)
 
     def done(self, job: Job) -> None:
         """Count a finished job for every study that waits for it."""

@@ -122,6 +122,7 @@ def _run_whole(
         weight=lambda job: len(job.trials),
         done=desk.done,
         begun=desk.begun,
+        keep=desk.hear,
     )
 
 
