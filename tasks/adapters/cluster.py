@@ -4,7 +4,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
@@ -16,6 +17,8 @@ from distributed.utils import sync
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
+from tasks.adapters.clusters.kubernetes_pods import kubernetes_cluster
+from tasks.adapters.clusters.slurm_jobs import refused, slurm_cluster
 from tasks.adapters.files import write_atomic
 from tasks.adapters.interrupts import undisturbed, workers_spared
 from tasks.adapters.settings import Settings
@@ -29,10 +32,12 @@ PASSING = (KilledWorker, FutureCancelledError, OSError)
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 _SPAWN = "distributed.nanny.pre-spawn-environ"
 
+_PAGE = "127.0.0.1:0"  # Dask's page, for this machine only
 _CONNECT_SECONDS = 10.0
 _START_SECONDS = 300.0
 _ANNOUNCE_SECONDS = 60
 _CLOSE_SECONDS = 30
+_POLL_SECONDS = 1.0
 # Above critical: a connection that closes on Ctrl-C is logged as such, with its traceback.
 _SILENT = logging.CRITICAL + 1
 _JOB = "fkd-job-"  # how the keys of our jobs begin on a scheduler that others use too
@@ -54,6 +59,8 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         # On a busy machine a new worker takes longer than the usual 15 s to come up.
         "distributed.deploy.lost-worker-timeout": "60s",
         "distributed.worker.memory.spill": False,
+        # As many workers are asked for as jobs wait, though nobody knows yet how long one takes.
+        "distributed.scheduler.default-task-durations": {_JOB.rstrip("-"): "60s"},
         **{f"{_SPAWN}.{name}": size for name, size in ALLOCATOR.items()},
         "temporary-directory": str(settings.home / "dask"),
     }
@@ -63,7 +70,8 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         for name in ("distributed", "asyncio", "tornado.application"):
             logging.getLogger(name).setLevel(_SILENT)
     ours = {k: v for k, v in defaults.items() if dask.config.get(k, None, config=named) is None}
-    with dask.config.set(ours), _client(config) as client:
+    with dask.config.set(ours), _client(config, settings, ours) as client:
+        client.patience = config.worker_wait  # of whoever waits for its workers
         page = settings.home / "dask.json"
         text = json.dumps({"dashboard": client.dashboard_link, "pid": os.getpid()})
         write_atomic(page, text.encode())
@@ -73,27 +81,45 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
             page.unlink(missing_ok=True)
 
 
-def _client(config: ClusterConfig) -> Any:
-    """Return the context of a client: of an existing scheduler, or of a cluster on loopback."""
-    return _local(config) if config.address is None else _existing(config.address)
+def _client(config: ClusterConfig, settings: Settings, ours: Mapping[str, Any]) -> Any:
+    """Return the context of a client: of an existing scheduler, or of a cluster that we start."""
+    if config.address is not None:
+        return _existing(config.address)
+    if config.kind == "kubernetes":
+        return _pods(config)
+    return _own(config, settings, ours)
+
+
+def _cluster(config: ClusterConfig, settings: Settings, ours: Mapping[str, Any]) -> Any:
+    """Return a cluster that has a scheduler only.
+
+    Workers are started later, where Ctrl-C finds a cluster that can be closed.
+    """
+    if config.kind == "slurm":
+        theirs = {key: value for key, value in ours.items() if key != "temporary-directory"}
+        page = {"dashboard_address": _PAGE}
+        return slurm_cluster(
+            config, settings.home, theirs, scheduler_options=page, silence_logs=_SILENT
+        )
+    threads, count = config.kind == "threads", config.most_workers or os.cpu_count() or 1
+    return LocalCluster(
+        n_workers=0,
+        threads_per_worker=count if threads else 1,
+        processes=not threads,
+        memory_limit=config.memory_limit,
+        host=None if threads else "127.0.0.1",  # threads talk in memory
+        dashboard_address=_PAGE,
+        silence_logs=_SILENT,
+    )
 
 
 @contextmanager
-def _local(config: ClusterConfig) -> Iterator[Client]:
-    """Yield a client of a cluster on loopback, or in threads of this process."""
-    threads, count = config.kind == "threads", config.workers or os.cpu_count() or 1
+def _own(config: ClusterConfig, settings: Settings, ours: Mapping[str, Any]) -> Iterator[Client]:
+    """Yield a client of a cluster that ends with it: on loopback, in threads, or in a queue."""
     with workers_spared():
-        cluster = LocalCluster(
-            n_workers=0,  # they are started below, where Ctrl-C finds a cluster that can be closed
-            threads_per_worker=count if threads else 1,
-            processes=not threads,
-            memory_limit=config.memory_limit,
-            host=None if threads else "127.0.0.1",  # threads talk in memory
-            dashboard_address="127.0.0.1:0",
-            silence_logs=_SILENT,
-        )
+        cluster = _cluster(config, settings, ours)
     try:
-        _man(cluster, 1 if threads else count)
+        _man(cluster, config)
         with Client(cluster) as client:
             client.register_plugin(_own_count())
             yield client
@@ -107,26 +133,32 @@ def _local(config: ClusterConfig) -> Iterator[Client]:
             cluster.close(timeout=_CLOSE_SECONDS)
 
 
-def _man(cluster: LocalCluster, count: int) -> None:
-    """Start the workers of a local cluster, or say why there are none."""
-    while len(cluster.worker_spec) < count:
+def _man(cluster: Any, config: ClusterConfig) -> None:
+    """Start the workers of a cluster of our own, or say why there are none."""
+    adapt = config.adapt
+    count = adapt.minimum if adapt else config.most_workers or os.cpu_count() or 1
+    while len(cluster.worker_spec) < (1 if config.kind == "threads" else count):
         cluster.worker_spec.update(cluster.new_worker_spec())
     try:
         cluster.sync(_started, cluster, callback_timeout=_START_SECONDS)
     except (RuntimeError, OSError) as error:
+        if config.kind == "slurm":
+            raise refused(error) from error
         raise UserError(
             f"The {count} worker processes of the local cluster cannot start ({_root(error)}); "
             "they need memory (`ulimit -v`), processes (`ulimit -u`) and a writable /dev/shm. "
             "Fewer by --set cluster.workers=1, or none: --set cluster.kind=threads."
         ) from error
+    if adapt is not None:
+        cluster.adapt(minimum=adapt.minimum, maximum=adapt.maximum)
 
 
-async def _started(cluster: LocalCluster) -> None:
+async def _started(cluster: Any) -> None:
     """Return once every worker of a cluster has come up."""
     await cluster
 
 
-async def _end_jobs(cluster: LocalCluster) -> None:
+async def _end_jobs(cluster: Any) -> None:
     """End workers in the middle of their jobs: what is computed is kept, the rest not wanted."""
     nannies = [worker for worker in cluster.workers.values() if hasattr(worker, "kill")]
     await asyncio.gather(*(nanny.kill(timeout=0.2) for nanny in nannies), return_exceptions=True)
@@ -148,6 +180,32 @@ class _PromptClient(Client):
         except _NO_SCHEDULER:
             await self._close(fast=True)
             raise
+
+
+@contextmanager
+def _pods(config: ClusterConfig) -> Iterator[Client]:
+    """Yield a client of a cluster in pods, which ends with it."""
+    with kubernetes_cluster(config) as address:
+        deadline = time.monotonic() + config.worker_wait
+        while not _answers(address):  # its image may have to be fetched
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"the scheduler's pod at {address} did not answer within "
+                    f"{config.worker_wait:g} s (cluster.worker_wait); `kubectl get pods` tells "
+                    "why, and the run must be inside the cluster to reach it (deploy/README.md)."
+                )
+            time.sleep(_POLL_SECONDS)
+        with _existing(address) as client:
+            yield client
+
+
+def _answers(address: str) -> bool:
+    """Return whether a scheduler answers at an address."""
+    try:
+        _PromptClient(address, timeout=_CONNECT_SECONDS).close()
+    except _NO_SCHEDULER:
+        return False
+    return True
 
 
 @contextmanager
