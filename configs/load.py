@@ -81,7 +81,10 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     Written out, because the resolved configuration is kept in another folder than the YAML.
     """
-    data, decision = tree.get("data"), tree.get("decision")
+    data, decision, cluster = tree.get("data"), tree.get("decision"), tree.get("cluster")
+    if isinstance(cluster, dict) and isinstance(tls := cluster.get("tls"), dict):
+        named = {k: _found(v, folder) if isinstance(v, str) else v for k, v in tls.items()}
+        tree = {**tree, "cluster": {**cluster, "tls": named}}
     if isinstance(decision, str) and decision:
         tree = {**tree, "decision": _found(decision, folder)}
         read_decision(tree["decision"])

@@ -16,6 +16,7 @@ from pydantic import (
 
 from configs.cluster_kinds import AdaptConfig, KubernetesConfig, SlurmConfig, check_kind
 from configs.data import DataConfig, FoldsConfig
+from configs.encryption import TlsConfig
 from configs.hook_config import HooksConfig
 from configs.keeping import Keeping
 from configs.methods import MethodConfig
@@ -55,6 +56,7 @@ class ClusterConfig(Frozen):
     adapt: AdaptConfig | None = None  # as many as the work needs, instead of a fixed number
     blas_threads: int = Field(default=1, ge=1)
     address: str | None = None
+    tls: TlsConfig | None = None  # None: Dask's own settings, else certificates of our making
     memory_limit: str = "auto"  # per local worker, as Dask reads it
     time_limit: float = Field(default=3600.0, gt=0)  # seconds for one task
     retries: int = Field(default=5, ge=0)  # of a task whose worker died
@@ -78,6 +80,13 @@ class ClusterConfig(Frozen):
                 f"address must be given exactly when kind is 'address', got kind={self.kind!r} "
                 f"with address={self.address!r}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _certificates_are_used(self) -> Self:
+        """Refuse certificates that would be ignored."""
+        if self.tls is not None and self.kind == "threads":
+            raise ValueError("tls has no meaning for kind 'threads', which talk in memory")
         return self
 
     @model_validator(mode="after")

@@ -29,14 +29,15 @@ def dask_process(*words, python=(sys.executable, "-m", "dask"), cwd=None, **vari
 
 
 @contextmanager
-def dask_scheduler(port):
+def dask_scheduler(port, *words, scheme="tcp"):
     """A scheduler that listens, with its address."""
-    with dask_process("scheduler", "--host", "127.0.0.1", "--port", str(port)) as process:
+    place = f"{scheme}://127.0.0.1:{port}"
+    with dask_process("scheduler", "--host", place, *words) as process:
         deadline = time.monotonic() + _PATIENCE
         while not _listens(port):
             assert time.monotonic() < deadline, "the scheduler does not listen"
             time.sleep(0.1)
-        yield process, f"tcp://127.0.0.1:{port}"
+        yield process, place
 
 
 def _listens(port):

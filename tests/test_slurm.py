@@ -103,16 +103,16 @@ def test_workers_come_with_the_work_and_go(site, queue, tmp_path):
 
 
 def test_tries_and_time_mean_what_they_mean_locally(queue, tmp_path):
-    jobs = _jobs(tmp_path / "marks", "always die", "hang", "fine", "die once")
+    jobs = _jobs(tmp_path / "marks", "die once", "always die", "hang", *["fine"] * 7)
     with connect(_config(workers=2), queue) as client:
-        failed = run_jobs(client, touch, jobs, retries=1, time_limit=15.0)
+        failed = run_jobs(client, touch, jobs, retries=2, time_limit=15.0)
         (told, *_) = client.run(allocator).values()
     causes = {failure.job[2]: failure.cause for failure in failed}
     assert set(causes) == {"always die", "hang"}
     assert "died each time" in causes["always die"]
     assert "time_limit (15 s)" in causes["hang"]
     tried = [len((tmp_path / "marks" / name).read_text()) for name in "0123"]
-    assert tried == [2, 1, 1, 2]
+    assert tried == [2, 3, 1, 1]
     assert told["MALLOC_TRIM_THRESHOLD_"] == "268435456"  # Dask's settings reach the nodes
 
 
@@ -123,9 +123,8 @@ def test_tries_and_time_mean_what_they_mean_locally(queue, tmp_path):
         ({"partition": None}, r"No partition specified or system default.*slurm\.partition=NAME"),
         ({"partition": "short"}, r"time limit is invalid.*slurm\.walltime"),
         ({"slurm": {"memory": "64GiB"}}, r"Memory specification.*slurm\.memory"),
-        ({"slurm": {"directives": ["--nodes=9"]}}, r"did not take.*Node count"),
     ],
-    ids=["unknown", "none", "walltime", "memory", "nodes"],
+    ids=["unknown", "none", "walltime", "memory"],
 )
 def test_what_the_queue_refuses_is_said_at_once(queue, changes, sentence):
     with (
@@ -147,7 +146,7 @@ def test_jobs_that_never_start_end_a_run_that_goes_on_later(site, tmp_path, tmp_
     assert not site.jobs("running,pending")
     code, said = fkd(home, "run", path, "--set", "cluster.workers=1")
     assert code == 0
-    assert len(records(home)) == 48
+    assert len(records(home)) == 48, said
 
 
 def test_jobs_that_end_by_themselves_are_told(queue, tmp_path):

@@ -1,4 +1,4 @@
-"""The Dask cluster of a run, the only place that knows `distributed`."""
+"""The Dask cluster of a run, as jobs are sent to it."""
 
 import asyncio
 import json
@@ -11,16 +11,22 @@ from typing import Any
 from uuid import uuid4
 
 import dask
-from distributed import Client, KilledWorker, LocalCluster, SchedulerPlugin, get_worker
+from distributed import (
+    Client,
+    KilledWorker,
+    SchedulerPlugin,
+    get_worker,
+)
 from distributed.client import FutureCancelledError
 from distributed.utils import sync
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
+from tasks.adapters.certificates import named_certificates, plain_allowed, temporary
 from tasks.adapters.clusters.kubernetes_pods import kubernetes_cluster
-from tasks.adapters.clusters.slurm_jobs import refused, slurm_cluster
+from tasks.adapters.clusters.own_cluster import SILENT, own_cluster, security
 from tasks.adapters.files import write_atomic
-from tasks.adapters.interrupts import undisturbed, workers_spared
+from tasks.adapters.handshake import agreed_address, refusal
 from tasks.adapters.settings import Settings
 
 WorkerDiedError = KilledWorker
@@ -32,14 +38,10 @@ PASSING = (KilledWorker, FutureCancelledError, OSError)
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 _SPAWN = "distributed.nanny.pre-spawn-environ"
 
-_PAGE = "127.0.0.1:0"  # Dask's page, for this machine only
-_CONNECT_SECONDS = 10.0
-_START_SECONDS = 300.0
+_CONNECT_SECONDS = 8.0
+_ASK_SECONDS = 2.0  # then, for the reason why there is no connection
 _ANNOUNCE_SECONDS = 60
-_CLOSE_SECONDS = 30
 _POLL_SECONDS = 1.0
-# Above critical: a connection that closes on Ctrl-C is logged as such, with its traceback.
-_SILENT = logging.CRITICAL + 1
 _JOB = "fkd-job-"  # how the keys of our jobs begin on a scheduler that others use too
 # What a wrong address brings, besides nothing at all: the bytes of another protocol.
 _NO_SCHEDULER = (OSError, ValueError, TypeError, MemoryError, OverflowError, ImportError)
@@ -68,9 +70,9 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
     if "logging" not in named:
         # A lost worker is our sentence, not a traceback; LocalCluster's own silence ends too early.
         for name in ("distributed", "asyncio", "tornado.application"):
-            logging.getLogger(name).setLevel(_SILENT)
+            logging.getLogger(name).setLevel(SILENT)
     ours = {k: v for k, v in defaults.items() if dask.config.get(k, None, config=named) is None}
-    with dask.config.set(ours), _client(config, settings, ours) as client:
+    with dask.config.set(ours), _client(config, settings, named, ours) as client:
         client.patience = config.worker_wait  # of whoever waits for its workers
         page = settings.home / "dask.json"
         text = json.dumps({"dashboard": client.dashboard_link, "pid": os.getpid()})
@@ -81,94 +83,57 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
             page.unlink(missing_ok=True)
 
 
-def _client(config: ClusterConfig, settings: Settings, ours: Mapping[str, Any]) -> Any:
+def _client(
+    config: ClusterConfig, settings: Settings, told: dict[str, Any], defaults: Mapping[str, Any]
+) -> Any:
     """Return the context of a client: of an existing scheduler, or of a cluster that we start."""
-    if config.address is not None:
-        return _existing(config.address)
-    if config.kind == "kubernetes":
-        return _pods(config)
-    return _own(config, settings, ours)
-
-
-def _cluster(config: ClusterConfig, settings: Settings, ours: Mapping[str, Any]) -> Any:
-    """Return a cluster that has a scheduler only.
-
-    Workers are started later, where Ctrl-C finds a cluster that can be closed.
-    """
-    if config.kind == "slurm":
-        theirs = {key: value for key, value in ours.items() if key != "temporary-directory"}
-        page = {"dashboard_address": _PAGE}
-        return slurm_cluster(
-            config, settings.home, theirs, scheduler_options=page, silence_logs=_SILENT
-        )
-    threads, count = config.kind == "threads", config.most_workers or os.cpu_count() or 1
-    return LocalCluster(
-        n_workers=0,
-        threads_per_worker=count if threads else 1,
-        processes=not threads,
-        memory_limit=config.memory_limit,
-        host=None if threads else "127.0.0.1",  # threads talk in memory
-        dashboard_address=_PAGE,
-        silence_logs=_SILENT,
-    )
+    address = config.address
+    if config.kind == "local":  # a scheduler that the user has named to Dask takes its place
+        address = settings.dask_scheduler_address
+    if address is not None:
+        certificates = named_certificates(config.tls, told, ["client"])
+        address = agreed_address(address, certificates, plain=plain_allowed(told))
+        return _existing(address, certificates if address.startswith("tls:") else None)
+    if config.kubernetes is not None:
+        secret = config.kubernetes.tls_secret
+        return _pods(config, named_certificates(config.tls, told, ["client"]) if secret else None)
+    encrypted = config.kind != "threads" and not plain_allowed(told)  # threads talk in memory
+    certificates = (named_certificates(config.tls, told) or temporary()) if encrypted else None
+    return _own(own_cluster(config, settings.home, defaults, certificates))
 
 
 @contextmanager
-def _own(config: ClusterConfig, settings: Settings, ours: Mapping[str, Any]) -> Iterator[Client]:
-    """Yield a client of a cluster that ends with it: on loopback, in threads, or in a queue."""
-    with workers_spared():
-        cluster = _cluster(config, settings, ours)
-    try:
-        _man(cluster, config)
-        with Client(cluster) as client:
-            client.register_plugin(_own_count())
+def _own(cluster: Any) -> Iterator[Client]:
+    """Yield a client of a cluster that ends with it."""
+    with cluster as started, Client(started) as client:
+        client.register_plugin(_own_count())
+        yield client
+
+
+@contextmanager
+def _pods(config: ClusterConfig, certificates: Mapping[str, str] | None) -> Iterator[Client]:
+    """Yield a client of a cluster in pods, which ends with it."""
+    with kubernetes_cluster(config) as address:
+        deadline = time.monotonic() + config.worker_wait
+        while not _answers(address, certificates):  # its image may have to be fetched
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"the scheduler's pod at {address} did not answer within "
+                    f"{config.worker_wait:g} s (cluster.worker_wait); `kubectl get pods` tells "
+                    "why, and the run must be inside the cluster to reach it (deploy/README.md)."
+                )
+            time.sleep(_POLL_SECONDS)
+        with _existing(address, certificates) as client:
             yield client
-    except BaseException:
-        with undisturbed():
-            cluster.sync(_end_jobs, cluster, callback_timeout=_CLOSE_SECONDS)
-        raise
-    finally:
-        # Dask asserts on the way that a worker whose start has failed had begun to close.
-        with undisturbed(), suppress(AssertionError, TimeoutError):
-            cluster.close(timeout=_CLOSE_SECONDS)
 
 
-def _man(cluster: Any, config: ClusterConfig) -> None:
-    """Start the workers of a cluster of our own, or say why there are none."""
-    adapt = config.adapt
-    count = adapt.minimum if adapt else config.most_workers or os.cpu_count() or 1
-    while len(cluster.worker_spec) < (1 if config.kind == "threads" else count):
-        cluster.worker_spec.update(cluster.new_worker_spec())
+def _answers(address: str, certificates: Mapping[str, str] | None) -> bool:
+    """Return whether a scheduler answers at an address."""
     try:
-        cluster.sync(_started, cluster, callback_timeout=_START_SECONDS)
-    except (RuntimeError, OSError) as error:
-        if config.kind == "slurm":
-            raise refused(error) from error
-        raise UserError(
-            f"The {count} worker processes of the local cluster cannot start ({_root(error)}); "
-            "they need memory (`ulimit -v`), processes (`ulimit -u`) and a writable /dev/shm. "
-            "Fewer by --set cluster.workers=1, or none: --set cluster.kind=threads."
-        ) from error
-    if adapt is not None:
-        cluster.adapt(minimum=adapt.minimum, maximum=adapt.maximum)
-
-
-async def _started(cluster: Any) -> None:
-    """Return once every worker of a cluster has come up."""
-    await cluster
-
-
-async def _end_jobs(cluster: Any) -> None:
-    """End workers in the middle of their jobs: what is computed is kept, the rest not wanted."""
-    nannies = [worker for worker in cluster.workers.values() if hasattr(worker, "kill")]
-    await asyncio.gather(*(nanny.kill(timeout=0.2) for nanny in nannies), return_exceptions=True)
-
-
-def _root(error: BaseException) -> str:
-    """Return the first cause of an error as one line."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return " ".join(str(error).split()) or type(error).__name__
+        _PromptClient(address, timeout=_CONNECT_SECONDS, security=security(certificates)).close()
+    except _NO_SCHEDULER:
+        return False
+    return True
 
 
 class _PromptClient(Client):
@@ -183,39 +148,16 @@ class _PromptClient(Client):
 
 
 @contextmanager
-def _pods(config: ClusterConfig) -> Iterator[Client]:
-    """Yield a client of a cluster in pods, which ends with it."""
-    with kubernetes_cluster(config) as address:
-        deadline = time.monotonic() + config.worker_wait
-        while not _answers(address):  # its image may have to be fetched
-            if time.monotonic() > deadline:
-                raise UserError(
-                    f"the scheduler's pod at {address} did not answer within "
-                    f"{config.worker_wait:g} s (cluster.worker_wait); `kubectl get pods` tells "
-                    "why, and the run must be inside the cluster to reach it (deploy/README.md)."
-                )
-            time.sleep(_POLL_SECONDS)
-        with _existing(address) as client:
-            yield client
-
-
-def _answers(address: str) -> bool:
-    """Return whether a scheduler answers at an address."""
-    try:
-        _PromptClient(address, timeout=_CONNECT_SECONDS).close()
-    except _NO_SCHEDULER:
-        return False
-    return True
-
-
-@contextmanager
-def _existing(address: str) -> Iterator[Client]:
+def _existing(address: str, certificates: Mapping[str, str] | None) -> Iterator[Client]:
     """Yield a client of a scheduler that others started."""
     try:
-        client = _PromptClient(address, timeout=_CONNECT_SECONDS)
+        known = security(certificates)
+        client = _PromptClient(address, timeout=_CONNECT_SECONDS, security=known)
     except _NO_SCHEDULER as error:
+        reason = refusal(address, certificates, _ASK_SECONDS)
         raise UserError(
-            f"cluster.address must name a running Dask scheduler, but {address} did not answer "
+            reason
+            or f"cluster.address must name a running Dask scheduler, but {address} did not answer "
             f"as one within {_CONNECT_SECONDS:g} s; start one by `dask scheduler`, workers by "
             f"`dask worker {address}`."
         ) from error

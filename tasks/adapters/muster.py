@@ -88,7 +88,9 @@ class Muster:
             )
         if not is_foreign(self.client):
             return "give the machine's memory to fewer of them (--set cluster.workers=1)"
-        return f"start one, with fkd {__version__}, by `dask worker {self._address()}`"
+        where = self._address()
+        keys = " --tls-ca-file CA --tls-cert CERT --tls-key KEY" if where[:4] == "tls:" else ""
+        return f"start one, with fkd {__version__}, by `dask worker {where}{keys}`"
 
 
 def _short(found: Any) -> str:

@@ -1,6 +1,7 @@
 """The environment variables that fkd reads, in the only module that reads them."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ class Settings:
     prefect_api_url: str | None = None
     mlflow_tracking_uri: str | None = None
     mlflow_registry_uri: str | None = None  # of registered models, where apart from the runs
+    dask_scheduler_address: str | None = None
 
     def for_workers(self) -> "Settings":
         """Return what tasks carry: the folders, no address, which may hold a password."""
@@ -66,7 +68,13 @@ def read_settings() -> Settings:
         prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
         mlflow_tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or None,
         mlflow_registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or None,
+        dask_scheduler_address=os.environ.get("DASK_SCHEDULER_ADDRESS") or None,
     )
+
+
+def child_environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with more variables, for a process that it starts."""
+    return {**os.environ, **more}
 
 
 def read_secret(reference: str) -> str:

@@ -47,7 +47,7 @@ def _api(namespace: str) -> Any:
     try:
         found = kr8s.api(namespace=namespace)
         found.version()
-    except (ValueError, *_faults()) as error:
+    except _faults() as error:
         raise UserError(
             f"cluster.kind kubernetes found no cluster to talk to ({_line(error)}); `kubectl get "
             "pods` must work here: set KUBECONFIG, or start the run inside the cluster with a "
@@ -121,6 +121,7 @@ def _faults() -> tuple[type[Exception], ...]:
         kr8s.ConnectionClosedError,
         httpx.HTTPError,
         OSError,
+        ValueError,  # no credentials
     )
 
 

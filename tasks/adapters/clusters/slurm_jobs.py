@@ -10,6 +10,7 @@ import dask
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
+from tasks.adapters.settings import child_environment
 
 _ASK_SECONDS = 10.0
 _NAMED = 3  # jobs, in a sentence
@@ -19,7 +20,11 @@ _CURE = "`sinfo` lists partitions with their limits, `scontrol show partition` t
 
 
 def slurm_cluster(
-    config: ClusterConfig, home: Path, settings: Mapping[str, Any], **options: Any
+    config: ClusterConfig,
+    home: Path,
+    settings: Mapping[str, Any],
+    certificates: Mapping[str, str] | None,
+    **options: Any,
 ) -> Any:
     """Return a cluster of one scheduler, in this process, whose workers will be jobs.
 
@@ -31,11 +36,14 @@ def slurm_cluster(
         FKD_HOME, for what the jobs write to their terminal.
     settings
         Of Dask, for the workers.
+    certificates
+        Of the workers. They come to the jobs in their environment, which SLURM keeps for root
+        alone: dask-jobqueue by itself would write the key to a file.
     options
         Of the scheduler's side, as every cluster of Dask takes them.
     """
     try:
-        from dask_jobqueue import SLURMCluster
+        from dask_jobqueue.slurm import SLURMCluster, SLURMJob
     except ImportError as error:
         raise UserError(
             "cluster.kind slurm needs the package dask-jobqueue, which is not installed here; "
@@ -46,9 +54,21 @@ def slurm_cluster(
             "cluster.kind slurm needs SLURM's own commands, but there is no sbatch on this "
             "machine's PATH; start the run on a login node, or use --set cluster.kind=local."
         )
+    environment = child_environment(_tls_variables(certificates))
+
+    class WorkerJob(SLURMJob):
+        async def _submit_job(self, script_filename: str) -> Any:
+            return await self._call([self.submit_command, script_filename], env=environment)
+
+    class QueueCluster(SLURMCluster):
+        job_cls = WorkerJob
+
+        def _get_worker_security(self, security: Any) -> None:
+            return None
+
     asked = config.slurm
     inherited = dask.config.serialize(dict(settings))
-    return SLURMCluster(
+    return QueueCluster(
         n_workers=0,
         queue=asked.partition,
         account=asked.account,
@@ -65,6 +85,20 @@ def slurm_cluster(
         job_extra_directives=list(asked.directives),
         **options,
     )
+
+
+def _tls_variables(certificates: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the settings of Dask by which a worker finds its certificate."""
+    if certificates is None:
+        return {}
+    names = {"tls_ca_file": "CA_FILE", "tls_worker_cert": "WORKER__CERT"}
+    names["tls_worker_key"] = "WORKER__KEY"
+    found = {
+        f"DASK_DISTRIBUTED__COMM__TLS__{name}": certificates[key]
+        for key, name in names.items()
+        if key in certificates
+    }
+    return {**found, "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"}
 
 
 def log_folder(config: ClusterConfig, home: Path) -> Path:
