@@ -98,7 +98,7 @@ def test_a_machine_without_slurm_says_so(settings, monkeypatch):
 
 
 def test_a_missing_package_is_named_with_its_extra(settings, monkeypatch):
-    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
+    monkeypatch.setitem(sys.modules, "dask_jobqueue.slurm", None)
     with (
         pytest.raises(UserError, match=r"dask-jobqueue.*pip install 'fkd\[slurm\]'"),
         connect(ClusterConfig(kind="slurm"), settings),
