@@ -30,7 +30,7 @@ def test_numbers_are_the_measures_of_either_sample():
     unit = np.array([[0.0, 200.0], [-20.0, 20.0]])
     found = compared(before, after, permutations=19, sensitive_range=unit)
     told = {(one.quantity, one.column): (one.before, one.after) for one in found.numbers}
-    assert len(told) == 8
+    assert len(told) == 9
     for side, (y, f, S) in enumerate((before, after)):
         assert_allclose(told["mae", ""][side], np.abs(f - y).mean())
         assert_allclose(told["error", ""][side], (f - y).mean())
@@ -40,6 +40,32 @@ def test_numbers_are_the_measures_of_either_sample():
             assert_allclose(told["gdp", name][side], gdp(f, u, margins="given"))
             assert_allclose(told["pf", name][side], pairwise_fairness(y, f, S[:, j]))
     assert found.rows == (200, 320)
+
+
+def test_a_difference_of_ranks_is_the_chance_of_the_greater_error():
+    rng = np.random.default_rng(13)
+    (y, f, S), (z, g, T) = sample(rng, 70), sample(rng, 90, shift=1.0)
+    y, z, f, g = np.round(y), np.round(z), np.round(f), np.round(g)  # with many ties
+    found = compared((y, f, S), (z, g, T), permutations=19)
+    rank = next(one for one in found.numbers if one.quantity == "error_rank")
+    before, after = f - y, g - z
+    pairs = after[:, None] - before[None, :]
+    chance = (pairs > 0).mean() + (pairs == 0).mean() / 2
+    assert 0.1 < chance < 0.49
+    assert_allclose(rank.after - rank.before, chance - 0.5)
+
+
+def test_a_few_enormous_errors_do_not_hide_a_shift_of_all():
+    rng = np.random.default_rng(14)
+    (y, f, S), (z, g, T) = sample(rng, 200), sample(rng, 200)
+    z = z + 0.7
+    for truth in (y, z):
+        truth[rng.choice(200, 6, replace=False)] *= 10.0 ** rng.uniform(1, 3, size=6)
+    found = compared((y, f, S), (z, g, T), permutations=59)
+    crossed = {one.quantity: one.crossed for one in found.numbers if not one.column}
+    assert crossed == {"mae": False, "error": False, "error_rank": True}
+    rank = next(one for one in found.numbers if one.quantity == "error_rank")
+    assert rank.high < 0  # too low now
 
 
 def test_curves_do_not_depend_on_the_size_of_blocks(monkeypatch):

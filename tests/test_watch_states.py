@@ -69,10 +69,11 @@ def test_at_most_one_of_twenty_bootstraps_of_a_state_is_called_a_change(montana)
 
 def test_a_drift_planted_into_a_state_is_found(montana):
     rng = np.random.default_rng(100)
-    record, (y, f, age) = _draw(montana, 2 * RECORD, rng), _draw(montana, 2 * MONTH, rng)
-    planted = y * np.where(age > 50, 1.8, 1.0)
+    record, (y, f, age) = _draw(montana, RECORD, rng), _draw(montana, MONTH, rng)
+    planted = y * np.where(age > 50, 1.4, 1.0)
     found = sample_changes(record, (planted, f, age), rng=rng, names=("AGEP",))
     assert found.crossed
-    error = next(one for one in found.numbers if one.quantity == "error")
-    assert error.crossed
-    assert error.high < 0  # the model is too low now
+    rank = next(one for one in found.curves if one.quantity == "error_rank")
+    assert rank.crossed.any()
+    assert rank.high[rank.crossed].max() < 0  # the model is too low now
+    assert rank.points[rank.crossed].min() > 40

@@ -15,7 +15,8 @@ class NumberChange:
     Parameters
     ----------
     quantity, column
-        mae, error (the mean signed one), or hgr, gdp, pf of a sensitive column.
+        mae, error (the mean signed one), error_rank (its mean rank among all rows, as a share), or
+        hgr, gdp, pf of a sensitive column.
     before, after
         On the earlier rows, on the later ones.
     change, low, high
@@ -47,7 +48,7 @@ class CurveChange:
     Parameters
     ----------
     quantity, column
-        prediction, error or absolute_error, along which sensitive column.
+        prediction, error, absolute_error or error_rank, along which sensitive column.
     points
         Values of s (g,), rising.
     before, after

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive, require_length
@@ -18,6 +19,7 @@ from fkd.measures.strata import UndefinedMeasureError
 
 # Fewer rows on either side than this say nothing of a curve, and hardly anything of HGR.
 FEWEST_COMPARED = 30
+ERROR_RANK = "error_rank"
 Sample = tuple[ArrayLike, ArrayLike, Any]  # truth, prediction, sensitive columns
 _HGR: Any = partial(hgr, margins="standard")
 _GDP: Any = partial(gdp, margins="given")
@@ -31,6 +33,7 @@ class ExchangedRows:
     f: Array
     S: Array
     U: Array  # S in units of its range
+    ranks: Array  # of the signed errors among all rows, in (0, 1]
     names: tuple[str, ...]
     n_before: int
 
@@ -66,25 +69,29 @@ class ExchangedRows:
                 [np.minimum(given[:, 0], ends[:, 0]), np.maximum(given[:, 1], ends[:, 1])]
             )
         U = (S - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-        return cls(y, f, S, U, names, len(first[0]))
+        return cls(y, f, S, U, rankdata(f - y) / len(y), names, len(first[0]))
 
     @property
     def labels(self) -> list[tuple[str, str]]:
         """What the numbers are, in their order."""
         measured = [(name, column) for column in self.names for name in ("hgr", "gdp", "pf")]
-        return [("mae", ""), (ERROR, ""), *measured]
+        return [("mae", ""), (ERROR, ""), (ERROR_RANK, ""), *measured]
 
     @property
     def columns(self) -> Array:
-        """What is followed along s, (n, 3)."""
+        """What is followed along s, (n, 4).
+
+        Ranks beside errors: of long-tailed errors a few decide the mean, and its band is wide.
+        """
         error = self.f - self.y
-        return np.column_stack([self.f, error, np.abs(error)])
+        return np.column_stack([self.f, error, np.abs(error), self.ranks])
 
     def numbers(self, side: NDArray[np.bool_]) -> list[float]:
         """Return error and measures of one side; NaN where one is undefined."""
         y, f, U = self.y[side], self.f[side], self.U[side]
         error = f - y
-        found = [float(np.abs(error).mean(axis=0)), float(error.mean(axis=0))]
+        means = np.column_stack([np.abs(error), error, self.ranks[side]]).mean(axis=0)
+        found = [float(mean) for mean in means]
         for u in U.T:
             found += [float(_HGR(f, u)), float(_GDP(f, u))]
             try:

@@ -11,7 +11,7 @@ from fkd.core.cautions import FairnessWarning
 from fkd.measures.bootstrap import check_draws
 from fkd.measures.change_values import CurveChange, NumberChange, SampleChanges
 from fkd.measures.exchanged_curves import ExchangedCurves
-from fkd.measures.exchanged_rows import ExchangedRows, Sample
+from fkd.measures.exchanged_rows import ERROR_RANK, ExchangedRows, Sample
 from fkd.measures.permuted_bands import permuted_bands
 from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION
 
@@ -29,10 +29,13 @@ def sample_changes(
 ) -> SampleChanges:
     """Return what changed between two samples of rows that one model predicts.
 
-    Mean absolute and mean signed error, HGR, GDP and PF of every sensitive column, mean prediction,
-    signed and absolute error along it, all under one band. It comes from exchanging rows between
-    the samples: if both are drawn from one distribution, something is called a change in at most a
-    share 1 - level of cases, whatever that distribution is and however many quantities there are.
+    Mean absolute and mean signed error, rank of the signed error, HGR, GDP and PF of every
+    sensitive column, mean prediction, signed and absolute error and that rank along it, all under
+    one band. Ranks are among all rows of both samples, as shares: their difference is the chance
+    that a later row has the greater error than an earlier one, less a half. The band comes from
+    exchanging rows between the samples: if both are drawn from one distribution, something is
+    called a change in at most a share 1 - level of cases, whatever that distribution is and however
+    many quantities there are.
     Rows must be independent of each other, and none of them may have trained the model.
 
     Parameters
@@ -134,7 +137,7 @@ def _curve_changes(
     """Yield the curves of every column, whose points follow each other in what is told."""
     start = 0
     for name, curve in zip(names, curves, strict=True):
-        for quantity in (PREDICTION, ERROR, ABSOLUTE):
+        for quantity in (PREDICTION, ERROR, ABSOLUTE, ERROR_RANK):
             part = slice(start, start + len(curve.points))
             before, after, change, low, high = told[part].T
             yield CurveChange(

@@ -8,7 +8,7 @@ import numpy as np
 from fkd.measures import CurveChange
 from tasks.report.svg_curves import CurveFigure, DrawnCurve
 from tasks.report.words import MEASURES
-from tasks.watch.change_words import CURVES, ERRORS
+from tasks.watch.change_words import CURVES, ERRORS, unit_of
 from tasks.watch.watch_values import Watch
 
 _CAPTION = (
@@ -39,7 +39,7 @@ def _drift(watches: Sequence[Watch], quantity: str, column: str) -> CurveFigure:
         if (one.quantity, one.column) == (quantity, column)
     ]
     points, change, low, high = np.array(found, dtype=np.float64).T
-    unit = watches[-1].unit
+    unit = unit_of(watches[-1], quantity)
     changed = tuple(
         float(place)
         for place, (before, after) in enumerate(itertools.pairwise(watches), 2)
@@ -68,11 +68,11 @@ def _moved(watch: Watch, one: CurveChange) -> CurveFigure:
         outer=(one.low[known], one.high[known]),
     )
     words = watch.words.get(one.column, one.column)
-    name = CURVES[one.quantity]
+    name, unit = CURVES[one.quantity], unit_of(watch, one.quantity)
     return CurveFigure(
         f"{watch.rows_from}: {name}",
         words,
-        f"change{f' ({watch.unit})' if watch.unit else ''}",
+        f"change ({unit})" if unit else "change",
         (drawn,),
         f"The {name} near each value, new rows minus record.",
         zero=True,

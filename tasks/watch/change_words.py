@@ -5,14 +5,20 @@ from collections.abc import Mapping
 import numpy as np
 
 from fkd.measures import CurveChange, NumberChange
+from fkd.measures.exchanged_rows import ERROR_RANK
 from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION
 from tasks.watch.watch_values import Watch
 
-ERRORS = {"mae": "mean absolute error", ERROR: "mean signed error"}
+ERRORS = {
+    "mae": "mean absolute error",
+    ERROR: "mean signed error",
+    ERROR_RANK: "mean rank of the signed error",
+}
 CURVES = {
     PREDICTION: "mean prediction",
     ERROR: "mean signed error",
     ABSOLUTE: "mean absolute error",
+    ERROR_RANK: "mean rank of the signed error",
 }
 
 
@@ -39,9 +45,14 @@ def number_words(watch: Watch, one: NumberChange) -> str:
     name = ERRORS[one.quantity] if not one.column else f"{one.quantity} on {one.column}"
     moved = "rose" if one.change > 0 else "fell"
     shown = [short(value) for value in (one.before, one.after, one.change, one.low, one.high)]
-    unit = f" {watch.unit}" if not one.column and watch.unit else ""
+    unit = f" {word}" if not one.column and (word := unit_of(watch, one.quantity)) else ""
     before, after, change, low, high = shown
     return f"{name} {moved} from {before} to {after}{unit} (by {change}, band {low} to {high})"
+
+
+def unit_of(watch: Watch, quantity: str) -> str:
+    """Return what an error or a curve is counted in; nothing for a rank, which is a share."""
+    return "" if quantity == ERROR_RANK else watch.unit
 
 
 def short(value: float) -> str:
@@ -56,7 +67,7 @@ def _curve(watch: Watch, one: CurveChange) -> str:
     where = np.flatnonzero(one.crossed)
     most = where[np.argmax(np.abs(one.change[where]))]
     word = "higher" if one.change[most] > 0 else "lower"
-    unit = f" {watch.unit}" if watch.unit else ""
+    unit = f" {named}" if (named := unit_of(watch, one.quantity)) else ""
     return (
         f"{CURVES[one.quantity]} along {one.column} moved at {len(where)} of {len(one.points)} "
         f"points, most at {short(one.points[most])}: {short(abs(one.change[most]))}{unit} {word} "

@@ -10,7 +10,7 @@ import numpy as np
 from fkd.core.arrays import Array
 from fkd.measures import CurveChange, NumberChange, SampleChanges
 
-VERSION = 1  # to be raised whenever a look's numbers change; part of what it is found by
+VERSION = 2  # to be raised whenever a look's numbers change; part of what it is found by
 QUIET, CROSSED = "quiet", "crossed"
 
 
