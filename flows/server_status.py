@@ -13,7 +13,7 @@ from tasks.adapters.reachable import TrackingRefusedError
 from tasks.adapters.servers.prefect_server import PrefectRefusedError, prefect_server
 from tasks.adapters.settings import Settings
 from tasks.adapters.stack.life import look
-from tasks.adapters.stack.place import Place
+from tasks.adapters.stack.stack_folder import StackFolder
 
 _SERVES, _SILENT, _REFUSES = "[green]serves[/]", "[red]silent[/]", "[red]refuses us[/]"
 
@@ -26,7 +26,7 @@ def show_servers(settings: Settings, console: Console) -> None:
     for heading in ("server", "state", "address"):
         table.add_column(heading, overflow="fold")
     refused: list[UserError] = []
-    for part in look(Place(settings)):
+    for part in look(StackFolder(settings)):
         table.add_row(part.name, _SERVES if part.serves else _SILENT, part.url)
     for name, url, ask in _named(settings):
         state = _SERVES

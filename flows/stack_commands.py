@@ -6,7 +6,7 @@ from configs.errors import UserError
 from flows.progress import watcher
 from tasks.adapters.settings import read_settings
 from tasks.adapters.stack.life import bring_down, bring_up, is_up, look
-from tasks.adapters.stack.place import Place
+from tasks.adapters.stack.stack_folder import StackFolder
 
 
 def up(*, export: bool = False, first_port: int | None = None) -> None:
@@ -19,7 +19,7 @@ def up(*, export: bool = False, first_port: int | None = None) -> None:
     first_port
         Seven ports from this one on, instead of those of before or free ones.
     """
-    place = Place(read_settings())
+    place = StackFolder(read_settings())
     if is_up(place):
         _tell_running(place, first_port)
     else:
@@ -31,7 +31,7 @@ def up(*, export: bool = False, first_port: int | None = None) -> None:
         watcher().say(f"to use it in this shell: {line}")
 
 
-def _tell_running(place: Place, first_port: int | None) -> None:
+def _tell_running(place: StackFolder, first_port: int | None) -> None:
     """Say what runs; refuse where it is not all well, or not where it should be."""
     parts = look(place)
     if first_port is not None and place.ports["postgres"] != first_port:
@@ -52,6 +52,6 @@ def _tell_running(place: Place, first_port: int | None) -> None:
 
 def down() -> None:
     """End everything that `fkd up` started; what it recorded stays, its secrets go."""
-    place = Place(read_settings())
+    place = StackFolder(read_settings())
     ended = bring_down(place)
     watcher().say("the stack is down" if ended else f"there was no stack up in {place.folder}")

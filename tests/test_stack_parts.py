@@ -27,14 +27,14 @@ from tasks.adapters.stack import database, parts
 from tasks.adapters.stack.exports import variables, write_secrets
 from tasks.adapters.stack.keys import Keys
 from tasks.adapters.stack.life import bring_down, look
-from tasks.adapters.stack.place import Place
+from tasks.adapters.stack.stack_folder import StackFolder
 
 pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
 def place(settings):
-    return Place(settings)
+    return StackFolder(settings)
 
 
 def test_secrets_are_their_owners_alone_and_new_in_every_life(tmp_path):
@@ -155,7 +155,7 @@ def test_a_statement_that_fails_is_told_without_what_it_quotes(place, tmp_path):
 
 
 def test_the_environment_of_a_shell_reads_back_as_it_is_meant(settings, tmp_path):
-    odd = Place(Settings(tmp_path / "it's a $HOME"))
+    odd = StackFolder(Settings(tmp_path / "it's a $HOME"))
     odd.choose_ports(parts.NAMES, None)
     write_secrets(odd)
     script = f'. "$0"; exec {sys.executable} -c "import os; print(dict(os.environ))"'

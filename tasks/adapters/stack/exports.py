@@ -5,12 +5,12 @@ import shlex
 from tasks.adapters.servers.server_kind import LOOPBACK
 from tasks.adapters.stack.database import address
 from tasks.adapters.stack.parts import BUCKET, storage
-from tasks.adapters.stack.place import Place
+from tasks.adapters.stack.stack_folder import StackFolder
 
 USER = "fkd"  # of MLflow, of Prefect, of the object store
 
 
-def write_secrets(place: Place) -> None:
+def write_secrets(place: StackFolder) -> None:
     """Make the secrets of a new life, with the files that servers take them from."""
     keys, port = place.keys, place.ports["postgres"]
     keys.renew()
@@ -29,7 +29,7 @@ def write_secrets(place: Place) -> None:
     keys.write("environment", exports(place))
 
 
-def variables(place: Place) -> dict[str, str]:
+def variables(place: StackFolder) -> dict[str, str]:
     """Return what lets fkd, Prefect, MLflow, Dask use a stack; secrets are among it."""
     ports, keys = place.ports, place.keys
     certificate, key = keys.file("dask.crt"), keys.file("dask.key")
@@ -49,7 +49,7 @@ def variables(place: Place) -> dict[str, str]:
     }
 
 
-def exports(place: Place) -> str:
+def exports(place: StackFolder) -> str:
     """Return the variables as a shell reads them."""
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables(place).items()]
     return "\n".join([*lines, ""])

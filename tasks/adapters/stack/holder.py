@@ -13,7 +13,7 @@ from tasks.adapters.servers.flock import EXCLUSIVE, open_lock, try_lock
 from tasks.adapters.servers.shared_server import Lease, server_lease
 from tasks.adapters.settings import Settings
 from tasks.adapters.stack.parts import kinds
-from tasks.adapters.stack.place import Place
+from tasks.adapters.stack.stack_folder import StackFolder
 
 _POLL = 1.0
 _FIRST = ("postgres", "s3")  # which others need from their first moment
@@ -23,7 +23,7 @@ class _Ended(Exception):
     """Somebody has asked for the end."""
 
 
-def hold(place: Place) -> None:
+def hold(place: StackFolder) -> None:
     """Start every server, say when it serves, keep it until this process is asked to end."""
     with ExitStack() as stack:
         leases: dict[str, Lease] = {}
@@ -58,7 +58,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def main() -> int:
     """Return 0 once the stack has been brought down, 2 where it could not come up."""
     signal.signal(signal.SIGTERM, _end)
-    place = Place(Settings(Path(sys.argv[1])))
+    place = StackFolder(Settings(Path(sys.argv[1])))
     with open_lock(place.folder / "holder") as lock:
         if not try_lock(lock, EXCLUSIVE):
             return 0

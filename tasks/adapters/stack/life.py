@@ -16,7 +16,7 @@ from tasks.adapters.settings import ensure_writable
 from tasks.adapters.stack.database import prepare_database
 from tasks.adapters.stack.exports import write_secrets
 from tasks.adapters.stack.parts import BUCKET, NAMES, check_parts, kinds
-from tasks.adapters.stack.place import Place
+from tasks.adapters.stack.stack_folder import StackFolder
 
 _POLL = 0.1
 _DOWN_SECONDS = 90.0
@@ -33,7 +33,7 @@ class Part:
     serves: bool
 
 
-def is_up(place: Place) -> bool:
+def is_up(place: StackFolder) -> bool:
     """Return whether somebody holds the stack: a lock, which no recycled pid can fake."""
     if not place.folder.exists():
         return False
@@ -41,7 +41,7 @@ def is_up(place: Place) -> bool:
         return not free
 
 
-def look(place: Place) -> list[Part]:
+def look(place: StackFolder) -> list[Part]:
     """Return every server of a stack that is up, whether it serves or not."""
     found = []
     for name, kind in kinds(place).items() if is_up(place) else ():
@@ -51,7 +51,7 @@ def look(place: Place) -> list[Part]:
     return found
 
 
-def bring_up(place: Place, first_port: int | None, say: Callable[[str], None]) -> None:
+def bring_up(place: StackFolder, first_port: int | None, say: Callable[[str], None]) -> None:
     """Start the whole stack; `say` hears of each server once it serves."""
     check_parts()
     ensure_writable(place.settings.home)
@@ -71,7 +71,7 @@ def bring_up(place: Place, first_port: int | None, say: Callable[[str], None]) -
         raise UserError(failure)
 
 
-def bring_down(place: Place) -> bool:
+def bring_down(place: StackFolder) -> bool:
     """Return whether there was anything to end; no process, no secret is left."""
     was_up = is_up(place)
     if was_up:
@@ -84,7 +84,7 @@ def bring_down(place: Place) -> bool:
     return was_up
 
 
-def _start_holder(place: Place) -> "subprocess.Popen[str]":
+def _start_holder(place: StackFolder) -> "subprocess.Popen[str]":
     """Return the new holder in its own session, out of reach of the terminal's Ctrl-C."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
     log = os.open(place.folder / "holder.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -116,7 +116,7 @@ def _follow(holder: "subprocess.Popen[str]", say: Callable[[str], None]) -> str 
     return f"The stack's holder ended with {holder.wait()} before everything was up."
 
 
-def _wait_gone(place: Place) -> None:
+def _wait_gone(place: StackFolder) -> None:
     """Wait until neither a holder nor a server of it lives."""
     deadline = time.monotonic() + _DOWN_SECONDS
     while alive := _alive(place):
@@ -128,7 +128,7 @@ def _wait_gone(place: Place) -> None:
         time.sleep(_POLL)
 
 
-def _alive(place: Place) -> list[str]:
+def _alive(place: StackFolder) -> list[str]:
     """Return who of a stack still lives."""
     kept = [n for n in NAMES if (f := place.folder / n).exists() and is_kept(f)]
     return [*(["the holder"] if is_up(place) else []), *kept]

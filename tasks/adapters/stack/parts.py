@@ -11,7 +11,7 @@ from tasks.adapters.servers.mlflow_server import mlflow_kind
 from tasks.adapters.servers.prefect_server import prefect_kind
 from tasks.adapters.servers.server_kind import LOOPBACK, ServerKind
 from tasks.adapters.stack.database import database_kind, programs, servant
-from tasks.adapters.stack.place import Place
+from tasks.adapters.stack.stack_folder import StackFolder
 
 BUCKET = "fkd"
 WORKERS = ("worker-1", "worker-2")
@@ -34,7 +34,7 @@ def check_parts() -> None:
         )
 
 
-def kinds(place: Place) -> dict[str, ServerKind]:
+def kinds(place: StackFolder) -> dict[str, ServerKind]:
     """Return how each server is started."""
     return {
         "postgres": database_kind(place.folder / "postgres", place.ports["postgres"]),
@@ -46,7 +46,7 @@ def kinds(place: Place) -> dict[str, ServerKind]:
     }
 
 
-def _s3(place: Place) -> ServerKind:
+def _s3(place: StackFolder) -> ServerKind:
     """Return an object store over a folder."""
     folder = place.folder / "s3"
     words = ("serve", "s3", str(folder / "data"), "--addr", f"{LOOPBACK}:{{port}}")
@@ -61,7 +61,7 @@ def _s3(place: Place) -> ServerKind:
     )
 
 
-def _mlflow(place: Place) -> ServerKind:
+def _mlflow(place: StackFolder) -> ServerKind:
     """Return an MLflow that asks for a password, over PostgreSQL."""
     plain, folder, keys = mlflow_kind(place.settings), place.folder / "mlflow", place.keys
     # MLflow reads a second file of settings where its users are concerned.
@@ -85,7 +85,7 @@ def _mlflow(place: Place) -> ServerKind:
     )
 
 
-def _prefect(place: Place) -> ServerKind:
+def _prefect(place: StackFolder) -> ServerKind:
     """Return a Prefect that asks for a password, over PostgreSQL."""
     plain, keys = prefect_kind(place.settings), place.keys
     folder = place.folder / "prefect"
@@ -101,7 +101,7 @@ def _prefect(place: Place) -> ServerKind:
     )
 
 
-def _scheduler(place: Place) -> ServerKind:
+def _scheduler(place: StackFolder) -> ServerKind:
     """Return a Dask scheduler that takes encrypted connections only."""
     words = ("scheduler", "--host", f"tls://{LOOPBACK}:{{port}}")
     return ServerKind(
@@ -116,7 +116,7 @@ def _scheduler(place: Place) -> ServerKind:
     )
 
 
-def _worker(place: Place, name: str) -> ServerKind:
+def _worker(place: StackFolder, name: str) -> ServerKind:
     """Return a Dask worker with an FKD_HOME of its own; shared state is in the object store."""
     folder, keys = place.folder / name, place.keys
     scheduler = f"tls://{LOOPBACK}:{place.ports['scheduler']}"
@@ -140,7 +140,7 @@ def _worker(place: Place, name: str) -> ServerKind:
     )
 
 
-def storage(place: Place) -> dict[str, str]:
+def storage(place: StackFolder) -> dict[str, str]:
     """Return the variables by which shared state is found, but for the secret."""
     return {
         "FKD_STORE": f"s3://{BUCKET}/store",
@@ -149,7 +149,7 @@ def storage(place: Place) -> dict[str, str]:
     }
 
 
-def _certificates(place: Place) -> tuple[str, ...]:
+def _certificates(place: StackFolder) -> tuple[str, ...]:
     """Return the words by which Dask finds the stack's certificate."""
     cert, key = place.keys.file("dask.crt"), place.keys.file("dask.key")
     return ("--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key)

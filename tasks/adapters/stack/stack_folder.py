@@ -13,7 +13,7 @@ from tasks.adapters.stack.keys import Keys
 
 
 @dataclass(frozen=True)
-class Place:
+class StackFolder:
     """The folder of a stack under FKD_HOME."""
 
     settings: Settings
