@@ -2,9 +2,9 @@
 
 import atexit
 import os
-from collections.abc import Mapping
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
