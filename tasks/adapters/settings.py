@@ -118,6 +118,11 @@ def read_log_form(options: Mapping[str, str] | None = None, *, strict: bool = Tr
     return LogForm(*found.values())
 
 
+def child_environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with more variables, for a process that it starts."""
+    return {**os.environ, **more}
+
+
 def _store_address(named: str | None) -> str | None:
     """Return where FKD_STORE is: a folder by its absolute path, else an address without secrets."""
     if named is None:
