@@ -175,7 +175,7 @@ def _models(moments: Moments) -> None:
 
 def forget_sums(shared: SharedMap) -> None:
     """Remove the sums, so that they are computed again."""
-    folder = shared.inputs.settings.moments
+    folder = Path(shared.inputs.settings.store) / "moments"
     for path in folder.glob("*.npz"):
         if not path.name.endswith((".map.npz", ".cells.npz")):
             path.unlink()

@@ -38,7 +38,9 @@ def failure_told(configs: Sequence[RunConfig]) -> Iterator[None]:
     for config in configs:
         check_hooks(config.hooks)
         for key in literal_webhooks(config.hooks):
-            watcher().say(f"{key} is never written out; better keep it as env:NAME or file:PATH")
+            watcher().say(
+                f"{key} is never written out; better keep it as env:NAME or file:PATH", "warning"
+            )
     try:
         yield
     except BaseException as error:
@@ -54,7 +56,7 @@ def _tell_end(configs: Sequence[RunConfig], error: BaseException) -> None:
     for config in configs:
         message = {"name": config.name, "state": state, "problem": problem}
         for fault in tell(config.hooks.on_failure, message):
-            watcher().say(fault)
+            watcher().say(fault, "warning")
 
 
 def end_runs(configs: Sequence[RunConfig], outcomes: Sequence[Outcome]) -> None:

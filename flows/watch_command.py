@@ -10,6 +10,7 @@ from rich.markup import escape
 from configs.errors import UserError
 from flows.address_space import check_address_space
 from flows.clearing import clear_leftovers
+from flows.log_lines import is_json, write_line
 from tasks.adapters.settings import ensure_writable, read_settings
 from tasks.watch.watch_values import CROSSED, Watch
 
@@ -87,6 +88,11 @@ def _show(found: list[Watch]) -> None:
     """Print one line per look; rows that crossed without a successor are exit code 3."""
     console = Console(highlight=False)
     for watch in found:
+        if is_json():
+            why = None if watch.refit is None else watch.refit.why
+            fields = {"run": watch.model, "rows_from": watch.rows_from, "verdict": watch.verdict}
+            write_line("info", "result", watch.reason, **fields, refit=why)
+            continue
         colour = "bold red" if watch.verdict == CROSSED else "green"
         console.print(
             f"[bold]{escape(watch.rows_from)}[/bold] [{colour}]{escape(watch.reason)}[/{colour}]",

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from grown_sample import BASE, COLUMNS, grown_study, write_rows
+from stored_files import stored
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
@@ -13,7 +14,7 @@ from flows import fitting
 from flows.cli import main
 from flows.outcome import Outcome
 from tasks.blocks.shared_map import shared_encoder
-from tasks.data.prepared import prepared_path
+from tasks.data.prepared import prepared_name
 from tasks.planned.rows import cached_table
 
 
@@ -29,6 +30,10 @@ def reserved(study):
     return study.inputs.splits.reserved(study.loaded.table)
 
 
+def table_file(study):
+    return stored(study.settings, prepared_name(study.inputs.table_digest))
+
+
 def with_nan(study, place, row=None):
     """Spoil one row, of those that are not reserved if it is not said which."""
     row = np.setdiff1d(np.arange(BASE), reserved(study))[7] if row is None else row
@@ -41,7 +46,7 @@ def with_nan(study, place, row=None):
 def test_a_spoilt_row_of_a_block_fails_by_name_and_ends_the_run(study):
     """What happens to a table after its seal was checked is found where rows are taken."""
     says = "column b must hold finite numbers"
-    with_nan(study, prepared_path(study.settings, study.inputs.table_digest))
+    with_nan(study, table_file(study))
     cached_table.cache_clear()
     assert fitting.fit_all([study]) > 0
     assert all(says in cause for cause in study.failures().values())
@@ -54,7 +59,7 @@ def test_a_spoilt_row_of_a_block_fails_by_name_and_ends_the_run(study):
 
 
 def test_a_spoilt_row_that_landmarks_come_from_ends_the_run(study):
-    with_nan(study, prepared_path(study.settings, study.inputs.table_digest), reserved(study)[3])
+    with_nan(study, table_file(study), reserved(study)[3])
     cached_table.cache_clear()
     shared_encoder.cache_clear()
     with pytest.raises(UserError) as caught:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from fkd.catalog.methods import method
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import Stamp, read_arrays, stamp_of, write_arrays
+from tasks.adapters.state.opened_store import open_store
+from tasks.adapters.state.shared_store import SharedStore
 from tasks.adapters.store import digest
 from tasks.planned.trials import Trial
 from tasks.planned.weighing import measure_weights
@@ -43,7 +43,7 @@ class Champion:
 
 
 def select_champion(study: Study) -> Champion:
-    """Return the champion of a study, made once and then read from disk.
+    """Return the champion of a study, made once and then read from the store.
 
     It is selected by scores on inner folds of the held-out fold's training rows, refitted on these
     rows, judged on the held-out rows.
@@ -65,17 +65,17 @@ def _stored(study: Study, trial: Trial, key: str) -> tuple[Bundle, Judgement]:
 
     Every step of a run asks for it: its file is read once for as long as it stays the same.
     """
-    path = study.settings.store / "champions" / f"{key}.npz"
-    known: tuple[Stamp | None, Any] = study.made.get(("champion", key), (None, None))
-    if known[0] is None or known[0] != stamp_of(path):
-        found = _read(path)
+    store, name = open_store(study.settings), f"champions/{key}.npz"
+    known = study.made.get(("champion", key))
+    if known is None or not store.is_still(name, known[0]):
+        found = _read(store, name)
         if found is None:
             found = _make(study, trial)
-            _write(path, *found)
+            _write(store, name, *found)
         bundle, judgement = found
         if bundle.ranges is None:  # stored by a version that kept none
             bundle = replace(bundle, ranges=_ranges(study, bundle.encoder))
-        known = study.made[("champion", key)] = stamp_of(path), (bundle, judgement)
+        known = study.made[("champion", key)] = store.stamp(name), (bundle, judgement)
     champion: tuple[Bundle, Judgement] = known[1]
     return champion
 
@@ -159,15 +159,15 @@ def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
     return pd.DataFrame(columns)[list(bundle.input_columns)]
 
 
-def _write(path: Path, bundle: Bundle, judgement: Judgement) -> None:
-    """Keep model and judgement in one sealed file."""
+def _write(store: SharedStore, name: str, bundle: Bundle, judgement: Judgement) -> None:
+    """Keep model and judgement in one blob."""
     text = np.array(json.dumps(asdict(judgement), allow_nan=False))
-    write_arrays(path, {"judgement": text, **bundle.arrays()})
+    store.write_arrays(name, {"judgement": text, **bundle.arrays()})
 
 
-def _read(path: Path) -> tuple[Bundle, Judgement] | None:
-    """Return model and judgement, None where the file is absent or damaged."""
-    arrays = read_arrays(path)
+def _read(store: SharedStore, name: str) -> tuple[Bundle, Judgement] | None:
+    """Return model and judgement, None where they are absent or damaged."""
+    arrays = store.read_arrays(name)
     if arrays is None:
         return None
     judgement = Judgement.from_plain(json.loads(str(arrays["judgement"])))
