@@ -144,21 +144,39 @@ def along_sentences(profile: Profile, column: str, words: AlongWords) -> tuple[s
     def before(i: int) -> str:
         return f" ({words.other}: {shown(of(OTHER_ABSOLUTE)[i], decimals)})" if compared else ""
 
-    error = of(ERROR)[worst]
+    j = names.index(ERROR)
+    error, low, high = (
+        float(ends[j])
+        for ends in (
+            profile.groups[worst].mean,
+            profile.groups[worst].low,
+            profile.groups[worst].high,
+        )
+    )
     side = "too low" if error < 0 else "too high"
+    lean = (
+        f"and {side} by {shown(abs(error), decimals)}"
+        if low > 0 or high < 0
+        else "too high about as much as too low"
+    )
     sentences = [
         f"Predictions are farthest off where {column} is {spoken[worst]}: by "
-        f"{told(of(ABSOLUTE)[worst])} on average{before(worst)}, and {side} by "
-        f"{shown(abs(error), decimals)}. They are least off where it is {spoken[best]}: by "
-        f"{shown(of(ABSOLUTE)[best], decimals)}{before(best)}."
+        f"{told(of(ABSOLUTE)[worst])} on average{before(worst)}, {lean}. They are least off where "
+        f"it is {spoken[best]}: by {shown(of(ABSOLUTE)[best], decimals)}{before(best)}."
     ]
     if compared:
-        sentences += [_who_pays(profile, column, spoken), _who_gains(profile, column, words)]
+        sentences += [who_pays(profile, column), _who_gains(profile, column, words)]
     return tuple(filter(None, sentences))
 
 
-def _who_pays(profile: Profile, column: str, spoken: Sequence[str]) -> str:
-    """Return which group carries the greatest part of what the error grew by."""
+def who_pays(profile: Profile, column: str) -> str:
+    """Return which group carries the greatest part of what the error grew by, if one surely does.
+
+    Nothing where no other model is compared, or where the error did not grow.
+    """
+    if ABSOLUTE_CHANGE not in profile.names:
+        return ""
+    spoken = range_words([group.ranges[0] for group in profile.groups])
     j = profile.names.index(ABSOLUTE_CHANGE)
     added = np.array([group.rows * group.mean[j] for group in profile.groups])
     total = float(added.sum(axis=0))
