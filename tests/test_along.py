@@ -104,8 +104,8 @@ def figure_of(page, title):
     return found
 
 
-_UP = r'd="M66 ([\d.]+)H392"/><text[^>]*>([^<]+)<'
-_ACROSS = r'd="M([\d.]+) 10V224"/><text[^>]*>([^<]+)<'
+_UP = r'class="grid" d="M66 ([\d.]+)H392"/><text[^>]*>([^<]+)<'
+_ACROSS = r'class="grid" d="M([\d.]+) 10V224"/><text[^>]*>([^<]+)<'
 
 
 def _read(places, grid):

@@ -33,6 +33,16 @@ def test_a_section_says_where_predictions_are_farthest_off():
     assert "and too low by" in first
 
 
+def test_what_may_be_chance_is_no_lean():
+    rng, age, y, _, _ = rows()
+    balanced = y + np.where(np.arange(len(y)) % 2, 4000.0, -4000.0)
+    profile = profile_along(y, balanced, age, rng=rng, draws=200)
+    found = along_section(StudyProfiles({"AGEP": profile}), {}, WORDS).columns[0].sentences[0]
+    assert "on average, too high about as much as too low. They are least off" in found
+    assert "too low by" not in found
+    assert "too high by" not in found
+
+
 def test_figures_show_both_models_and_the_truth():
     figures = section().columns[0].figures
     assert [figure.title for figure in figures] == [
