@@ -174,6 +174,7 @@ def test_a_phone_shows_every_column_of_a_table(visit, name):
 
 def test_every_control_of_the_report_is_reached_by_the_tab_key(visit):
     page = visit("report")
+    unfold(page)
     names = """[...document.querySelectorAll('button, input, summary, a[href], .scroll')].filter(
         one => one.offsetParent !== null && (one.type !== 'radio' || one.checked))"""
     wanted = page.evaluate(f"{names}.length")

@@ -49,11 +49,12 @@ def markdown_html(text: str, *, deeper: int = 0) -> Markup:
 def _reachable(tokens: Sequence[Token]) -> Iterator[Token]:
     """Yield the tokens with every table in a region of its own, each cell with its heading."""
     headings: list[str] = []
-    column = 0
+    column = tables = 0
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "table_open":
-            headings = []
-            yield _raw('<div class="scroll stacks" role="region" tabindex="0" aria-label="Table">')
+            headings, tables = [], tables + 1
+            region = f'role="region" tabindex="0" aria-label="Table {tables}"'
+            yield _raw(f'<div class="scroll stacks" {region}>')
         elif token.type == "tr_open":
             column = 0
         elif token.type == "th_open" and following is not None:
