@@ -212,6 +212,12 @@ app.command(
     name="why",
     help="Say what a trial's key is made of, why it would be computed again.",
 )
+app.command(
+    "flows.stack_commands:up",
+    name="up",
+    help="Start a whole stack on this machine, behind passwords: databases, servers, a cluster.",
+)
+app.command("flows.stack_commands:down", name="down", help="End everything that `fkd up` started.")
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

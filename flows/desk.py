@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from tasks.adapters.jobs import Failed
 from tasks.adapters.run_status import State, Status, begin, write_status
+from tasks.adapters.store import TrialRecord
 from tasks.planned.trials import Job
 from tasks.study.costs import refuse_too_large
 from tasks.study.opening import Study
 from tasks.study.reasons import read_plan, reasons, write_plan
 
 _UNSEEN = (
-    "the worker's record is not to be seen here; let FKD_HOME lie on a file system that the "
-    "workers share"
+    "the worker's record is not to be seen here; let FKD_STORE be a place that workers and driver "
+    "see"
 )
 
 
@@ -59,6 +60,10 @@ class Desk:
         """Refuse a job that would not fit into a worker's memory, before any work."""
         for study, jobs in zip(self.studies, self._missing, strict=True):
             refuse_too_large(jobs, study.loaded.table, limit)
+
+    def hear(self, job: Job, records: Sequence[TrialRecord]) -> None:
+        """Know the records that a worker has written: it sends them, so that none is read here."""
+        self.studies[0].store.hear(records)
 
     def done(self, job: Job) -> None:
         """Count a finished job for every study that waits for it."""

@@ -100,6 +100,7 @@ def _run_whole(
         noun="fits",
         weight=lambda job: len(job.trials),
         done=desk.done,
+        keep=desk.hear,
     )
 
 

@@ -53,7 +53,7 @@ def _row(study: Study) -> tuple[list[str], Counter[str]]:
     """Return a run as cells, with why its fits are to be computed."""
     config = study.config
     jobs = study.missing(again=True)
-    failed = {k for job in jobs for k in job.record_keys if study.store.read_failure(k)}
+    failed = study.store.read_failures(key for job in jobs for key in job.record_keys)
     todo = sum(len(job.trials) for job in jobs)
     cost = planned_cost(jobs, study.loaded.table)
     workers = config.cluster.workers or os.cpu_count() or 1

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from stored_files import predictions_file, stored
 
 from tasks.adapters.predicted import PredictedRows
 from tasks.study.champion import select_champion
@@ -78,7 +79,7 @@ def test_reported_numbers_come_from_the_held_out_rows(quick_study):
 
 def test_a_damaged_champion_is_made_again(quick_study, settings):
     first = select_champion(quick_study)
-    path = settings.store / "champions" / f"{first.key}.npz"
+    path = stored(settings, "champions") / f"{first.key}.npz"
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     path.write_bytes(content)
@@ -88,12 +89,12 @@ def test_a_damaged_champion_is_made_again(quick_study, settings):
 
 @pytest.mark.parametrize("kept", [True, False], ids=["by each row", "by what the record says"])
 def test_a_changed_method_whose_version_was_not_raised_is_noticed(quick_study, settings, kept):
-    shutil.rmtree(settings.store / "champions")
+    shutil.rmtree(stored(settings, "champions"))
     store = quick_study.store
-    for path in settings.store.rglob("*.record"):
+    for path in stored(settings).rglob("*.record"):
         if (record := store.read(path.stem)).method == "krr_fkd":
             moved = store.predictions(record.key) + 0.01
-            store.predictions_path(record.key).unlink()
+            predictions_file(store, record.key).unlink()
             store.write(replace(record, predicted=PredictedRows.of(moved)), moved if kept else None)
     with pytest.raises(RuntimeError, match="version was not raised"):
         select_champion(quick_study)

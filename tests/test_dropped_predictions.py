@@ -7,6 +7,7 @@ import pytest
 from flow_stages import run_stages
 from own_sample import rents, write_rents
 from pipeline_fixtures import QUICK
+from stored_files import predictions_file, stored
 from tracking_server import warm_mlflow
 
 from configs import keeping
@@ -31,7 +32,7 @@ DROP, KEEP = "predictions=drop", "predictions=keep"
 
 def predictions(study):
     """The files of predictions that trials have."""
-    return list(study.settings.store.glob("??/*.npz"))
+    return list(stored(study.settings).glob("??/*.npz"))
 
 
 def flip(path):
@@ -99,7 +100,7 @@ def _numbers(cells):
 
 def test_judging_fits_the_reference_again_and_nothing_else(runs, monkeypatch):
     study, _ = runs["drop"]
-    shutil.rmtree(study.settings.store / "champions")
+    shutil.rmtree(stored(study.settings, "champions"))
     fitted = []
     real = refit.fit_trials
 
@@ -138,12 +139,12 @@ def test_auto_drops_beyond_its_number_of_rows_which_is_said(settings, monkeypatc
 
 def test_damaged_predictions_of_the_reference_are_made_again_and_put_back(quick_study, settings):
     first = select_champion(quick_study)
-    shutil.rmtree(settings.store / "champions")
+    shutil.rmtree(stored(settings, "champions"))
     plain = without_removal(quick_study, first.trial)
     fold = quick_study.inputs.splits.held_out_fold(quick_study.loaded.table)
     key = record_key(plain, fold, quick_study.inputs)
     before = quick_study.store.predictions(key)
-    flip(quick_study.store.predictions_path(key))
+    flip(predictions_file(quick_study.store, key))
     assert select_champion(quick_study).judgement == first.judgement
     assert quick_study.store.predictions(key).tobytes() == before.tobytes()
 

@@ -5,12 +5,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from training_sample import make_training, worst_correlation
 
+from fkd.core.basis_moments import BasisMoments
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
+from fkd.core.moments import Moments
 from fkd.rivals.fair_kernel_learning import (
     closed_form,
-    feature_products,
-    penalised_weights,
+    dependence_sums,
+    penalised_expansions,
     sensitive_factor,
 )
 
@@ -23,19 +25,24 @@ def centred(K):
 
 
 def system(rng, *, gamma_s=0.5, n=60):
-    """Map, kernel matrices, features, factor products of a sample with two sensitive columns."""
+    """Map, kernel matrices, products with s of a sample with two sensitive columns."""
     training = make_training(rng, n=n)
     fmap = ExactMap.of(Kernel("rbf", 0.8), training.X)
-    F = sensitive_factor(training.S, gamma_s)
-    T = feature_products(fmap, training.X, F)
+    sums = dependence_sums(fmap, training.X, training.S, gamma_s)
     K_s = Kernel("rbf", gamma_s).gram(training.S)
-    return training, fmap, Kernel("rbf", 0.8).gram(training.X), K_s, T
+    return training, fmap, Kernel("rbf", 0.8).gram(training.X), K_s, sums
+
+
+def predictions(training, fmap, sums, mus):
+    """What the training rows are told at each price."""
+    moments = Moments.of(fmap.G, training.S, training.y)
+    found = penalised_expansions(fmap, moments, sums, alpha=ALPHA, mus=mus, fit_intercept=False)
+    return [f.predict(training.X) for f in found]
 
 
 def fitted(rng, mus, **sample):
-    training, fmap, K, K_s, T = system(rng, **sample)
-    betas = penalised_weights(fmap.G.T @ fmap.G, fmap.G.T @ training.y, T, alpha=ALPHA, mus=mus)
-    return training, K, K_s, [fmap.G @ beta for beta in betas]
+    training, fmap, K, K_s, sums = system(rng, **sample)
+    return training, K, K_s, predictions(training, fmap, sums, mus)
 
 
 HAND = pytest.mark.parametrize(("mu", "coef", "f"), [(0, 1, 0.5), (1, 0.8, 0.4), (4, 0.5, 0.25)])
@@ -53,11 +60,11 @@ def test_the_hand_example_by_the_published_formula(mu, coef, f):
 
 @HAND
 def test_the_hand_example_in_features(mu, coef, f):
-    G = np.linalg.cholesky(K_HAND)
-    T = G.T @ (S_HAND - S_HAND.mean(axis=0))
-    (beta,) = penalised_weights(G.T @ G, G.T @ Y_HAND, T, alpha=0.5, mus=[mu])
-    assert_allclose(G @ beta, [f, -f], rtol=1e-13)
-    assert_allclose(np.linalg.solve(G.T, beta), [coef, -coef], rtol=1e-13)
+    fmap = ExactMap.of(Kernel("precomputed"), K_HAND)
+    moments, sums = Moments.of(fmap.G, S_HAND, Y_HAND), BasisMoments.of(fmap.G, S_HAND)
+    (found,) = penalised_expansions(fmap, moments, sums, alpha=0.5, mus=[mu], fit_intercept=False)
+    assert_allclose(found.predict(K_HAND), [f, -f], rtol=1e-13)
+    assert_allclose(found.predict(np.eye(2)), [coef, -coef], rtol=1e-13)
 
 
 @settings(max_examples=10, deadline=None)
@@ -68,12 +75,12 @@ def test_one_factorisation_gives_what_lu_gives(seed, mu):
     assert_allclose(f, K @ coef, rtol=1e-9, atol=1e-11)
 
 
-def test_a_narrow_kernel_on_s_falls_back_to_one_solution_per_mu(rng):
-    training, fmap, K, K_s, T = system(rng, gamma_s=1e4)
-    assert 2 * T.shape[1] > len(K)  # every row has an s of its own
-    (beta,) = penalised_weights(fmap.G.T @ fmap.G, fmap.G.T @ training.y, T, alpha=ALPHA, mus=[0.7])
+def test_a_narrow_kernel_on_s_has_a_direction_per_row(rng):
+    training, fmap, K, K_s, sums = system(rng, gamma_s=1e4)
+    assert sums.p == len(K)  # every row has an s of its own
+    (f,) = predictions(training, fmap, sums, [0.7])
     coef = closed_form(K, K_s, training.y, alpha=ALPHA, mu=0.7)
-    assert_allclose(fmap.G @ beta, K @ coef, rtol=1e-9, atol=1e-11)
+    assert_allclose(f, K @ coef, rtol=1e-9, atol=1e-11)
 
 
 def test_the_symmetric_form_agrees(rng):
@@ -121,7 +128,6 @@ def test_a_shift_of_s_changes_nothing(rng, shift):
 
 def test_a_constant_kernel_on_s_has_no_effect(rng):
     training, fmap, _, _, _ = system(rng)
-    T = feature_products(fmap, training.X, sensitive_factor(np.ones((60, 1)), 0.5))
-    C, c = fmap.G.T @ fmap.G, fmap.G.T @ training.y
-    plain, priced = penalised_weights(C, c, T, alpha=ALPHA, mus=[0.0, 100.0])
+    sums = dependence_sums(fmap, training.X, np.ones((60, 1)), 0.5)
+    plain, priced = predictions(training, fmap, sums, [0.0, 100.0])
     assert_allclose(priced, plain, rtol=1e-12)

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
 from fkd.core.feature_maps import make_map
+from fkd.core.linear_correction import LinearCorrection
 from fkd.core.moments import Moments, training_moments
 
 
@@ -16,6 +17,18 @@ def test_moments_do_not_depend_on_how_rows_are_split(seed, cut):
     G, S, y = sample(np.random.default_rng(seed))
     parts = Moments.of(G[:cut], S[:cut], y[:cut]) + Moments.of(G[cut:], S[cut:], y[cut:])
     assert_equal_moments(parts, Moments.of(G, S, y))
+
+
+@pytest.mark.parametrize("l", [0, 1])
+def test_moments_of_corrected_rows_need_no_row(rng, l):
+    G, S, y = sample(rng)
+    d = G.shape[1]
+    by = LinearCorrection(*(rng.normal(size=size) for size in (d + l, (d + l, 2), (d, 2))))
+    if l:
+        with pytest.raises(ValueError, match="columns go in and come out"):
+            Moments.of(G, S, y).corrected(by)
+        return
+    assert_equal_moments(Moments.of(G, S, y).corrected(by), Moments.of(by(G), S, y), rtol=1e-9)
 
 
 def test_addition_is_associative(rng):

@@ -9,7 +9,7 @@ from shrinkage_sample import GAMMA, bent, covariances, factor, rbf, shrunk, shru
 
 from fkd import FairGaussianProcess, FairKernelRidge, FairSVC, FairSVR
 from fkd.core.feature_maps import make_map
-from fkd.core.price import fkl_mu
+from fkd.core.price import fkl_penalty
 from fkd.rivals.fair_kernel_learning import closed_form
 
 SHRINKS = {"gamma": GAMMA, "removal": "shrinkage", "held_out": 0}
@@ -46,7 +46,8 @@ def test_ridge_pays_in_units_of_the_mean_square(rng, penalty, basis):
 def test_without_an_intercept_it_is_published_fair_kernel_learning(rng, penalty):
     X, y, s = bent(rng)
     K, K_s, new = rbf(X, X), rbf(unit(s), unit(s), 10.0), rng.normal(size=(9, 3))
-    mu = fkl_mu(penalty, n=len(X))
+    mu = penalty / len(X)
+    assert fkl_penalty(mu, n=len(X)) == pytest.approx(penalty, rel=1e-15)
     coef = closed_form(K, K_s, y, alpha=0.5, mu=mu)
     fitted = machine(FairKernelRidge, alpha=0.5, penalty=penalty, fit_intercept=False)
     fitted.fit(X, y, sensitive_features=40 * s - 3)

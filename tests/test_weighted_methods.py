@@ -21,6 +21,7 @@ WEIGHED = {
     "svr": ({"gamma": 0.5}, 5e-3),
     "svr_fkd": ({"gamma": 0.5, "iterations": 3}, 5e-3),
     "svr_fks": ({"gamma": 0.5, "penalty": 5.0}, 5e-3),
+    "svr_fkl": ({"gamma": 0.5, "mu": 0.3, "mu_scale": "n"}, 5e-3),
     "svr_inlp": ({"gamma": 0.5, "iterations": 1}, 5e-3),
 }
 ALL = pytest.mark.parametrize("name", WEIGHED)

@@ -27,13 +27,17 @@ class LinearCorrection:
 
     def pulled_back(self, beta: Array) -> tuple[Array, float]:
         """Return weights with constant that give on plain rows what `beta` gives on corrected."""
+        self.check_whole()
+        w = self.R @ (self.L.T @ beta)
+        return beta - w, float(self.mean @ w)
+
+    def check_whole(self) -> None:
+        """Refuse a correction of rows of which some columns are only looked at."""
         if len(self.L) != len(self.R):
             raise ValueError(
                 f"a correction can be pulled back where {len(self.R)} columns go in and come out, "
                 f"got {len(self.L)} that come out"
             )
-        w = self.R @ (self.L.T @ beta)
-        return beta - w, float(self.mean @ w)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the fields as arrays."""

@@ -9,6 +9,7 @@ import numpy as np
 from fkd.core.arrays import PANEL_ROWS, Array, Rows, row_blocks
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import solved_lower, solved_on_both_sides
+from fkd.core.linear_correction import LinearCorrection
 from fkd.core.row_weights import (
     RowWeights,
     row_count,
@@ -66,6 +67,24 @@ class Moments:
             c=(self.c - level * self.g) / unit,
             y=(self.y - self.n * level) / unit,
             yy=squares / unit**2,
+        )
+
+    def corrected(self, by: LinearCorrection) -> "Moments":
+        """Return the moments of corrected rows, all of whose columns must come out.
+
+        With U = (G - mean) R they are G - U Lᵀ: products with U are all it takes.
+        """
+        by.check_whole()
+        R, L, m = by.R, by.L, by.R.T @ by.mean
+        GU, ones = self.C @ R - np.outer(self.g, m), R.T @ self.g - self.n * m
+        UU = R.T @ GU - np.outer(m, ones)
+        half = (GU - L @ UU / 2) @ L.T
+        return replace(
+            self,
+            C=self.C - half - half.T,
+            b=self.b - L @ (R.T @ self.b - np.outer(m, self.s)),
+            c=self.c - L @ (R.T @ self.c - m * self.y),
+            g=self.g - L @ ones,
         )
 
     def sensitive(self, *, center: bool) -> Array:

@@ -26,10 +26,10 @@ def margin_mu(penalty: float, *, n: float, C: float, unit: float = 1.0) -> float
     return 2.0 * C * n * penalty / unit
 
 
-def fkl_mu(penalty: float, *, n: int) -> float:
-    """Return the mu of fair kernel learning as published.
+def fkl_penalty(mu: float, *, n: float) -> float:
+    """Return what the published mu of fair kernel learning is as a penalty.
 
     It minimises the sum of squares + alpha·|w|² + mu·|n Tᵀw|²: divided by n, the price of |Tᵀw|²
     is mu·n.
     """
-    return penalty / n
+    return mu * n

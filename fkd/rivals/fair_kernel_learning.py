@@ -2,23 +2,28 @@
 
 Fair kernel learning of Pérez-Suay et al. (2017) adds mu·HSIC(f(X), S) to the ridge objective, with
 a linear kernel on f, an RBF kernel K_s on S. Its closed form, (K + alpha·I + mu·H K_s H K)⁻¹ y, is
-not symmetric; in the coordinates of a feature map it is, and all mu share one factorisation.
+not symmetric; in the coordinates of a feature map it is shrinkage (`fkd.core.shrinkage`) by the
+functions of s that make up K_s, hence needs sums over rows alone.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve, solve
+from scipy.linalg import lu_factor, lu_solve
 
 from fkd.core.arrays import Array
+from fkd.core.basis_moments import BasisMoments, basis_moments
+from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.kernels import Kernel
-from fkd.core.linalg import ShiftedInverse, rank_cut
+from fkd.core.linalg import rank_cut
 from fkd.core.moments import Moments
 from fkd.core.parameters import positive
 from fkd.core.predictors import MapExpansion
+from fkd.core.price import fkl_penalty, ridge_mu
 from fkd.core.row_weights import weighted_mean
 from fkd.core.sensitive_basis import greedy_factor
+from fkd.core.shrinkage import shrinkage
 
 
 def sensitive_factor(S: Array, gamma: float, w: Array | None = None) -> Array:
@@ -35,76 +40,45 @@ def sensitive_factor(S: Array, gamma: float, w: Array | None = None) -> Array:
     return F.T
 
 
-def feature_products(feature_map: FeatureMap, X: Array, F: Array) -> Array:
-    """Return T = GᵀF over the training rows X, (r, p)."""
-    T, start = np.zeros((feature_map.rank, F.shape[1])), 0
-    for G in feature_map.training_blocks(X):
-        T += G.T @ F[start : start + len(G)]
-        start += len(G)
-    return T
-
-
-def penalised_weights(
-    C: Array, c: Array, T: Array, *, alpha: float, mus: Sequence[float]
-) -> list[Array]:
-    """Return beta = (C + alpha·I + mu·T Tᵀ)⁻¹ c for each mu.
-
-    Woodbury's identity on D = (C + alpha·I)⁻¹ serves every mu; where T is too wide for it to save
-    anything, each mu is solved on its own. No result depends on the other mu.
-
-    Parameters
-    ----------
-    C, c
-        Moments GᵀG (r, r), Gᵀy (r,).
-    T
-        Products Gᵀ F of the features with a factor of H K_s H, (r, p).
-    alpha
-        Ridge of the predictor, above 0.
-    mus
-        Prices of dependence, none of them negative.
-    """
-    r, p = T.shape
-    if 2 * p > r:
-        return [_direct(C, c, T, alpha, mu) for mu in mus]
-    D = ShiftedInverse.of(C, positive("alpha", alpha))
-    plain, B = D @ c, D @ T
-    M, t = T.T @ B, T.T @ plain
-    return [plain - mu * (B @ solve(np.eye(p) + mu * M, t, assume_a="pos")) for mu in mus]
+def dependence_sums(
+    feature_map: FeatureMap, X: Array, S: Array, gamma: float, w: Array | None = None
+) -> BasisMoments:
+    """Return the products of the features of training rows X with a factor of H K_s H."""
+    return basis_moments(feature_map, X, sensitive_factor(S, gamma, w), w=w)
 
 
 def penalised_expansions(
     feature_map: FeatureMap,
     moments: Moments,
-    T: Array,
+    sums: BasisMoments,
     *,
     alpha: float,
     mus: Sequence[float],
     fit_intercept: bool,
 ) -> list[MapExpansion]:
-    """Return one predictor per mu, all from one factorisation.
+    """Return one predictor per mu, with weights (GᵀG + alpha·I + mu·n² T Tᵀ)⁻¹ Gᵀy.
+
+    That is ridge regression on features shrunk by their covariance T with a factor of K_s: all mu
+    share one factorisation, none depends on the others.
 
     Parameters
     ----------
     feature_map, moments
         Of the training rows.
-    T, alpha, mus
-        As in `penalised_weights`.
+    sums
+        Products of their features with functions of s whose inner products are K_s.
+    alpha
+        Ridge of the predictor, above 0.
+    mus
+        Prices of dependence, none of them negative.
     fit_intercept
         Let the predictors have a free constant.
     """
-    # The factor of H K_s H is centred, so T is the same for centred features.
-    C, c = moments.normal_equations(fit_intercept=fit_intercept)
-    return [
-        feature_map.expansion(beta, moments.intercept(beta) if fit_intercept else 0.0)
-        for beta in penalised_weights(C, c, T, alpha=alpha, mus=mus)
-    ]
-
-
-def _direct(C: Array, c: Array, T: Array, alpha: float, mu: float) -> Array:
-    """Return beta for one mu, from a factorisation of its own."""
-    A = C + mu * (T @ T.T)
-    A.flat[:: len(A) + 1] += alpha
-    return np.asarray(solve(A, c, assume_a="pos"))
+    n = sums.n
+    pairs = [(ridge_mu(fkl_penalty(mu, n=n), n=n, alpha=alpha), alpha) for mu in mus]
+    return ridge_expansions(
+        feature_map, moments, shrinkage(sums), pairs, fit_intercept=fit_intercept
+    )
 
 
 def closed_form(K: Array, K_s: Array, y: Array, *, alpha: float, mu: float) -> Array:

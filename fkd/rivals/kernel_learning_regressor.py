@@ -4,13 +4,9 @@ from dataclasses import replace
 from typing import Any, Self
 
 from fkd.core.parameters import not_negative, positive, truth
-from fkd.core.row_weights import times_weights, weighted_mean
+from fkd.core.row_weights import weighted_mean
 from fkd.core.shared_words import with_shared_words
-from fkd.rivals.fair_kernel_learning import (
-    feature_products,
-    penalised_expansions,
-    sensitive_factor,
-)
+from fkd.rivals.fair_kernel_learning import dependence_sums, penalised_expansions
 from fkd.rivals.rival_regressor import KernelRival, in_range
 
 
@@ -111,11 +107,10 @@ class FairKernelLearning(KernelRival):
         # Before any sum: an offset costs no digits.
         level = float(weighted_mean(y, w)) if truth("fit_intercept", self.fit_intercept) else 0.0
         feature_map, moments = self._reduced(X, y - level, S, w)
-        F = sensitive_factor(in_range(S), self.gamma_s, w)
         (found,) = penalised_expansions(
             feature_map,
             moments,
-            feature_products(feature_map, X, times_weights(F, w)),
+            dependence_sums(feature_map, X, in_range(S), self.gamma_s, w),
             alpha=alpha,
             mus=[mu],
             fit_intercept=self.fit_intercept,

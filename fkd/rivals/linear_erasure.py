@@ -1,5 +1,8 @@
 """Closed-form linear erasure of sensitive columns from features."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fkd.core.arrays import Array
@@ -9,6 +12,9 @@ from fkd.core.linear_correction import LinearCorrection
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion
 from fkd.core.removal_path import RemovalPath
+
+if TYPE_CHECKING:  # importing it needs PyTorch, which only an erasure does
+    from concept_erasure import LeaceFitter
 
 # A direction of the standardised columns that features predict with a smaller correlation than
 # this is rounding error, such as the second of two equal columns.
@@ -29,19 +35,50 @@ def leace(G: Array, S: Array) -> LinearCorrection:
         Sensitive columns, (n, l), each of which varies.
     """
     import torch
-    from concept_erasure import LeaceFitter
-
-    from fkd.rivals.neural.processor import one_thread
 
     # The package cuts correlations at an absolute size, hence the common unit.
     standard = (S - S.mean(axis=0)) / S.std(axis=0)
+    fitter = _fitter(G.shape[1], S.shape[1])
+    return _solved(lambda: fitter.update(torch.tensor(G), torch.tensor(standard)))
+
+
+def leace_of_sums(moments: Moments, deviations: Array) -> LinearCorrection:
+    """Return the change of `leace` from sums over rows, as which they may have streamed by.
+
+    Parameters
+    ----------
+    moments
+        Of the training rows, each of which counts once.
+    deviations
+        Standard deviation of each sensitive column, (l,).
+    """
+    import torch
+
+    C, _ = moments.normal_equations(fit_intercept=True)
+    fitter = _fitter(len(C), len(deviations))
+    fitter.n = torch.tensor(round(moments.n))
+    fitter.mean_x = torch.tensor(moments.g / moments.n)
+    fitter.sigma_xx_ = torch.tensor(C)
+    fitter.sigma_xz_ = torch.tensor(moments.sensitive(center=True) / deviations)
+    return _solved(lambda: fitter)
+
+
+def _fitter(r: int, l: int) -> "LeaceFitter":
+    """Return the package's sums of nothing."""
+    import torch
+    from concept_erasure import LeaceFitter
+
+    return LeaceFitter(
+        r, l, dtype=torch.float64, svd_tol=LEAST_CORRELATION, constrain_cov_trace=False
+    )
+
+
+def _solved(fit: "Callable[[], LeaceFitter]") -> LinearCorrection:
+    """Return what the package makes of its sums."""
+    from fkd.rivals.neural.processor import one_thread
+
     with one_thread():
-        eraser = LeaceFitter.fit(
-            torch.tensor(G),
-            torch.tensor(standard),
-            svd_tol=LEAST_CORRELATION,
-            constrain_cov_trace=False,
-        ).eraser
+        eraser = fit().eraser
     return LinearCorrection(
         mean=eraser.bias.numpy(),
         R=np.ascontiguousarray(eraser.proj_right.mT.numpy()),

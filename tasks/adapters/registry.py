@@ -18,7 +18,7 @@ from configs.errors import UserError
 from fkd.catalog.bundle import Bundle
 from tasks.adapters.deadline import within
 from tasks.adapters.files import pack_arrays
-from tasks.adapters.reachable import TrackingUnreachableError
+from tasks.adapters.reachable import not_recorded
 from tasks.adapters.settings import Settings
 from tasks.adapters.tracked import CHAMPION_TAG, UsedData
 from tasks.adapters.tracking import FAULTS, TimedClient, Tracking, patience, prepare_stores
@@ -196,8 +196,8 @@ def told(settings: Settings, work: Callable[[], T]) -> T:
     try:
         return work()
     except FAULTS as error:
-        cause = f"{type(error).__name__}: {error}"
-    raise TrackingUnreachableError(registry_uri(settings), cause)
+        cause = not_recorded(registry_uri(settings), error)
+    raise cause  # without the chain, in which MLflow tells the address with the password
 
 
 def _logged(run: str, wanted: ModelVersion, arrays: bytes) -> Any:

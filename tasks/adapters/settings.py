@@ -1,27 +1,47 @@
 """The environment variables that fkd reads, in the only module that reads them."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from configs.errors import UserError
+from tasks.adapters.addresses import credentials, without_credentials
 from tasks.adapters.disk import full_disk
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where state lives, which servers the user has named."""
+    """Where state lives, which servers the user has named.
+
+    What travels in a task is where the store is, no other address: it may hold a password. On the
+    worker, what is local lies in the worker's own FKD_HOME; in the driver's only where that holds
+    the store, which both then see.
+    """
 
     home: Path
     mirror: str | None = None
     prefect_api_url: str | None = None
     mlflow_tracking_uri: str | None = None
     mlflow_registry_uri: str | None = None  # of registered models, where apart from the runs
+    shared: str | None = None  # FKD_STORE, as an absolute path or an address; None: in the home
     dask_scheduler_address: str | None = None
 
     def for_workers(self) -> "Settings":
-        """Return what tasks carry: the folders, no address, which may hold a password."""
-        return Settings(self.home)
+        """Return what tasks carry: the folders, the store, no address of a server."""
+        return Settings(self.home, shared=self.shared)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self.home if self.shared is None else None, self.shared)
+
+    @property
+    def store(self) -> str:
+        """Where the state lies that processes share: a folder, or an address."""
+        return str(self.home / "store") if self.shared is None else self.shared
 
     @property
     def downloads(self) -> Path:
@@ -29,19 +49,9 @@ class Settings:
         return self.home / "downloads"
 
     @property
-    def prepared(self) -> Path:
-        """Prepared tables, by digest."""
-        return self.home / "prepared"
-
-    @property
-    def store(self) -> Path:
-        """Trial records, by key."""
-        return self.home / "store"
-
-    @property
-    def moments(self) -> Path:
-        """Shared feature maps with sums over rows under them, by key."""
-        return self.home / "moments"
+    def features(self) -> Path:
+        """Features of rows from pass to pass, by key; each machine makes its own."""
+        return self.home / "features"
 
     @property
     def experiments(self) -> Path:
@@ -67,8 +77,41 @@ def read_settings() -> Settings:
         prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
         mlflow_tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or None,
         mlflow_registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or None,
+        shared=_store_address(os.environ.get("FKD_STORE") or None),
         dask_scheduler_address=os.environ.get("DASK_SCHEDULER_ADDRESS") or None,
     )
+
+
+def _store_address(named: str | None) -> str | None:
+    """Return where FKD_STORE is: a folder by its absolute path, else an address without secrets."""
+    if named is None:
+        return None
+    kind, mark, place = named.partition("://")
+    if not mark or kind == "file":
+        return str(Path(place if mark else named).expanduser().absolute())
+    if credentials(named):
+        raise UserError(
+            f"FKD_STORE must hold neither name nor password, as {without_credentials(named)} does "
+            "not: they are taken from this machine's own variables (AWS_ACCESS_KEY_ID with "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)."
+        )
+    return named.rstrip("/")
+
+
+def _arrived(home: Path | None, shared: str | None) -> Settings:
+    """Return the settings of a task on the worker that it has come to."""
+    return Settings(home or _own_home(), shared=shared)
+
+
+@cache
+def _own_home() -> Path:
+    """Return this process's FKD_HOME, a private folder for as long as it lives if it has none."""
+    named = os.environ.get("FKD_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    folder = tempfile.mkdtemp(prefix="fkd-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def read_secret(reference: str) -> str:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from configs.errors import UserError
 from tasks.adapters.authorities import share_trust
 from tasks.adapters.deadline import DeadlineError, within
-from tasks.adapters.reachable import TrackingUnreachableError, check_answers
+from tasks.adapters.reachable import check_answers, not_recorded, refused_status
 from tasks.adapters.settings import Settings, quiet_ecosystem
 from tasks.adapters.tracked import CHAMPION_TAG, Number, RunDetails, TrialRun
 from tasks.adapters.tracking_database import check_readable, prepare_database, sqlite_path
@@ -86,12 +86,14 @@ class Tracking:
                     break  # it had its time
                 except FAULTS as error:
                     cause = error
+                    if refused_status(error) is not None:
+                        break  # another try has no other password
                 check_answers(self.uri)
                 time.sleep(_PAUSE_SECONDS)
         if (path := sqlite_path(self.uri)) is not None:
             check_readable(path, thoroughly=True)
         # Without its chain, in which MLflow tells the address with the password.
-        raise TrackingUnreachableError(self.uri, f"{type(cause).__name__}: {cause}")
+        raise not_recorded(self.uri, cause)
 
     def find_parent(self, identity: str) -> str | None:
         """Return the parent run of an identity, None where there is none."""

@@ -4,7 +4,6 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from fkd.core.feature_maps.landmarks import ROWS_PER_LANDMARK
 from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
 from fkd.core.sum_precision import Rounding, measured_rounding
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import open_arrays, read_arrays, read_sealed, sha256, write_arrays
+from tasks.adapters.files import pack_arrays, sha256
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs, check_versions
@@ -33,7 +33,7 @@ _SAMPLE = 2
 
 @dataclass(frozen=True)
 class SharedMap:
-    """Which map is meant; the map itself is a file that every worker reads."""
+    """Which map is meant; the map itself is a blob of the store that every worker reads."""
 
     inputs: Inputs
     gamma: float
@@ -62,30 +62,34 @@ class SharedMap:
         )
 
     @property
-    def path(self) -> Path:
-        """Where the map is kept."""
-        return self.inputs.settings.moments / f"{self.key}.map.npz"
+    def name(self) -> str:
+        """As what the map is kept."""
+        return f"moments/{self.key}.map.npz"
 
 
 @dataclass(frozen=True)
 class StoredMap:
-    """A map by the content of its file: moments of two contents must never be added."""
+    """A map by its content: moments of two contents must never be added."""
 
     shared: SharedMap
-    seal: str  # sha256 of the file
+    seal: str  # sha256 of its arrays
 
 
 def store_map(shared: SharedMap) -> StoredMap:
-    """Return the map's file by content; it is made first where it is absent or damaged.
+    """Return the map by content; it is made first where it is absent or damaged.
 
-    One process makes it: another processor can round, hence choose landmarks, differently.
+    The first that is made counts: another processor can round, hence choose landmarks, differently.
     """
     check_versions((), shared.inputs)
-    if read_arrays(shared.path) is None:
+    store = open_store(shared.inputs.settings)
+    data = store.read(shared.name)
+    if data is None or store.unpacked(shared.name, data) is None:
         feature_map, told = _made(shared)
         arrays = {**map_arrays(feature_map), "told": np.array(json.dumps(told))}
-        write_arrays(shared.path, arrays, compress=False)
-    return StoredMap(shared, sha256(read_sealed(shared.path)))
+        data = pack_arrays(arrays, compress=False)
+        if not store.write_absent(shared.name, data):
+            data = store.read(shared.name) or data
+    return StoredMap(shared, sha256(data))
 
 
 @lru_cache(maxsize=2)
@@ -101,14 +105,16 @@ def rounding_of(stored: StoredMap) -> Rounding:
 
 
 def _arrays(stored: StoredMap) -> dict[str, Any]:
-    """Return the arrays of a map's file, refused where they are not those that are meant."""
-    data = read_sealed(stored.shared.path)
-    if sha256(data) != stored.seal:
+    """Return the arrays of a map, refused where they are not those that are meant."""
+    store, name = open_store(stored.shared.inputs.settings), stored.shared.name
+    data = store.read(name)
+    arrays = None if data is None or sha256(data) != stored.seal else store.unpacked(name, data)
+    if arrays is None:
         raise FileNotFoundError(
-            f"{stored.shared.path} must stay as it was made, but another map has taken its place; "
-            "run the same command again"
+            f"{store.shown(name)} must stay as it was made, but it is gone, or another map has "
+            "taken its place; run the same command again"
         )
-    return open_arrays(stored.shared.path, data)
+    return arrays
 
 
 def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:

@@ -108,9 +108,11 @@ def shared_sums(jobs: Iterable[Job]) -> dict[MapSums, list[Functions]]:
 
 def _parts(trial: Trial) -> tuple[Part, ...]:
     """Return what the fit of a trial needs sums for; functions of s belong to the last."""
+    setting, declared = trial.setting(), method(trial.method)
     # Weights of a support vector machine are factors of C, no part of its sums.
-    machine: Part = "once" if hasattr(trial.setting(), "solver") else "fit"
-    return (machine,) if method(trial.method).weighs != "each" else (machine, "removal")
+    machine: Part = "once" if hasattr(setting, "solver") else "fit"
+    removes = declared.weighs == "each" or declared.functions(setting) is not None
+    return (machine, "removal") if removes else (machine,)
 
 
 def streamed_maps(jobs: Iterable[Job]) -> list[SharedMap]:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from fkd.catalog.methods import method
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import read_arrays, write_arrays
+from tasks.adapters.state.opened_store import open_store
+from tasks.adapters.state.shared_store import SharedStore
 from tasks.adapters.store import digest
 from tasks.planned.trials import Trial
 from tasks.planned.weighing import measure_weights
@@ -43,7 +43,7 @@ class Champion:
 
 
 def select_champion(study: Study) -> Champion:
-    """Return the champion of a study, made once and then read from disk.
+    """Return the champion of a study, made once and then read from the store.
 
     It is selected by scores on inner folds of the held-out fold's training rows, refitted on these
     rows, judged on the held-out rows.
@@ -53,11 +53,11 @@ def select_champion(study: Study) -> Champion:
         raise NoChampionError("No champion was to be chosen: select is null.")
     selected = select_trial(candidates(study), policy)
     key = _key(study, selected)
-    path = study.settings.store / "champions" / f"{key}.npz"
-    stored = _read(path)
+    store, name = open_store(study.settings), f"champions/{key}.npz"
+    stored = _read(store, name)
     if stored is None:
         stored = _make(study, selected.trial)
-        _write(path, *stored)
+        _write(store, name, *stored)
     bundle, judgement = stored
     if bundle.ranges is None:  # stored by a version that kept none
         bundle = replace(bundle, ranges=_ranges(study, bundle.encoder))
@@ -146,15 +146,15 @@ def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
     return pd.DataFrame(columns)[list(bundle.input_columns)]
 
 
-def _write(path: Path, bundle: Bundle, judgement: Judgement) -> None:
-    """Keep model and judgement in one sealed file."""
+def _write(store: SharedStore, name: str, bundle: Bundle, judgement: Judgement) -> None:
+    """Keep model and judgement in one blob."""
     text = np.array(json.dumps(asdict(judgement), allow_nan=False))
-    write_arrays(path, {"judgement": text, **bundle.arrays()})
+    store.write_arrays(name, {"judgement": text, **bundle.arrays()})
 
 
-def _read(path: Path) -> tuple[Bundle, Judgement] | None:
-    """Return model and judgement, None where the file is absent or damaged."""
-    arrays = read_arrays(path)
+def _read(store: SharedStore, name: str) -> tuple[Bundle, Judgement] | None:
+    """Return model and judgement, None where they are absent or damaged."""
+    arrays = store.read_arrays(name)
     if arrays is None:
         return None
     judgement = Judgement.from_plain(json.loads(str(arrays["judgement"])))

@@ -208,6 +208,6 @@ def _span(study: Study, trials: Iterable[Trial], *, inner: bool) -> Span:
         record = study.store.read(key)
         if record is not None:
             seconds += record.seconds
-            ends.append(study.store.path(key).stat().st_mtime)
+            ends.append(study.store.written(key))
     last = max(ends) or time.time()
     return Span(round(1000 * (last - seconds)), seconds)

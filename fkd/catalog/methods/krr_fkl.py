@@ -4,19 +4,18 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods.bounds import later, number
-from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.dependence_settings import (
+    SCALES,
+    by_dependence,
+    functions_of_kernel,
+    price_of,
+    products_with_s,
+)
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES, effective_ridge, kernel_key
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
-from fkd.core.row_weights import row_count, times_weights
-from fkd.rivals.fair_kernel_learning import (
-    feature_products,
-    penalised_expansions,
-    sensitive_factor,
-)
-
-# The published code has no 1/n; later ports divide by n or by n squared.
-_SCALES = {"none": 0, "n": 1, "n_squared": 2}
+from fkd.rivals.fair_kernel_learning import penalised_expansions
 
 
 @dataclass(frozen=True)
@@ -27,34 +26,34 @@ class Parameters:
     gamma: float = number(0.05, above=0)
     alpha: float = number(0.25, above=0)
     gamma_s: float = number(0.05, above=0)
-    mu_scale: str = field(default="none", metadata={"choices": tuple(_SCALES)})
+    mu_scale: str = field(default="none", metadata={"choices": SCALES})
     fit_intercept: bool = later(False)
     approximation: Approximation = field(default_factory=Approximation)
+    ridges: str = later("fixed", choices=RIDGE_RULES)
 
 
 def _system(p: Parameters) -> Hashable:
-    """Return the key under which settings differ in their mu alone."""
-    return (*kernel_key(p), p.alpha, p.gamma_s, p.fit_intercept)
+    """Return the key under which settings of one dependence differ in their mu alone."""
+    return (p.alpha, p.ridges, p.fit_intercept)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors, all mu of one system from one factorisation."""
     found: dict[Parameters, Predictor] = {}
-    for key in dict.fromkeys(map(_system, settings)):
-        group = [p for p in settings if _system(p) == key]
+    for group in by_dependence(settings):
         feature_map, moments = training.reduced(group[0].gamma, group[0].approximation)
-        w = training.weights.fit
-        n = row_count(len(training.y), w)
-        F = sensitive_factor(training.S, group[0].gamma_s, w)
-        fitted = penalised_expansions(
-            feature_map,
-            moments,
-            feature_products(feature_map, training.X, times_weights(F, w)),
-            alpha=group[0].alpha,
-            mus=[p.mu / n ** _SCALES[p.mu_scale] for p in group],
-            fit_intercept=group[0].fit_intercept,
-        )
-        found.update(zip(group, fitted, strict=True))
+        sums = products_with_s(training, group[0])
+        for key in dict.fromkeys(map(_system, group)):
+            chosen = [p for p in group if _system(p) == key]
+            fitted = penalised_expansions(
+                feature_map,
+                moments,
+                sums,
+                alpha=effective_ridge(chosen[0].alpha, chosen[0], moments.n),
+                mus=[price_of(p, moments.n) for p in chosen],
+                fit_intercept=chosen[0].fit_intercept,
+            )
+            found.update(zip(chosen, fitted, strict=True))
     yield from (found[p] for p in settings)
 
 
@@ -65,6 +64,7 @@ METHOD = Method(
     fit=_fit,
     strength="mu",
     shared=kernel_key,
+    functions=functions_of_kernel,
     published={
         "crimes": Published(grid={"mu": (0.0, 0.05, 0.25, 0.6, 1.0)}),
         "acs_income": Published(grid={"mu": (0.0, 0.05, 0.25, 1.0)}),

@@ -6,8 +6,8 @@ from itertools import groupby
 
 from fkd.catalog.methods import svr_fkd
 from fkd.catalog.methods.bounds import later, number
-from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
@@ -23,6 +23,7 @@ class Parameters:
     epsilon: float = number(0.01, at_least=0)
     approximation: Approximation = field(default_factory=Approximation)
     solver: str = later("auto", choices=SETTING_SOLVERS)
+    C_rule: str = later("fixed", choices=RIDGE_RULES)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
@@ -30,7 +31,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     for _, members in groupby(settings, key=lambda p: (kernel_key(p), p.solver)):
         group = list(members)
         feature_map, _ = training.reduced(group[0].gamma, group[0].approximation, "once")
-        wanted = [(0, p.C, p.epsilon) for p in group]
+        wanted = [(0, effective_C(p, training), p.epsilon) for p in group]
         path = RemovalPath.nothing(feature_map.rank)
         yield from svr_predictors(training, group[0], path, wanted)
 

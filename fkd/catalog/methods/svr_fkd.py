@@ -13,7 +13,7 @@ from fkd.catalog.methods.kernel_settings import (
     longest_path,
     path_key,
 )
-from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
@@ -35,13 +35,14 @@ class Parameters:
     gamma_s: float = later(10.0, gt=0)
     ridges: str = later("fixed", choices=RIDGE_RULES)
     solver: str = later("auto", choices=SETTING_SOLVERS)
+    C_rule: str = later("fixed", choices=RIDGE_RULES)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors as soon as each is fitted, settings of one path from one map."""
     for _, members in groupby(settings, key=lambda p: (path_key(p), p.solver)):
         group = list(members)
-        wanted = [(p.iterations, p.C, p.epsilon) for p in group]
+        wanted = [(p.iterations, effective_C(p, training), p.epsilon) for p in group]
         yield from svr_predictors(training, group[0], longest_path(training, group), wanted)
 
 

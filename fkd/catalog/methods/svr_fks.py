@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from fkd.catalog.methods import svr_fkd
 from fkd.catalog.methods.bounds import later, number
-from fkd.catalog.methods.kernel_settings import kernel_key
-from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.shrinkage_settings import (
     PENALTIES,
@@ -36,13 +36,14 @@ class Parameters:
     given: str = field(default="none", metadata={"choices": GIVEN})
     approximation: Approximation = field(default_factory=Approximation)
     solver: str = later("auto", choices=SETTING_SOLVERS)
+    C_rule: str = later("fixed", choices=RIDGE_RULES)
 
 
 def _mu(p: Parameters, training: Training) -> float:
     y, w = training.y, training.weights.fit
     # A constant target has nothing to pay for.
     unit = float(weighted_std(y, w)) or 1.0
-    return margin_mu(p.penalty, n=row_count(len(y), w), C=p.C, unit=unit)
+    return margin_mu(p.penalty, n=row_count(len(y), w), C=effective_C(p, training), unit=unit)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
@@ -56,7 +57,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     )
     for group in groups:
         shrunk = shrinkage_of(training, group[0])
-        wanted = [(_mu(p, training), p.C, p.epsilon) for p in group]
+        wanted = [(_mu(p, training), effective_C(p, training), p.epsilon) for p in group]
         fitted = svr_predictors(training, group[0], shrunk, wanted)
         for p, f in zip(group, fitted, strict=True):
             found[p] = f
