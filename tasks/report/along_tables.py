@@ -33,6 +33,8 @@ _SHOWN = (
     (ABSOLUTE, "Absolute error, {model}", True),
     (GAIN, "Predicted more or less", True),
 )
+# A group that carries so many times its share of the added error is told of.
+_MARKED = 1.5
 
 
 def group_grid(
@@ -170,24 +172,29 @@ def along_sentences(profile: Profile, column: str, words: AlongWords) -> tuple[s
 
 
 def who_pays(profile: Profile, column: str) -> str:
-    """Return which group carries the greatest part of what the error grew by, if one surely does.
+    """Return which group carries more than its share of what the error grew by, if one surely does.
 
     Nothing where no other model is compared, or where the error did not grow.
     """
     if ABSOLUTE_CHANGE not in profile.names:
         return ""
-    spoken = range_words([group.ranges[0] for group in profile.groups])
     j = profile.names.index(ABSOLUTE_CHANGE)
-    added = np.array([group.rows * group.mean[j] for group in profile.groups])
-    total = float(added.sum(axis=0))
-    most = int(added.argmax(axis=0))
-    rows = sum(group.rows for group in profile.groups)
-    if total <= 0 or profile.groups[most].low[j] <= 0:
+    rows = np.array([group.rows for group in profile.groups])
+    change = np.array([float(group.mean[j]) for group in profile.groups])
+    total = float(rows @ change)
+    most = int(change.argmax(axis=0))
+    part, share = rows[most] * change[most], rows[most] / rows.sum(axis=0)
+    if total <= 0 or profile.groups[most].low[j] <= 0 or part < _MARKED * share * total:
         return ""
-    share = profile.groups[most].rows / rows
+    where = range_words([group.ranges[0] for group in profile.groups])[most]
+    if part > total:
+        return (
+            f"The error that was added falls on the {100 * share:.0f} % of rows where {column} is "
+            f"{where}; on all others together it fell."
+        )
     return (
-        f"Of the error that was added, {100 * added[most] / total:.0f} % falls on the "
-        f"{100 * share:.0f} % of rows where {column} is {spoken[most]}."
+        f"Of the error that was added, {100 * part / total:.0f} % falls on the "
+        f"{100 * share:.0f} % of rows where {column} is {where}."
     )
 
 
