@@ -56,7 +56,7 @@ def _row(study: Study) -> tuple[list[str], Counter[str]]:
     failed = study.store.read_failures(key for job in jobs for key in job.record_keys)
     todo = sum(len(job.trials) for job in jobs)
     cost = planned_cost(jobs, study.loaded.table)
-    workers = config.cluster.workers or os.cpu_count() or 1
+    workers = config.cluster.most_workers or os.cpu_count() or 1
     counts = [len(study.trials), study.size(), study.size() - todo, todo, len(jobs)]
     costs = [
         f"{cost.flops / 1e9:.0f}",

@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -80,6 +81,11 @@ def read_settings() -> Settings:
         shared=_store_address(os.environ.get("FKD_STORE") or None),
         dask_scheduler_address=os.environ.get("DASK_SCHEDULER_ADDRESS") or None,
     )
+
+
+def child_environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with more variables, for a process that it starts."""
+    return {**os.environ, **more}
 
 
 def _store_address(named: str | None) -> str | None:
