@@ -52,7 +52,9 @@ def failure_told(configs: Sequence[Hooked]) -> Iterator[None]:
     for config in configs:
         check_hooks(config.hooks)
         for key in literal_webhooks(config.hooks):
-            watcher().say(f"{key} is never written out; better keep it as env:NAME or file:PATH")
+            watcher().say(
+                f"{key} is never written out; better keep it as env:NAME or file:PATH", "warning"
+            )
     try:
         yield
     except BaseException as error:
@@ -68,7 +70,7 @@ def _tell_end(configs: Sequence[Hooked], error: BaseException) -> None:
     for config in configs:
         message = {"name": config.name, "state": state, "problem": problem}
         for fault in tell(config.hooks.on_failure, message):
-            watcher().say(fault)
+            watcher().say(fault, "warning")
 
 
 def end_runs(configs: Sequence[RunConfig], outcomes: Sequence[Outcome]) -> None:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from configs.hook_file import read_hooks
 from flows.address_space import check_address_space
 from flows.clearing import clear_leftovers
+from flows.log_lines import is_json, write_line
 from flows.watch_ending import WatchedModel, end_watch
 from tasks.adapters.settings import ensure_writable, read_settings
 from tasks.watch.watch_values import CROSSED, Watch
@@ -91,6 +92,11 @@ def _show(found: list[Watch]) -> None:
     """Print one line per look."""
     console = Console(highlight=False)
     for watch in found:
+        if is_json():
+            why = None if watch.refit is None else watch.refit.why
+            fields = {"run": watch.model, "rows_from": watch.rows_from, "verdict": watch.verdict}
+            write_line("info", "result", watch.reason, **fields, refit=why)
+            continue
         colour = "bold red" if watch.verdict == CROSSED else "green"
         console.print(
             f"[bold]{escape(watch.rows_from)}[/bold] [{colour}]{escape(watch.reason)}[/{colour}]",

@@ -19,6 +19,7 @@ from fkd.core.predictors import Predictor
 from fkd.paper.kernel_tiles import KernelPasses
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
+from tasks.adapters.peak_memory import PeakMemory
 from tasks.adapters.predicted import PredictedRows
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import TrialRecord, TrialStore
@@ -62,6 +63,7 @@ def _computed(
         store.write(record, y_pred if keeps else None)
         made.append(record)
 
+    peak = PeakMemory()
     table = cached_table(inputs.settings, inputs.table_digest)
     fold = inputs.splits.all(table)[job.split]
     with blas_threads(inputs.blas_threads):
@@ -85,7 +87,7 @@ def _computed(
             for batch in _batches(fitted):
                 predictors = [predictor for _, _, (predictor, _) in batch]
                 predicted = predict_rows(trials, predictors, encoder, test, inputs)
-                used = environment(name)
+                used = {**environment(name), **peak.told()}
                 for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
                     found = measure(y_pred, test.y, judges, w)
                     record = _record(trial, key, job.split, found, seconds, y_pred)
