@@ -76,29 +76,27 @@ def audit_file(
     column = None if model is not None else prediction or "prediction"
     wanted = PredictedColumns(table, target, sensitive, column, other, group_by, inputs, weights)
     rows = read_predicted(wanted, predict)
-    found, notes = _audited(rows, seed)
+    found = _audited(rows, seed)
     story = AuditStory(
-        title=f"Predictions of {target} along {', '.join(sensitive)}",
-        source=f"{Path(table).name}, {model or f'column {column}'}",
         target=target,
         unit=unit,
+        source=f"{Path(table).name}, {model or f'column {column}'}",
         model=model or str(column),
         other=other or "",
         rows_read=rows.read,
         dropped=tuple(f"{number:,}: {reason}" for reason, number in rows.dropped.items()),
-        notes=notes,
         weights=weights or "",
     )
     page = write_audit(found, story, out)
     _show(found, story, page)
 
 
-def _audited(rows: PredictionFile, seed: int) -> tuple[Audit, tuple[str, ...]]:
-    """Return the audit with what it had to say of the rows; a fault of theirs is told as ours."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", FairnessWarning)
+def _audited(rows: PredictionFile, seed: int) -> Audit:
+    """Return the audit, its notes kept for the page; a fault of the rows is told as ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
         try:
-            found = audit_rows(
+            return audit_rows(
                 rows.y_true,
                 rows.y_pred,
                 rows.sensitive,
@@ -109,7 +107,6 @@ def _audited(rows: PredictionFile, seed: int) -> tuple[Audit, tuple[str, ...]]:
             )
         except ValueError as error:
             raise UserError(f"{error}.") from error
-    return found, tuple(dict.fromkeys(str(warning.message) for warning in caught))
 
 
 def _model(address: str) -> tuple[Callable[[pd.DataFrame], Any], tuple[str, ...]]:
@@ -142,7 +139,7 @@ def _show(audit: Audit, story: AuditStory, page: Path) -> None:
     console = Console(highlight=False)
     console.print(_table(audit_grid(audit, story)))
     console.print(escape(" ".join(audit_sentences(audit, story))))
-    for note in story.notes:
+    for note in audit.notes:
         console.print(f"[yellow]{escape(note)}[/yellow]")
     console.print(f"[bold]page[/bold] {escape(str(page))}", soft_wrap=True)
 

@@ -101,7 +101,7 @@ def audited():
         control_features=job,
         replicates=50,
     )
-    return found, AuditStory("Wages along age", "wages.csv", "wage", "dollars", rows_read=400)
+    return found, AuditStory("wage", "dollars", "wages.csv")
 
 
 @pytest.fixture

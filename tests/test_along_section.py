@@ -23,7 +23,7 @@ def section(compared=True, **more):
     rng, age, y, fair, plain = rows()
     other = plain if compared else None
     profile = profile_along(y, fair, age, other=other, rng=rng, draws=200)
-    return along_section(StudyProfiles({"AGEP": profile}, **more), {"AGEP": "age"}, WORDS)
+    return along_section(StudyProfiles({"AGEP": profile}, **more), {"AGEP": "age"}, WORDS, {})
 
 
 def test_a_section_says_where_predictions_are_farthest_off():
@@ -39,7 +39,7 @@ def test_what_may_be_chance_is_no_lean():
     rng, age, y, _, _ = rows()
     balanced = y + np.where(np.arange(len(y)) % 2, 4000.0, -4000.0)
     profile = profile_along(y, balanced, age, rng=rng, draws=200)
-    found = along_section(StudyProfiles({"AGEP": profile}), {}, WORDS).columns[0].sentences[0]
+    found = along_section(StudyProfiles({"AGEP": profile}), {}, WORDS, {}).columns[0].sentences[0]
     assert "on average, too high about as much as too low. They are least off" in found
     assert "too low by" not in found
     assert "too high by" not in found
@@ -96,7 +96,7 @@ def test_who_loses_is_told_by_the_whole_band():
 def test_equal_models_gain_nothing_anywhere():
     rng, age, y, fair, _ = rows()
     profile = profile_along(y, fair, age, other=fair.copy(), rng=rng, draws=100)
-    (column,) = along_section(StudyProfiles({"AGEP": profile}), {}, WORDS).columns
+    (column,) = along_section(StudyProfiles({"AGEP": profile}), {}, WORDS, {}).columns
     assert "Nowhere along AGEP does it surely predict more or less" in " ".join(column.sentences)
     assert "error that was added" not in " ".join(column.sentences)
 
@@ -132,3 +132,27 @@ def test_a_column_without_a_curve_is_told_of():
 )
 def test_ranges_have_digits_that_suit_the_column(ranges, words):
     assert range_words(ranges) == words
+
+
+def leak_figure(floors):
+    rng, age, y, _, _ = rows()
+    profile = profile_along(y, rng.normal(size=len(y)), age, other=y, rng=rng, draws=200)
+    (column,) = along_section(StudyProfiles({"AGEP": profile}), {}, WORDS, floors).columns
+    return profile, column.figures[-1]
+
+
+def test_a_leak_within_the_noise_floor_is_drawn_as_noise():
+    profile, plain = leak_figure({})
+    assert [curve.look for curve in plain.curves] == ["other", "model"]
+    floor = profile.leak.correlation
+    assert profile.other_leak.correlation > floor
+    _, figure = leak_figure({"AGEP": floor})
+    assert [curve.look for curve in figure.curves] == ["other", "model noise"]
+    assert figure.curves[1].label == f"chosen model (HGR {floor:.3f}, within noise)"
+    assert "within noise" not in figure.curves[0].label
+    assert f"an HGR of up to {floor:.3f}: the thin grey curve of chosen model" in figure.caption
+    # Just above the floor, or along another column, it is no noise.
+    for floors in ({"AGEP": floor * 0.999}, {"OTHER": 1.0}):
+        _, drawn = leak_figure(floors)
+        assert drawn.caption == plain.caption
+        assert [curve.look for curve in drawn.curves] == ["other", "model"]

@@ -11,6 +11,7 @@ from fkd.measures import survey_weights
 from flows import audit_command
 from flows.cli import main
 from tasks.data.predicted_file import PredictedColumns, read_predicted
+from tasks.report.audit_page import AuditStory, write_audit
 
 
 @pytest.fixture
@@ -69,6 +70,27 @@ def test_the_page_and_the_library_have_the_same_numbers(table, capsys):
     assert f"{first.mean[j]:,.0f} (" in page
     assert "Within groups" in page
     assert "Who gains, who loses" in page
+
+
+def test_the_value_that_python_returns_makes_the_same_page(table):
+    """Rare values of a column make a note, which is on either page."""
+    table["age"] = np.where(np.arange(len(table)) == 0, 100_000, table["age"])
+    table.to_csv("p.csv", index=False)
+    assert fkd_audit("--sensitive", "age", "--other", "plain", "--unit", "dollars") == 0
+    with pytest.warns(fkd.FairnessWarning) as told:
+        found = fkd.audit(table["wage"], table["prediction"], table[["age"]], other=table["plain"])
+    assert found.notes
+    assert set(found.notes) == {str(warning.message) for warning in told}
+    story = AuditStory(
+        "wage",
+        "dollars",
+        source="p.csv, column prediction",
+        model="prediction",
+        other="plain",
+    )
+    own = write_audit(found, story, Path("own.html"))
+    assert own.read_bytes() == Path("audit.html").read_bytes()
+    assert "<dt>Note" in own.read_text(encoding="utf-8")
 
 
 def test_the_numbers_of_the_page_are_those_of_the_file(table):

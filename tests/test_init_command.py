@@ -125,7 +125,7 @@ def test_every_column_that_is_left_out_is_told_with_its_reason(here, capsys):
         ("(no name)", "it has no name"),
     ):
         assert re.search(rf"^  #   {re.escape(name)}: .*{reason}", text, re.MULTILINE), name
-    assert "numbers that begin with 0, hence names" in text
+    assert "numbers that begin with 0, hence names: 4 labels, such as 01067, 01069, " in text
     told = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "Next: fkd run a.yaml --dry-run" in told
 

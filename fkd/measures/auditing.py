@@ -1,7 +1,8 @@
 """Any model's predictions beside the truth along sensitive columns, with intervals."""
 
 import itertools
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive, require_length
+from fkd.core.cautions import FairnessWarning, caution
 from fkd.measures.audited_rows import POSITIVE, AuditedColumn, AuditedRows
 from fkd.measures.bootstrap import Interval, bootstrap_interval, require_rows
 from fkd.measures.columns import is_constant
@@ -50,6 +52,8 @@ class Audit:
     other_mae, mae_change
         Mean absolute error of the other model, then that of the first minus that of the other on
         the same rows; None without another model.
+    notes
+        What the measures had to say of the rows, each also a `FairnessWarning`.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class Audit:
     other_mae: Interval | None = None
     mae_change: Interval | None = None
     weight: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 def audit(
@@ -145,20 +150,43 @@ def audit(
     _require_values(S, names)
     rng = np.random.default_rng(random_state)
     auditor = AuditedRows(y, f, g, control, rng, replicates, level, w)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FairnessWarning)
+        found = _audited(auditor, S, names)
+    # A page is made of the value alone, later; whoever called hears of it now.
+    told = [one for one in caught if issubclass(one.category, FairnessWarning)]
+    notes = tuple(dict.fromkeys(str(one.message) for one in told))
+    for note in notes:
+        caution(note)
+    for one in caught:
+        if one not in told:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return replace(found, notes=notes)
+
+
+def _audited(rows: AuditedRows, S: Array, names: list[str]) -> Audit:
+    """Return everything on rows that are fit to be audited."""
+    y, f, g, w = rows.y, rows.f, rows.g, rows.w
     # Of an absolute error it does not matter which of the two comes first.
-    mae = auditor.compared(mean_error, y, bounds=POSITIVE)
+    mae = rows.compared(mean_error, y, bounds=POSITIVE)
     error = bootstrap_interval(
-        mean_excess, y, f, rng=rng, replicates=replicates, level=level, sample_weight=w
+        mean_excess,
+        y,
+        f,
+        rng=rows.rng,
+        replicates=rows.replicates,
+        level=rows.level,
+        sample_weight=w,
     )
     return Audit(
         len(f),
         mae.first,
         error,
-        tuple(auditor.column(name, s) for name, s in zip(names, S.T, strict=True)),
+        tuple(rows.column(name, s) for name, s in zip(names, S.T, strict=True)),
         tuple(
             AuditedPair(
                 (names[i], names[j]),
-                *profile_of_pair(y, f, S[:, [i, j]], other=g, level=level, sample_weight=w),
+                *profile_of_pair(y, f, S[:, [i, j]], other=g, level=rows.level, sample_weight=w),
             )
             for i, j in itertools.combinations(range(len(names)), 2)
         ),

@@ -13,7 +13,7 @@ from pyarrow import compute as pc
 
 from configs.errors import UserError
 from configs.text_form import WrittenForm
-from fkd.catalog.labels import labels_of
+from fkd.catalog.labels import canonical_label, labels_of
 from tasks.data.own_cells import DATE, CellColumn, as_mask, cell_column
 from tasks.data.own_file import FEW_ROWS, MANY_LABELS
 from tasks.data.own_formats import RawColumns, check_names, header_of, read_raw
@@ -170,7 +170,7 @@ def _labels(cells: "pd.Series[Any]", name: str, because: str = "") -> ProposedCo
     """Return a column of labels, left out where there is nothing to learn from it."""
     codes, labels = labels_of(cells)
     missing = int((codes < 0).sum(axis=0))
-    told = f"{because}{len(labels):,} labels, such as {_shown(labels)}"
+    told = f"{because}{len(labels):,} labels, such as {_shown(_as_written(cells, labels))}"
     if len(labels) + bool(missing) <= 1:
         return ProposedColumn(name, "left out", "it is constant")
     if len(codes) >= FEW_ROWS and len(labels) > MANY_LABELS * len(codes):
@@ -178,6 +178,15 @@ def _labels(cells: "pd.Series[Any]", name: str, because: str = "") -> ProposedCo
         return ProposedColumn(name, "left out", why)
     why = told + (f", {missing:,} missing" if missing else "")
     return ProposedColumn(name, "categorical", why, (), missing)
+
+
+def _as_written(cells: "pd.Series[Any]", labels: Sequence[str]) -> list[str]:
+    """Return the labels as the file spells them, with the zeros that they begin with."""
+    spelt: dict[str, str] = {}
+    for value in cells.dropna().unique():
+        if isinstance(value, str):
+            spelt.setdefault(canonical_label(value), value)
+    return [spelt.get(label, label) for label in labels]
 
 
 def _says_id(name: str) -> bool:

@@ -15,10 +15,23 @@ from tasks.report.along_contents import AlongWords
 from tasks.report.svg_curves import CurveFigure, DrawnCurve
 
 MODEL, OTHER, TRUTH = "model", "other", "truth"
+NOISE = "noise"  # beside one of these: a curve that cannot be told from chance
 
 
-def along_figures(profile: Profile, column: str, words: AlongWords) -> tuple[CurveFigure, ...]:
-    """Return what is predicted, which way and how far it is off, who gains, what leaks."""
+def along_figures(
+    profile: Profile, column: str, words: AlongWords, floor: float | None = None
+) -> tuple[CurveFigure, ...]:
+    """Return what is predicted, which way and how far it is off, who gains, what leaks.
+
+    Parameters
+    ----------
+    profile
+        The means.
+    column, words
+        What the page calls the column, then everything else.
+    floor
+        The HGR up to which dependence cannot be told from none; None where it is unknown.
+    """
     figures = [
         _figure(
             profile,
@@ -60,7 +73,7 @@ def along_figures(profile: Profile, column: str, words: AlongWords) -> tuple[Cur
                 "is better depends on what is predicted.",
             )
         )
-    leaks = _leaks(profile, column, words)
+    leaks = _leaks(profile, column, words, floor)
     return (*figures, leaks) if leaks else tuple(figures)
 
 
@@ -101,10 +114,12 @@ def drawn_curve(curve: CurveBand, label: str, look: str) -> DrawnCurve:
     )
 
 
-def _leaks(profile: Profile, column: str, words: AlongWords) -> CurveFigure | None:
-    """Return the functions of the column that either model gives away most."""
+def _leaks(
+    profile: Profile, column: str, words: AlongWords, floor: float | None
+) -> CurveFigure | None:
+    """Return the functions of the column that either model gives away most, noise as such."""
     known: list[tuple[LeakingFunction, str, str]] = [
-        (leak, f"{label} (HGR {leak.correlation:.3f})", look)
+        (leak, label, look)
         for leak, label, look in (
             (profile.other_leak, words.other, OTHER),
             (profile.leak, words.model, MODEL),
@@ -113,15 +128,26 @@ def _leaks(profile: Profile, column: str, words: AlongWords) -> CurveFigure | No
     ]
     if not known:
         return None
-    return CurveFigure(
-        "What leaks most",
-        column,
-        "in standard deviations",
-        tuple(DrawnCurve(label, look, leak.points, leak.values) for leak, label, look in known),
+    drawn, noisy = [], []
+    for leak, label, look in known:
+        if floor is not None and leak.correlation <= floor:
+            noisy.append(label)
+            told, look = f"HGR {leak.correlation:.3f}, within noise", f"{look} {NOISE}"
+        else:
+            told = f"HGR {leak.correlation:.3f}"
+        drawn.append(DrawnCurve(f"{label} ({told})", look, leak.points, leak.values))
+    caption = (
         "Of all functions of the column this one can be told best from the predictions; HGR is how "
         "closely. A straight line: more or less of it shows. A bowl: the middle is told from the "
-        "ends.",
-        zero=True,
+        "ends."
+    )
+    if noisy:
+        caption += (
+            f" Independent columns read an HGR of up to {floor:.3f}: the thin grey curve of "
+            f"{' and of '.join(noisy)} may be noise, its shape says nothing."
+        )
+    return CurveFigure(
+        "What leaks most", column, "in standard deviations", tuple(drawn), caption, zero=True
     )
 
 

@@ -12,12 +12,16 @@ from tasks.report.along_tables import (
     who_pays,
 )
 from tasks.report.contents import ReportData
+from tasks.report.text import noise_floor_of
 from tasks.report.words import has_own_unit
 from tasks.study.along import StudyProfiles
 
 
 def along_section(
-    found: StudyProfiles, columns: Mapping[str, str], words: AlongWords
+    found: StudyProfiles,
+    columns: Mapping[str, str],
+    words: AlongWords,
+    floors: Mapping[str, float],
 ) -> AlongSection:
     """Return what a page shows of profiles.
 
@@ -29,6 +33,8 @@ def along_section(
         Words for the sensitive columns, by name.
     words
         For everything else.
+    floors
+        By name of a column, the HGR up to which dependence cannot be told from none.
     """
     names = next((profile.names for profile in found.profiles.values()), ())
     shown = []
@@ -43,7 +49,7 @@ def along_section(
             AlongColumn(
                 title,
                 along_sentences(profile, title, words),
-                along_figures(profile, title, words),
+                along_figures(profile, title, words, floors.get(name)),
                 tuple(tables),
             )
         )
@@ -75,7 +81,12 @@ def report_section(report: ReportData) -> AlongSection | None:
         report.data.row_noun,
     )
     columns = {column.name: column.words for column in report.columns}
-    return along_section(report.along, columns, words)
+    floors = {
+        column.name: floor.upper
+        for column in report.columns
+        if (floor := noise_floor_of(report, column))
+    }
+    return along_section(report.along, columns, words, floors)
 
 
 def burden_sentences(report: ReportData) -> tuple[str, ...]:

@@ -25,18 +25,32 @@ CONTENT_POLICY = (
 
 @dataclass(frozen=True)
 class AuditStory:
-    """Where the audited predictions come from, for the head of the page."""
+    """How the page of an audit speaks of predictions that came from anywhere.
 
-    title: str
-    source: str
+    Parameters
+    ----------
+    target, unit
+        What is predicted, what it is counted in.
+    source
+        Where the predictions come from.
+    model, other
+        What the audited model is called, then the one that it is compared with.
+    rows_read
+        How many rows there were before some were dropped; None where all were audited.
+    dropped
+        How many rows were left out, each with the reason.
+    weights
+        The column that says how much each row counts.
+    """
+
     target: str
     unit: str = ""
+    source: str = "predictions in memory"
     model: str = "audited model"
     other: str = "other model"
-    rows_read: int = 0
+    rows_read: int | None = None
     dropped: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what measures had to say of the rows
-    weights: str = ""  # the column that says how much each row counts
+    weights: str = ""
 
     @property
     def words(self) -> AlongWords:
@@ -45,7 +59,17 @@ class AuditStory:
 
 
 def write_audit(audit: Audit, story: AuditStory, path: Path) -> Path:
-    """Return where the page of an audit was written."""
+    """Return where the page of an audit was written.
+
+    Parameters
+    ----------
+    audit
+        What `fkd.audit` returned, or `fkd audit` found in a file.
+    story
+        How the page speaks of it.
+    path
+        The HTML file, written over where it is there.
+    """
     write_atomic(path, audit_html(audit, story).encode())
     return path
 
@@ -53,6 +77,7 @@ def write_audit(audit: Audit, story: AuditStory, path: Path) -> Path:
 def audit_html(audit: Audit, story: AuditStory) -> str:
     """Return the page; every value from data is escaped by the template."""
     return page_template("tasks.report", "audit.html.j2").render(
+        title=f"Predictions of {story.target} along {', '.join(c.name for c in audit.columns)}",
         story=story,
         audit=audit,
         policy=CONTENT_POLICY,
@@ -153,7 +178,8 @@ def _section(audit: Audit, story: AuditStory) -> AlongSection:
         },
         pairs=tuple(PairProfile(pair.names, pair.groups, pair.left_out) for pair in audit.pairs),
     )
-    return along_section(found, {}, story.words)
+    floors = {column.name: float(column.noise.upper) for column in audit.columns}
+    return along_section(found, {}, story.words, floors)
 
 
 def _row(
