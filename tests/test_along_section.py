@@ -150,7 +150,7 @@ def test_a_leak_within_the_noise_floor_is_drawn_as_noise():
     assert [curve.look for curve in figure.curves] == ["other", "model noise"]
     assert figure.curves[1].label == f"chosen model (HGR {floor:.3f}, within noise)"
     assert "within noise" not in figure.curves[0].label
-    assert f"an HGR of up to {floor:.3f}: the thin grey curve of chosen model" in figure.caption
+    assert f"an HGR of up to {floor:.3f}: a thin grey curve (chosen model)" in figure.caption
     # Just above the floor, or along another column, it is no noise.
     for floors in ({"AGEP": floor * 0.999}, {"OTHER": 1.0}):
         _, drawn = leak_figure(floors)

@@ -44,7 +44,7 @@ def along_figures(
             profile,
             column,
             words,
-            ("Too high or too low", f"mean prediction minus truth{_counted(words)}"),
+            ("Too high or too low", f"prediction minus truth{_counted(words)}"),
             _both(profile, words, ERROR, OTHER_ERROR),
             zero=True,
             caption="Above the line predictions are too high on average, below it too low.",
@@ -143,8 +143,8 @@ def _leaks(
     )
     if noisy:
         caption += (
-            f" Independent columns read an HGR of up to {floor:.3f}: the thin grey curve of "
-            f"{' and of '.join(noisy)} may be noise, its shape says nothing."
+            f" Independent columns read an HGR of up to {floor:.3f}: a thin grey curve "
+            f"({', '.join(noisy)}) may be noise, its shape says nothing."
         )
     return CurveFigure(
         "What leaks most", column, "in standard deviations", tuple(drawn), caption, zero=True
