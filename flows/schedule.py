@@ -23,7 +23,7 @@ from tasks.adapters.servers.prefect_environment import (
 )
 from tasks.adapters.servers.prefect_server import prefect_server
 from tasks.adapters.settings import ensure_writable, read_settings
-from tasks.watch.batches import located
+from tasks.watch.batches import located, read_batches
 
 if TYPE_CHECKING:
     # Prefect itself is imported late, after `prefect_server` has decided where its state lies.
@@ -88,6 +88,10 @@ def serve_watch(
     settings = read_settings()
     if hooks is not None:
         check_hooks(read_hooks(hooks))
+    from tasks.watch.watched_champion import watched_champion
+
+    # A mistyped name or key would fail at every look, with nobody there to see it.
+    read_batches(watched_champion(settings, model).config, data)
     named = None if hooks is None else str(hooks.absolute())
     with client_environment(settings), set_variables({"FKD_HOME": str(settings.home)}):
         schedule = make_schedule(cron, every)

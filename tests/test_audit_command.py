@@ -73,7 +73,7 @@ def test_the_page_and_the_library_have_the_same_numbers(table, capsys):
 
 
 def test_the_value_that_python_returns_makes_the_same_page(table):
-    """Rare values of a column make a note, which is on either page."""
+    """Of an outlier that hides the other rows both have a note."""
     table["age"] = np.where(np.arange(len(table)) == 0, 100_000, table["age"])
     table.to_csv("p.csv", index=False)
     assert fkd_audit("--sensitive", "age", "--other", "plain", "--unit", "dollars") == 0

@@ -80,6 +80,10 @@ class AuditedRows:
 
     def column(self, name: str, s: Array) -> AuditedColumn:
         """Return everything on one sensitive column."""
+        for predicted in (self.f, self.g):
+            if predicted is not None:
+                # With margins unnamed it warns of rows that it cannot see, here once for all.
+                hgr(predicted, s, sample_weight=self.w)
         found = {
             "hgr": self.compared(_HGR, s, bounds=_SHARE),
             "gdp": self.compared(_GDP, s, bounds=POSITIVE),
