@@ -1,7 +1,8 @@
 """The command that audits predictions of any model."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,8 @@ from tasks.data.predicted_file import PredictedColumns, PredictionFile, read_pre
 from tasks.report.audit_page import AuditStory, audit_grid, audit_sentences, write_audit
 from tasks.report.tables import Grid
 
+# Types of numbers in a signature, as columns have them.
+_NUMBERS = {"double": "float64", "float": "float32", "long": "int64", "integer": "int32"}
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 
 
@@ -72,10 +75,17 @@ def audit_file(
         raise UserError(
             "predictions come from --prediction or from --model, got both; leave one out."
         )
-    predict, inputs = (None, ()) if model is None else _model(model)
+    applied = None if model is None else _model(model)
     column = None if model is not None else prediction or "prediction"
-    wanted = PredictedColumns(table, target, sensitive, column, other, group_by, inputs, weights)
-    rows = read_predicted(wanted, predict)
+    wanted = PredictedColumns(table, target, sensitive, column, other, group_by, weights=weights)
+    if applied is not None:
+        wanted = replace(
+            wanted,
+            inputs=applied.inputs,
+            numbers=tuple(applied.numbers),
+            labels=applied.labels,
+        )
+    rows = read_predicted(wanted, None if applied is None else applied.predict)
     found = _audited(rows, seed)
     story = AuditStory(
         target=target,
@@ -109,9 +119,32 @@ def _audited(rows: PredictionFile, seed: int) -> Audit:
             raise UserError(f"{error}.") from error
 
 
-def _model(address: str) -> tuple[Callable[[pd.DataFrame], Any], tuple[str, ...]]:
-    """Return a model's function with the columns that it needs."""
-    from tasks.adapters.registry import load_model
+@dataclass(frozen=True)
+class AppliedModel:
+    """A model of MLflow's with the columns that its signature names."""
+
+    address: str
+    inputs: tuple[str, ...]
+    numbers: Mapping[str, str]  # those that it takes as numbers, with the type that it wants
+    labels: tuple[str, ...]  # those that it takes as text
+    function: Callable[[pd.DataFrame], Any]
+    faults: tuple[type[Exception], ...]  # by which it refuses rows
+
+    def predict(self, frame: pd.DataFrame) -> Any:
+        """Return its predictions; what it says against the rows becomes a sentence."""
+        try:
+            return self.function(frame.astype(dict(self.numbers)))
+        except self.faults as error:
+            told = " ".join(str(error).split()).rstrip(".")
+            raise UserError(
+                f"{self.address} cannot predict these rows: {told}; correct or leave out such "
+                "rows, or audit a file with a column of predictions."
+            ) from error
+
+
+def _model(address: str) -> AppliedModel:
+    """Return the model at an address, which must say what it takes."""
+    from tasks.adapters.registry import REFUSALS, load_model
 
     try:
         loaded = load_model(read_settings(), address)
@@ -126,12 +159,12 @@ def _model(address: str) -> tuple[Callable[[pd.DataFrame], Any], tuple[str, ...]
             f"{address} must say which columns it takes, got a model without a signature; log it "
             "with one, or audit a file with a column of predictions."
         )
-
-    def predict(frame: pd.DataFrame) -> Any:
-        numbers = {spec.name for spec in schema.inputs if spec.type.name in ("double", "float")}
-        return loaded.predict(frame.astype(dict.fromkeys(numbers & {*frame.columns}, float)))
-
-    return predict, tuple(schema.input_names())
+    numbers = {
+        spec.name: _NUMBERS[spec.type.name] for spec in schema.inputs if spec.type.name in _NUMBERS
+    }
+    labels = tuple(spec.name for spec in schema.inputs if spec.type.name == "string")
+    inputs = tuple(schema.input_names())
+    return AppliedModel(address, inputs, numbers, labels, loaded.predict, REFUSALS)
 
 
 def _show(audit: Audit, story: AuditStory, page: Path) -> None:

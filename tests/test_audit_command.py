@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -239,14 +240,45 @@ def test_a_model_is_applied_to_its_columns(table):
     np.testing.assert_allclose(rows.y_pred, 900.0 * table["age"])
 
 
+def test_a_model_gets_labels_as_they_are_spelt_and_numbers_as_numbers(table):
+    table["zip"] = [f"{i % 7:05d}" for i in range(len(table))]
+    table["share"] = [f"{i % 5},5" for i in range(len(table))]
+    table.to_csv("p.csv", index=False)
+    seen = []
+
+    def predict(frame):
+        seen.append(frame)
+        return frame["share"]
+
+    wanted = PredictedColumns("p.csv", "wage", ("age",), inputs=("zip", "share"))
+    read_predicted(replace(wanted, numbers=("share",), labels=("zip",)), predict)
+    assert seen[0]["zip"].tolist() == table["zip"].tolist()
+    assert seen[0]["share"].tolist() == [i % 5 + 0.5 for i in range(len(table))]
+
+
+def applied(function, *inputs):
+    numbers = dict.fromkeys(inputs, "float64")
+    return audit_command.AppliedModel("m", inputs, numbers, (), function, (ValueError,))
+
+
+def test_a_model_that_refuses_the_rows_is_told(table, monkeypatch, capsys):
+    def refuse(frame):
+        raise ValueError("no row of\nthese")
+
+    monkeypatch.setattr(audit_command, "_model", lambda a: applied(refuse, "age"))
+    assert fkd_audit("--sensitive", "age", "--model", "m") == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "m cannot predict these rows: no row of these; correct or leave out" in told
+
+
 def test_a_model_that_needs_a_column_which_is_not_there_is_told(table, monkeypatch, capsys):
-    monkeypatch.setattr(audit_command, "_model", lambda address: (len, ("age", "race")))
+    monkeypatch.setattr(audit_command, "_model", lambda address: applied(len, "age", "race"))
     assert fkd_audit("--sensitive", "age", "--model", "models:/x@champion") == 2
     told = " ".join(capsys.readouterr().err.split())
     assert "the model needs the column 'race' to predict, which p.csv lacks" in told
 
 
 def test_a_model_that_gives_too_few_numbers_is_refused(table, monkeypatch, capsys):
-    monkeypatch.setattr(audit_command, "_model", lambda address: (lambda f: [1.0], ("age",)))
+    monkeypatch.setattr(audit_command, "_model", lambda a: applied(lambda f: [1.0], "age"))
     assert fkd_audit("--sensitive", "age", "--model", "m") == 2
     assert "one number for each of 300 rows, got 1" in " ".join(capsys.readouterr().err.split())

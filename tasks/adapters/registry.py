@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import mlflow
 import pandas as pd
 from mlflow.entities import Metric
+from mlflow.exceptions import MlflowException
 from mlflow.models import infer_signature
 
 from configs.errors import UserError
@@ -26,6 +27,8 @@ from tasks.adapters.tracking import FAULTS, Tracking, prepare_stores
 from tasks.adapters.tracking_places import registry_uri, tracking_uri
 
 T = TypeVar("T")
+# By which a loaded model refuses rows: MLflow's signature, then whatever stands behind it.
+REFUSALS = (MlflowException, ValueError, TypeError, KeyError)
 # Aliases of registered models: what is served, what the gate has refused last.
 CHAMPION = "champion"
 CANDIDATE = "candidate"

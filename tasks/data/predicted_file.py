@@ -1,6 +1,6 @@
 """A file of predictions beside the truth, or of rows that a model shall predict."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ class PredictedColumns:
         Columns that a model needs.
     weights
         The column that says how much each row counts; None where all count alike.
+    numbers, labels
+        The inputs that a model takes as numbers, those that it takes as text.
     """
 
     path: str
@@ -48,6 +50,8 @@ class PredictedColumns:
     group_by: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     weights: str | None = None
+    numbers: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,14 @@ def read_predicted(
     numeric = _numeric(wanted)
     data = _as_data(wanted, numeric)
     named = tuple(dict.fromkeys((*numeric, *wanted.group_by, *wanted.inputs)))
-    raw = _read(wanted, data, named, [name for name in numeric if name not in wanted.inputs])
-    values, _ = read_numbers(raw, numeric, data)
+    numbers = tuple(dict.fromkeys((*numeric, *wanted.numbers)))
+    # What becomes a number or stays text is not guessed by the reader; a group may be either.
+    as_text = {*numbers, *wanted.labels} - {*wanted.group_by}
+    raw = _read(wanted, data, named, as_text)
+    read, _ = read_numbers(raw, numbers, data)
+    values = {name: read[name] for name in numeric}
     if predict is not None:
-        values["\0prediction"] = _predicted(predict, raw.frame[list(wanted.inputs)])
+        values["\0prediction"] = _predicted(predict, _inputs(wanted, raw.frame, read))
     if wanted.weights is not None:
         _require_weights(wanted.weights, values[wanted.weights])
     frame, dropped = _complete(pd.DataFrame(values), raw.frame, wanted)
@@ -105,7 +113,7 @@ def read_predicted(
 
 
 def _read(
-    wanted: PredictedColumns, data: DataConfig, named: Sequence[str], numeric: Sequence[str]
+    wanted: PredictedColumns, data: DataConfig, named: Sequence[str], as_text: Collection[str]
 ) -> RawColumns:
     """Return the raw columns; one that a model needs in vain is told as such."""
     if not Path(wanted.path).expanduser().exists():
@@ -114,7 +122,7 @@ def _read(
             f"{wanted.path!r}, which is not there; check the name and the current folder."
         )
     try:
-        return read_raw(own_path(data), data, named, numeric)
+        return read_raw(own_path(data), data, named, as_text)
     except UserError as error:
         for name in wanted.inputs:
             if f"got {name!r}" in str(error):
@@ -155,6 +163,14 @@ def _as_data(wanted: PredictedColumns, numeric: Sequence[str]) -> DataConfig:
     except ValidationError as error:
         told = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
         raise UserError(f"{told}.") from error
+
+
+def _inputs(wanted: PredictedColumns, raw: pd.DataFrame, read: Mapping[str, Array]) -> pd.DataFrame:
+    """Return what a model is given: numbers as such, labels as the file spells them."""
+    frame = raw[list(wanted.inputs)]
+    labels = {name: frame[name].map(str, na_action="ignore") for name in wanted.labels}
+    numbers = {name: read[name] for name in wanted.inputs if name in read}
+    return frame.assign(**{**numbers, **labels})
 
 
 def _predicted(predict: Callable[[pd.DataFrame], Any], frame: pd.DataFrame) -> Array:
