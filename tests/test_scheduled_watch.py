@@ -84,8 +84,8 @@ def test_a_scheduled_look_that_crosses_without_a_successor_is_a_failed_run(offic
         assert any("check D1 found an issue" in line for line in lines_of(api, run))
         uri = tracking_uri(Settings(home))
         client = MlflowClient(uri, uri)
-        assert client.get_model_version_by_alias("wages", "champion").version == "1"
-        assert client.get_model_version_by_alias("wages", "candidate").version == "2"
+        assert int(client.get_model_version_by_alias("wages", "champion").version) == 1
+        assert int(client.get_model_version_by_alias("wages", "candidate").version) == 2
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
