@@ -1,8 +1,10 @@
 import re
 import shutil
+import time
 from dataclasses import replace
 
 import pytest
+from deadlines import patient
 from report_sample import BLACK, WHITE, failure, make_report, make_trials, poison_report
 
 from tasks.report.page import render
@@ -150,9 +152,16 @@ def test_without_scripts_the_still_figures_are_shown(chromium, report_page):
 def test_pointing_at_a_setting_shows_its_numbers(page):
     plot = page.locator(".plot").first
     plot.scroll_into_view_if_needed()
-    box = plot.locator(".points .point").nth(3).bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    text = plot.locator(".hoverlayer .hovertext").first.text_content()
+    told = plot.locator(".hoverlayer .hovertext").first
+    deadline = time.monotonic() + patient(60)
+    while not told.count():
+        # The page may still have been scrolling when the point's place was taken.
+        assert time.monotonic() < deadline, "nothing is told of the point"
+        box = plot.locator(".points .point").nth(3).bounding_box()
+        page.mouse.move(0, 0)
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_timeout(300)
+    text = told.text_content()
     assert re.search(r"SVR-FKD.*iterations \d+.*HGR 0\.\d+ ± .*MAE 0\.\d+ ±", text)
 
 
