@@ -167,10 +167,13 @@ def _as_data(wanted: PredictedColumns, numeric: Sequence[str]) -> DataConfig:
 
 def _inputs(wanted: PredictedColumns, raw: pd.DataFrame, read: Mapping[str, Array]) -> pd.DataFrame:
     """Return what a model is given: numbers as such, labels as the file spells them."""
-    frame = raw[list(wanted.inputs)]
-    labels = {name: frame[name].map(str, na_action="ignore") for name in wanted.labels}
-    numbers = {name: read[name] for name in wanted.inputs if name in read}
-    return frame.assign(**{**numbers, **labels})
+    frame = raw[list(wanted.inputs)].copy()
+    for name in frame:
+        if name in wanted.labels:
+            frame[name] = frame[name].map(str, na_action="ignore")
+        elif name in read:
+            frame[name] = read[str(name)]
+    return frame
 
 
 def _predicted(predict: Callable[[pd.DataFrame], Any], frame: pd.DataFrame) -> Array:
