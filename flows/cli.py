@@ -212,6 +212,11 @@ app.command(
     name="why",
     help="Say what a trial's key is made of, why it would be computed again.",
 )
+app.command(
+    "flows.clean_command:clean_store",
+    name="clean",
+    help="Remove old or unused state from the store.",
+)
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

@@ -51,8 +51,12 @@ def is_foreign(client: Any) -> bool:
 
 
 def workers_of_others(client: Any) -> set[str]:
-    """Return the addresses of workers that we did not start."""
-    return set(_workers(client)) if is_foreign(client) else set()
+    """Return the addresses of workers that are no children of this process.
+
+    Those of a local cluster have its package, its variables, its disk.
+    """
+    local = type(client.cluster).__name__ == "LocalCluster"
+    return set() if local else set(_workers(client))
 
 
 def threads_at_work(client: Any) -> int:
