@@ -27,6 +27,7 @@ from tasks.planned.rows import cached_table
 from tasks.planned.training import make_training, model_inputs
 from tasks.planned.trials import Inputs, Job, Trial, check_versions, record_key
 from tasks.planned.weighing import measure_weights
+from tasks.study.counted_ends import counted_ends, is_counted
 
 T = TypeVar("T")
 # From a kernel's width with some rows: the kernel matrix of all, the columns of these.
@@ -56,6 +57,7 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
         w = measure_weights(table, inputs.weights)
         w = None if w is None else w[fold.test]
         judges = judges_of(test, inputs.measure_on, w)
+        columns, outer = {n: j.s for n, j in judges.items()}, inputs.splits.outer(table)
         known = fitted_before(missing, fold, inputs, store)
         for key, (record, y_pred) in known.items():
             found = measure(y_pred, test.y, judges, w)
@@ -74,6 +76,10 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
                 used = environment(name)
                 for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
                     found = measure(y_pred, test.y, judges, w)
+                    # Inner folds choose; only what outer folds say is reported.
+                    if job.split in outer and is_counted(test.n, w):
+                        ends = counted_ends(y_pred, test.y, columns, inputs.seed)
+                        found = {name: {**found[name], **ends[name]} for name in found}
                     record = _record(trial, key, job.split, found, seconds, y_pred)
                     store.write(replace(record, environment=used), y_pred if keeps else None)
     return len(missing)
