@@ -1,7 +1,7 @@
 """One job on a worker: fit the trials of a split, measure them, keep each record."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeVar
@@ -14,9 +14,8 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Training, method
 from fkd.catalog.predictions import predict_all
 from fkd.catalog.table import Table
-from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.predictors import Predictor
-from fkd.paper.kernel_tiles import KernelPasses
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
 from tasks.adapters.predicted import PredictedRows
@@ -24,14 +23,12 @@ from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.blocks.shared_training import shared_training, sums_of
 from tasks.planned.folds import Fold
 from tasks.planned.rows import cached_table
-from tasks.planned.training import make_training, model_inputs
+from tasks.planned.training import Passes, make_training, model_inputs
 from tasks.planned.trials import Inputs, Job, Trial, check_versions, record_key
 from tasks.planned.weighing import measure_weights
 from tasks.study.counted_ends import counted_ends, is_counted
 
 T = TypeVar("T")
-# From a kernel's width with some rows: the kernel matrix of all, the columns of these.
-Passes = Callable[[float, IntArray], KernelPasses]
 # Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
 _ROWS = 4 * BLOCK_ROWS
 # Models fitted within this time predict together: they share kernel blocks.
@@ -66,7 +63,7 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
         if not unfitted:
             return len(missing)
         training, encoder = training_for(job.trials, table, fold, inputs)
-        training = training if passes is None else replace(training, passes=passes)
+        training = training if passes is None else training.reading(passes)
         for name, members in groupby(unfitted, key=lambda pair: pair[0].method):
             trials, keys = zip(*members, strict=True)
             fitted = zip(trials, keys, _timed(fit_trials(training, name, trials)), strict=True)
