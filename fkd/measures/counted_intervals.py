@@ -96,6 +96,17 @@ def counted_intervals(
         As there, any number of them.
     y_pred, sensitive, rng, margins, replicates, level
         As there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import counted_intervals
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = counted_intervals(["hgr", "gdp"], f, s, rng=rng, replicates=50)
+    >>> bool(found["hgr"].low > 0.5)
+    True
     """
     check_draws(replicates, level)
     for measure in measures:
