@@ -32,8 +32,8 @@ from tasks.blocks.streaming import Total, add_leaves, cell_leaves, missing_cells
 from tasks.study.opening import Study, open_study
 
 MOST = int(os.environ.get("FKD_BENCH_ROWS", 1_664_500))
-# Of the synthetic census, of which about half are working adults.
-PERSONS = min(3_200_000, 2 * MOST + 20_000)
+# Persons of the synthetic census, of whom about half are working adults.
+PERSONS = 3_200_000
 SLOPE_ROWS = (10_000, 100_000, 1_000_000)
 LANDMARKS = (1000, 2000)
 LIMITS: dict[Way, float] = {"float32": 1.5, "float64": 2.2}
@@ -92,7 +92,7 @@ def scale_study(settings: Settings, n: int, landmarks: int, way: Way) -> Study:
     reserve = max(0.2, 2 * landmarks / n)
     overrides = [
         "select=null",
-        f"data.twin={{rows: {PERSONS}}}",
+        f"data.twin={{rows: {min(PERSONS, 2 * n + 20_000)}}}",
         f"data.sample={n}",
         f"folds.reserve={reserve}",
         f"methods={json.dumps([entry])}",
@@ -175,7 +175,7 @@ def _models(moments: Moments) -> None:
 
 def forget_sums(shared: SharedMap) -> None:
     """Remove the sums, so that they are computed again."""
-    folder = shared.inputs.settings.moments
+    folder = Path(shared.inputs.settings.store) / "moments"
     for path in folder.glob("*.npz"):
         if not path.name.endswith((".map.npz", ".cells.npz")):
             path.unlink()

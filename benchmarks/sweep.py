@@ -19,6 +19,7 @@ from configs.schema import ClusterConfig, RunConfig
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
 from tasks.adapters.settings import Settings, quiet_ecosystem
+from tasks.adapters.store import TrialRecord
 from tasks.adapters.tracking import Tracking
 from tasks.planned.trials import Job
 from tasks.study.evaluate import run_job
@@ -185,7 +186,7 @@ def _timed(function: Callable[..., Any], name: str, seconds: dict[str, float]) -
     return timed
 
 
-def timed_job(job: Job) -> int:
+def timed_job(job: Job) -> list[TrialRecord]:
     """Run a job on a worker, appending its seconds to a log."""
     start = time.perf_counter()
     done = run_job(job)

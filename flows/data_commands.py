@@ -16,8 +16,9 @@ from configs.errors import UserError
 from fkd.catalog.problems.registry import PROBLEMS
 from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.settings import read_settings
+from tasks.adapters.state.opened_store import open_store
 from tasks.data.cache import Cache, CachedFile
-from tasks.data.prepared import is_whole, prepared_files
+from tasks.data.prepared import PREPARED
 
 # Reading tables imports pandas with pyarrow: it happens inside `fetch`, so that help is instant.
 
@@ -78,9 +79,10 @@ def verify() -> None:
     """Read every downloaded file, every prepared table; damaged ones are an error."""
     cache = _cache()
     records = list(cache.records())
-    tables = prepared_files(read_settings())
+    store = open_store(read_settings())
+    tables = [entry.name for entry in store.entries(PREPARED)]
     damaged = [record.name for record in records if not cache.is_intact(record)]
-    damaged += [path.name for path in tables if not is_whole(path)]
+    damaged += [name for name in tables if store.read(name) is None]
     if damaged:
         raise UserError(
             f"{len(damaged)} of {len(records) + len(tables)} files are damaged: "
@@ -120,10 +122,11 @@ def clean(*names: str, everything: bool = False) -> None:
 
 def _clean_tables(everything: bool) -> int:
     """Remove prepared tables, only the damaged ones unless everything is to go."""
-    tables = [path for path in prepared_files(read_settings()) if everything or not is_whole(path)]
-    for path in tables:
-        path.unlink(missing_ok=True)
-    return len(tables)
+    store = open_store(read_settings())
+    tables = [entry.name for entry in store.entries(PREPARED)]
+    if everything:
+        return sum(store.remove(name) for name in tables)
+    return sum(store.read(name) is None for name in tables)  # reading removes what is damaged
 
 
 def _count(files: int) -> str:

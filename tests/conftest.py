@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 # The library's own tests also run where only the library is installed.
-pytest_plugins = ["pipeline_fixtures"] if find_spec("tasks") else []
+pytest_plugins = ["pipeline_fixtures", "store_fixtures"] if find_spec("tasks") else []
 
 
 def pytest_configure():

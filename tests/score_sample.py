@@ -8,8 +8,10 @@ from configs.text_form import WrittenForm
 from fkd.catalog.bundle import Bundle
 from fkd.catalog.encoder import Encoder
 from fkd.core.predictors import KernelExpansion
-from tasks.adapters.files import pack_arrays, sha256, write_sealed
+from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.model_files import RegisteredBundle
+from tasks.adapters.settings import Settings
+from tasks.adapters.state.opened_store import open_store
 from tasks.data.columns import to_table
 from tasks.data.own_file import read_own_file
 from tasks.data.scored_file import ScoreRequest
@@ -36,9 +38,9 @@ def rent_table(path, missing="impute"):
 def register(folder, bundle):
     """Return a bundle as if it had been fetched from a registry."""
     data = pack_arrays(bundle.arrays())
-    path = folder / "bundles" / f"{sha256(data)}.npz"
-    write_sealed(path, data)
-    return RegisteredBundle("rents", 3, sha256(data), path)
+    settings = Settings(folder)
+    open_store(settings).write(f"bundles/{sha256(data)}.npz", data)
+    return RegisteredBundle("rents", 3, sha256(data), settings)
 
 
 def rent_model(folder, *, missing="impute"):

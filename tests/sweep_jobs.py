@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import TrialStore
 from tasks.study.evaluate import run_job
 
@@ -18,7 +19,7 @@ def counted(job):
 
     Every n-th of them, as `doomed.json` says, stops after its first record to be killed there.
     """
-    home, store = job.inputs.settings.home, TrialStore(job.inputs.settings.store)
+    home, store = job.inputs.settings.home, TrialStore(open_store(job.inputs.settings))
     doomed = False
     if any(key not in store for key in job.record_keys):
         doomed = _doomed(home, note(home, "begin", f"{job.split}:{job.record_keys[0]}"))

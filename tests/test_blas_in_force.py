@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from stored_files import stored
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from configs.load import load_config
@@ -64,7 +65,7 @@ def test_fits_and_the_champion(settings, heard, threads, monkeypatch):
     select_champion(opened)
     assert heard == [{threads}] * 5
     assert judging == [{threads}]
-    shutil.rmtree(settings.store)
+    shutil.rmtree(stored(settings))
     held_out_predictions(opened, opened.trials)
     assert heard == [{threads}] * 6
 

@@ -10,6 +10,7 @@ import pytest
 from flow_stages import counted_reads, run_stages
 from pipeline_fixtures import QUICK
 from server_process import PATIENCE, clean_environment, left_after, seeded
+from stored_files import record_file
 from tracking_server import warm_mlflow
 
 from configs.load import load_config, load_configs
@@ -51,8 +52,8 @@ def test_a_cached_run_reads_each_record_and_the_table_once(home, monkeypatch):
     records = trial_files(home, ".record")
     assert len(records) == 3 * (3 + 2)
     assert of_kind(reads, home, "store", ".record") == dict.fromkeys(records, 1)
-    (table,) = (home / "prepared").glob("*.npz")
-    assert of_kind(reads, home, "prepared", ".npz") == {table: 1}
+    (table,) = (home / "store" / "prepared").glob("*.npz")
+    assert of_kind(reads, home, "store/prepared", ".npz") == {table: 1}
     # Predictions are read for the curves alone, each once: of trials on the held-out fold.
     predictions = set(trial_files(home, ".npz"))
     read = {path: count for path, count in reads.items() if path in predictions}
@@ -72,7 +73,7 @@ def test_runs_of_a_sweep_share_their_rows_and_records(home, tmp_path, monkeypatc
     assert len(run_stages(*both)) == 2
     records = trial_files(home, ".record")
     assert of_kind(reads, home, "store", ".record") == dict.fromkeys(records, 1)
-    assert set(of_kind(reads, home, "prepared", ".npz").values()) == {1}
+    assert set(of_kind(reads, home, "store/prepared", ".npz").values()) == {1}
 
 
 def test_other_data_of_a_sweep_are_other_rows(settings):
@@ -95,7 +96,7 @@ def test_what_another_process_writes_between_the_stages_is_seen(settings):
     run_job(todo[-1])
     assert mine.missing() == []
     assert len(mine.results()) == len(mine.again().results()) == 3
-    mine.store.path(todo[-1].record_keys[0]).unlink()
+    record_file(mine.store, todo[-1].record_keys[0]).unlink()
     assert len(mine.missing()) == 1
 
 
@@ -173,7 +174,7 @@ def test_fkd_run_again_opens_each_record_and_the_table_once(computed_home, tmp_p
     records = trial_files(home, ".record")
     assert sorted(path for path in opened if path.suffix == ".record") == records
     tables = [path for path in opened if path.parent == home / "prepared"]
-    assert tables == list((home / "prepared").glob("*.npz"))
+    assert tables == list((home / "store" / "prepared").glob("*.npz"))
     # Of predictions those that the curves are drawn from, each once.
     drawn = [path for path in opened if path in set(trial_files(home, ".npz"))]
     assert len(drawn) == len(set(drawn)) <= len(records) // 3

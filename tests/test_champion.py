@@ -1,11 +1,14 @@
+import os
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from stored_files import predictions_file, stored
 
 from tasks.adapters.predicted import PredictedRows
+from tasks.study import champion as champion_module
 from tasks.study.champion import select_champion
 from tasks.study.opening import open_study
 from tasks.study.selection import NoChampionError, select_trial
@@ -76,9 +79,22 @@ def test_reported_numbers_come_from_the_held_out_rows(quick_study):
     assert champion.judgement.changes.mae[0] == pytest.approx(held_out["mae"] - without)
 
 
+def test_a_champion_is_read_once_for_as_long_as_its_file_stays(quick_study, settings, monkeypatch):
+    read = []
+    real = champion_module._read
+    monkeypatch.setattr(champion_module, "_read", lambda *where: read.append(1) or real(*where))
+    first = select_champion(quick_study)
+    assert select_champion(quick_study).bundle is first.bundle
+    assert len(read) == 1
+    path = stored(settings, "champions") / f"{first.key}.npz"
+    os.utime(path, ns=(1, 1))  # as if another run had written it
+    assert select_champion(quick_study).judgement == first.judgement
+    assert len(read) == 2
+
+
 def test_a_damaged_champion_is_made_again(quick_study, settings):
     first = select_champion(quick_study)
-    path = settings.store / "champions" / f"{first.key}.npz"
+    path = stored(settings, "champions") / f"{first.key}.npz"
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     path.write_bytes(content)
@@ -88,12 +104,12 @@ def test_a_damaged_champion_is_made_again(quick_study, settings):
 
 @pytest.mark.parametrize("kept", [True, False], ids=["by each row", "by what the record says"])
 def test_a_changed_method_whose_version_was_not_raised_is_noticed(quick_study, settings, kept):
-    shutil.rmtree(settings.store / "champions")
+    shutil.rmtree(stored(settings, "champions"))
     store = quick_study.store
-    for path in settings.store.rglob("*.record"):
+    for path in stored(settings).rglob("*.record"):
         if (record := store.read(path.stem)).method == "krr_fkd":
             moved = store.predictions(record.key) + 0.01
-            store.predictions_path(record.key).unlink()
+            predictions_file(store, record.key).unlink()
             store.write(replace(record, predicted=PredictedRows.of(moved)), moved if kept else None)
     with pytest.raises(RuntimeError, match="version was not raised"):
         select_champion(quick_study)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from pipeline_fixtures import QUICK
+from stored_files import stored
 
 from configs.load import load_config
 from fkd.measures import bootstrap_difference, gdp
@@ -131,7 +132,7 @@ def test_other_rows_are_told(both, capsys):
 
 def test_predictions_that_were_not_kept_leave_means(both):
     first, second = both
-    for path in first.settings.store.glob("??/*.npz"):
+    for path in stored(first.settings).glob("??/*.npz"):
         path.unlink()
     pairs, reason = paired_trials(first, second, most=1)
     assert reason == ""

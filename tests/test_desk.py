@@ -1,4 +1,5 @@
 import pytest
+from stored_files import predictions_file, record_file
 from sweep_sample import sweep_config
 
 from flows.desk import Desk
@@ -46,7 +47,7 @@ def test_a_record_that_cannot_be_seen_is_a_failure_not_an_endless_round(two, set
     desk.done(desk.jobs[0])  # the worker kept its records where we do not look
     status = read_status(settings, "one")
     assert (status.done, len(status.failures)) == (0, 4)
-    assert "FKD_HOME" in status.failures[0]
+    assert "FKD_STORE" in status.failures[0]
     desk.look_again()
     assert sum(len(job.trials) for job in desk.jobs) == 12 * 4 - 4
 
@@ -56,7 +57,7 @@ def test_predictions_that_cannot_be_seen_are_a_failure_too(settings):
     desk = Desk([study])
     job = desk.jobs[0]
     run_job(job)
-    study.store.predictions_path(job.record_keys[0]).unlink()
+    predictions_file(study.store, job.record_keys[0]).unlink()
     desk.done(job)
     status = read_status(settings, "sweep")
     assert (status.done, len(status.failures)) == (len(job.trials) - 1, 1)
@@ -68,7 +69,7 @@ def test_a_failed_job_keeps_what_it_had_finished(two, settings):
     desk = Desk(two)
     job = desk.jobs[0]
     run_job(job)
-    two[0].store.path(job.record_keys[-1]).unlink()
+    record_file(two[0].store, job.record_keys[-1]).unlink()
     desk.failed([Failed(job, "TimeoutError: too long")])
     status = read_status(settings, "one")
     assert (status.done, status.failures) == (3, ("krr_fkd on fold 0: TimeoutError: too long",))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stored_files import stored
 
 from tasks.report import drawn_pages, writing
 from tasks.report.writing import write_report
@@ -82,7 +83,7 @@ def test_other_code_draws_anew(drawn, monkeypatch):
 def test_damaged_notes_mean_that_nothing_is_known(drawn):
     study, count = drawn
     write_report(study)
-    (note,) = (study.settings.store / "pages").iterdir()
+    (note,) = (stored(study.settings, "pages")).iterdir()
     for content in ("", "[]", "{"):
         note.write_text(content)
         write_report(study)

@@ -9,6 +9,7 @@ import tempfile
 import pytest
 from deadlines import patient
 from small_disk import fill, small_disk, use_up_files
+from stored_files import stored
 
 from configs.errors import UserError
 from flows.faults import CrashError, as_user_error
@@ -55,13 +56,13 @@ def test_a_full_disk_is_told_before_any_work(disk, spend):
 
 
 def _load(study):
-    shutil.rmtree(study.settings.prepared)
+    shutil.rmtree(stored(study.settings, "prepared"))
     fill(study.settings.home)
     open_study(study.config, study.settings)
 
 
 def _fit(study):
-    shutil.rmtree(study.settings.store)
+    shutil.rmtree(stored(study.settings))
     fill(study.settings.home)
     run_job(study.missing()[0])
 

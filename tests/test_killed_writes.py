@@ -12,9 +12,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from soak_figures import keep
+from stored_files import stored
 
-from tasks.adapters.files import read_sealed
 from tasks.adapters.run_status import read_status
+from tasks.adapters.state.opened_store import open_store
 from tasks.blocks.leaves import read_sums
 from tasks.data.prepared import read_prepared
 from tasks.study import champion
@@ -42,22 +43,23 @@ def _check_all_whole(study):
     """How many files were read whole."""
     settings, store = study.settings, study.store
     kinds = ("*.npz", "*.record", "*.failed")
-    sealed = [path for kind in kinds for path in settings.store.rglob(kind)]
-    assert all(read_sealed(path) for path in sealed)
-    keys = [path.stem for path in settings.store.glob("??/*.record")]
+    sealed = [path for kind in kinds for path in stored(settings).rglob(kind)]
+    shared = open_store(settings)
+    assert all(shared.read(path.relative_to(stored(settings)).as_posix()) for path in sealed)
+    keys = [path.stem for path in stored(settings).glob("??/*.record")]
     assert len(keys) > 5
     assert all(store.read(key) is not None for key in keys)
     # Predictions come first: whoever sees a record sees them too.
     assert all(store.predictions(key) is not None for key in keys)
-    champions = list((settings.store / "champions").glob("*.npz"))
+    champions = list((stored(settings, "champions")).glob("*.npz"))
     assert champions
-    assert all(champion._read(path) is not None for path in champions)
-    tables = list(settings.prepared.glob("*.npz"))
+    assert all(champion._read(shared, f"champions/{p.name}") is not None for p in champions)
+    tables = list(stored(settings, "prepared").glob("*.npz"))
     assert len(tables) >= 2
     assert all(read_prepared(settings, path.stem) is not None for path in tables)
-    moments = list(settings.moments.glob("*.npz"))
+    moments = list(stored(settings, "moments").glob("*.npz"))
     assert moments
-    assert all(read_sums(path) is not None for path in moments)
+    assert all(read_sums(shared, f"moments/{path.name}") is not None for path in moments)
     assert json.loads((study.folder / "status.json").read_text())["total"] == 100
     assert read_status(settings, study.config.name) is not None
     assert read_plan(study) is not None

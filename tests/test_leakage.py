@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from configs.load import load_config
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import TrialStore
 from tasks.planned.training import make_training, model_inputs
 from tasks.planned.trials import record_key
@@ -117,7 +118,7 @@ def test_no_method_knows_the_test_rows(study, what):
 def _rewritten(study, folds, better):
     """Give stored records of some folds measures under which another trial is the best."""
     table, inputs = study.loaded.table, study.inputs
-    store = TrialStore(study.settings.store)
+    store = TrialStore(open_store(study.settings))
     for trial in study.trials:
         for fold in folds(table).values():
             record = store.read(record_key(trial, fold, inputs))

@@ -3,9 +3,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from grown_sample import BASE, grown_study, write_rows
+from grown_sample import BASE, COLUMNS, grown_study, write_rows
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
+from stored_files import folder_store, map_file, stored
 
 from configs.errors import UserError
 from fkd.catalog.methods.training_fold import Functions
@@ -13,13 +14,14 @@ from fkd.core.moments import Moments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.streamed_sums import StreamedSums
 from tasks.adapters.settings import Settings
+from tasks.adapters.state.opened_store import open_store
 from tasks.blocks import leaves, shared_map
 from tasks.blocks.cells import study_cells
-from tasks.blocks.leaves import Leaf, leaf_path, leaf_sums, read_sums, sum_leaf, write_sums
+from tasks.blocks.leaves import Leaf, leaf_name, leaf_sums, read_sums, sum_leaf, write_sums
 from tasks.blocks.shared_map import content_of, load_map, store_map
 from tasks.blocks.shared_training import shared_sums
 from tasks.blocks.streaming import cell_leaves, cell_sums, coupled_of, moments_of, stream_moments
-from tasks.data.prepared import prepared_path
+from tasks.data.prepared import prepared_name
 from tasks.planned.rows import cached_table
 from tasks.study.evaluate import run_job
 
@@ -165,7 +167,7 @@ def test_sums_with_functions_are_asked_for_by_the_rows_that_decide_these(path, s
         assert_array_equal(getattr(new[0].parts[0], name), value)
     assert old[1] != new[1]
     assert np.abs(old[0].parts[1].w - new[0].parts[1].w).max() > 1e-3
-    assert leaf_path(settings, plain).is_file()
+    assert stored(settings, leaf_name(plain)).is_file()
 
 
 def test_every_input_of_a_leaf_is_in_its_key(path, settings, monkeypatch):
@@ -225,26 +227,27 @@ def test_columns_beside_rows_are_told_apart(rng):
 
 def test_sums_survive_the_file(tmp_path, rng):
     fmap_sums = leaves.LeafSums((Moments.of(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),))
-    write_sums(tmp_path / "a.npz", fmap_sums)
-    (found,) = read_sums(tmp_path / "a.npz").parts
+    store = folder_store(tmp_path)
+    write_sums(store, "a.npz", fmap_sums)
+    (found,) = read_sums(store, "a.npz").parts
     for name, value in vars(fmap_sums.parts[0]).items():
         assert_array_equal(getattr(found, name), value)
         assert type(getattr(found, name)) is type(value)
     content = bytearray((tmp_path / "a.npz").read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "a.npz").write_bytes(content)
-    assert read_sums(tmp_path / "a.npz") is None
-    assert read_sums(tmp_path / "b.npz") is None
+    assert read_sums(store, "a.npz") is None
+    assert read_sums(store, "b.npz") is None
 
 
 def test_a_damaged_leaf_is_summed_again(path, settings, computed):
     leaf = one_leaf(grown_study(path, settings))
-    place = leaf_path(settings, sum_leaf(leaf))
-    before = read_sums(place)
+    store, name = open_store(settings), leaf_name(sum_leaf(leaf))
+    before, place = read_sums(store, name), stored(settings, name)
     place.write_bytes(place.read_bytes()[:-1])
     sum_leaf(leaf)
     assert computed == [SIZE, SIZE]
-    assert_same_bits({"": before.parts}, {"": read_sums(place).parts})
+    assert_same_bits({"": before.parts}, {"": read_sums(store, name).parts})
     sum_leaf(leaf)
     assert len(computed) == 2
 
@@ -254,8 +257,9 @@ def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, m
     study = grown_study(path, settings, kind="shuffled", base=None)
     leaf = one_leaf(study)
     expected = cell_sums(leaf.stored, leaf.way, 0)
-    assert not list(settings.moments.glob("*.leaf.npz"))
-    for place in set(settings.moments.glob("*.npz")) - {leaf.stored.shared.path}:
+    assert not list(stored(settings, "moments").glob("*.leaf.npz"))
+    own = map_file(leaf.stored.shared)
+    for place in set(stored(settings, "moments").glob("*.npz")) - {own}:
         if not place.name.endswith(".cells.npz"):
             place.unlink()
     members = cell_leaves(leaf.stored, leaf.way, (), 0)
@@ -264,9 +268,9 @@ def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, m
         sum_leaf(member)
     read = leaves.read_sums
 
-    def vanishing(path):
-        found = read(path)
-        for place in settings.moments.glob("*.leaf.npz"):
+    def vanishing(store, name):
+        found = read(store, name)
+        for place in stored(settings, "moments").glob("*.leaf.npz"):
             place.unlink()
         return found
 
@@ -303,7 +307,7 @@ def test_memory_does_not_grow_with_the_rows(path, settings):
 def test_a_nan_that_got_into_a_prepared_table_is_named(path, settings):
     study = grown_study(path, settings)
     leaf = one_leaf(study)
-    place = prepared_path(settings, study.inputs.table_digest)
+    place = stored(settings, prepared_name(study.inputs.table_digest))
     row = int(study_cells(study.inputs)[0].rows[3])
     value = study.loaded.table.numeric[row, 1].tobytes()
     content = place.read_bytes()
@@ -318,7 +322,7 @@ def test_a_nan_that_got_into_a_prepared_table_is_named(path, settings):
 def test_a_worker_that_cannot_read_the_table_says_so(path, settings, damage):
     study = grown_study(path, settings)
     leaf = one_leaf(study)
-    place = prepared_path(settings, study.inputs.table_digest)
+    place = stored(settings, prepared_name(study.inputs.table_digest))
     content = place.read_bytes()
     place.unlink()
     if damage == "short":
@@ -342,10 +346,24 @@ def test_fewer_reserved_rows_than_landmarks_are_refused(path, settings):
     assert grown_study(path, settings, reserve=50 / 600).trials
 
 
+def test_landmarks_without_variance_are_refused(tmp_path, settings):
+    lines = [f"{i / BASE},{(7 * i % BASE) / BASE},3.0,1.0,2.0,k" for i in range(BASE)]
+    # Rows that were added later differ, but none of them is reserved.
+    lines += [f"0.5,0.5,9.0,{i}.5,2.0,other" for i in range(60)]
+    source = tmp_path / "flat.csv"
+    source.write_text("\n".join([",".join(COLUMNS), *lines, ""]))
+    with pytest.raises(UserError) as caught:
+        grown_study(source, settings)
+    message = str(caught.value)
+    assert message.startswith("The 180 rows that landmarks come from must differ in their inputs")
+    assert "got only constant columns; raise folds.reserve" in message
+    assert message.count(". ") == 0
+
+
 def test_scaling_on_all_rows_checks_them(path, settings):
     study = grown_study(path, settings)
     inputs = replace(study.inputs, scale_on="all")
-    place = prepared_path(settings, study.inputs.table_digest)
+    place = stored(settings, prepared_name(study.inputs.table_digest))
     value = study.loaded.table.numeric[11, 0].tobytes()
     content = place.read_bytes()
     assert content.count(value) == 1

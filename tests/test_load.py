@@ -6,15 +6,16 @@ import pandas as pd
 import pytest
 from deadlines import patient
 from numpy.testing import assert_allclose, assert_array_equal
+from stored_files import stored
 
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.catalog.encoder import Encoder
 from tasks.adapters.settings import Settings
-from tasks.data import prepared
+from tasks.adapters.state.shared_store import SharedStore
 from tasks.data.columns import Category, Columns, to_table
 from tasks.data.load import describe_rows, load_table
-from tasks.data.prepared import prepared_path
+from tasks.data.prepared import prepared_name
 from tasks.data.twin import write_twin
 
 
@@ -63,7 +64,7 @@ def test_measured_columns_are_kept_beside_the_removed_ones(settings):
 
 def test_a_second_call_reads_what_the_first_one_prepared(settings, monkeypatch):
     first = load_table(DataConfig(), settings)
-    monkeypatch.setattr(prepared, "write_arrays", lambda *_, **__: pytest.fail("prepared twice"))
+    monkeypatch.setattr(SharedStore, "write", lambda *_: pytest.fail("prepared twice"))
     again = load_table(DataConfig(), settings)
     assert again.digest == first.digest
     assert again.provenance == first.provenance
@@ -74,7 +75,7 @@ def test_a_second_call_reads_what_the_first_one_prepared(settings, monkeypatch):
 @pytest.mark.parametrize("place", [3, 64, 1000, -5])
 def test_a_flipped_byte_in_a_prepared_table_is_computed_again(settings, place):
     first = load_table(DataConfig(), settings)
-    path = prepared_path(settings, first.digest)
+    path = stored(settings, prepared_name(first.digest))
     content = path.read_bytes()
     spoilt = bytearray(content)
     spoilt[place] ^= 1
@@ -239,7 +240,7 @@ def test_too_little_memory_is_a_sentence(mirror):
         timeout=patient(200),
     )
     assert "not enough memory to load acs_income" in run.stderr
-    assert len(list(settings.prepared.glob("*.npz"))) == 1
+    assert len(list(stored(settings, "prepared").glob("*.npz"))) == 1
 
 
 def test_a_sample_is_drawn_once_and_counted(settings):

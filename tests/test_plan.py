@@ -1,5 +1,6 @@
 import pytest
 from own_sample import write_rents
+from stored_files import stored
 from sweep_process import write_config
 from sweep_sample import sweep_config
 
@@ -30,7 +31,7 @@ def test_a_plan_counts_trials_fits_tasks_and_computes_nothing(planned, settings)
     assert row[:6] == ["sweep", "12", "48", "0", "48", "8"]
     assert float(row[7]) > 0
     assert "nothing is computed" in text
-    assert not settings.store.exists()
+    assert not stored(settings).exists()
     assert not settings.experiments.exists()
 
 

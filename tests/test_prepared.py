@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from configs.data import DataConfig
-from tasks.adapters.files import pack_arrays, write_sealed
+from tasks.adapters.files import pack_arrays
 from tasks.adapters.settings import Settings
+from tasks.adapters.state.opened_store import open_store
 from tasks.data.load import load_table
-from tasks.data.prepared import is_whole, prepared_files, prepared_path, read_prepared
+from tasks.data.prepared import prepared_name, read_prepared
 
 
 @pytest.fixture
@@ -19,17 +20,18 @@ def settings(tmp_path):
 
 def test_a_table_that_was_never_prepared_is_none(settings):
     assert read_prepared(settings, "0" * 64) is None
-    assert prepared_files(settings) == []
+    assert not list(open_store(settings).entries("prepared"))
 
 
 def test_a_truncated_table_is_none(settings):
     loaded = load_table(DataConfig(), settings)
-    path = prepared_path(settings, loaded.digest)
-    assert prepared_files(settings) == [path]
-    assert is_whole(path)
+    store, name = open_store(settings), prepared_name(loaded.digest)
+    assert [entry.name for entry in store.entries("prepared")] == [name]
+    assert store.read(name) is not None
+    path = settings.home / "store" / name
     path.write_bytes(path.read_bytes()[:-100])
     assert read_prepared(settings, loaded.digest) is None
-    assert not is_whole(path)
+    assert not path.exists()
 
 
 class Bomb:
@@ -47,6 +49,6 @@ def test_a_pickle_in_the_cache_is_refused_even_behind_a_right_seal(settings):
             content, {"descr": "|O", "fortran_order": False, "shape": ()}
         )
         archive.writestr("extra.evil.npy", content.getvalue() + pickle.dumps(Bomb()))
-    write_sealed(prepared_path(settings, "a" * 64), buffer.getvalue())
-    with pytest.raises(ValueError, match="allow_pickle=False"):
-        read_prepared(settings, "a" * 64)
+    open_store(settings).write(prepared_name("a" * 64), buffer.getvalue())
+    assert read_prepared(settings, "a" * 64) is None
+    assert not open_store(settings).has(prepared_name("a" * 64))

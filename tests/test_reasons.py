@@ -2,6 +2,7 @@ import dataclasses
 import shutil
 
 import pytest
+from stored_files import record_file
 from sweep_sample import sweep_config
 
 from fkd import measures
@@ -87,8 +88,8 @@ def test_lost_and_failed_fits_are_told_apart(home, settings):
     study = open_study(config, settings)
     fold = study.inputs.splits.outer(study.loaded.table)["0"]
     lost, failed, *_ = [record_key(trial, fold, study.inputs) for trial in study.trials]
-    study.store.path(lost).write_bytes(b"damaged")
-    study.store.path(failed).unlink()
+    record_file(study.store, lost).write_bytes(b"damaged")
+    record_file(study.store, failed).unlink()
     study.store.write_failure(failed, "ValueError: no")
     told = _desk(settings, config).describe()
     assert "46 fits stored, 2 in 1 tasks" in told

@@ -342,7 +342,7 @@ def test_sums_of_rows_that_count_once_stay_where_they_were(settings):
     ]
     assert len({one.seal for one in stored}) == 1
     paths = {
-        (name, part): streaming._path(one, "float64", 0, None, part)
+        (name, part): streaming.sums_name(one, "float64", 0, None, part)
         for name, one in zip(("plain", "alone", "both"), stored, strict=True)
         for part in ("fit", "removal", "once")
     }

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from stored_files import record_file
 from sweep_sample import sweep_config
 
 from configs.errors import UserError
@@ -78,7 +79,7 @@ def test_a_setting_that_fails_cannot_win(config, settings):
     best = min(study.trials, key=lambda trial: _inner_error(study, trial))
     fold = study.inputs.splits.inner(study.loaded.table)["0.0"]
     key = record_key(best, fold, study.inputs)
-    study.store.path(key).unlink()
+    record_file(study.store, key).unlink()
     study.store.write_failure(key, "ValueError: no")
     fair = {s for s in _settings(open_study(config, settings)) if s[2] > 0}
     assert len(fair) == 2

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.adapters.files import read_arrays, write_arrays
 from tasks.adapters.run_status import begin, read_status, write_status
 from tasks.adapters.settings import Settings, ensure_writable
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.sweeping import sweep_leftovers
 from tasks.data.cache import Cache, CachedFile, file_sha256
 
@@ -63,8 +63,8 @@ def _work(home, who):
     """Write every kind of file that runs share: records, status, downloads with their locks."""
     settings = Settings(home)
     ensure_writable(home)
-    write_arrays(settings.store / "ab" / "record.npz", {"a": np.arange(3.0)})
-    assert read_arrays(settings.store / "ab" / "record.npz") is not None
+    open_store(settings).write_arrays("ab/record.npz", {"a": np.arange(3.0)})
+    assert open_store(settings).read_arrays("ab/record.npz") is not None
     write_status(settings, begin("run", 3, 0))
     assert read_status(settings, "run").total == 3
     cache = Cache(settings.downloads)

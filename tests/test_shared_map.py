@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from stored_files import map_file
 
 from configs.load import load_config
 from fkd.catalog.methods import Approximation
@@ -33,7 +34,7 @@ def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch, scale):
     numeric[tested] = 1e6
     monkeypatch.setattr(module, "cached_table", lambda *_: replace(table, numeric=numeric))
     shared_encoder.cache_clear()
-    shared.path.unlink()
+    map_file(shared).unlink()
     after = load_map(store_map(shared)), shared_encoder(inputs)
     shared_encoder.cache_clear()
     assert_array_equal(after[0].centers, before[0].centers)
@@ -60,16 +61,16 @@ def test_scaling_on_all_rows_is_the_users_choice(settings):
 
 def test_a_map_is_made_once(shared):
     first = store_map(shared)
-    written = shared.path.stat().st_mtime_ns
+    written = map_file(shared).stat().st_mtime_ns
     assert store_map(shared) == first
-    assert shared.path.stat().st_mtime_ns == written
+    assert map_file(shared).stat().st_mtime_ns == written
 
 
 def test_a_damaged_map_is_made_again(shared):
     first = store_map(shared)
-    content = bytearray(shared.path.read_bytes())
+    content = bytearray(map_file(shared).read_bytes())
     content[5000] ^= 1
-    shared.path.write_bytes(content)
+    map_file(shared).write_bytes(content)
     assert store_map(shared) == first
 
 
@@ -88,4 +89,4 @@ def test_a_map_that_was_replaced_is_not_taken_for_the_first(shared):
     ],
 )
 def test_other_settings_have_other_files(shared, change):
-    assert replace(shared, **change).path != shared.path
+    assert replace(shared, **change).name != shared.name

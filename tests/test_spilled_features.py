@@ -11,7 +11,7 @@ from configs.errors import UserError
 from configs.load import load_config
 from fkd.catalog.methods import methods
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import write_arrays
+from tasks.adapters.state.opened_store import machine_store
 from tasks.blocks import leaves, spilled_features
 from tasks.blocks.shared_map import load_map, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_training, streamed_maps
@@ -19,7 +19,7 @@ from tasks.blocks.spilled_features import (
     DISK_SHARE,
     Spill,
     feature_source,
-    features_path,
+    features_name,
     planned_spill,
     spill_features,
     write_features,
@@ -103,24 +103,25 @@ def test_blocks_are_the_features_of_the_training_rows(settings, label):
 def test_features_on_disk_give_the_bits_of_features_made_anew(settings, monkeypatch):
     study = make_study(settings, solver="batched", grid={"iterations": [5]})
     kept, _ = predicted(study)
-    assert list(settings.moments.glob("*.features.npz"))
-    for path in settings.moments.glob("*.features.npz"):
+    assert list(settings.features.glob("*.features.npz"))
+    for path in settings.features.glob("*.features.npz"):
         path.unlink()
     monkeypatch.setattr(spilled_features, "DISK_SHARE", 0.0)
     made, _ = predicted(study)
-    assert not list(settings.moments.glob("*.features.npz"))
+    assert not list(settings.features.glob("*.features.npz"))
     assert_array_equal(made, kept)
 
 
 def test_a_block_that_is_damaged_or_gone_is_made_again(settings):
     study = make_study(settings, solver="batched")
     spill_features(here, streamed_maps(study.missing()))
-    first, second, third, *_ = sorted(settings.moments.glob("*.features.npz"))
+    first, second, third, *_ = sorted(settings.features.glob("*.features.npz"))
     whole = {path: path.read_bytes() for path in (first, second, third)}
     expected, _ = predicted(study, "0.1")
     first.write_bytes(whole[first][:-100] + bytes(100))
     second.unlink()
-    write_arrays(third, {"G": np.zeros((3, 3), dtype=np.float32)}, compress=False)
+    zeros = {"G": np.zeros((3, 3), dtype=np.float32)}
+    machine_store(settings).write_arrays(third.name, zeros, compress=False)
     third.write_bytes(third.read_bytes()[:-1])
     stored = stored_map(study)
     for fold in study.inputs.splits.all(study.loaded.table).values():
@@ -134,7 +135,7 @@ def test_a_block_that_goes_between_two_passes_is_made_where_it_is_read(settings)
     stored, table = stored_map(study), study.loaded.table
     source = feature_source(stored, study.inputs.splits.all(table)["0"].train)
     before = [np.array(block.G) for block in source()]
-    for path in settings.moments.glob("*.features.npz"):
+    for path in settings.features.glob("*.features.npz"):
         path.unlink()
     for one, other in zip(source(), before, strict=True):
         assert_array_equal(one.G, other)
@@ -146,7 +147,7 @@ def test_a_pass_on_the_cluster_leaves_nothing_for_fits_to_write(settings, monkey
     spill_features(here, maps)
     spill_features(lambda *_: pytest.fail("computed again"), maps)
     monkeypatch.setattr(spilled_features, "_features", lambda _: pytest.fail("made again"))
-    assert run_job(study.missing()[0]) == 4
+    assert len(run_job(study.missing()[0])) == 4
 
 
 def test_other_features_have_a_file_of_their_own(settings):
@@ -158,7 +159,7 @@ def test_other_features_have_a_file_of_their_own(settings):
         replace(leaf, position=1),
         replace(leaf, size=SIZE + 1),
     ]
-    assert len({features_path(one) for one in (leaf, *others)}) == 5
+    assert len({features_name(one) for one in (leaf, *others)}) == 5
 
 
 def test_machines_of_libsvm_or_ridges_spill_nothing(settings):
@@ -172,9 +173,9 @@ def test_a_disk_that_fills_up_is_one_sentence(settings):
         stored = stored_map(study)
         (leaf, *_) = cell_leaves(stored, "rows", (), 0)
         fill(settings.home, leave=2**12)
-        with pytest.raises(UserError, match=r"moments must be writable.*No space left.*FKD_HOME"):
+        with pytest.raises(UserError, match=r"features must be writable.*No space left.*FKD_HOME"):
             write_features(leaf)
-        assert not features_path(leaf).exists()
+        assert not (settings.features / features_name(leaf)).exists()
 
 
 def test_features_take_at_most_their_share_of_the_disk(settings):
@@ -194,7 +195,7 @@ def test_features_take_at_most_their_share_of_the_disk(settings):
     assert before.needed == 4 * rows * load_map(stored).rank
     spill_features(here, [stored.shared])
     # What lies there is room too: a repeat decides as the first run did.
-    on_disk = sum(path.stat().st_size for path in settings.moments.glob("*.features.npz"))
+    on_disk = sum(path.stat().st_size for path in settings.features.glob("*.features.npz"))
     assert on_disk > before.needed
     assert planned_spill(stored).free >= on_disk
 

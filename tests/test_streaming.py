@@ -10,6 +10,7 @@ from counted_leaves import counted_leaf, lines
 from dask_process import dask_process, dask_scheduler
 from deadlines import patient
 from numpy.testing import assert_allclose, assert_array_equal
+from stored_files import map_file, stored
 
 from configs.load import load_config
 from configs.schema import ClusterConfig
@@ -143,7 +144,7 @@ def test_what_the_cluster_did_not_do_is_made_where_it_is_needed(shared):
     train = folds(shared)["0.1"].train
     stream_moments(nowhere, {sums(shared): []})
     alone = moments_of(store_map(shared), train)
-    for path in shared.inputs.settings.moments.glob("*.npz"):
+    for path in stored(shared.inputs.settings, "moments").glob("*.npz"):
         path.unlink()
     stream_moments(here, {sums(shared): []})
     assert_equal(alone, moments_of(store_map(shared), train))
@@ -162,8 +163,10 @@ def test_damaged_moments_are_made_again(shared):
     stream_moments(here, {sums(shared): []})
     train = folds(shared)["0"].train
     before = moments_of(store_map(shared), train)
-    cells = set(shared.inputs.settings.moments.glob("*.cells.npz"))
-    for path in set(shared.inputs.settings.moments.glob("*.npz")) - {shared.path} - cells:
+    cells = set(stored(shared.inputs.settings, "moments").glob("*.cells.npz"))
+    for path in (
+        set(stored(shared.inputs.settings, "moments").glob("*.npz")) - {map_file(shared)} - cells
+    ):
         flip(path)
     assert_equal(before, moments_of(store_map(shared), train))
 
@@ -176,7 +179,7 @@ def flip(path):
 
 def test_damaged_cells_are_made_again(shared):
     before = study_cells(shared.inputs)
-    (path,) = shared.inputs.settings.moments.glob("*.cells.npz")
+    (path,) = stored(shared.inputs.settings, "moments").glob("*.cells.npz")
     rows = [cell.rows.copy() for cell in before]
     flip(path)
     study_cells.cache_clear()
@@ -189,10 +192,10 @@ def test_damaged_cells_are_made_again(shared):
 def test_moments_of_another_map_are_not_used(shared, monkeypatch):
     stream_moments(here, {sums(shared): []})
     stored = store_map(shared)
-    content = shared.path.read_bytes()
+    content = map_file(shared).read_bytes()
     monkeypatch.setattr(streaming, "VERSION", 99)
     assert len(streaming.missing_cells(stored, "float64")) == len(study_cells(shared.inputs))
-    assert shared.path.read_bytes() == content
+    assert map_file(shared).read_bytes() == content
 
 
 @pytest.mark.stack
@@ -200,7 +203,7 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", 40)
     stream_moments(here, {sums(shared): []})
     alone = moments_of(store_map(shared), folds(shared)["0"].train)
-    for path in shared.inputs.settings.moments.glob("*.npz"):
+    for path in stored(shared.inputs.settings, "moments").glob("*.npz"):
         path.unlink()
     taken = []
     with connect(ClusterConfig(workers=2), shared.inputs.settings) as client:
@@ -269,7 +272,7 @@ def coupled_directly(shared, rows, functions):
 
 
 def wipe(shared):
-    for path in shared.inputs.settings.moments.glob("*.npz"):
+    for path in stored(shared.inputs.settings, "moments").glob("*.npz"):
         path.unlink()
 
 
@@ -328,7 +331,7 @@ def test_products_have_a_place_per_meaning(shared, settings):
     ]
     elsewhere = StoredMap(SharedMap(other, 0.05, shared.approximation), stored.seal)
     places = [
-        streaming._path(where, way, cell, wanted)
+        streaming.sums_name(where, way, cell, wanted)
         for where in (stored, elsewhere)
         for way in ("float64", "float32", "rows")
         for cell in (0, 1)
@@ -373,7 +376,7 @@ def test_damaged_products_are_made_again(shared):
     stream_moments(here, {sums(shared): [RBF]})
     train = folds(shared)["0"].train
     before = coupled_of(store_map(shared), train, RBF)
-    stored = store_map(shared)
+    own = store_map(shared)
     for i in range(len(study_cells(shared.inputs))):
-        flip(streaming._path(stored, "float64", i, RBF))
-    assert_equal(before, coupled_of(stored, train, RBF))
+        flip(stored(shared.inputs.settings, streaming.sums_name(own, "float64", i, RBF)))
+    assert_equal(before, coupled_of(own, train, RBF))

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from stored_files import stored
 
 from flows.clearing import clear_leftovers
 from tasks.adapters.sweeping import sweep_leftovers
@@ -100,7 +101,7 @@ def test_the_note_of_a_dask_page_goes_with_its_run(settings, pid, stays):
 
 def test_nothing_else_is_touched(settings):
     kept = [
-        settings.store / "ab" / "record.npz",
+        stored(settings, "ab") / "record.npz",
         settings.experiments / "run" / "notes.part",  # not hidden: a person's
         settings.mlflow / "artifacts" / ".x.part",  # MLflow's
         settings.downloads / "partial" / "file.zip.part",  # to be continued

@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from stored_files import record_file
 
 from configs.load import load_config
 from fkd.catalog.methods import methods
@@ -73,7 +74,7 @@ def test_a_trials_numbers_do_not_depend_on_its_neighbours(settings):
         wanted = study.trials[0]
         fold = study.inputs.splits.outer(study.loaded.table)["0"]
         key = record_key(wanted, fold, study.inputs)
-        study.store.path(key).unlink()
+        record_file(study.store, key).unlink()
         return study.store.predictions(key)
 
     alone = computed(["methods=[{name: svr_fkd, iterations: 5}]"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from stored_files import folder_store
 
 from configs.errors import UserError
 from configs.load import load_config
@@ -15,7 +16,7 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import methods
 from fkd.catalog.table import Table
 from tasks.adapters import store
-from tasks.adapters.files import pack_arrays, read_arrays, write_arrays, write_sealed
+from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.settings import Settings
 from tasks.blocks.shared_map import SharedMap, store_map
 from tasks.blocks.shared_training import sums_of
@@ -179,12 +180,31 @@ def test_tasks_carry_no_address(tmp_path):
 
 
 def test_arrays_that_lie_under_another_name_count_as_absent(tmp_path):
-    write_arrays(tmp_path / "one.npz", {"x": np.arange(3)})
-    assert set(read_arrays(tmp_path / "one.npz")) == {"x"}
+    store = folder_store(tmp_path)
+    store.write_arrays("one.npz", {"x": np.arange(3)})
+    assert set(store.read_arrays("one.npz")) == {"x"}
     (tmp_path / "one.npz").rename(tmp_path / "two.npz")
-    assert read_arrays(tmp_path / "two.npz") is None
+    assert store.read_arrays("two.npz") is None
+
+
+def _old(path, arrays):
+    """Write arrays as older versions did: without a name in their seal."""
+    data = pack_arrays(arrays, compress=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(sha256(data).encode() + b"\n" + data)
 
 
 def test_arrays_of_version_0_1_which_hold_no_name_are_still_read(tmp_path):
-    write_sealed(tmp_path / "old.npz", pack_arrays({"x": np.arange(3)}))
-    assert_array_equal(read_arrays(tmp_path / "old.npz")["x"], np.arange(3))
+    _old(tmp_path / "old.npz", {"x": np.arange(3)})
+    for read in (folder_store(tmp_path).read_arrays, folder_store(tmp_path).view_arrays):
+        assert_array_equal(read("old.npz")["x"], np.arange(3))
+
+
+@pytest.mark.parametrize("way", ["read_arrays", "view_arrays"])
+def test_older_arrays_say_their_name_themselves(tmp_path, way):
+    _old(tmp_path / "ab" / "one.npz", {"x": np.arange(3), "written as": np.array("one.npz")})
+    _old(tmp_path / "ab" / "two.npz", {"x": np.arange(3), "written as": np.array("one.npz")})
+    store = folder_store(tmp_path)
+    assert set(getattr(store, way)("ab/one.npz")) == {"x"}
+    assert getattr(store, way)("ab/two.npz") is None
+    assert not (tmp_path / "ab" / "two.npz").exists()

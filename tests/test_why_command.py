@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from pipeline_fixtures import QUICK
+from stored_files import predictions_file, record_file
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config
@@ -79,10 +80,10 @@ def test_a_key_of_an_earlier_version_is_proven_by_its_digest(known):
 def test_why_a_fit_would_be_computed_again(known):
     fit = next(iter(fits_of(known, known.trials[1])))
     keeping = replace(known, inputs=replace(known.inputs, predictions="keep"))
-    known.store.predictions_path(fit.key).unlink()
+    predictions_file(known.store, fit.key).unlink()
     assert reason_again(fit) is None
     assert "predictions: keep asks for them" in reason_again(replace(fit, study=keeping))
-    path = known.store.path(fit.key)
+    path = record_file(known.store, fit.key)
     whole = path.read_bytes()
     path.unlink()
     assert reason_again(fit) == "nothing is stored under this key"

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from stored_files import stored
 
 from configs.load import parse_config
 from fkd.measures import gdp, hgr, pairwise_fairness
@@ -72,7 +73,7 @@ def test_numbers_are_made_once_and_read_again(quick_study, monkeypatch):
         assert within_groups(study, champion) == first
     other = controlled(quick_study, "pctUrban")
     assert within_groups(other, champion).scores != first.scores
-    (damaged, *_) = sorted((study.settings.store / "within").glob("*.npz"))
+    (damaged, *_) = sorted((stored(study.settings, "within")).glob("*.npz"))
     damaged.write_bytes(b"damaged")
     assert within_groups(study, champion) == first
 

@@ -12,6 +12,7 @@ from configs.load import load_config
 from fkd.core.moments import Moments
 from tasks.adapters.run_status import begin, write_status
 from tasks.adapters.settings import Settings
+from tasks.adapters.state.opened_store import open_store
 from tasks.blocks.leaves import LeafSums, write_sums
 from tasks.data.prepared import prepared_or_made
 from tasks.planned.trials import record_key
@@ -48,13 +49,13 @@ def _record(study):
 
 def _champion(study):
     found = select_champion(study)
-    folder = study.settings.store / "champions"
-    return lambda i: champion._write(folder / f"{i % 5}.npz", found.bundle, found.judgement)
+    store, parts = open_store(study.settings), (found.bundle, found.judgement)
+    return lambda i: champion._write(store, f"champions/{i % 5}.npz", *parts)
 
 
 def _table(study):
     def step(i):
-        (study.settings.prepared / f"{i % 5}.npz").unlink(missing_ok=True)
+        open_store(study.settings).remove(f"prepared/{i % 5}.npz")
         make = study.loaded.table, study.loaded.provenance
         prepared_or_made(study.settings, f"{i % 5}", lambda: make)
 
@@ -75,7 +76,8 @@ def _texts(study):
 
 def _moments(study):
     sums = LeafSums((Moments.of(np.ones((4, 200)), np.ones((4, 1)), np.ones(4)),))
-    return lambda i: write_sums(study.settings.moments / f"{i % 5}.npz", sums)
+    store = open_store(study.settings)
+    return lambda i: write_sums(store, f"moments/{i % 5}.npz", sums)
 
 
 if __name__ == "__main__":

@@ -17,15 +17,17 @@ _TIGHT = 2**18  # bytes; a database needs as much for a small change
 
 
 @contextmanager
-def named_disk_errors(folder: Path) -> Iterator[None]:
+def named_disk_errors(folder: Path | str) -> Iterator[None]:
     """Turn an OSError of the block into a sentence with the folder's name and a cure."""
     try:
         yield
     except OSError as error:
+        if error.errno is None:
+            raise  # of a server, which has its own sentence
         raise disk_fault(error, folder) from error
 
 
-def disk_fault(error: OSError, folder: Path) -> UserError:
+def disk_fault(error: OSError, folder: Path | str) -> UserError:
     """Return a fault of a folder as a sentence with its cure."""
     reason = error.strerror or str(error)
     if error.errno in FULL:

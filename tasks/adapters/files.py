@@ -1,27 +1,16 @@
-"""Files that are whole or absent, checked when they are read."""
+"""Files that are whole or absent."""
 
 import fcntl
 import hashlib
 import io
-import math
 import os
-import struct
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
-
-_SEAL = 65  # 64 hex digits of the payload's sha256 and a newline
-_LOCAL_LENGTHS = 26  # where a zip member's own header says how long its name and its extras are
-_NAME = "written as"  # the array that says under which name, hence key, a file was written
-
-
-class DamagedFileError(Exception):
-    """A sealed file whose content does not match its seal."""
 
 
 def sha256(data: bytes) -> str:
@@ -57,20 +46,6 @@ def hold(file: IO[bytes]) -> bool:
     return True
 
 
-def write_sealed(path: Path, data: bytes) -> None:
-    """Write the bytes atomically behind their own sha256."""
-    write_atomic(path, sha256(data).encode() + b"\n" + data)
-
-
-def read_sealed(path: Path) -> bytes:
-    """Return the bytes of a sealed file; a single flipped one raises `DamagedFileError`."""
-    content = path.read_bytes()
-    seal, data = content[:_SEAL], content[_SEAL:]
-    if seal != sha256(data).encode() + b"\n":
-        raise DamagedFileError(f"{path} does not match its checksum")
-    return data
-
-
 def pack_arrays(arrays: Mapping[str, NDArray[np.generic]], *, compress: bool = True) -> bytes:
     """Return the arrays as the bytes of an npz file; object arrays are refused.
 
@@ -85,77 +60,6 @@ def pack_arrays(arrays: Mapping[str, NDArray[np.generic]], *, compress: bool = T
     save = np.savez_compressed if compress else np.savez
     save(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
-
-
-def write_arrays(
-    path: Path, arrays: Mapping[str, NDArray[np.generic]], *, compress: bool = True
-) -> None:
-    """Keep the arrays in one sealed file, whole or not at all; its name is under the seal."""
-    named = {**arrays, _NAME: np.array(path.name)}
-    write_sealed(path, pack_arrays(named, compress=compress))
-
-
-def open_arrays(path: Path, data: bytes | None = None) -> dict[str, Any]:
-    """Return the arrays of a sealed file; one that was written under another name is damaged.
-
-    Parameters
-    ----------
-    path
-        Where the file lies.
-    data
-        Its bytes, if they have been read.
-    """
-    return _written_as(path, unpack_arrays(read_sealed(path) if data is None else data))
-
-
-def _written_as(path: Path, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays of a file, refused where it was written under another name."""
-    written = arrays.pop(_NAME, None)  # none in files of version 0.1
-    if written is not None and str(written) != path.name:
-        raise DamagedFileError(f"{path} holds what was written as {written}")
-    return arrays
-
-
-def view_arrays(path: Path) -> dict[str, Any]:
-    """Return the arrays of an uncompressed sealed file as views of it: read as they are touched.
-
-    The seal is not checked, which would read all of it; a file that ends too early is damaged.
-    """
-    found: dict[str, Any] = {}
-    try:
-        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
-            if min(member.header_offset for member in archive.infolist()) != _SEAL:
-                raise ValueError("it does not begin with its seal")
-            for member in archive.infolist():
-                file.seek(member.header_offset + _LOCAL_LENGTHS)
-                name, extra = struct.unpack("<HH", file.read(4))
-                file.seek(name + extra, io.SEEK_CUR)
-                found[member.filename.removesuffix(".npy")] = _mapped(file)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
-        raise DamagedFileError(f"{path} is not whole") from error
-    return _written_as(path, found)
-
-
-def _mapped(file: IO[bytes]) -> Any:
-    """Return the array that starts here in an open npy file."""
-    version = np.lib.format.read_magic(file)
-    read = {(1, 0): np.lib.format.read_array_header_1_0}.get(version)
-    shape, fortran, dtype = (read or np.lib.format.read_array_header_2_0)(file)
-    order: Any = "F" if fortran else "C"
-    if not math.prod(shape):
-        return np.empty(shape, dtype, order)
-    # As a plain array: what is taken from it later should not call itself a map.
-    return np.asarray(
-        np.memmap(file, dtype, mode="r", offset=file.tell(), shape=shape, order=order)
-    )
-
-
-def read_arrays(path: Path) -> dict[str, Any] | None:
-    """Return the arrays of a sealed file, None where it is absent or damaged."""
-    try:
-        return open_arrays(path)
-    except (FileNotFoundError, DamagedFileError):
-        return None
 
 
 def unpack_arrays(data: bytes) -> dict[str, NDArray[np.generic]]:

@@ -13,10 +13,12 @@ from configs.errors import UserError
 from configs.nearest import check_name
 from fkd.catalog.bundle import Bundle
 from tasks.adapters.deadline import within
-from tasks.adapters.files import DamagedFileError, read_sealed, sha256, unpack_arrays, write_sealed
+from tasks.adapters.files import sha256
 from tasks.adapters.registry import addressed, told
 from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import TimedClient, patience, prepare_stores
+from tasks.adapters.state.opened_store import open_store
+from tasks.adapters.timed_client import TimedClient, patience
+from tasks.adapters.tracking import prepare_stores
 
 _ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _MOST = 1000  # registered models that MLflow lists at once
@@ -33,14 +35,14 @@ class RegisteredBundle:
         Under which the registry has it.
     digest
         The sha256 of the file that was registered.
-    path
-        Where its sealed copy lies, so that workers which share FKD_HOME find it.
+    settings
+        Of the store in which its copy lies, so that workers find it.
     """
 
     name: str
     version: int
     digest: str
-    path: Path
+    settings: Settings
 
     @property
     def address(self) -> str:
@@ -49,7 +51,14 @@ class RegisteredBundle:
 
     def bundle(self) -> Bundle:
         """Return the model; nothing is unpickled."""
-        return Bundle.from_arrays(unpack_arrays(read_sealed(self.path)))
+        store, name = open_store(self.settings), _stored_name(self.digest)
+        arrays = store.read_arrays(name, again=True)
+        if arrays is None:
+            raise FileNotFoundError(
+                f"{store.shown(name)} must be readable on every worker, but it is absent or "
+                "damaged; let FKD_STORE be a place that all of them see, then run the same command"
+            )
+        return Bundle.from_arrays(arrays)
 
 
 def fetch_bundle(settings: Settings, address: str) -> RegisteredBundle:
@@ -64,14 +73,15 @@ def fetch_bundle(settings: Settings, address: str) -> RegisteredBundle:
     name, version = told(settings, lambda: _resolved(TimedClient(settings), asked.groupdict()))
     data = told(settings, lambda: within(10 * patience(), lambda: _file(settings, name, version)))
     digest = sha256(data)
-    path = settings.store / "bundles" / f"{digest}.npz"
-    try:
-        known = read_sealed(path) == data
-    except (FileNotFoundError, DamagedFileError):
-        known = False
-    if not known:
-        write_sealed(path, data)
-    return RegisteredBundle(name, version, digest, path)
+    store = open_store(settings)
+    if store.read(_stored_name(digest)) != data:
+        store.write(_stored_name(digest), data)
+    return RegisteredBundle(name, version, digest, settings.for_workers())
+
+
+def _stored_name(digest: str) -> str:
+    """Return as what the file of a model is kept."""
+    return f"bundles/{digest}.npz"
 
 
 def _resolved(client: TimedClient, asked: Mapping[str, str | None]) -> tuple[str, int]:

@@ -1,9 +1,11 @@
-"""Finished trials on disk, by the digest of everything that decides their numbers."""
+"""Finished trials, by the digest of everything that decides their numbers."""
 
 import hashlib
 import json
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +13,9 @@ import numpy as np
 from fkd.catalog.methods import method
 from fkd.core.arrays import Array
 from tasks.adapters.environment import kernels
-from tasks.adapters.files import (
-    DamagedFileError,
-    open_arrays,
-    read_sealed,
-    write_arrays,
-    write_sealed,
-)
 from tasks.adapters.predicted import PredictedRows
+from tasks.adapters.state.places import Stamp
+from tasks.adapters.state.shared_store import SharedStore
 
 # Of what a record consists; part of every key, so that records of two schemas never meet.
 SCHEMA = 2
@@ -53,58 +50,56 @@ class _OtherRecordError(Exception):
 
 
 _KNOWN = {field.name for field in fields(TrialRecord)}
-_Stamp = tuple[int, int, int]
 
 
 class TrialStore:
-    """A folder of sealed records, their predictions in files beside; reading never unpickles.
+    """Records of a store, their predictions in blobs beside; reading never unpickles.
 
-    A record is read once for as long as its file stays the same: another process may write one at
-    any time, so that every reading looks at the file's time, never at its content again.
+    A record is read once for as long as its blob stays the same: another process may write one at
+    any time, so that every reading looks at a file's time, never at its content again. Where only
+    reading tells, or whoever wrote a record has sent it, it is not read again: its key says all
+    that decides it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, store: SharedStore) -> None:
+        self.store = store
         self.kernels: set[str] = set()  # those that the records read so far name
-        self._known: dict[str, tuple[_Stamp, TrialRecord]] = {}
+        self._known: dict[str, tuple[Stamp | None, TrialRecord]] = {}
+        self._written: dict[str, float] = {}  # when, where no file tells
 
-    def path(self, key: str) -> Path:
-        """Return where the record of that key lies."""
-        return self.folder / key[:2] / f"{key}.record"
-
-    def predictions_path(self, key: str) -> Path:
-        """Return where the predictions of that key lie, if they were kept."""
-        return self.folder / key[:2] / f"{key}.npz"
+    @property
+    def address(self) -> str:
+        """Where it is, for people."""
+        return self.store.place.address
 
     def __contains__(self, key: str) -> bool:
         return self.read(key) is not None
 
     def has_predictions(self, key: str) -> bool:
-        """Return whether predictions lie there; whether they are whole, reading them tells."""
-        return self.predictions_path(key).is_file()
+        """Return whether predictions are there; whether they are whole, reading them tells."""
+        return self.store.has(predictions_name(key))
 
     def write_failure(self, key: str, cause: str) -> None:
         """Keep why a trial gave no numbers."""
-        write_sealed(self._failure(key), f"{key}\n{cause}".encode())
+        self.store.write(failure_name(key), f"{key}\n{cause}".encode())
 
     def read_failure(self, key: str) -> str | None:
         """Return why a trial gave no numbers, None where it did not fail."""
-        try:
-            written, _, cause = read_sealed(self._failure(key)).decode().partition("\n")
-        except (FileNotFoundError, DamagedFileError):
-            return None
-        return cause if written == key else None
+        return self.read_failures([key]).get(key)
 
-    def forget_failure(self, key: str) -> bool:
-        """Let a trial be tried again; return whether it had failed."""
-        try:
-            self._failure(key).unlink()
-        except FileNotFoundError:
-            return False
-        return True
+    def read_failures(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return by key why trials gave no numbers, of those that failed."""
+        names = {failure_name(key): key for key in keys}
+        found = {}
+        for name, data in self.store.read_many(names).items():
+            written, _, cause = data.decode().partition("\n")
+            if written == names[name]:
+                found[written] = cause
+        return found
 
-    def _failure(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key}.failed"
+    def forget_failures(self, keys: Iterable[str]) -> set[str]:
+        """Let trials be tried again; return the keys of those that had failed."""
+        return {key for key in self.read_failures(keys) if self.store.remove(failure_name(key))}
 
     def write(self, record: TrialRecord, y_pred: Array | None = None) -> None:
         """Keep the record, whole or not at all, after the predictions that are to be kept.
@@ -114,13 +109,29 @@ class TrialStore:
         text = json.dumps(asdict(record), allow_nan=False)
         if y_pred is not None:
             self.write_predictions(record.key, y_pred)
-        write_sealed(self.path(record.key), text.encode())
+        self.store.write(record_name(record.key), text.encode())
 
     def write_predictions(self, key: str, y_pred: Array) -> None:
         """Keep predictions of the split's test rows, scaled as they are, in order."""
         arrays = {"key": np.array(key), "y_pred": np.asarray(y_pred, dtype=np.float64)}
         # Not compressed: they hardly shrink, and packing a million takes longer than measuring.
-        write_arrays(self.predictions_path(key), arrays, compress=False)
+        self.store.write_arrays(predictions_name(key), arrays, compress=False)
+
+    def hear(self, records: Iterable[TrialRecord]) -> None:
+        """Know records that whoever has just written them sends: they need not be read."""
+        for record in records:
+            self._known[record.key] = None, record
+            self._written[record.key] = time.time()
+
+    def written(self, key: str) -> float:
+        """Return when a record was written, in seconds since 1970; 0 where that is not known."""
+        with suppress(FileNotFoundError):
+            if (stamp := self.store.stamp(record_name(key))) is not None:
+                return stamp[0] / 1e9
+        if key not in self._written:
+            listed = self.store.entries(key[:2])
+            self._written |= {entry.name[3:].partition(".")[0]: entry.changed for entry in listed}
+        return self._written.get(key, 0.0)
 
     def read(self, key: str) -> TrialRecord | None:
         """Return the record, or None where it is absent.
@@ -128,52 +139,78 @@ class TrialStore:
         A damaged one, or one that belongs to another key, is removed. One of another schema, or of
         another version of its method, counts as absent.
         """
-        path = self.path(key)
-        try:
-            record = self._opened(key, path)
-            if record.key != key:
-                raise DamagedFileError(f"{path} holds the record of {record.key}")
-        except (FileNotFoundError, _OtherRecordError):
-            return None
-        except DamagedFileError:
-            path.unlink(missing_ok=True)
-            return None
-        # The key holds the version that was asked for, the record that of the code which made it.
-        if record.version != method(record.method).version:
-            return None
-        self.kernels.add(kernels(record.environment))
-        return record
+        return self.read_all([key]).get(key)
 
-    def _opened(self, key: str, path: Path) -> TrialRecord:
-        """Return the record of a file, from memory if the file is the one that was read."""
-        found = path.stat()
-        stamp = found.st_mtime_ns, found.st_ino, found.st_size
-        known = self._known.get(key)
-        if known is None or known[0] != stamp:
-            known = self._known[key] = stamp, _parsed(read_sealed(path), path)
-        return known[1]
+    def read_all(self, keys: Iterable[str]) -> dict[str, TrialRecord]:
+        """Return the records that are there, by key; those to be read are asked for at once."""
+        wanted, stamps = list(dict.fromkeys(keys)), dict[str, Stamp | None]()
+        for key in wanted:
+            known = self._known.get(key)
+            if known is not None and known[0] is None:
+                continue
+            try:
+                stamp = self.store.stamp(record_name(key))
+            except FileNotFoundError:
+                self._known.pop(key, None)
+                continue
+            if known is None or known[0] != stamp:
+                stamps[key] = stamp
+        self._read(stamps)
+        found = {key: self._known[key][1] for key in wanted if key in self._known}
+        # The key holds the version that was asked for, the record that of the code which made it.
+        own = {k: r for k, r in found.items() if r.version == method(r.method).version}
+        self.kernels |= {kernels(record.environment) for record in own.values()}
+        return own
+
+    def _read(self, stamps: Mapping[str, Stamp | None]) -> None:
+        """Read records anew; what is damaged or another's is not known any more."""
+        told = self.store.read_many(record_name(key) for key in stamps)
+        for key, stamp in stamps.items():
+            self._known.pop(key, None)
+            data = told.get(record_name(key))
+            if data is None:
+                continue
+            try:
+                record = _parsed(data)
+            except _OtherRecordError:
+                continue
+            if record.key != key:
+                self.store.remove(record_name(key))
+                continue
+            self._known[key] = stamp, record
 
     def predictions(self, key: str) -> Array | None:
         """Return the predictions of a trial, None where none were kept.
 
         Damaged ones, or those that belong to another key, are removed.
         """
-        path = self.predictions_path(key)
-        try:
-            arrays = open_arrays(path)
-            if str(arrays.get("key")) != key:
-                raise DamagedFileError(f"{path} holds the predictions of {arrays.get('key')}")
-        except FileNotFoundError:
+        arrays = self.store.read_arrays(predictions_name(key))
+        if arrays is None:
             return None
-        except DamagedFileError:
-            path.unlink(missing_ok=True)
+        if str(arrays.get("key")) != key:
+            self.store.remove(predictions_name(key))
             return None
         return np.asarray(arrays["y_pred"], dtype=np.float64)
 
 
-def _parsed(data: bytes, path: Path) -> TrialRecord:
-    """Return the record that a sealed file holds."""
+def record_name(key: str) -> str:
+    """Return as what the record of a key is kept."""
+    return f"{key[:2]}/{key}.record"
+
+
+def predictions_name(key: str) -> str:
+    """Return as what the predictions of a key are kept, if they are."""
+    return f"{key[:2]}/{key}.npz"
+
+
+def failure_name(key: str) -> str:
+    """Return as what is kept why a key gave no numbers."""
+    return f"{key[:2]}/{key}.failed"
+
+
+def _parsed(data: bytes) -> TrialRecord:
+    """Return the record that a blob holds."""
     plain = json.loads(data)
     if plain.get("schema") != SCHEMA or plain.keys() != _KNOWN:
-        raise _OtherRecordError(path)
+        raise _OtherRecordError
     return TrialRecord(**{**plain, "predicted": PredictedRows.from_plain(plain["predicted"])})

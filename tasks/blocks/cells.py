@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.adapters.files import read_arrays, sha256, view_arrays, write_arrays
+from fkd.core.arrays import AnyArray
+from tasks.adapters.files import sha256
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.planned.folds import Fold
 from tasks.planned.rows import cached_table
@@ -52,15 +53,19 @@ def make_cells(folds: Mapping[str, Fold], n: int) -> list[Cell]:
 
 @lru_cache(maxsize=2)
 def study_cells(inputs: Inputs) -> list[Cell]:
-    """Return the cells of a study's rows, which lie on disk: a worker reads of them what it needs.
+    """Return the cells of a study's rows, which are stored: a worker reads of them what it needs.
 
     Whoever needs them first makes them.
     """
-    path = _path(inputs)
-    if read_arrays(path) is None:
+    store, name = open_store(inputs.settings), cells_name(inputs)
+    if store.read_arrays(name, again=True) is None:
         table = cached_table(inputs.settings, inputs.table_digest)
-        _write(path, make_cells(inputs.splits.all(table), table.n))
-    arrays = view_arrays(path)
+        store.write_arrays(
+            name, _arrays(make_cells(inputs.splits.all(table), table.n)), compress=False
+        )
+    arrays = store.view_arrays(name)
+    if arrays is None:
+        raise FileNotFoundError(f"{store.shown(name)} was there a moment ago, but is gone")
     told = json.loads(str(arrays["told"]))
     starts = np.cumsum([0, *(size for size, _, _ in told)]).tolist()
     return [
@@ -69,8 +74,8 @@ def study_cells(inputs: Inputs) -> list[Cell]:
     ]
 
 
-def _path(inputs: Inputs) -> Path:
-    """Return where the cells of a study are kept."""
+def cells_name(inputs: Inputs) -> str:
+    """Return as what the cells of a study are kept."""
     splits = inputs.splits
     identity = {
         "data": inputs.table_digest,
@@ -78,11 +83,11 @@ def _path(inputs: Inputs) -> Path:
         "seed": splits.seed,
         "inner": splits.inner_folds,
     }
-    return inputs.settings.moments / f"{digest(identity)}.cells.npz"
+    return f"moments/{digest(identity)}.cells.npz"
 
 
-def _write(path: Path, cells: list[Cell]) -> None:
-    """Keep the cells, their rows one after another."""
+def _arrays(cells: list[Cell]) -> dict[str, AnyArray]:
+    """Return the cells as they are kept, their rows one after another."""
     told = [(len(cell.rows), sorted(cell.trains), cell.digest) for cell in cells]
     rows = np.concatenate([cell.rows for cell in cells])
-    write_arrays(path, {"told": np.array(json.dumps(told)), "rows": rows}, compress=False)
+    return {"told": np.array(json.dumps(told)), "rows": rows}

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from fkd.core.moments import Moments
 from fkd.core.row_weights import Part, RowWeights
 from fkd.core.streamed_sums import StreamedSums, Way
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import read_arrays, write_arrays
-from tasks.adapters.settings import Settings
+from tasks.adapters.state.opened_store import open_store
+from tasks.adapters.state.shared_store import SharedStore
 from tasks.adapters.store import digest
 from tasks.blocks.cells import study_cells
 from tasks.blocks.shared_map import VERSION, StoredMap, content_of, load_map, shared_encoder
@@ -55,7 +54,7 @@ class LeafSums:
 
 
 def sum_leaf(leaf: Leaf) -> str:
-    """Return the key under which the sums of a leaf lie on disk, computed unless they do already.
+    """Return the key under which the sums of a leaf are stored, computed unless they are already.
 
     Only the rows of the leaf are read. The key is that of their content, so that rows of a table
     that has grown since are not summed again.
@@ -63,18 +62,18 @@ def sum_leaf(leaf: Leaf) -> str:
     inputs = leaf.stored.shared.inputs
     X, S, y = leaf_rows(leaf)
     key = _key(leaf, X, S, y)
-    path = leaf_path(inputs.settings, key)
-    if read_arrays(path) is None:
-        write_sums(path, _summed(leaf, X, S, y))
+    store, name = open_store(inputs.settings), leaf_name(key)
+    if store.read_arrays(name) is None:
+        write_sums(store, name, _summed(leaf, X, S, y))
     return key
 
 
-def leaf_sums(leaf: Leaf) -> tuple[LeafSums, Path]:
-    """Return the sums of a leaf, from disk where they lie there, with their place."""
+def leaf_sums(leaf: Leaf) -> tuple[LeafSums, str]:
+    """Return the sums of a leaf, stored ones where there are any, with their name."""
     X, S, y = leaf_rows(leaf)
-    path = leaf_path(leaf.stored.shared.inputs.settings, _key(leaf, X, S, y))
-    # Who else needs this cell may take the file away at any time: nobody waits for it here.
-    return read_sums(path) or _summed(leaf, X, S, y), path
+    store, name = open_store(leaf.stored.shared.inputs.settings), leaf_name(_key(leaf, X, S, y))
+    # Who else needs this cell may take them away at any time: nobody waits for them here.
+    return read_sums(store, name) or _summed(leaf, X, S, y), name
 
 
 def leaf_rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
@@ -161,27 +160,27 @@ def _known(*columns: Array | None) -> list[Array]:
     return [column for column in columns if column is not None]
 
 
-def leaf_path(settings: Settings, key: str) -> Path:
-    """Return where the sums of a leaf are kept."""
-    return settings.moments / f"{key}.leaf.npz"
+def leaf_name(key: str) -> str:
+    """Return as what the sums of a leaf are kept."""
+    return f"moments/{key}.leaf.npz"
 
 
-def write_sums(path: Path, sums: LeafSums) -> None:
+def write_sums(store: SharedStore, name: str, sums: LeafSums) -> None:
     """Keep the sums over some rows, whole or not at all."""
     arrays: dict[str, AnyArray] = {}
     for i, part in enumerate(sums.parts):
         arrays |= {f"{i}.{f.name}": np.asarray(getattr(part, f.name)) for f in fields(part)}
-    write_arrays(path, arrays, compress=False)
+    store.write_arrays(name, arrays, compress=False)
 
 
-def read_sums(path: Path) -> LeafSums | None:
-    """Return stored sums, None where they are absent or damaged."""
-    arrays = read_arrays(path)
+def read_sums(store: SharedStore, name: str, *, again: bool = False) -> LeafSums | None:
+    """Return stored sums, None where they are absent; `again` as in `SharedStore.read_arrays`."""
+    arrays = store.read_arrays(name, again=again)
     if arrays is None:
         return None
     parts: dict[str, dict[str, Any]] = {}
-    for name, value in arrays.items():
-        index, _, field = name.partition(".")
+    for place, value in arrays.items():
+        index, _, field = place.partition(".")
         # Numbers come back as arrays without a dimension.
         parts.setdefault(index, {})[field] = value.item() if value.ndim == 0 else value
     ordered = (parts[str(i)] for i in range(len(parts)))

@@ -4,7 +4,6 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,24 +15,28 @@ from fkd.catalog.methods.training_fold import Approximation, rbf_map
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array, Rows
 from fkd.core.feature_maps import FeatureMap
+from fkd.core.feature_maps.landmark_maps import NystroemMap
 from fkd.core.feature_maps.landmarks import ROWS_PER_LANDMARK
 from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
+from fkd.core.sparse_rows import written_out
 from fkd.core.sum_precision import Rounding, measured_rounding
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import open_arrays, read_arrays, read_sealed, sha256, write_arrays
+from tasks.adapters.files import pack_arrays, sha256
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
+from tasks.data.prepared import prepared_name
 from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs, check_versions
 
 # Raised by hand when the same rows would give another map or other moments.
-VERSION = 2
+VERSION = 3
 # Sets the draw of rows to choose landmarks from apart from other draws of the same seed.
 _SAMPLE = 2
 
 
 @dataclass(frozen=True)
 class SharedMap:
-    """Which map is meant; the map itself is a file that every worker reads."""
+    """Which map is meant; the map itself is a blob of the store that every worker reads."""
 
     inputs: Inputs
     gamma: float
@@ -62,30 +65,34 @@ class SharedMap:
         )
 
     @property
-    def path(self) -> Path:
-        """Where the map is kept."""
-        return self.inputs.settings.moments / f"{self.key}.map.npz"
+    def name(self) -> str:
+        """As what the map is kept."""
+        return f"moments/{self.key}.map.npz"
 
 
 @dataclass(frozen=True)
 class StoredMap:
-    """A map by the content of its file: moments of two contents must never be added."""
+    """A map by its content: moments of two contents must never be added."""
 
     shared: SharedMap
-    seal: str  # sha256 of the file
+    seal: str  # sha256 of its arrays
 
 
 def store_map(shared: SharedMap) -> StoredMap:
-    """Return the map's file by content; it is made first where it is absent or damaged.
+    """Return the map by content; it is made first where it is absent or damaged.
 
-    One process makes it: another processor can round, hence choose landmarks, differently.
+    The first that is made counts: another processor can round, hence choose landmarks, differently.
     """
     check_versions((), shared.inputs)
-    if read_arrays(shared.path) is None:
+    store = open_store(shared.inputs.settings)
+    data = store.read(shared.name)
+    if data is None or store.unpacked(shared.name, data) is None:
         feature_map, told = _made(shared)
         arrays = {**map_arrays(feature_map), "told": np.array(json.dumps(told))}
-        write_arrays(shared.path, arrays, compress=False)
-    return StoredMap(shared, sha256(read_sealed(shared.path)))
+        data = pack_arrays(arrays, compress=False)
+        if not store.write_absent(shared.name, data):
+            data = store.read(shared.name) or data
+    return StoredMap(shared, sha256(data))
 
 
 @lru_cache(maxsize=2)
@@ -101,14 +108,16 @@ def rounding_of(stored: StoredMap) -> Rounding:
 
 
 def _arrays(stored: StoredMap) -> dict[str, Any]:
-    """Return the arrays of a map's file, refused where they are not those that are meant."""
-    data = read_sealed(stored.shared.path)
-    if sha256(data) != stored.seal:
+    """Return the arrays of a map, refused where they are not those that are meant."""
+    store, name = open_store(stored.shared.inputs.settings), stored.shared.name
+    data = store.read(name)
+    arrays = None if data is None or sha256(data) != stored.seal else store.unpacked(name, data)
+    if arrays is None:
         raise FileNotFoundError(
-            f"{stored.shared.path} must stay as it was made, but another map has taken its place; "
-            "run the same command again"
+            f"{store.shown(name)} must stay as it was made, but it is gone, or another map has "
+            "taken its place; run the same command again"
         )
-    return open_arrays(stored.shared.path, data)
+    return arrays
 
 
 def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
@@ -126,8 +135,12 @@ def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
         rng = np.random.default_rng([inputs.seed, _SAMPLE])
         reserved = np.sort(rng.choice(reserved, ROWS_PER_LANDMARK * q, replace=False))
     with blas_threads(inputs.blas_threads):
-        X = shared_encoder(inputs).transform(table.take(reserved))
+        # As the rows of a pass come: rounding is measured on what will be summed.
+        X = shared_encoder(inputs).rows(table.take(reserved))
         feature_map = rbf_map(X, shared.gamma, shared.approximation, inputs.seed)
+        if isinstance(feature_map, NystroemMap):
+            # Few rows, that all others are multiplied with: sparse ones fastest by dense ones.
+            feature_map = replace(feature_map, centers=written_out(feature_map.centers))
         return feature_map, asdict(measured_rounding(feature_map, X))
 
 
@@ -137,9 +150,7 @@ def _origin(inputs: Inputs) -> dict[str, Any]:
     folds = inputs.splits.folds
     if not folds.base:
         return {"data": inputs.table_digest, "folds": folds.model_dump(mode="json")}
-    table = cached_table(inputs.settings, inputs.table_digest)
-    X = shared_encoder(inputs).rows(table.take(inputs.splits.reserved(table)))
-    return {"reserved": content_of(X)}
+    return {"reserved": content_of(shared_encoder(inputs).rows(_reserved(inputs)))}
 
 
 def content_of(X: Rows, *columns: Array) -> list[Any]:
@@ -156,8 +167,20 @@ def shared_encoder(inputs: Inputs) -> Encoder:
 
     A level that is absent there could not be told from other such levels: no landmark has it.
     """
+    return encoder_of(_reserved(inputs), inputs)
+
+
+def _reserved(inputs: Inputs) -> Table:
+    """Return the rows that no split tests on; without them there is nothing to go on with."""
     table = cached_table(inputs.settings, inputs.table_digest)
-    return encoder_of(table.take(inputs.splits.reserved(table)), inputs)
+    try:
+        return table.take(inputs.splits.reserved(table))
+    except ValueError as error:
+        place = open_store(inputs.settings).shown(prepared_name(inputs.table_digest))
+        raise UserError(
+            f"The prepared table {place} must stay as it was written, but {error}; remove it, then "
+            "run the same command."
+        ) from error
 
 
 def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
@@ -165,4 +188,10 @@ def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
     if inputs.scale_on == "all":
         # Taken though all are meant: rows are checked when they are taken.
         rows = cached_table(inputs.settings, inputs.table_digest).take(slice(None))
-    return Encoder.fit(rows, scale=inputs.scale)
+    try:
+        return Encoder.fit(rows, scale=inputs.scale)
+    except ValueError as error:
+        raise UserError(
+            f"The {rows.n} rows that landmarks come from must differ in their inputs, but {error}; "
+            "raise folds.reserve, or name other inputs."
+        ) from error

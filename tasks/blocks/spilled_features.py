@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, row_blocks
 from fkd.core.machines import RowBlock, Source
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.disk import named_disk_errors
-from tasks.adapters.files import DamagedFileError, read_arrays, view_arrays, write_arrays
+from tasks.adapters.state.opened_store import machine_store
 from tasks.adapters.store import digest
 from tasks.blocks.cells import study_cells
 from tasks.blocks.leaves import Leaf, leaf_rows, study_weights
@@ -60,7 +59,8 @@ def spill_features(run: RunBlocks, maps: Iterable[SharedMap]) -> None:
     """
     for shared in maps:
         stored = store_map(shared)
-        missing = [leaf for leaf in _leaves(stored) if not features_path(leaf).is_file()]
+        kept = machine_store(shared.inputs.settings)
+        missing = [leaf for leaf in _leaves(stored) if not kept.has(features_name(leaf))]
         if missing and planned_spill(stored).fits:
             run(write_features, missing, lambda _, __: None)
 
@@ -69,17 +69,20 @@ def planned_spill(stored: StoredMap) -> Spill:
     """Return what the features of a study's rows take, what the disk has for them."""
     inputs = stored.shared.inputs
     needed = 4 * load_map(stored).rank * sum(len(cell.rows) for cell in study_cells(inputs))
-    paths = (features_path(leaf) for leaf in _leaves(stored))
-    there = sum(path.stat().st_size for path in paths if path.is_file())
-    inputs.settings.moments.mkdir(parents=True, exist_ok=True)
-    return Spill(needed, shutil.disk_usage(inputs.settings.moments).free + there)
+    folder = inputs.settings.features
+    names = {features_name(leaf) for leaf in _leaves(stored)}
+    kept = machine_store(inputs.settings).entries()
+    there = sum(entry.size for entry in kept if entry.name in names)
+    folder.mkdir(parents=True, exist_ok=True)
+    return Spill(needed, shutil.disk_usage(folder).free + there)
 
 
 def write_features(leaf: Leaf) -> None:
     """Put the features of one block of rows on disk."""
-    path = features_path(leaf)
-    with named_disk_errors(path.parent):
-        write_arrays(path, {"G": _features(leaf)}, compress=False)
+    settings = leaf.stored.shared.inputs.settings
+    with named_disk_errors(settings.features):
+        arrays = {"G": _features(leaf)}
+        machine_store(settings).write_arrays(features_name(leaf), arrays, compress=False)
 
 
 def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
@@ -99,7 +102,7 @@ def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
             parts.append((leaf, y[rows], None if w is None else w[rows]))
     kept = planned_spill(stored).fits
     for leaf, _, _ in parts if kept else ():
-        if read_arrays(features_path(leaf)) is None:
+        if machine_store(inputs.settings).read_arrays(features_name(leaf)) is None:
             write_features(leaf)
 
     def blocks() -> Iterator[RowBlock]:
@@ -117,11 +120,11 @@ def _leaves(stored: StoredMap) -> Iterator[Leaf]:
 
 def _read(leaf: Leaf) -> AnyArray:
     """Return the features of one block of rows as they are on disk, made where they are not."""
-    try:
-        # A view: its pages are given back with the block, so that one is in memory at a time.
-        found: AnyArray = view_arrays(features_path(leaf))["G"]
-    except (FileNotFoundError, DamagedFileError):
+    # A view: its pages are given back with the block, so that one is in memory at a time.
+    kept = machine_store(leaf.stored.shared.inputs.settings).view_arrays(features_name(leaf))
+    if kept is None:
         return _features(leaf)
+    found: AnyArray = kept["G"]
     return found
 
 
@@ -135,8 +138,8 @@ def _features(leaf: Leaf) -> AnyArray:
     return G
 
 
-def features_path(leaf: Leaf) -> Path:
-    """Return where the features of one block of rows are kept."""
+def features_name(leaf: Leaf) -> str:
+    """Return as what the features of one block of rows are kept."""
     inputs = leaf.stored.shared.inputs
     identity = {
         "features": FEATURES_VERSION,
@@ -146,4 +149,4 @@ def features_path(leaf: Leaf) -> Path:
         "rows": study_cells(inputs)[leaf.cell].digest,
         "block": [leaf.position, leaf.size],
     }
-    return inputs.settings.moments / f"{digest(identity)}.features.npz"
+    return f"{digest(identity)}.features.npz"

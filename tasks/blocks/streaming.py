@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import add
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fkd.core.basis_moments import BasisMoments
 from fkd.core.moments import Moments
 from fkd.core.row_weights import Part
 from fkd.core.streamed_sums import Way, whitened, whitened_products
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.blocks import leaves
 from tasks.blocks.cells import study_cells
@@ -22,7 +22,7 @@ from tasks.blocks.leaves import (
     FUNCTIONS_VERSION,
     Leaf,
     LeafSums,
-    leaf_path,
+    leaf_name,
     leaf_sums,
     read_sums,
     study_weights,
@@ -55,9 +55,9 @@ class Total:
 
 
 def stream_moments(run: RunBlocks, needs: Mapping[MapSums, Sequence[Functions]]) -> None:
-    """Put the sums of every cell on disk, computed in one pass by one task per block of rows.
+    """Store the sums of every cell, computed in one pass by one task per block of rows.
 
-    Blocks lie on disk until their cell is added up, by one task on a worker in the order of the
+    Blocks are stored until their cell is added up, by one task on a worker in the order of the
     rows: a lost worker costs its block, and what the driver hears of are keys. What fails here is
     not lost: a fit that misses moments makes them itself, or fails by name.
 
@@ -115,46 +115,48 @@ def cell_leaves(
 
 
 def add_leaves(total: Total) -> None:
-    """Put the sum over a cell on disk, whose leaves are added in the order of their rows."""
-    settings = total.stored.shared.inputs.settings
-    paths = [leaf_path(settings, key) for key in dict.fromkeys(total.keys)]
+    """Store the sum over a cell, whose leaves are added in the order of their rows."""
+    store = open_store(total.stored.shared.inputs.settings)
     found: LeafSums | None = None
     for key in total.keys:
-        part = read_sums(leaf_path(settings, key))
+        part = read_sums(store, leaf_name(key))
         if part is None and _is_there(total):
             return  # added up by a worker that was lost before it could say so
         if part is None:
             raise FileNotFoundError(
-                f"{leaf_path(settings, key)} must be readable on every worker; let FKD_HOME lie on "
-                "a file system that the workers share"
+                f"{store.shown(leaf_name(key))} must be readable on every worker; let FKD_STORE be "
+                "a place that all of them see"
             )
         found = part if found is None else found + part
     assert found is not None
     _write_cell(total, found)
-    _let_go(total, paths)
+    _let_go(total, map(leaf_name, dict.fromkeys(total.keys)))
 
 
-def _let_go(total: Total, paths: Iterable[Path]) -> None:
+def _let_go(total: Total, names: Iterable[str]) -> None:
     """Remove leaves that were added up; of a table that will grow they are asked for again."""
     if not total.stored.shared.inputs.splits.folds.base:
-        for path in paths:
-            path.unlink(missing_ok=True)
+        store = open_store(total.stored.shared.inputs.settings)
+        for name in names:
+            store.remove(name)
 
 
 def _is_there(total: Total) -> bool:
-    """Return whether the sums over a cell lie on disk whole."""
-    return all(read_sums(_path_in(total, wanted)) for wanted in (None, *total.functions))
+    """Return whether the sums over a cell are stored whole."""
+    store = open_store(total.stored.shared.inputs.settings)
+    return all(read_sums(store, _name_in(total, wanted)) for wanted in (None, *total.functions))
 
 
 def _write_cell(total: Total, sums: LeafSums) -> None:
-    """Keep the sums over a cell, one file each: fits want different ones."""
+    """Keep the sums over a cell, one blob each: fits want different ones."""
+    store = open_store(total.stored.shared.inputs.settings)
     for functions, part in zip((None, *total.functions), sums.parts, strict=True):
-        write_sums(_path_in(total, functions), LeafSums((part,)))
+        write_sums(store, _name_in(total, functions), LeafSums((part,)))
 
 
-def _path_in(total: Total, functions: Functions | None) -> Path:
-    """Return where one of a cell's sums is kept."""
-    return _path(total.stored, total.way, total.cell, functions, total.part)
+def _name_in(total: Total, functions: Functions | None) -> str:
+    """Return as what one of a cell's sums is kept."""
+    return sums_name(total.stored, total.way, total.cell, functions, total.part)
 
 
 def moments_of(
@@ -206,17 +208,17 @@ def cell_sums(
     functions: Functions | None = None,
     part: Part = "fit",
 ) -> Moments | BasisMoments:
-    """Return a sum over one cell from disk; made here where it is absent or damaged."""
-    path = _path(stored, way, cell, functions, part)
-    found = read_sums(path)
+    """Return a stored sum over one cell; made here where it is absent or damaged."""
+    store = open_store(stored.shared.inputs.settings)
+    found = read_sums(store, sums_name(stored, way, cell, functions, part), again=True)
     if found is None:
         wanted = () if functions is None else (functions,)
         members = cell_leaves(stored, way, wanted, cell, part)
-        parts, paths = zip(*(leaf_sums(leaf) for leaf in members), strict=True)
+        parts, names = zip(*(leaf_sums(leaf) for leaf in members), strict=True)
         made: LeafSums = reduce(add, parts)
         total = Total(stored, way, wanted, cell, (), part)
         _write_cell(total, made)
-        _let_go(total, paths)
+        _let_go(total, names)
         return made.parts[-1]
     return found.parts[0]
 
@@ -224,19 +226,20 @@ def cell_sums(
 def missing_cells(
     stored: StoredMap, way: Way, functions: Sequence[Functions] = (), part: Part = "fit"
 ) -> dict[int, tuple[Functions, ...]]:
-    """Return by position the cells of which something is not on disk, with the functions of s."""
-    found = {}
+    """Return by position the cells of which something is not stored, with the functions of s."""
+    store, found = open_store(stored.shared.inputs.settings), {}
     for cell in range(len(study_cells(stored.shared.inputs))):
-        missing = [f for f in functions if not _path(stored, way, cell, f, part).is_file()]
-        if missing or not _path(stored, way, cell, None, part).is_file():
-            found[cell] = tuple(missing)
+        named = {f: sums_name(stored, way, cell, f, part) for f in (None, *functions)}
+        absent = [f for f, name in named.items() if not store.has(name)]
+        if absent:
+            found[cell] = tuple(f for f in absent if f is not None)
     return found
 
 
-def _path(
+def sums_name(
     stored: StoredMap, way: Way, cell: int, functions: Functions | None, part: Part = "fit"
-) -> Path:
-    """Return where a sum over a cell is kept."""
+) -> str:
+    """Return as what a sum over a cell is kept."""
     inputs = stored.shared.inputs
     identity = {
         "version": VERSION,
@@ -251,4 +254,4 @@ def _path(
         identity |= {"weights": [inputs.weights.column, inputs.weights.counts_in(part)]}
     if functions is not None:
         identity |= {"functions": asdict(functions), "functions_version": FUNCTIONS_VERSION}
-    return inputs.settings.moments / f"{digest(identity)}.npz"
+    return f"moments/{digest(identity)}.npz"

@@ -11,7 +11,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tasks.adapters.files import DamagedFileError, read_sealed, write_sealed
+from tasks.adapters.state.folder_place import FolderPlace
+from tasks.adapters.state.shared_store import SharedStore
+
+_NAMES = "names"  # the folder of records
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Cache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._records = SharedStore(FolderPlace(folder / _NAMES), folder)
 
     def object_path(self, sha256: str) -> Path:
         """Return where the content of that checksum lies."""
@@ -48,14 +52,12 @@ class Cache:
         return self.folder / "partial" / f"{name.replace('/', '_')}.part"
 
     def _record_path(self, name: str) -> Path:
-        return self.folder / "names" / f"{name}.json"
+        return self.folder / _NAMES / _record_name(name)
 
     def find(self, name: str) -> CachedFile | None:
         """Return the record of a name; a damaged one counts as none."""
-        try:
-            return CachedFile(**json.loads(read_sealed(self._record_path(name))))
-        except (FileNotFoundError, DamagedFileError):
-            return None
+        record = self._records.read(_record_name(name))
+        return None if record is None else CachedFile(**json.loads(record))
 
     def is_intact(self, record: CachedFile) -> bool:
         """Tell whether the content is there, unchanged to the last byte."""
@@ -73,12 +75,12 @@ class Cache:
         with self._admitting():
             partial.replace(target)
             # The record comes last: a crash in between leaves an object that nobody refers to.
-            write_sealed(self._record_path(record.name), json.dumps(asdict(record)).encode())
+            self._records.write(_record_name(record.name), json.dumps(asdict(record)).encode())
         return target
 
     def records(self) -> Iterator[CachedFile]:
         """Yield the records in the order of their names."""
-        root = self.folder / "names"
+        root = self.folder / _NAMES
         for path in sorted(root.rglob("*.json")):
             name = path.relative_to(root).as_posix().removesuffix(".json")
             record = self.find(name)
@@ -129,7 +131,7 @@ class Cache:
         wanted = {self.object_path(record.sha256) for record in records}
         names = {self._record_path(record.name) for record in records}
         found = [path for path in (self.folder / "objects").rglob("*") if path.is_file()]
-        kept = [path for path in (self.folder / "names").rglob("*") if path.is_file()]
+        kept = [path for path in (self.folder / _NAMES).rglob("*") if path.is_file()]
         return sorted({*found, *kept} - wanted - names)
 
     def _partials(self) -> list[Path]:
@@ -168,6 +170,11 @@ class Cache:
         folder = self.folder / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{name.replace('/', '_')}.lock"
+
+
+def _record_name(name: str) -> str:
+    """Return as what the record of a public file is kept."""
+    return f"{name}.json"
 
 
 def _part_of(note: Path) -> Path:

@@ -36,7 +36,7 @@ def load_table(data: DataConfig, settings: Settings, progress: Progress | None =
     ensure_writable(settings.home)
     try:
         source = open_source(data, settings, progress)
-        with named_disk_errors(settings.prepared):
+        with named_disk_errors(settings.store):
             return prepared_or_made(settings, _digest(data, source), lambda: _make(data, source))
     except MemoryError as error:
         raise UserError(

@@ -3,18 +3,24 @@
 from functools import lru_cache
 
 from fkd.catalog.table import Table
-from tasks.adapters.files import DamagedFileError
 from tasks.adapters.settings import Settings
-from tasks.data.prepared import map_prepared, prepared_path
+from tasks.adapters.state.opened_store import open_store
+from tasks.data.prepared import map_prepared, prepared_name
 
 
 @lru_cache(maxsize=2)
 def cached_table(settings: Settings, digest: str) -> Table:
     """Return a prepared table, opened once per worker; rows are read as they are taken."""
+    cause = "it is absent or damaged"
     try:
-        return map_prepared(settings, digest)
-    except (OSError, DamagedFileError) as error:
-        raise FileNotFoundError(
-            f"the prepared table {prepared_path(settings, digest)} must be readable on every "
-            f"worker, got {error}; let FKD_HOME lie on a file system that the workers share"
-        ) from error
+        if (found := map_prepared(settings, digest)) is not None:
+            return found
+    except OSError as error:
+        if error.errno is None:
+            raise  # of a server, which has its own sentence
+        cause = str(error)
+    where = open_store(settings).shown(prepared_name(digest))
+    raise FileNotFoundError(
+        f"the prepared table {where} must be readable on every worker, but {cause}; let FKD_STORE "
+        "be a place that all of them see, then run the same command"
+    )

@@ -1,7 +1,7 @@
 """Which trials a configuration means, under which keys, in which groups."""
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,13 +35,19 @@ class Inputs:
     predictions: Keeping = "auto"  # no part of the identity: the numbers are the same
     weights: WeightsConfig | None = None  # None: every row counts once
 
-    def keeps_predictions(self, rows: int) -> bool:
-        """Return whether predictions of so many test rows are kept."""
-        return keeps(self.predictions, rows)
+    def keeps_predictions(self, split: str, table: Table) -> bool:
+        """Return whether predictions of a split's test rows are kept."""
+        shown = split == self.splits.held_out(table)
+        return keeps(self.predictions, len(self.splits.all(table)[split].test), shown=shown)
 
     def is_stored(self, store: TrialStore, key: str) -> bool:
         """Return whether a fit needs no computing: with its predictions only where they must be."""
-        return key in store and (self.predictions != "keep" or store.has_predictions(key))
+        return bool(self.stored(store, [key]))
+
+    def stored(self, store: TrialStore, keys: Iterable[str]) -> set[str]:
+        """Return the keys of fits that need no computing, asked for at once."""
+        found = store.read_all(keys)
+        return {key for key in found if self.predictions != "keep" or store.has_predictions(key)}
 
     def identity(self) -> dict[str, Any]:
         """Return what enters every trial's key, split apart."""
@@ -132,7 +138,7 @@ def check_versions(trials: Iterable[Trial], inputs: Inputs) -> None:
 
 
 def plan(
-    trials: Iterable[Trial],
+    trials: Sequence[Trial],
     inputs: Inputs,
     table: Table,
     store: TrialStore,
@@ -144,16 +150,22 @@ def plan(
     What is known to fail is left out, unless it shall be tried `again`.
     """
     jobs: list[Job] = []
-    for label, fold in inputs.splits.all(table).items():
+    keys = {
+        label: [(trial, record_key(trial, fold, inputs)) for trial in trials]
+        for label, fold in inputs.splits.all(table).items()
+    }
+    every = [key for members in keys.values() for _, key in members]
+    stored = inputs.stored(store, every)
+    failed = {} if again else store.read_failures(key for key in every if key not in stored)
+    for label, members in keys.items():
         groups: dict[Hashable, list[tuple[Trial, str]]] = {}
-        for trial in trials:
-            key = record_key(trial, fold, inputs)
-            if (again or store.read_failure(key) is None) and not inputs.is_stored(store, key):
+        for trial, key in members:
+            if key not in stored and key not in failed:
                 shared = method(trial.method).shared(trial.setting())
                 groups.setdefault(shared, []).append((trial, key))
-        for members in groups.values():
-            chosen, keys = zip(*members, strict=True)
-            jobs.append(Job(inputs, label, chosen, keys))
+        for alike in groups.values():
+            chosen, named = zip(*alike, strict=True)
+            jobs.append(Job(inputs, label, chosen, named))
     return jobs
 
 

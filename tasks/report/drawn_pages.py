@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.adapters.files import sha256, write_atomic
+from tasks.adapters.files import sha256
+from tasks.adapters.state.opened_store import open_store
+from tasks.adapters.state.shared_store import SharedStore
 from tasks.adapters.store import digest
 from tasks.planned.trials import record_key
 from tasks.report.contents import ReportData
@@ -29,12 +31,13 @@ class DrawnPages:
     ----------
     folder
         Where they are written.
-    place
+    store, name
         Where their checksums are noted, by a name made of all that they show.
     """
 
     folder: Path
-    place: Path
+    store: SharedStore
+    name: str
 
     @classmethod
     def of(cls, study: Study, told: ReportData) -> "DrawnPages":
@@ -58,22 +61,25 @@ class DrawnPages:
                 "code": code_digest(),
             }
         )
-        return cls(study.folder, study.settings.store / "pages" / f"{key}.json")
+        return cls(study.folder, open_store(study.settings), f"pages/{key}.json")
 
     def lie_there(self) -> bool:
         """Return whether every file has the content with which it was written."""
+        noted = self.store.read(self.name)
+        if noted is None:
+            return False
         try:
-            noted = json.loads(self.place.read_text())
             return all(
-                sha256((self.folder / name).read_bytes()) == found for name, found in noted.items()
+                sha256((self.folder / name).read_bytes()) == found
+                for name, found in json.loads(noted).items()
             )
-        except (OSError, ValueError, AttributeError):
+        except OSError:
             return False
 
     def note(self, written: Sequence[Path]) -> None:
         """Keep the checksums of files that were just written."""
         found = {path.name: sha256(path.read_bytes()) for path in written}
-        write_atomic(self.place, json.dumps(found).encode())
+        self.store.write(self.name, json.dumps(found).encode())
 
 
 @cache

@@ -1,17 +1,16 @@
 """How well other models guess the protected columns from curves' features."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fkd.catalog.methods import method
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import read_arrays, write_arrays
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.planned.rows import cached_table
-from tasks.planned.trials import Inputs, Job, check_versions
+from tasks.planned.trials import Job, check_versions
 from tasks.reproduction.curves import Curve, Curves
 from tasks.study.evaluate import training_for
 from tasks.study.judgement import VERSION, recover
@@ -34,7 +33,7 @@ def recovery_jobs(curves: Curves) -> list[Job]:
         inputs = curve.study.inputs
         splits = inputs.splits.outer(curve.study.loaded.table)
         for split, record in zip(splits, result.records, strict=True):
-            if read_arrays(_path(inputs, record.key)) is not None:
+            if open_store(inputs.settings).read_arrays(recovered_name(record.key)) is not None:
                 continue
             place = curve.study.config.name, split
             known = jobs.get(place, Job(inputs, split, (), ()))
@@ -57,8 +56,8 @@ def recover_job(job: Job) -> None:
         X = encoder.transform(test)
         for trial, key in zip(job.trials, job.record_keys, strict=True):
             found = recover(trial, training, X, S)
-            write_arrays(
-                _path(inputs, key),
+            open_store(inputs.settings).write_arrays(
+                recovered_name(key),
                 {
                     "probes": np.array([probe.model for probe in found]),
                     "before": np.array([np.atleast_1d(np.asarray(p.before)) for p in found]),
@@ -80,7 +79,8 @@ def recovered_table(run: str, curves: Curves) -> list[dict[str, Any]]:
 def _rows(run: str, curve: Curve, result: TrialResult) -> list[dict[str, Any]]:
     """Return one row per measured column and probe, none where a fold's are not known."""
     inputs = curve.study.inputs
-    found = [read_arrays(_path(inputs, record.key)) for record in result.records]
+    store = open_store(inputs.settings)
+    found = [store.read_arrays(recovered_name(record.key)) for record in result.records]
     whole = [arrays for arrays in found if arrays is not None]
     if len(whole) < len(found):
         return []
@@ -106,7 +106,7 @@ def _numbers(name: str, values: Sequence[float]) -> dict[str, float]:
     return {name: float(np.mean(values)), f"{name}_std": float(np.std(values))}
 
 
-def _path(inputs: Inputs, record_key: str) -> Path:
-    """Return where the numbers of one trial on one fold are kept."""
+def recovered_name(record_key: str) -> str:
+    """Return as what the numbers of one trial on one fold are kept."""
     key = digest(["recovered", record_key, VERSION])
-    return inputs.settings.store / "recovered" / key[:2] / f"{key}.npz"
+    return f"recovered/{key[:2]}/{key}.npz"

@@ -1,7 +1,6 @@
 """A score of a trial on quarters of the rows: the same for every trial, so that pairs compare."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from fkd.core.arrays import Array
 from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
 from fkd.measures.subsamples import corrected_draws, quarter, repeated
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import read_arrays, write_arrays
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import TrialStore, digest
 from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs
@@ -31,14 +30,14 @@ class Resampling:
     draws: int
 
     @property
-    def path(self) -> Path:
-        """Where the values are kept."""
+    def name(self) -> str:
+        """As what the values are kept."""
         key = digest([self.record_keys, self.column, self.score, self.draws, _SEED, _VERSION])
-        return self.inputs.settings.store / "resampled" / key[:2] / f"{key}.npz"
+        return f"resampled/{key[:2]}/{key}.npz"
 
     def read(self) -> Array | None:
         """Return the score on the rows as they are, then each corrected draw, (1 + draws,)."""
-        arrays = read_arrays(self.path)
+        arrays = open_store(self.inputs.settings).read_arrays(self.name)
         return None if arrays is None else np.asarray(arrays["values"], dtype=np.float64)
 
 
@@ -66,14 +65,15 @@ def resample(job: Resampling) -> None:
         )
     # No score is ever negative; a front of such ones would go beyond the constant prediction.
     others = np.maximum(corrected_draws(first, found, len(y)), 0.0)
-    write_arrays(job.path, {"values": np.array([first, *others])})
+    values = {"values": np.array([first, *others])}
+    open_store(job.inputs.settings).write_arrays(job.name, values)
 
 
 def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:
     """Return target, prediction, sensitive column of every row that some fold tested."""
     inputs = job.inputs
     table = cached_table(inputs.settings, inputs.table_digest)
-    store = TrialStore(inputs.settings.store)
+    store = TrialStore(open_store(inputs.settings))
     y_pred = inputs.splits.pool(table, (stored_predictions(store, k) for k in job.record_keys))
     tested = ~np.isnan(y_pred)
     return table.y[tested], y_pred[tested], table.S([job.column])[tested, 0]
@@ -84,7 +84,7 @@ def stored_predictions(store: TrialStore, key: str) -> Array:
     found = store.predictions(key)
     if found is None:
         raise UserError(
-            f"the predictions of record {key[:12]} must be whole under {store.folder}, but they "
+            f"the predictions of record {key[:12]} must be whole under {store.address}, but they "
             "are damaged or gone; the same command computes them again."
         )
     return found

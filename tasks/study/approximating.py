@@ -15,14 +15,14 @@ from fkd.core.feature_maps.adequacy import Adequacy, adequate_landmarks
 from fkd.core.feature_maps.make import EXACT_ROWS
 from fkd.core.kernels import Kernel
 from tasks.adapters.blas import blas_threads
-from tasks.adapters.files import DamagedFileError, read_sealed, write_sealed
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.blocks.shared_map import encoder_of
 from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs
 
 # Raised by hand when the same rows would get another number of landmarks.
-_VERSION = 1
+_VERSION = 2
 # Rows that landmarks are tried on: more hardly change how many are enough.
 _SAMPLE = 8192
 # Landmarks beyond which a pass over the rows would take longer than anybody waits for a default.
@@ -93,13 +93,13 @@ def _adequacy(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Ad
         "scale": [inputs.scale, inputs.scale_on],
         "asked": [gamma, accuracy, alpha],
     }
-    path = inputs.settings.moments / f"{digest(identity)}.landmarks"
-    try:
-        return Adequacy(**json.loads(read_sealed(path)))
-    except (FileNotFoundError, DamagedFileError):
-        found = _tried(inputs, gamma, accuracy, alpha)
-        write_sealed(path, json.dumps(asdict(found)).encode())
-        return found
+    store, name = open_store(inputs.settings), f"moments/{digest(identity)}.landmarks"
+    kept = store.read(name)
+    if kept is not None:
+        return Adequacy(**json.loads(kept))
+    found = _tried(inputs, gamma, accuracy, alpha)
+    store.write(name, json.dumps(asdict(found)).encode())
+    return found
 
 
 def _tried(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequacy:

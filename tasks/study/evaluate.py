@@ -18,7 +18,9 @@ from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
+from tasks.adapters.peak_memory import PeakMemory
 from tasks.adapters.predicted import PredictedRows
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.blocks.shared_training import shared_training, sums_of
 from tasks.planned.folds import Fold
@@ -35,22 +37,36 @@ _ROWS = 4 * BLOCK_ROWS
 _BATCH_SECONDS = 5.0
 
 
-def run_job(job: Job, passes: Passes | None = None) -> int:
-    """Return how many trials were computed; each record is on disk seconds after its fit.
+def run_job(job: Job, passes: Passes | None = None) -> list[TrialRecord]:
+    """Return the records of a job's trials, each of them stored seconds after its fit.
 
     A kernel matrix that is read in passes is this process's own, unless `passes` tell where it is.
     """
-    store, inputs = TrialStore(job.inputs.settings.store), job.inputs
+    inputs, store = job.inputs, TrialStore(open_store(job.inputs.settings))
     check_versions(job.trials, inputs)
+    stored = inputs.stored(store, job.record_keys)
+    found = [record for key, record in store.read_all(job.record_keys).items() if key in stored]
     pairs = zip(job.trials, job.record_keys, strict=True)
-    missing = [(trial, key) for trial, key in pairs if not inputs.is_stored(store, key)]
-    if not missing:
-        return 0
+    missing = [(trial, key) for trial, key in pairs if key not in stored]
+    return found + _computed(job, missing, store, passes) if missing else found
+
+
+def _computed(
+    job: Job, missing: Sequence[tuple[Trial, str]], store: TrialStore, passes: Passes | None
+) -> list[TrialRecord]:
+    """Return the records of trials that are computed now, each kept before the next ones."""
+    inputs, made = job.inputs, list[TrialRecord]()
+
+    def keep(record: TrialRecord, y_pred: Array) -> None:
+        store.write(record, y_pred if keeps else None)
+        made.append(record)
+
+    peak = PeakMemory()
     table = cached_table(inputs.settings, inputs.table_digest)
     fold = inputs.splits.all(table)[job.split]
     with blas_threads(inputs.blas_threads):
         test = table.take(fold.test)
-        keeps = inputs.keeps_predictions(test.n)
+        keeps = inputs.keeps_predictions(job.split, table)
         w = measure_weights(table, inputs.weights)
         w = None if w is None else w[fold.test]
         judges = judges_of(test, inputs.measure_on, w)
@@ -58,10 +74,10 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
         known = fitted_before(missing, fold, inputs, store)
         for key, (record, y_pred) in known.items():
             found = measure(y_pred, test.y, judges, w)
-            store.write(replace(record, key=key, measures=found), y_pred if keeps else None)
+            keep(replace(record, key=key, measures=found), y_pred)
         unfitted = [(trial, key) for trial, key in missing if key not in known]
         if not unfitted:
-            return len(missing)
+            return made
         training, encoder = training_for(job.trials, table, fold, inputs)
         training = training if passes is None else training.reading(passes)
         for name, members in groupby(unfitted, key=lambda pair: pair[0].method):
@@ -70,7 +86,7 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
             for batch in _batches(fitted):
                 predictors = [predictor for _, _, (predictor, _) in batch]
                 predicted = predict_rows(trials, predictors, encoder, test, inputs)
-                used = environment(name)
+                used = {**environment(name), **peak.told()}
                 for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
                     found = measure(y_pred, test.y, judges, w)
                     # Inner folds choose; only what outer folds say is reported.
@@ -78,8 +94,8 @@ def run_job(job: Job, passes: Passes | None = None) -> int:
                         ends = counted_ends(y_pred, test.y, columns, inputs.seed)
                         found = {name: {**found[name], **ends[name]} for name in found}
                     record = _record(trial, key, job.split, found, seconds, y_pred)
-                    store.write(replace(record, environment=used), y_pred if keeps else None)
-    return len(missing)
+                    keep(replace(record, environment=used), y_pred)
+    return made
 
 
 def fitted_before(

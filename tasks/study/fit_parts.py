@@ -8,7 +8,7 @@ from typing import Any
 from configs.errors import UserError
 from fkd.catalog.methods import method
 from tasks.adapters.settings import Settings
-from tasks.adapters.store import digest
+from tasks.adapters.store import digest, record_name
 from tasks.planned.folds import Fold
 from tasks.planned.trials import Trial, record_key, record_parts
 from tasks.planned.versions import Versions
@@ -167,7 +167,7 @@ def reason_again(fit: FoundFit) -> str | None:
         return (
             "its numbers are stored, its predictions are not, and predictions: keep asks for them"
         )
-    if store.path(fit.key).exists():
+    if store.store.has(record_name(fit.key)):
         current = method(fit.trial.method).version
         return f"what is stored is of another version of records or of the method (now {current})"
     return "nothing is stored under this key"

@@ -45,7 +45,7 @@ class KnownRun:
         if self.data not in (None, study.loaded.digest):
             raise UserError(
                 f"the rows that it was computed on (digest {str(self.data)[:12]}) are neither "
-                f"under {settings.prepared} nor where they came from any more."
+                f"in the store {settings.store} nor where they came from any more."
             )
         return study
 

@@ -12,6 +12,7 @@ from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from tasks.adapters.environment import memory_per_worker
 from tasks.adapters.settings import Settings
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import TrialStore
 from tasks.data.load import load_table
 from tasks.data.prepared import Loaded
@@ -94,19 +95,20 @@ class Study:
 
     def failures(self) -> dict[str, str]:
         """Return why fits failed, by what they were."""
-        folds = self.inputs.splits.all(self.loaded.table)
-        return {
-            f"{trial.method} {trial.parameters_json} on fold {label}": cause
+        named = {
+            record_key(trial, fold, self.inputs): f"{trial.method} {trial.parameters_json} on fold "
+            f"{label}"
             for trial in self.trials
-            for label, fold in folds.items()
-            if (cause := self.store.read_failure(record_key(trial, fold, self.inputs)))
+            for label, fold in self.inputs.splits.all(self.loaded.table).items()
         }
+        causes = self.store.read_failures(named)
+        return {name: causes[key] for key, name in named.items() if key in causes}
 
     def forget_failures(self) -> set[str]:
         """Let every failed fit be tried again; return their keys."""
         folds = self.inputs.splits.all(self.loaded.table).values()
         keys = (record_key(trial, fold, self.inputs) for trial in self.trials for fold in folds)
-        return {key for key in keys if self.store.forget_failure(key)}
+        return self.store.forget_failures(keys)
 
     def results(self, *, inner: bool = False) -> list[TrialResult]:
         """Return the trials that are stored on every outer (or inner) fold."""
@@ -138,7 +140,7 @@ def open_study(
     again.
     """
     loaded = loaded or load_table(config.data, settings)
-    store = store or TrialStore(settings.store)
+    store = store or TrialStore(open_store(settings))
     check_control_columns(loaded, config.data.control)
     inputs = Inputs(
         settings=settings.for_workers(),
@@ -160,7 +162,7 @@ def open_study(
 
 def open_studies(configs: Iterable[RunConfig], settings: Settings) -> Iterator[Study]:
     """Yield the studies of configurations; those of the same data share rows, all the store."""
-    store = TrialStore(settings.store)
+    store = TrialStore(open_store(settings))
     loaded: dict[str, Loaded] = {}
     for config in configs:
         asked = config.data.model_dump_json()

@@ -59,13 +59,13 @@ def collect(
 ) -> list[TrialResult]:
     """Return the trials that are stored on every outer (or inner) fold."""
     folds = inputs.splits.inner(table) if inner else inputs.splits.outer(table)
-    found = []
-    for trial in trials:
-        records = [store.read(record_key(trial, fold, inputs)) for fold in folds.values()]
-        whole = tuple(record for record in records if record is not None)
-        if len(whole) == len(folds):
-            found.append(TrialResult(trial, whole))
-    return found
+    keys = {t: [record_key(t, fold, inputs) for fold in folds.values()] for t in trials}
+    known = store.read_all(key for own in keys.values() for key in own)
+    return [
+        TrialResult(trial, tuple(known[key] for key in own))
+        for trial, own in keys.items()
+        if all(key in known for key in own)
+    ]
 
 
 def tidy(results: Sequence[TrialResult], problem: str, removed: Sequence[str]) -> pd.DataFrame:

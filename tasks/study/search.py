@@ -15,7 +15,7 @@ def winner(
 
     Inner folds decide, so that the held-out rows stay unused by the search too.
     """
-    if any(_to_come(trial, inputs, table, store) for trial in trials):
+    if _to_come(trials, inputs, table, store):
         return None
     finished = collect(trials, inputs, table, store, inner=True)
     column = inputs.measure_on[0]
@@ -23,8 +23,10 @@ def winner(
     return None if best is None else best.trial
 
 
-def _to_come(trial: Trial, inputs: Inputs, table: Table, store: TrialStore) -> bool:
-    """Return whether a trial is neither stored nor known to fail on some inner fold."""
-    keys = [record_key(trial, fold, inputs) for fold in inputs.splits.inner(table).values()]
-    failed = any(store.read_failure(key) is not None for key in keys)
-    return not failed and any(key not in store for key in keys)
+def _to_come(trials: Sequence[Trial], inputs: Inputs, table: Table, store: TrialStore) -> bool:
+    """Return whether some trial is neither stored nor known to fail on some inner fold."""
+    folds = inputs.splits.inner(table).values()
+    keys = [{record_key(trial, fold, inputs) for fold in folds} for trial in trials]
+    known = set(store.read_all(key for own in keys for key in own))
+    failed = set(store.read_failures(key for own in keys for key in own - known))
+    return any(own - known and not own & failed for own in keys)

@@ -13,7 +13,7 @@ from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray, Array
 from fkd.measures import by_stratum, noise_floor, stratified_interval
 from fkd.measures.strata import StratifiedValue
-from tasks.adapters.files import read_arrays, write_arrays
+from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.study.champion import Champion
 from tasks.study.control_columns import control_columns
@@ -86,13 +86,13 @@ def within_groups(study: Study, champion: Champion) -> WithinGroups | None:
             "reference": without_removal(study, champion.trial) is not None,
         }
     )
-    path = study.settings.store / "within" / f"{key}.npz"
-    stored = read_arrays(path)
+    store, name = open_store(study.settings), f"within/{key}.npz"
+    stored = store.read_arrays(name)
     if stored is not None:
         return WithinGroups.from_plain(json.loads(str(stored["within"])))
     made = _make(study, champion, control)
     text = json.dumps(asdict(made), allow_nan=False)
-    write_arrays(path, {"within": np.array(text)})
+    store.write_arrays(name, {"within": np.array(text)})
     return WithinGroups.from_plain(json.loads(text))
 
 

@@ -26,14 +26,18 @@ def objectives(
     shares = _balancing(rows, scales)
     losses, linear = np.zeros(len(b)), np.zeros(len(b))
     products = np.zeros_like(B)
-    for piece in rows.pieces():
-        crew, y = piece.crew, piece.y - scales.level
-        loss, a = scales.loss(piece, np.float64, scaled=False), _multipliers(piece, scales)
-        a *= np.where(a > 0, shares[0, crew], shares[1, crew])
-        G = piece.G.astype(np.float64)
-        losses[crew] += loss.total(G @ B[:, crew] + b[crew] - y[:, None])
-        linear[crew] += loss.support(a) + (a * y[:, None]).sum(axis=0)
-        products[:, crew] += G.T @ a
+    for block in rows.blocks():
+        crew = block.crew
+        own, weights, sums = scales.of(crew), B[:, crew], np.zeros((len(B), len(crew)))
+        for piece in block.pieces:
+            y, loss = piece.y - scales.level, own.loss(piece, np.float64, scaled=False)
+            a = _multipliers(piece, own)
+            a *= np.where(a > 0, shares[0, crew], shares[1, crew])
+            G = piece.G.astype(np.float64)
+            losses[crew] += loss.total(G @ weights + b[crew] - y[:, None])
+            linear[crew] += loss.support(a) + (a * y[:, None]).sum(axis=0)
+            sums += G.T @ a
+        products[:, crew] += sums
     pairs = zip(rows.machines, products.T[:-1], strict=True)
     left = [machine.removed.features(h[None, :])[0] for machine, h in pairs]
     halves = np.array([float(h @ h) / 2 for h in left])
@@ -41,18 +45,23 @@ def objectives(
     return squares[:-1] / 2 + losses[:-1], -halves - linear[:-1]
 
 
-def _multipliers(piece: RowPiece, scales: Scales) -> Array:
-    """Return the multipliers of some rows, within [-C, C]."""
+def _multipliers(piece: RowPiece, own: Scales) -> Array:
+    """Return the multipliers of some rows under their machines, within [-C, C]."""
     p = piece.p.astype(np.float64)
-    u = scales.loss(piece, np.float64).multipliers(p, np.empty_like(p))
-    most = scales.loss(piece, np.float64, scaled=False).most
-    return np.asarray(np.clip(u * scales.rho[piece.crew], -most, most))
+    u = own.loss(piece, np.float64).multipliers(p, np.empty_like(p))
+    most = own.loss(piece, np.float64, scaled=False).most
+    u *= own.rho
+    np.maximum(u, -most, out=u)
+    return np.asarray(np.minimum(u, most, out=u))
 
 
 def _balancing(rows: MachineRows, scales: Scales) -> Array:
     """Return the factors of positive, of negative multipliers with which their sum is 0, (2, k)."""
     sums = np.zeros((2, len(scales.C)))
-    for piece in rows.pieces(features=False):
-        a = _multipliers(piece, scales)
-        sums[:, piece.crew] += np.maximum(a, 0.0).sum(axis=0), np.maximum(-a, 0.0).sum(axis=0)
+    for block in rows.blocks(features=False):
+        own = scales.of(block.crew)
+        for piece in block.pieces:
+            a = _multipliers(piece, own)
+            halves = np.maximum(a, 0.0).sum(axis=0), np.maximum(-a, 0.0).sum(axis=0)
+            sums[:, block.crew] += halves
     return np.asarray(sums.min(axis=0) / np.where(sums > 0, sums, 1.0))

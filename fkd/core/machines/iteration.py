@@ -1,10 +1,10 @@
 """One pass of over-relaxed ADMM over all rows, for all machines at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fkd.core.arrays import AnyArray, Array
+from fkd.core.arrays import AnyArray, Array, IntArray
 from fkd.core.machines.machine_rows import MachineRows, Precision, RowPiece
 from fkd.core.machines.margin_loss import Loss, MarginLoss
 
@@ -22,12 +22,15 @@ class Scales:
     rho: Array  # multipliers are rho times the scaled ones
     level: float  # which targets are counted from
 
+    def of(self, crew: IntArray) -> "Scales":
+        """Return those of some machines, in this order."""
+        return replace(self, C=self.C[crew], epsilon=self.epsilon[crew], rho=self.rho[crew])
+
     def loss(self, piece: RowPiece, dtype: Precision, *, scaled: bool = True) -> MarginLoss:
         """Return the losses of some rows, `scaled` as the multipliers of an iteration are."""
-        C, rho, crew = self.C[piece.crew], self.rho[piece.crew], piece.crew
         y: AnyArray = piece.y.astype(dtype)
-        most = C / rho if scaled else C
-        return MarginLoss.of(self.kind, y, self.epsilon[crew], most, piece.weights)
+        most = self.C / self.rho if scaled else self.C
+        return MarginLoss.of(self.kind, y, self.epsilon, most, piece.weights)
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,16 @@ class PassSums:
     totals: Array  # 1ᵀ(v - f), (k,)
     fitted: Array  # |f - z|², (k,)
     moved: Array  # |z - z before|², (k,)
+
+    @classmethod
+    def none(cls, r: int, k: int) -> "PassSums":
+        """Return the sums over no rows."""
+        return cls(np.zeros((r, k)), *(np.zeros(k) for _ in range(3)))
+
+    def add(self, part: "PassSums", crew: IntArray) -> None:
+        """Add those of some rows, whose columns are these machines."""
+        for name in ("products", "totals", "fitted", "moved"):
+            getattr(self, name)[..., crew] += getattr(part, name)
 
 
 def advance(
@@ -61,31 +74,47 @@ def advance(
     residuals
         Whether to sum how far the iteration is from resting.
     """
-    r, k = B.shape
-    sums = PassSums(np.zeros((r, k)), *(np.zeros(k) for _ in range(3)))
-    ratio = scales.rho / rho
-    for piece in rows.pieces():
-        p, crew, dtype = piece.p, piece.crew, piece.p.dtype.type
-        loss = scales.loss(piece, dtype)
-        G = piece.G.astype(dtype, copy=False)
-        x = G @ B[:, crew].astype(dtype)
-        x += b[crew].astype(dtype)
-        x -= (piece.y - scales.level).astype(dtype)[:, None]
-        u = loss.multipliers(p, np.empty_like(p))
-        z = p - u
-        p += dtype(_OVER) * (x - z)
-        loss.multipliers(p, u)
-        after = p - u
-        if (ratio[crew] != 1).any():
-            u *= ratio[crew].astype(dtype)
-            np.add(after, u, out=p)
-        if residuals:
-            z -= after
-            sums.moved[crew] += np.einsum("ij,ij->j", z, z)
-        after -= x
-        if residuals:
-            sums.fitted[crew] += np.einsum("ij,ij->j", after, after)
-        after -= u
-        sums.products[:, crew] += G.T @ after
-        sums.totals[crew] += after.sum(axis=0)
+    sums, dtype = PassSums.none(*B.shape), rows.dtype
+    for block in rows.blocks():
+        crew = block.crew
+        part, ratio = PassSums.none(len(B), len(crew)), scales.rho[crew] / rho[crew]
+        weights, constants = B[:, crew].astype(dtype), b[crew].astype(dtype)
+        own = scales.of(crew)
+        for piece in block.pieces:
+            G = piece.G.astype(dtype, copy=False)
+            x = G @ weights
+            x += constants
+            x -= (piece.y - scales.level).astype(dtype)[:, None]
+            aim = _moved(piece.p, x, own.loss(piece, dtype), ratio, part if residuals else None)
+            part.products[:] += G.T @ aim
+            part.totals[:] += aim.sum(axis=0)
+        sums.add(part, crew)
     return sums
+
+
+def _moved(
+    p: AnyArray, x: AnyArray, loss: MarginLoss, ratio: Array, residuals: PassSums | None
+) -> AnyArray:
+    """Return v - f of some rows after their p moved; x = f - y.
+
+    Multipliers are scaled by `ratio` at last; `residuals` are summed where they are asked for.
+    """
+    dtype = p.dtype.type
+    u = loss.multipliers(p, np.empty_like(p))
+    z = p - u
+    step = x - z
+    step *= dtype(_OVER)
+    p += step
+    loss.multipliers(p, u)
+    after: AnyArray = np.subtract(p, u, out=step)
+    if (ratio != 1).any():
+        u *= ratio.astype(dtype)
+        np.add(after, u, out=p)
+    if residuals is not None:
+        z -= after
+        residuals.moved[:] += np.einsum("ij,ij->j", z, z)
+    after -= x
+    if residuals is not None:
+        residuals.fitted[:] += np.einsum("ij,ij->j", after, after)
+    after -= u
+    return after

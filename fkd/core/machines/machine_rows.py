@@ -1,6 +1,6 @@
 """What is known of every row under every machine that is still at work."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from fkd.core.machines.row_source import RowBlock, Source
 
 Precision = type[np.floating[Any]]
 # Rows that are worked on at a time: what they need stays in the level-2 cache.
-PASS_ROWS = 1024
+PASS_ROWS = 512
 # Machines stand in columns, filled up to a multiple of so many: a product of narrower matrices
 # could round the same machine differently, alone or in company.
 WIDTH = 16
@@ -35,8 +35,15 @@ class RowPiece:
     G: AnyArray  # (k, r); no rows where features were not asked for
     y: Array
     weights: Array | None
-    crew: IntArray
     p: AnyArray
+
+
+@dataclass(frozen=True)
+class CrewRows:
+    """Rows with the machines that are at work on them, in pieces."""
+
+    crew: IntArray  # the machine of each column
+    pieces: Iterable[RowPiece]
 
 
 class MachineRows:
@@ -74,16 +81,12 @@ class MachineRows:
         """Return the mean target of the first rows: from it, targets lose few digits."""
         return float(self._blocks[0].y[:PASS_ROWS].mean(axis=0))
 
-    def pieces(self, *, features: bool = True) -> Iterator[RowPiece]:
+    def blocks(self, *, features: bool = True) -> Iterator[CrewRows]:
         """Yield all rows that a machine is at work on, in order, with their features or without."""
         blocks = self.source() if features else [None] * len(self._blocks)
         for block, known in zip(blocks, self._blocks, strict=True):
-            if len(known.crew) == 0:
-                continue
-            for rows in row_blocks(len(known.y), PASS_ROWS):
-                weights = None if known.weights is None else known.weights[rows]
-                G = np.empty((0, 0)) if block is None else block.G[rows]
-                yield RowPiece(G, known.y[rows], weights, known.crew, known.p[rows])
+            if len(known.crew):
+                yield CrewRows(known.crew, _pieces(known, None if block is None else block.G))
 
     def let_go(self, active: AnyArray) -> None:
         """Forget the rows of machines that are done, where that makes matrices narrower."""
@@ -94,6 +97,14 @@ class MachineRows:
                 p = np.zeros((len(known.y), len(crew)), dtype=known.p.dtype)
                 p[:, : len(stay)] = known.p[:, stay]
                 known.crew, known.p = crew, p
+
+
+def _pieces(known: _Block, G: AnyArray | None) -> Iterator[RowPiece]:
+    """Yield the rows of a block, some at a time."""
+    for rows in row_blocks(len(known.y), PASS_ROWS):
+        weights = None if known.weights is None else known.weights[rows]
+        features = np.empty((0, 0)) if G is None else G[rows]
+        yield RowPiece(features, known.y[rows], weights, known.p[rows])
 
 
 def filled(columns: IntArray, none: int) -> IntArray:

@@ -45,10 +45,12 @@ class MarginLoss:
 
     def multipliers(self, p: AnyArray, out: AnyArray) -> AnyArray:
         """Return u = p - prox(p), which is the loss's slope at prox(p), written to `out`."""
-        np.clip(p, self.low, self.high, out=out)
+        # Bounds of a column each: np.clip takes five times as long as the two halves of it.
+        np.maximum(p, self.low, out=out)
+        np.minimum(out, self.high, out=out)
         np.subtract(p, out, out=out)
-        limits = self.most
-        return np.asarray(np.clip(out, -limits, limits, out=out))
+        np.maximum(out, -self.most, out=out)
+        return np.asarray(np.minimum(out, self.most, out=out))
 
     def total(self, x: Array) -> Array:
         """Return the sum over rows of each machine's loss at x = f - y, (k,)."""

@@ -1,0 +1,192 @@
+"""Blobs as objects of a store that fsspec reaches."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import fsspec
+
+from configs.errors import UserError
+from tasks.adapters.addresses import scrubbed
+from tasks.adapters.state.places import Entry, Stamp
+
+# Nothing that a listing said a moment ago counts; several runs of one process differ in secrets.
+_FRESH = {"use_listings_cache": False, "skip_instance_cache": True}
+_S3 = {
+    # One request per blob: with more it would ask for the size first.
+    "max_concurrency": 1,
+    # Blobs have checksums of their own, and not every server knows these.
+    "config_kwargs": {
+        "request_checksum_calculation": "when_required",
+        "response_checksum_validation": "when_required",
+    },
+}
+_REFUSED = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenError")
+_FULL = ("no space left", "quota", "storage full", "insufficientstorage")
+_BOTH = "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+
+
+class StoreUnreachableError(ConnectionError):
+    """A store that does not answer, or fails: another try may find it well."""
+
+
+class RemotePlace:
+    """A folder of an object store; names and secrets are those of this machine's environment."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        kind = address.partition("://")[0]
+        try:
+            options = _S3 if kind == "s3" else {}
+            self._fs, root = fsspec.core.url_to_fs(address, **_FRESH, **options)
+        except (ImportError, ValueError) as error:
+            raise UserError(
+                f"FKD_STORE must be a folder or an address that fsspec knows, such as "
+                f"s3://bucket/folder with the extra s3 (`pip install 'fkd[s3]'`), got {address} "
+                f"({_short(error)})."
+            ) from error
+        self._root = root.rstrip("/")
+        self._faults: tuple[type[Exception], ...] = (OSError, *_client_errors(kind))
+
+    def get(self, name: str) -> bytes:
+        """Return the bytes of an object; its own answer counts, no listing."""
+        with self._told():
+            found: bytes = self._fs.cat_file(self._path(name))
+        return found
+
+    def get_many(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the bytes of the objects that are there, many asked for at once."""
+        paths = {self._path(name): name for name in names}
+        if not paths:
+            return {}
+        with self._told():
+            told = self._fs.cat(list(paths), on_error="return")
+        found = {}
+        for path, answer in told.items():
+            if isinstance(answer, bytes):
+                found[paths[path]] = answer
+            elif not isinstance(answer, FileNotFoundError) or _is_missing_bucket(answer):
+                with self._told():
+                    raise answer
+        return found
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep an object: what a server takes is whole or not there."""
+        with self._told():
+            self._fs.pipe_file(self._path(name), data)
+
+    def put_absent(self, name: str, data: bytes) -> bool:
+        """Keep an object where none is; servers that do not know the condition keep the last."""
+        if self.has(name):
+            return False
+        try:
+            with self._told():
+                self._fs.pipe_file(self._path(name), data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Return whether the object was there."""
+        try:
+            with self._told():
+                there = bool(self._fs.exists(self._path(name)))
+                self._fs.rm_file(self._path(name))
+        except FileNotFoundError:
+            return False
+        return there
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """Yield the objects under a folder."""
+        with self._told():
+            try:
+                found = self._fs.find(f"{self._root}/{folder}".rstrip("/"), detail=True)
+            except FileNotFoundError as error:
+                if _is_missing_bucket(error):
+                    raise
+                return
+        for path, told in sorted(found.items()):
+            name = path.removeprefix(self._root).lstrip("/")
+            yield Entry(name, int(told["size"]), _changed(told))
+
+    def has(self, name: str) -> bool:
+        """Return whether the object is there."""
+        try:
+            with self._told():
+                self._fs.info(self._path(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def stamp(self, name: str) -> Stamp | None:
+        """Return nothing: to ask costs what reading costs."""
+        return None
+
+    def local(self, name: str) -> None:
+        """Return nothing: no file of this machine holds it."""
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn faults of the store into sentences; that something is absent or there passes."""
+        try:
+            yield
+        except (FileNotFoundError, FileExistsError) as error:
+            if _is_missing_bucket(error):
+                raise UserError(
+                    f"the store {self.address} must lie in a bucket that exists, but the server "
+                    "knows none of that name; create it, or correct FKD_STORE (and "
+                    "AWS_ENDPOINT_URL, if the server is not Amazon's)."
+                ) from error
+            raise
+        except self._faults as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: Exception) -> Exception:
+        """Return a fault as a sentence: one that a person must cure, or one that may pass."""
+        said = _short(error)
+        if isinstance(error, PermissionError) or type(error).__name__ in _REFUSED:
+            return UserError(
+                f"the store {self.address} refuses this machine ({said}); set {_BOTH} to what may "
+                "read and write there, on every machine that computes, then run the same command: "
+                "what was computed is kept."
+            )
+        if any(words in said.lower() for words in _FULL):
+            return UserError(
+                f"the store {self.address} is full ({said}); make room there, such as by `fkd "
+                "clean`, then run the same command: what was computed is kept."
+            )
+        return StoreUnreachableError(
+            f"the store {self.address} does not answer as it should ({said}); look at the server "
+            "and at AWS_ENDPOINT_URL, then run the same command: what was computed is kept."
+        )
+
+
+def _client_errors(kind: str) -> tuple[type[Exception], ...]:
+    """Return the errors that a store's client raises beside those of the system."""
+    if kind != "s3":
+        return ()
+    from aiohttp import ClientError as HttpError
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return BotoCoreError, ClientError, HttpError
+
+
+def _is_missing_bucket(error: BaseException) -> bool:
+    """Return whether an object is absent because all of them are."""
+    answer = getattr(error.__cause__, "response", None) or {}
+    return bool(answer.get("Error", {}).get("Code") == "NoSuchBucket")
+
+
+def _short(error: BaseException) -> str:
+    """Return what somebody else says of a fault as a few words without secrets."""
+    return scrubbed(" ".join(str(error).split()))[:200].rstrip(".") or type(error).__name__
+
+
+def _changed(told: dict[str, Any]) -> float:
+    """Return when an object was written, as its listing tells."""
+    when = told.get("LastModified") or told.get("created") or told.get("mtime") or 0.0
+    return when.timestamp() if isinstance(when, datetime) else float(when)
