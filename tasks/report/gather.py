@@ -30,7 +30,7 @@ from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.limit_moves import limit_moves
 from tasks.study.opening import Study
-from tasks.study.proxies import strongest_proxies
+from tasks.study.proxies import known_proxies
 from tasks.study.recording import model_address
 from tasks.study.results import TrialResult
 from tasks.study.selection import NoChampionError, worst
@@ -110,9 +110,7 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
         noise_floor=floor,
         proxies=tuple(
             (study.config.data.declaration.words.get(proxy.name, proxy.name), proxy.correlation)
-            for proxy in study.once(
-                ("proxies", name), lambda: strongest_proxies(study.loaded.table, name)
-            )
+            for proxy in known_proxies(study, name)
         ),
     )
 

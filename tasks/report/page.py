@@ -13,7 +13,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tasks.adapters.files import write_atomic
-from tasks.report.along_section import report_section
+from tasks.report.along_section import burden_sentences, report_section
 from tasks.report.choice import (
     deciding_sentence,
     limit_sentences,
@@ -151,7 +151,7 @@ def _words(report: ReportData) -> dict[str, Any]:
     finding = finding_of(report)
     return {
         "broken": finding.broken,
-        "summary": [task_sentence(report), *finding.sentences],
+        "summary": [task_sentence(report), *finding.sentences, *burden_sentences(report)],
         "tiles": tiles_of(report),
         "policy": policy_sentence(report.champion) if report.champion else "",
         "deciding": deciding_sentence(report.champion) if report.champion else "",

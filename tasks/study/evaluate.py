@@ -68,7 +68,7 @@ def _computed(
     fold = inputs.splits.all(table)[job.split]
     with blas_threads(inputs.blas_threads):
         test = table.take(fold.test)
-        keeps = inputs.keeps_predictions(test.n)
+        keeps = inputs.keeps_predictions(job.split, table)
         w = measure_weights(table, inputs.weights)
         w = None if w is None else w[fold.test]
         judges = judges_of(test, inputs.measure_on, w)

@@ -23,7 +23,7 @@ from fkd.measures import (
     pairwise_pair,
     recoverability,
 )
-from fkd.measures.mean_errors import mean_error
+from fkd.measures.mean_errors import mean_of
 from fkd.measures.recoverability import MAX_ROWS
 from tasks.planned.trials import Trial, record_key
 from tasks.study.opening import Study
@@ -34,7 +34,7 @@ DRAWS = 300
 # Held-out rows from which on draws are counted in cells: their rounding is far below the noise.
 COUNTED_ROWS = 100_000
 _COUNTED: tuple[Literal["hgr", "gdp"], ...] = ("hgr", "gdp")
-VERSION = 5  # to be raised whenever a judgement's numbers change; part of a champion's key
+VERSION = 6  # to be raised whenever a judgement's numbers change; part of a champion's key
 # As published: s is in the unit of its whole data set.
 _HGR = partial(measures.hgr, margins="standard")
 _GDP = partial(measures.gdp, margins="given")
@@ -209,7 +209,7 @@ def _scores(
             }
         pf = _ends(pairwise_interval(y, y_pred, s, **drawn))
         by_column[column] = {**found, "pf": pf}
-    return ScoreIntervals(interval(mean_error, y, y_pred), by_column)
+    return ScoreIntervals(interval(mean_of, np.abs(y_pred - y)), by_column)
 
 
 def compared(
@@ -238,7 +238,7 @@ def compared(
             found = {"hgr": both(_HGR, *sides, most=1.0), "gdp": both(_GDP, *sides)}
         pf = pairwise_pair(y, after, before, s, **drawn)
         pairs[column] = {**found, "pf": pf}
-    mae = both(mean_error, (y, after), (y, before))
+    mae = both(mean_of, (np.abs(after - y),), (np.abs(before - y),))
     first, second, difference = (
         ScoreIntervals(
             _ends(getattr(mae, side)),
