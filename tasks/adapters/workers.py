@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from configs.errors import UserError
+from tasks.adapters.clusters.slurm_jobs import queued_jobs
 from tasks.adapters.environment import own_kernels
 
 _RESTART_SECONDS = 10
 _ANSWER_SECONDS = 30
+_GONE = frozenset({"closed", "failed", "created"})
 
 
 def worker_memory(client: Any) -> int | None:
@@ -51,8 +53,9 @@ def is_foreign(client: Any) -> bool:
 
 
 def workers_of_others(client: Any) -> set[str]:
-    """Return the addresses of workers that we did not start."""
-    return set(_workers(client)) if is_foreign(client) else set()
+    """Return the addresses of workers that this machine's own package may not have started."""
+    ours = not is_foreign(client) and not queued_jobs(client.cluster)
+    return set() if ours else set(_workers(client))
 
 
 def threads_at_work(client: Any) -> int:
@@ -106,7 +109,8 @@ _refills: set["asyncio.Task[None]"] = set()  # the loop by itself would forget t
 
 async def _refill(cluster: Any) -> None:
     """Start workers for those whose nannies have given up, as they do if a start fails."""
-    gone = [name for name, w in cluster.workers.items() if w.status.name in ("closed", "failed")]
+    # A job that the queue did not take stays as it was created.
+    gone = [name for name, worker in cluster.workers.items() if worker.status.name in _GONE]
     for name in gone:
         del cluster.workers[name]
     if len(cluster.workers) < len(cluster.worker_spec):
