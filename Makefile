@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup neural run test stack soak lint format bench bench-scale mutants wheels resolve docs lock system clean
+.PHONY: help setup neural run test stack fullstack slurm soak lint format bench bench-scale mutants wheels resolve docs lock audit system clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,10 +27,17 @@ run: setup ## the default experiment: data, trials, champion, report
 
 # One BLAS thread each, because two files of tests run at a time.
 test: setup ## the tests, but for those with whole stacks of processes
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not stack and not slow and not network" -n 2 --dist loadfile --durations 15
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not stack and not slow and not network and not fullstack and not slurm" -n 2 --dist loadfile --durations 15
 
 stack: setup ## servers, kills, schedules: one quick instance of every fault, with real processes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not slow and not network" -n 2 --dist loadfile --durations 15
+
+# Debian's slurmctld, slurmd, slurm-client and munge: `bash .ci/system-packages slurm` installs them.
+slurm: setup ## sweeps in the queue of a real SLURM that the tests start on loopback (root)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm --durations 15
+
+fullstack: setup ## a sweep through everything that `fkd up` starts: passwords, TLS, S3, kills (a quarter of an hour)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m fullstack --durations 15 --timeout 2400
 
 soak: setup ## the long, repeated fault tests (at most 40 minutes)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist loadfile --timeout 2400
@@ -77,6 +84,10 @@ lock: setup ## renew requirements.lock and requirements-docs.lock from pyproject
 	$(BIN)/python -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print("\n".join(extras["docs"]))' | \
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 	  --constraint requirements.lock --upgrade - -o requirements-docs.lock
+
+# --strict: a release whose advisories cannot be asked for counts as a fault, or nothing asked would pass for clean.
+audit: setup ## known vulnerabilities of every locked package (asks PyPI)
+	$(BIN)/uv tool run pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 system: ## Debian's chromium and PostgreSQL, which some tests drive (root)
 	bash .ci/system-packages

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from configs.cluster_kinds import AdaptConfig, KubernetesConfig, SlurmConfig, check_kind
 from configs.data import DataConfig, FoldsConfig
 from configs.encryption import TlsConfig
 from configs.hook_config import HooksConfig
@@ -50,14 +51,19 @@ Limits = Annotated[dict[str, float], AfterValidator(_known_measures)]
 class ClusterConfig(Frozen):
     """Where the trials are computed."""
 
-    kind: Literal["local", "threads", "address"] = "local"
-    workers: int | None = Field(default=None, ge=1)  # None: one per core
+    kind: Literal["local", "threads", "address", "slurm", "kubernetes"] = "local"
+    workers: int | None = Field(default=None, ge=1)  # None: one per core here, one elsewhere
+    adapt: AdaptConfig | None = None  # as many as the work needs, instead of a fixed number
     blas_threads: int = Field(default=1, ge=1)
     address: str | None = None
     tls: TlsConfig | None = None  # None: Dask's own settings, else certificates of our making
     memory_limit: str = "auto"  # per local worker, as Dask reads it
     time_limit: float = Field(default=3600.0, gt=0)  # seconds for one task
     retries: int = Field(default=5, ge=0)  # of a task whose worker died
+    report: bool | None = None  # Dask's performance report; None: of a cluster that is ours alone
+    worker_wait: float = Field(default=300.0, gt=0)  # seconds without any worker that end a run
+    slurm: SlurmConfig = Field(default_factory=SlurmConfig)
+    kubernetes: KubernetesConfig | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -83,6 +89,35 @@ class ClusterConfig(Frozen):
         if self.tls is not None and self.kind == "threads":
             raise ValueError("tls has no meaning for kind 'threads', which talk in memory")
         return self
+
+    @model_validator(mode="after")
+    def _kinds_have_their_keys(self) -> Self:
+        """Refuse keys that a kind would ignore, or that it lacks."""
+        check_kind(self.kind, self.workers, self.adapt, self.slurm, self.kubernetes)
+        if self.kind == "slurm" and self.slurm.seconds < self.time_limit:
+            raise ValueError(
+                f"slurm.walltime must be at least time_limit ({self.time_limit:g} s), or SLURM "
+                f"ends a task before we do, got {self.slurm.walltime}"
+            )
+        return self
+
+    @property
+    def most_workers(self) -> int | None:
+        """How many workers there will be at most, None where it is one per core of this machine."""
+        if self.adapt is not None:
+            return self.adapt.maximum
+        return self.workers or (1 if self.kind in ("slurm", "kubernetes") else None)
+
+    @model_serializer(mode="wrap")
+    def _without_idle_kinds(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what other kinds of clusters need."""
+        plain: dict[str, Any] = handler(self)
+        for name in ("slurm", "kubernetes"):
+            if self.kind != name:
+                plain.pop(name, None)
+        if self.adapt is None:
+            plain.pop("adapt", None)
+        return plain
 
 
 class SelectConfig(Frozen):
@@ -218,4 +253,5 @@ class RunConfig(Frozen):
 
 
 _AROUND = ("tracking", "hooks", "gate", "predictions", "decision")
-_PLACE = {"kind", "workers", "address", "tls", "memory_limit", "time_limit", "retries"}
+# Of a cluster, only the threads of a task decide numbers.
+_PLACE = set(ClusterConfig.model_fields) - {"blas_threads"}

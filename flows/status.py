@@ -1,12 +1,14 @@
 """All runs of an FKD_HOME as a table."""
 
 import time
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from flows.server_status import show_servers
 from tasks.adapters.run_status import Status, all_statuses
 from tasks.adapters.settings import read_settings
 
@@ -15,13 +17,19 @@ _CAUSES = 5
 
 
 def show_status() -> None:
-    """Print every run of this FKD_HOME: done, failed, remaining, rate, then causes."""
-    statuses = list(all_statuses(read_settings()))
-    console = Console(highlight=False)
-    if not statuses:
-        home = escape(str(read_settings().home))
+    """Print every run of this FKD_HOME: done, failed, remaining, rate, causes; then the servers."""
+    settings, console = read_settings(), Console(highlight=False)
+    statuses = list(all_statuses(settings))
+    if statuses:
+        _show_runs(statuses, console)
+    else:
+        home = escape(str(settings.home))
         console.print(f"No run yet under {home}; start one by `fkd run`.", soft_wrap=True)
-        return
+    show_servers(settings, console)
+
+
+def _show_runs(statuses: Sequence[Status], console: Console) -> None:
+    """Print one line per run, then why fits failed."""
     # One blank between columns: all of them fit into a terminal of 80 characters.
     table = Table(
         title="Fits by run", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=0

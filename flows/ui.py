@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,9 +9,9 @@ from pathlib import Path
 
 from flows.progress import watcher
 from tasks.adapters.addresses import without_credentials
+from tasks.adapters.servers.mlflow_server import mlflow_kind
 from tasks.adapters.servers.prefect_environment import set_variables
 from tasks.adapters.servers.prefect_server import upcoming_prefect_server
-from tasks.adapters.servers.server_kind import LOOPBACK, ServerKind
 from tasks.adapters.servers.shared_server import server_lease
 from tasks.adapters.settings import Settings, ensure_writable, read_settings
 from tasks.adapters.tracking_places import registry_uri, runs_page, tracking_uri
@@ -45,25 +44,6 @@ def _show_experiments(settings: Settings, root: str) -> None:
 
     for name, experiment in recorded_experiments(settings).items():
         watcher().say(f"  {name}  {runs_page(root, experiment)}")
-
-
-def mlflow_kind(settings: Settings) -> ServerKind:
-    """Return how MLflow's pages are started on loopback, over the store of the environment."""
-    command = (sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1")
-    return ServerKind(
-        title="MLflow",
-        folder=settings.mlflow / "server",
-        arguments=(
-            *(*command, "--host", LOOPBACK, "--port", "{port}"),
-            *("--artifacts-destination", str(settings.mlflow / "artifacts")),
-        ),
-        health="/health",
-        environment={
-            # Seven job consumers, 1.7 GB, of which these pages need none.
-            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-            "MLFLOW_DISABLE_TELEMETRY": "true",
-        },
-    )
 
 
 @contextmanager

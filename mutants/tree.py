@@ -16,7 +16,7 @@ from mutants.mutant import Mutant
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", ".fkd", ".*_cache", ".hypothesis", "__pycache__", "cache", "dist", "build"
 )
-_MARKS = "not slow and not network"
+_MARKS = "not slow and not slurm and not network"
 
 
 @dataclass(frozen=True)

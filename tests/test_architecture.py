@@ -152,12 +152,18 @@ def test_imports_go_one_way(room, forbidden):
 @pytest.mark.parametrize(
     ("package", "homes"),
     [
-        ("distributed", {"tasks/adapters/cluster.py"}),
+        ("distributed", {"tasks/adapters/cluster.py", "tasks/adapters/clusters/own_cluster.py"}),
+        ("dask_jobqueue", {"tasks/adapters/clusters/slurm_jobs.py"}),
+        ("dask_kubernetes", {"tasks/adapters/clusters/pod_resources.py"}),
+        ("kr8s", {"tasks/adapters/clusters/kubernetes_pods.py"}),
         # The served model's file is MLflow's own: it runs where fkd's pipeline is not installed.
         (
             "mlflow",
             {
                 "tasks/adapters/tracking.py",
+                "tasks/adapters/timed_client.py",
+                "tasks/adapters/parent_claim.py",
+                "tasks/adapters/trial_claims.py",
                 "tasks/adapters/registry.py",
                 "tasks/adapters/model_files.py",
                 "tasks/adapters/served_model.py",

@@ -135,11 +135,10 @@ def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp
 
 
 @pytest.mark.usefixtures("_look_often")
-def test_a_run_ends_by_name_if_no_worker_comes(scheduler, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.adapters.muster.WORKERLESS_SECONDS", 2.0)
+def test_a_run_ends_by_name_if_no_worker_comes(scheduler, settings, tmp_path):
     jobs = _jobs(tmp_path / "marks", ["fine"])
-    with pytest.raises(UserError, match=r"no Dask worker.*`dask worker tcp:"):
-        _run(ClusterConfig(address=scheduler[1], kind="address"), settings, jobs)
+    with pytest.raises(UserError, match=r"no Dask worker.* for 2 s .*`dask worker tcp:"):
+        _run(ClusterConfig(address=scheduler[1], worker_wait=2.0), settings, jobs)
 
 
 def test_a_run_ends_by_name_if_its_scheduler_does(scheduler, settings, tmp_path):

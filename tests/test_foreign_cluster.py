@@ -88,7 +88,7 @@ def test_repeats_of_the_scheduler_count_where_it_cannot_be_told(address, client,
 
 def test_what_is_waited_for_is_said(client, address, monkeypatch):
     monkeypatch.setattr("tasks.adapters.muster._TELL_SECONDS", 0.2)
-    monkeypatch.setattr("tasks.adapters.muster.WORKERLESS_SECONDS", 1.0)
+    client.patience = 1.0
     said = []
     with pytest.raises(UserError, match=rf"no Dask worker at {address}.*`dask worker {address}`"):
         Muster(client, said.append).wait()

@@ -4,6 +4,7 @@ import http.server
 import ssl
 import subprocess
 import threading
+from dataclasses import replace
 
 import pytest
 from trickling_server import trickling_server
@@ -13,7 +14,11 @@ from tasks.adapters import reachable
 from tasks.adapters.addresses import credentials, scrubbed, without_credentials
 from tasks.adapters.authorities import share_trust
 from tasks.adapters.deadline import DeadlineError, within
-from tasks.adapters.reachable import TrackingUnreachableError, check_answers
+from tasks.adapters.reachable import (
+    TrackingRefusedError,
+    TrackingUnreachableError,
+    check_answers,
+)
 from tasks.adapters.settings import Settings
 from tasks.adapters.tracking import Tracking
 
@@ -163,3 +168,34 @@ def test_a_missing_bundle_is_named(private_server, tmp_path, monkeypatch):
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
     with pytest.raises(UserError, match=r"REQUESTS_CA_BUNDLE must name .*none\.pem"):
         check_answers(private_server)
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "does not admit us"), (403, "let this user")])
+def test_a_server_that_refuses_us_is_not_taken_for_a_silent_one(status, words, settings):
+    class Guard(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path == "/health" else status)
+            self.end_headers()
+            self.wfile.write(b"no")
+            asked.append(self.path)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    asked = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guard) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"127.0.0.1:{server.server_port}"
+        try:
+            guarded = replace(settings, mlflow_tracking_uri=f"http://us:word@{place}")
+            with pytest.raises(TrackingRefusedError, match=words) as told:
+                Tracking(guarded, "any")
+        finally:
+            server.shutdown()
+    assert f"MLflow at http://{place} " in str(told.value)
+    assert "MLFLOW_TRACKING_PASSWORD" in str(told.value)
+    assert "word" not in str(told.value).replace("PASSWORD", "")
+    # Another try would have no other password.
+    assert len([path for path in asked if path != "/health"]) == 1

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -28,14 +28,15 @@ _PATIENCE = 180.0  # seconds; a busy machine needs many
 class MlflowServer:
     """An `mlflow server` process group on a port of its own; its state outlives it."""
 
-    def __init__(self, database: str, folder: Path) -> None:
+    def __init__(self, database: str, folder: Path, *options: str, **variables: str) -> None:
+        self._variables = variables
         self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self._command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
         self._command += ["--port", str(self.port), "--workers", "1"]
         self._command += ["--backend-store-uri", database]
-        self._command += ["--artifacts-destination", str(folder / "artifacts")]
+        self._command += ["--artifacts-destination", str(folder / "artifacts"), *options]
 
     def start(self) -> None:
         """Return once it answers."""
@@ -45,6 +46,7 @@ class MlflowServer:
             "MLFLOW_DISABLE_TELEMETRY": "true",
             # MLflow calls uvicorn by its bare name.
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            **self._variables,
         }
         self.process = subprocess.Popen(
             self._command, env=environment, start_new_session=True, **_QUIET
@@ -62,15 +64,18 @@ class MlflowServer:
     def kill(self) -> None:
         """End it as no process can prepare for."""
         if self.process is not None:
-            self.signal(signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                self.signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
 
 
 @contextmanager
-def mlflow_server(database: str, folder: Path) -> Iterator[MlflowServer]:
+def mlflow_server(
+    database: str, folder: Path, *options: str, **variables: str
+) -> Iterator[MlflowServer]:
     """A server that is not started yet; it is gone afterwards."""
-    server = MlflowServer(database, folder)
+    server = MlflowServer(database, folder, *options, **variables)
     try:
         yield server
     finally:

@@ -45,7 +45,7 @@ def _run_tests(environment: Environment) -> str:
     shutil.copy(ROOT / "pyproject.toml", there)  # pytest's settings stand there
     for path in files_needed(ROOT / "tests"):
         shutil.copy(path, there / "tests")
-    marks = "not slow and not stack and not network"
+    marks = "not slow and not stack and not slurm and not network"
     options = ("-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", "-m", marks)
     told, _ = environment.run("python", "-m", "pytest", *options, where=there)
     files = len(library_tests(ROOT / "tests"))

@@ -1,9 +1,10 @@
-"""The Dask cluster of a run, the only place that knows `distributed`."""
+"""The Dask cluster of a run, as jobs are sent to it."""
 
 import asyncio
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -13,9 +14,7 @@ import dask
 from distributed import (
     Client,
     KilledWorker,
-    LocalCluster,
     SchedulerPlugin,
-    Security,
     get_worker,
 )
 from distributed.client import FutureCancelledError
@@ -24,9 +23,10 @@ from distributed.utils import sync
 from configs.errors import UserError
 from configs.schema import ClusterConfig
 from tasks.adapters.certificates import named_certificates, plain_allowed, temporary
+from tasks.adapters.clusters.kubernetes_pods import kubernetes_cluster
+from tasks.adapters.clusters.own_cluster import SILENT, own_cluster, security
 from tasks.adapters.files import write_atomic
 from tasks.adapters.handshake import agreed_address, refusal
-from tasks.adapters.interrupts import undisturbed, workers_spared
 from tasks.adapters.preflight import enrol
 from tasks.adapters.settings import Settings
 
@@ -41,11 +41,8 @@ _SPAWN = "distributed.nanny.pre-spawn-environ"
 
 _CONNECT_SECONDS = 8.0
 _ASK_SECONDS = 2.0  # then, for the reason why there is no connection
-_START_SECONDS = 300.0
 _ANNOUNCE_SECONDS = 60
-_CLOSE_SECONDS = 30
-# Above critical: a connection that closes on Ctrl-C is logged as such, with its traceback.
-_SILENT = logging.CRITICAL + 1
+_POLL_SECONDS = 1.0
 _JOB = "fkd-job-"  # how the keys of our jobs begin on a scheduler that others use too
 # What a wrong address brings, besides nothing at all: the bytes of another protocol.
 _NO_SCHEDULER = (OSError, ValueError, TypeError, MemoryError, OverflowError, ImportError)
@@ -65,6 +62,8 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         # On a busy machine a new worker takes longer than the usual 15 s to come up.
         "distributed.deploy.lost-worker-timeout": "60s",
         "distributed.worker.memory.spill": False,
+        # As many workers are asked for as jobs wait, though nobody knows yet how long one takes.
+        "distributed.scheduler.default-task-durations": {_JOB.rstrip("-"): "60s"},
         **{f"{_SPAWN}.{name}": size for name, size in ALLOCATOR.items()},
         f"{_SPAWN}.FKD_HOME": str(settings.home),  # workers of ours share what is local
         "temporary-directory": str(settings.home / "dask"),
@@ -73,9 +72,10 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
     if "logging" not in named:
         # A lost worker is our sentence, not a traceback; LocalCluster's own silence ends too early.
         for name in ("distributed", "asyncio", "tornado.application"):
-            logging.getLogger(name).setLevel(_SILENT)
+            logging.getLogger(name).setLevel(SILENT)
     ours = {k: v for k, v in defaults.items() if dask.config.get(k, None, config=named) is None}
-    with dask.config.set(ours), _client(config, settings, named) as client:
+    with dask.config.set(ours), _client(config, settings, named, ours) as client:
+        client.patience = config.worker_wait  # of whoever waits for its workers
         page = settings.home / "dask.json"
         text = json.dumps({"dashboard": client.dashboard_link, "pid": os.getpid()})
         write_atomic(page, text.encode())
@@ -86,8 +86,10 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
             page.unlink(missing_ok=True)
 
 
-def _client(config: ClusterConfig, settings: Settings, told: dict[str, Any]) -> Any:
-    """Return the context of a client: of an existing scheduler, or of a cluster on loopback."""
+def _client(
+    config: ClusterConfig, settings: Settings, told: dict[str, Any], defaults: Mapping[str, Any]
+) -> Any:
+    """Return the context of a client: of an existing scheduler, or of a cluster that we start."""
     address = config.address
     if config.kind == "local":  # a scheduler that the user has named to Dask takes its place
         address = settings.dask_scheduler_address
@@ -95,76 +97,46 @@ def _client(config: ClusterConfig, settings: Settings, told: dict[str, Any]) -> 
         certificates = named_certificates(config.tls, told, ["client"])
         address = agreed_address(address, certificates, plain=plain_allowed(told))
         return _existing(address, certificates if address.startswith("tls:") else None)
+    if config.kubernetes is not None:
+        secret = config.kubernetes.tls_secret
+        return _pods(config, named_certificates(config.tls, told, ["client"]) if secret else None)
     encrypted = config.kind != "threads" and not plain_allowed(told)  # threads talk in memory
     certificates = (named_certificates(config.tls, told) or temporary()) if encrypted else None
-    return _local(config, _security(certificates))
-
-
-def _security(certificates: Mapping[str, str] | None) -> Security:
-    """Return how the processes of a cluster know each other: by certificates only, or not."""
-    return Security(require_encryption=bool(certificates), **(certificates or {}))
+    return _own(own_cluster(config, settings.home, defaults, certificates))
 
 
 @contextmanager
-def _local(config: ClusterConfig, security: Security) -> Iterator[Client]:
-    """Yield a client of a cluster on loopback, or in threads of this process."""
-    threads, count = config.kind == "threads", config.workers or os.cpu_count() or 1
-    with workers_spared():
-        cluster = LocalCluster(
-            n_workers=0,  # they are started below, where Ctrl-C finds a cluster that can be closed
-            threads_per_worker=count if threads else 1,
-            processes=not threads,
-            memory_limit=config.memory_limit,
-            host=None if threads else "127.0.0.1",
-            security=security,
-            dashboard_address="127.0.0.1:0",  # its page is not encrypted
-            silence_logs=_SILENT,
-        )
-    try:
-        _man(cluster, 1 if threads else count)
-        with Client(cluster) as client:
-            client.register_plugin(_own_count())
+def _own(cluster: Any) -> Iterator[Client]:
+    """Yield a client of a cluster that ends with it."""
+    with cluster as started, Client(started) as client:
+        client.register_plugin(_own_count())
+        yield client
+
+
+@contextmanager
+def _pods(config: ClusterConfig, certificates: Mapping[str, str] | None) -> Iterator[Client]:
+    """Yield a client of a cluster in pods, which ends with it."""
+    with kubernetes_cluster(config) as address:
+        deadline = time.monotonic() + config.worker_wait
+        while not _answers(address, certificates):  # its image may have to be fetched
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"the scheduler's pod at {address} did not answer within "
+                    f"{config.worker_wait:g} s (cluster.worker_wait); `kubectl get pods` tells "
+                    "why, and the run must be inside the cluster to reach it (deploy/README.md)."
+                )
+            time.sleep(_POLL_SECONDS)
+        with _existing(address, certificates) as client:
             yield client
-    except BaseException:
-        with undisturbed():
-            cluster.sync(_end_jobs, cluster, callback_timeout=_CLOSE_SECONDS)
-        raise
-    finally:
-        # Dask asserts on the way that a worker whose start has failed had begun to close.
-        with undisturbed(), suppress(AssertionError, TimeoutError):
-            cluster.close(timeout=_CLOSE_SECONDS)
 
 
-def _man(cluster: LocalCluster, count: int) -> None:
-    """Start the workers of a local cluster, or say why there are none."""
-    while len(cluster.worker_spec) < count:
-        cluster.worker_spec.update(cluster.new_worker_spec())
+def _answers(address: str, certificates: Mapping[str, str] | None) -> bool:
+    """Return whether a scheduler answers at an address."""
     try:
-        cluster.sync(_started, cluster, callback_timeout=_START_SECONDS)
-    except (RuntimeError, OSError) as error:
-        raise UserError(
-            f"The {count} worker processes of the local cluster cannot start ({_root(error)}); "
-            "they need memory (`ulimit -v`), processes (`ulimit -u`) and a writable /dev/shm. "
-            "Fewer by --set cluster.workers=1, or none: --set cluster.kind=threads."
-        ) from error
-
-
-async def _started(cluster: LocalCluster) -> None:
-    """Return once every worker of a cluster has come up."""
-    await cluster
-
-
-async def _end_jobs(cluster: LocalCluster) -> None:
-    """End workers in the middle of their jobs: what is computed is kept, the rest not wanted."""
-    nannies = [worker for worker in cluster.workers.values() if hasattr(worker, "kill")]
-    await asyncio.gather(*(nanny.kill(timeout=0.2) for nanny in nannies), return_exceptions=True)
-
-
-def _root(error: BaseException) -> str:
-    """Return the first cause of an error as one line."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return " ".join(str(error).split()) or type(error).__name__
+        _PromptClient(address, timeout=_CONNECT_SECONDS, security=security(certificates)).close()
+    except _NO_SCHEDULER:
+        return False
+    return True
 
 
 class _PromptClient(Client):
@@ -182,8 +154,8 @@ class _PromptClient(Client):
 def _existing(address: str, certificates: Mapping[str, str] | None) -> Iterator[Client]:
     """Yield a client of a scheduler that others started."""
     try:
-        security = _security(certificates)
-        client = _PromptClient(address, timeout=_CONNECT_SECONDS, security=security)
+        known = security(certificates)
+        client = _PromptClient(address, timeout=_CONNECT_SECONDS, security=known)
     except _NO_SCHEDULER as error:
         reason = refusal(address, certificates, _ASK_SECONDS)
         raise UserError(

@@ -7,11 +7,11 @@ from typing import Any
 
 from configs.errors import UserError
 from fkd import __version__
+from tasks.adapters.clusters.slurm_jobs import queue_state, queued_jobs
 from tasks.adapters.preflight import preflight_of
 from tasks.adapters.workers import is_foreign, threads_at_work
 
 _TELL_SECONDS = 10.0  # what is waited for is told after so long
-WORKERLESS_SECONDS = 300.0  # a run without any worker for so long ends
 _POLL_SECONDS = 0.2
 
 
@@ -35,17 +35,17 @@ class Muster:
         if threads:
             self.manned, self.told = now, False
             preflight_of(self.client).check(self.client)
-        elif now - self.manned > WORKERLESS_SECONDS:
+        elif now - self.manned > self.client.patience:
             raise UserError(
                 f"no Dask worker at {self._address()} has been there for "
-                f"{WORKERLESS_SECONDS:g} s; {self._cure()}, then run the same command: what was "
-                "computed is kept."
+                f"{self.client.patience:g} s (cluster.worker_wait){self._queue()}; "
+                f"{self._cure()}, then run the same command: what was computed is kept."
             )
         elif now - self.manned > _TELL_SECONDS and not self.told:
             self.told = True
             self.say(
                 f"waiting for a Dask worker at {self._address()} (none has come within "
-                f"{_TELL_SECONDS:g} s)"
+                f"{_TELL_SECONDS:g} s){self._queue()}"
             )
         return threads
 
@@ -53,8 +53,19 @@ class Muster:
         """Return where workers find the scheduler."""
         return str(self.client.scheduler.address)
 
+    def _queue(self) -> str:
+        """Return what a queue says of the workers' jobs."""
+        told = queue_state(self.client.cluster)
+        return f": SLURM says that {told}" if told else ""
+
     def _cure(self) -> str:
         """Return what helps."""
+        if queued_jobs(self.client.cluster):
+            return (
+                "jobs that ended by themselves have written why into cluster.slurm.logs "
+                "(FKD_HOME/dask/slurm); for a long queue wait longer (--set "
+                "cluster.worker_wait=86400) or ask for less"
+            )
         if not is_foreign(self.client):
             return "give the machine's memory to fewer of them (--set cluster.workers=1)"
         where = self._address()

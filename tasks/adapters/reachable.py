@@ -11,6 +11,7 @@ from tasks.adapters.authorities import trust
 from tasks.adapters.deadline import within
 
 ANSWER_SECONDS = 10.0  # in all, from the first byte asked to the last one answered
+_UNKNOWN, _FORBIDDEN = 401, 403
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}  # where no port is written
 
 
@@ -24,6 +25,36 @@ class TrackingUnreachableError(UserError):
             f"MLflow at {without_credentials(uri)} did not take the record ({said}); everything "
             "computed is kept, and `fkd sync` or the same command records it once MLflow is back."
         )
+
+
+class TrackingRefusedError(TrackingUnreachableError):
+    """The tracking server answers, but does not admit us."""
+
+    def __init__(self, uri: str, *, known: bool) -> None:
+        self.cause = "it does not admit us"
+        what = "does not let this user do that (403)" if known else "does not admit us (401)"
+        UserError.__init__(
+            self,
+            f"MLflow at {without_credentials(uri)} {what}; set MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to those of a user who may, then "
+            "run the same command: what was computed is kept, and `fkd sync` records it too.",
+        )
+
+
+def not_recorded(uri: str, error: BaseException) -> TrackingUnreachableError:
+    """Return that the server did not take a record, with what helps."""
+    status = refused_status(error)
+    if status is not None:
+        return TrackingRefusedError(uri, known=status == _FORBIDDEN)
+    return TrackingUnreachableError(uri, f"{type(error).__name__}: {error}")
+
+
+def refused_status(error: BaseException) -> int | None:
+    """Return with which status MLflow, or the library behind it, was sent away; None if not so."""
+    own = getattr(error, "get_http_status_code", None)
+    told = getattr(getattr(error, "response", None), "status_code", None)
+    status = told if own is None else own()
+    return int(status) if status in (_UNKNOWN, _FORBIDDEN) else None
 
 
 def check_answers(uri: str) -> None:

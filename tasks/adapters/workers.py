@@ -10,6 +10,7 @@ from tasks.adapters.environment import own_kernels
 
 _RESTART_SECONDS = 10
 _ANSWER_SECONDS = 30
+_GONE = frozenset({"closed", "failed", "created"})
 
 
 def worker_memory(client: Any) -> int | None:
@@ -110,7 +111,8 @@ _refills: set["asyncio.Task[None]"] = set()  # the loop by itself would forget t
 
 async def _refill(cluster: Any) -> None:
     """Start workers for those whose nannies have given up, as they do if a start fails."""
-    gone = [name for name, w in cluster.workers.items() if w.status.name in ("closed", "failed")]
+    # A job that the queue did not take stays as it was created.
+    gone = [name for name, worker in cluster.workers.items() if worker.status.name in _GONE]
     for name in gone:
         del cluster.workers[name]
     if len(cluster.workers) < len(cluster.worker_spec):

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _FLUSH = 10.0  # seconds for the last log lines of a run to reach the server
 
 
+class PrefectRefusedError(UserError):
+    """The Prefect server answers, but does not admit us."""
+
+
 @contextmanager
 def prefect_server(settings: Settings) -> Iterator[str]:
     """Yield the API address of a Prefect server to which this process is connected.
@@ -172,7 +176,7 @@ def _check_admitted(client: "SyncPrefectClient", url: str) -> None:
     except httpx.HTTPStatusError as error:
         # Other codes are left to the run: not every server tells its version.
         if error.response.status_code in (401, 403):
-            raise UserError(
+            raise PrefectRefusedError(
                 f"The Prefect server at {without_credentials(url)} does not admit us "
                 f"({error.response.status_code}); set PREFECT_API_AUTH_STRING=user:password, or "
                 "PREFECT_API_KEY for Prefect Cloud."

@@ -13,7 +13,7 @@ from typing import IO, Any
 from configs.errors import UserError
 from tasks.adapters.disk import full_disk
 from tasks.adapters.servers.flock import EXCLUSIVE, SHARED, locked, open_lock, try_lock
-from tasks.adapters.servers.server_kind import ServerKind, answers
+from tasks.adapters.servers.server_kind import ServerKind
 
 _POLL = 0.05
 _GOODBYE = 15.0  # seconds the last one waits for the server to be gone
@@ -29,7 +29,7 @@ class Lease:
 
     def begin(self) -> None:
         """Start the server in the background unless somebody has."""
-        if self._keeper is None and not _is_kept(self.kind.folder):
+        if self._keeper is None and not is_kept(self.kind.folder):
             # A keeper that comes second sees the lock of the first, then leaves by itself.
             self._keeper = _spawn_keeper(self.kind)
 
@@ -37,9 +37,9 @@ class Lease:
         """Return the server's address, as soon as it answers."""
         deadline = time.monotonic() + self.kind.patience
         while time.monotonic() < deadline:
-            kept = _is_kept(self.kind.folder)
+            kept = is_kept(self.kind.folder)
             url = _address(self.kind) if kept else None
-            if url is not None and answers(url + self.kind.health):
+            if url is not None and self.kind.serves(url):
                 return url
             if self._keeper_failed():
                 break
@@ -50,12 +50,17 @@ class Lease:
             f"see {self.kind.folder / 'server.log'}."
         )
 
+    def tend(self) -> None:
+        """Start a keeper in the place of one that was killed; a server ends with its keeper."""
+        self._keeper_failed()
+        self.begin()
+
     def leave(self) -> None:
         """Give the share back; the last one stays until the server is gone."""
         last = try_lock(self._file, EXCLUSIVE)
         self._file.close()
         deadline = time.monotonic() + _GOODBYE
-        while last and _is_kept(self.kind.folder) and time.monotonic() < deadline:
+        while last and is_kept(self.kind.folder) and time.monotonic() < deadline:
             time.sleep(_POLL)
             last = not _is_shared(self.kind.folder)
         self._keeper_failed()
@@ -117,7 +122,7 @@ def _wait_for_share(kind: ServerKind, file: IO[str]) -> None:
         time.sleep(_POLL)
 
 
-def _is_kept(folder: Path) -> bool:
+def is_kept(folder: Path) -> bool:
     """Return whether a keeper lives: it holds this lock, which no recycled pid can fake."""
     with locked(folder / "keeper", SHARED) as free:
         return not free

@@ -1,0 +1,1 @@
+"""Where workers come from that other machines run."""

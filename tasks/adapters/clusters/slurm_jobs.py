@@ -1,0 +1,147 @@
+"""Workers as jobs of a SLURM queue."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dask
+
+from configs.errors import UserError
+from configs.schema import ClusterConfig
+from tasks.adapters.settings import child_environment
+
+_ASK_SECONDS = 10.0
+_NAMED = 3  # jobs, in a sentence
+# What jobs inherit of the driver's settings of Dask: ours, in which no secret stands.
+_INHERITED = "DASK_INTERNAL_INHERIT_CONFIG"
+_CURE = "`sinfo` lists partitions with their limits, `scontrol show partition` tells more"
+
+
+def slurm_cluster(
+    config: ClusterConfig,
+    home: Path,
+    settings: Mapping[str, Any],
+    certificates: Mapping[str, str] | None,
+    **options: Any,
+) -> Any:
+    """Return a cluster of one scheduler, in this process, whose workers will be jobs.
+
+    Parameters
+    ----------
+    config
+        How a job is asked for.
+    home
+        FKD_HOME, for what the jobs write to their terminal.
+    settings
+        Of Dask, for the workers.
+    certificates
+        Of the workers. They come to the jobs in their environment, which SLURM keeps for root
+        alone: dask-jobqueue by itself would write the key to a file.
+    options
+        Of the scheduler's side, as every cluster of Dask takes them.
+    """
+    try:
+        from dask_jobqueue.slurm import SLURMCluster, SLURMJob
+    except ImportError as error:
+        raise UserError(
+            "cluster.kind slurm needs the package dask-jobqueue, which is not installed here; "
+            "`pip install 'fkd[slurm]'` adds it."
+        ) from error
+    if shutil.which("sbatch") is None:
+        raise UserError(
+            "cluster.kind slurm needs SLURM's own commands, but there is no sbatch on this "
+            "machine's PATH; start the run on a login node, or use --set cluster.kind=local."
+        )
+    environment = child_environment(_tls_variables(certificates))
+
+    class WorkerJob(SLURMJob):
+        async def _submit_job(self, script_filename: str) -> Any:
+            return await self._call([self.submit_command, script_filename], env=environment)
+
+    class QueueCluster(SLURMCluster):
+        job_cls = WorkerJob
+
+        def _get_worker_security(self, security: Any) -> None:
+            return None
+
+    asked = config.slurm
+    inherited = dask.config.serialize(dict(settings))
+    return QueueCluster(
+        n_workers=0,
+        queue=asked.partition,
+        account=asked.account,
+        walltime=asked.walltime,
+        memory=asked.memory,
+        cores=1,  # one job at a time, as on a local worker
+        processes=1,
+        job_cpu=config.blas_threads,
+        interface=asked.interface,
+        python=asked.python,
+        job_name="fkd-worker",
+        log_directory=str(log_folder(config, home)),
+        job_script_prologue=[f"export {_INHERITED}={inherited}", *asked.prologue],
+        job_extra_directives=list(asked.directives),
+        **options,
+    )
+
+
+def _tls_variables(certificates: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the settings of Dask by which a worker finds its certificate."""
+    if certificates is None:
+        return {}
+    names = {"tls_ca_file": "CA_FILE", "tls_worker_cert": "WORKER__CERT"}
+    names["tls_worker_key"] = "WORKER__KEY"
+    found = {
+        f"DASK_DISTRIBUTED__COMM__TLS__{name}": certificates[key]
+        for key, name in names.items()
+        if key in certificates
+    }
+    return {**found, "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"}
+
+
+def log_folder(config: ClusterConfig, home: Path) -> Path:
+    """Return where jobs write what a terminal would show."""
+    return Path(config.slurm.logs) if config.slurm.logs else home / "dask" / "slurm"
+
+
+def refused(error: BaseException) -> UserError:
+    """Return what a person should know of jobs that the queue did not take."""
+    lines = [line.partition("error:")[2].strip() for line in str(error).splitlines()]
+    said = "; ".join(dict.fromkeys(line for line in lines if line)) or type(error).__name__
+    return UserError(
+        f"SLURM did not take the workers' jobs ({said}); {_CURE}. Name another one by --set "
+        "cluster.slurm.partition=NAME, ask for less by cluster.slurm.memory, "
+        "cluster.slurm.walltime or cluster.workers."
+    )
+
+
+def queued_jobs(cluster: Any) -> list[str]:
+    """Return the jobs that were submitted for a cluster; none where no queue is involved."""
+    workers = getattr(cluster, "workers", None) or {}
+    return [found for w in workers.values() if (found := getattr(w, "job_id", None))]
+
+
+def queue_state(cluster: Any) -> str:
+    """Return what SLURM says of the jobs that are waited for, nothing where there are none."""
+    if not (jobs := queued_jobs(cluster)):
+        return ""
+    told = _ask_queue(jobs)
+    lines = [f"job {job} is {told.get(job, 'no longer in the queue')}" for job in jobs]
+    more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+    return f"{', '.join(lines[:_NAMED])}{more}"
+
+
+def _ask_queue(jobs: list[str]) -> dict[str, str]:
+    """Return state with reason of those jobs that the queue still knows."""
+    # The whole queue of this user: a list that names a forgotten job is an error.
+    words = ["squeue", "--me", "--noheader", "--format=%i|%T|%r"]
+    try:
+        found = subprocess.run(
+            words, capture_output=True, text=True, timeout=_ASK_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return dict.fromkeys(jobs, "unknown, for squeue does not answer")
+    rows = (line.strip().split("|", 2) for line in found.stdout.splitlines() if "|" in line)
+    return {job: f"{state} ({reason})" for job, state, reason in rows}

@@ -1,0 +1,1 @@
+"""The whole stack on one machine: databases, servers, a cluster, behind passwords."""

@@ -1,0 +1,279 @@
+"""Every file of deploy/, validated without a cluster: schemas, linters, what they must agree on."""
+
+import json
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from manifests import DEPLOY, KUBERNETES, documents, pods, rendered
+
+from configs.load import load_config
+from tasks.adapters.clusters import pod_resources
+
+OVERLAYS = ("base", "overlays/small", "overlays/large")
+VERSION = "1.31"  # of Kubernetes, the oldest one that is meant
+SECRET = re.compile(r"(?i)(password|secret_access_key|auth_string|token)\s*[:=]\s*['\"]?[\w/+]{8,}")
+BIN = Path(sys.executable).parent
+
+
+def _crd(kind):
+    """The schema of a resource of the Dask operator, from its own wheel."""
+    import dask_kubernetes
+
+    chart = "operator/deployment/helm/dask-kubernetes-operator/crds"
+    folder = Path(dask_kubernetes.__file__).parent / chart
+    (found,) = documents(folder / f"{kind.lower()}.yaml")
+    (version,) = [v for v in found["spec"]["versions"] if v["name"] == "v1"]
+    return _strict(version["schema"]["openAPIV3Schema"])
+
+
+def _strict(schema):
+    """The same schema, which refuses what it does not name, as the API server prunes it."""
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _each(key, value) for key, value in schema.items()}
+    known = schema.get("properties")
+    open_ended = schema.get("x-kubernetes-preserve-unknown-fields")
+    if isinstance(known, dict) and not open_ended and "additionalProperties" not in schema:
+        # What every object has, which definitions leave out.
+        schema["properties"] = {"apiVersion": {}, "kind": {}, "metadata": {}, **known}
+        schema["additionalProperties"] = False
+    if schema.pop("x-kubernetes-int-or-string", False):
+        schema.pop("type", None)
+    return schema
+
+
+def _each(key, value):
+    if key == "properties":
+        return {name: _strict(one) for name, one in value.items()}
+    return _strict(value) if key in ("items", "additionalProperties") else value
+
+
+def _validate(resource):
+    if resource["apiVersion"] == pod_resources.API_VERSION:
+        jsonschema.validate(resource, _crd(resource["kind"]))
+    else:
+        kubernetes_validate.validate(resource, VERSION, strict=True)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_manifest_fits_its_schema(overlay):
+    resources = rendered(KUBERNETES / overlay)
+    assert {"DaskCluster", "DaskAutoscaler", "NetworkPolicy", "Job"} <= {
+        r["kind"] for r in resources
+    }
+    for resource in resources:
+        _validate(resource)
+
+
+def test_the_schemas_bite():
+    (cluster, scaler) = documents(KUBERNETES / "base" / "dask.yaml")
+    cluster["spec"]["worker"]["replica"] = 1
+    with pytest.raises(jsonschema.ValidationError, match="replica"):
+        _validate(cluster)
+    scaler["spec"]["maximum"] = "four"
+    with pytest.raises(jsonschema.ValidationError):
+        _validate(scaler)
+    (job,) = documents(KUBERNETES / "base" / "sweep.yaml")
+    job["spec"]["template"]["spec"]["container"] = []
+    with pytest.raises(kubernetes_validate.ValidationError):
+        _validate(job)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_run_as_nobody_on_a_read_only_root_with_limits(overlay):
+    for resource in rendered(KUBERNETES / overlay):
+        for pod in pods(resource):
+            name = resource["metadata"]["name"]
+            assert pod["securityContext"]["runAsNonRoot"] is True, name
+            for container in pod["containers"]:
+                closed = container["securityContext"]
+                assert closed["readOnlyRootFilesystem"] is True, name
+                assert closed["allowPrivilegeEscalation"] is False, name
+                assert closed["capabilities"] == {"drop": ["ALL"]}, name
+                assert container["resources"]["limits"]["memory"], name
+                places = {mount["mountPath"] for mount in container["volumeMounts"]}
+                assert "/tmp" in places, name
+                assert not container["image"].endswith(":latest"), name
+                assert ":" in container["image"], name
+
+
+def test_overlays_differ_in_size_alone():
+    small, large = (rendered(KUBERNETES / "overlays" / name) for name in ("small", "large"))
+    sizes = [
+        next(r["spec"]["maximum"] for r in found if r["kind"] == "DaskAutoscaler")
+        for found in (small, large)
+    ]
+    assert sizes == [1, 64]
+    names = [{(r["kind"], r["metadata"]["name"]) for r in found} for found in (small, large)]
+    assert names[1] - names[0] == {("ResourceQuota", "fkd")}
+    assert names[0] <= names[1]
+
+
+def test_no_manifest_holds_a_secret_and_each_named_one_is_told():
+    told = (DEPLOY / "README.md").read_text()
+    for path in sorted(DEPLOY.rglob("*")):
+        if path.is_file() and "secrets" not in path.parts:
+            assert not SECRET.search(path.read_text()), path.name
+    for resource in rendered(KUBERNETES / "base"):
+        assert resource["kind"] != "Secret"
+        for name in re.findall(
+            r"'(?:secretName|secretRef)': (?:'|{'name': ')([\w-]+)", str(resource)
+        ):
+            assert f"`{name}`" in told, f"deploy/README.md does not tell how {name} is made"
+
+
+def _pods_config(*overrides):
+    keys = "{image: fkd, secret: fkd-store, tls_secret: fkd-dask-tls}"
+    place = f"cluster={{kind: kubernetes, adapt: {{maximum: 4}}, kubernetes: {keys}}}"
+    return load_config("default", [place, *overrides]).cluster
+
+
+def test_the_cluster_of_the_base_is_the_one_that_the_package_renders():
+    cluster, scaler = documents(KUBERNETES / "base" / "dask.yaml")
+    config = _pods_config()
+    ours = pod_resources.cluster_resource(config, "fkd")
+    ours["spec"]["idleTimeout"] = 0  # it stays, though nobody computes
+    assert cluster == ours
+    assert scaler == pod_resources.autoscaler_resource(config, "fkd")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["cluster.kubernetes.tls_secret=null"],
+        ["cluster.kubernetes.volume_claim=home", "cluster.kubernetes.service_account=run"],
+        ["cluster.adapt=null", "cluster.workers=3", "cluster.blas_threads=4"],
+    ],
+)
+def test_what_a_run_would_send_fits_the_operators_schemas(overrides):
+    config = _pods_config(*overrides)
+    resource = pod_resources.cluster_resource(config, "fkd-1")
+    _validate(resource)
+    for pod in pods(resource):
+        kubernetes_validate.validate(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod},
+            VERSION,
+            strict=True,
+        )
+    scaler = pod_resources.autoscaler_resource(config, "fkd-1")
+    if config.adapt is None:
+        assert scaler is None
+        assert resource["spec"]["worker"]["replicas"] == 3
+        (container,) = resource["spec"]["worker"]["spec"]["containers"]
+        assert container["resources"]["requests"]["cpu"] == "4"
+    else:
+        _validate(scaler)
+
+
+def test_the_compose_file_fits_its_schema_and_names_its_secrets():
+    path = DEPLOY / "compose" / "compose.yaml"
+    subprocess.run(
+        [BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", path],
+        check=True,
+        capture_output=True,
+    )
+    told = yaml.safe_load(path.read_text())
+    named = {name for service in told["services"].values() for name in service.get("secrets", [])}
+    assert named == set(told["secrets"])
+    for name, service in told["services"].items():
+        given = service.get("environment", {})
+        for key, value in given.items():
+            if "/run/secrets/" in str(value):
+                assert value.rpartition("/")[2] in service["secrets"], (name, key)
+        if name != "database":  # PostgreSQL's own image writes to its root
+            assert service["read_only"] is True, name
+        if (ports := service.get("ports")) is not None:
+            assert all(port.startswith("127.0.0.1:") for port in ports), name
+
+
+def test_the_secrets_of_compose_are_all_made_for_their_owner_alone(tmp_path):
+    folder = tmp_path / "secrets"
+    script = DEPLOY / "compose" / "make-secrets"
+    subprocess.run(["bash", script, folder], check=True, capture_output=True)
+    told = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    made = {path.name: path for path in folder.iterdir()}
+    assert set(made) == set(told["secrets"])
+    for path in made.values():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    words = [path.read_text() for path in made.values()]
+    assert len(set(words)) == len(words)
+    check = ["openssl", "verify", "-CAfile", made["tls_ca"], made["tls_cert"]]
+    subprocess.run(check, check=True, capture_output=True)
+    again = subprocess.run(["bash", script, folder], capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "left as it is" in again.stderr
+    assert [path.read_text() for path in made.values()] == words
+
+
+def test_the_image_and_the_scripts_pass_their_linters():
+    image = DEPLOY / "image"
+    subprocess.run([BIN / "hadolint", image / "Containerfile"], check=True)
+    scripts = [
+        image / "with-secrets",
+        DEPLOY / "compose" / "make-secrets",
+        DEPLOY / "slurm" / "sweep.sbatch",
+    ]
+    subprocess.run([BIN / "shellcheck", *scripts], check=True)
+    text = (image / "Containerfile").read_text()
+    assert re.search(r"^USER 10001", text, re.MULTILINE)
+    assert "HEALTHCHECK" in text
+    assert "--require-hashes -r requirements.lock" in text
+
+
+def test_secrets_reach_a_command_as_variables(tmp_path):
+    place = tmp_path / "secret"
+    place.write_text("s3cr3t with spaces\n")
+    script = DEPLOY / "image" / "with-secrets"
+    words = [script, "sh", "-c", 'printf "%s|%s|%s" "$A_WORD" "${A_WORD_FILE:-}" "$DASK_X_FILE"']
+    given = {"PATH": "/usr/bin:/bin", "A_WORD_FILE": str(place), "DASK_X_FILE": "kept"}
+    found = subprocess.run(words, env=given, capture_output=True, text=True, check=True)
+    assert found.stdout == "s3cr3t with spaces||kept"
+    for content, sentence in ((None, "cannot"), ("", "is empty")):
+        place.unlink() if content is None else place.write_text(content)
+        found = subprocess.run(words, env=given, capture_output=True, text=True)
+        assert found.returncode == 2
+        assert sentence in found.stderr
+
+
+def _shipped_template(kind):
+    """The template of a kind of pool that Prefect's own wheel brings."""
+    import prefect
+
+    views = Path(prefect.__file__).parent / "server" / "api" / "collections_data" / "views"
+    packages = json.loads((views / "aggregate-worker-metadata.json").read_text())
+    (found,) = [package[kind] for package in packages.values() if kind in package]
+    return found["default_base_job_configuration"]
+
+
+@pytest.mark.parametrize("kind", ["process", "docker", "kubernetes"])
+def test_work_pools_are_templates_that_prefect_fills(kind):
+    from prefect.utilities.templating import apply_values, find_placeholders
+
+    template = json.loads((DEPLOY / "pools" / f"{kind}.json").read_text())
+    variables = template["variables"]["properties"]
+    jsonschema.Draft7Validator.check_schema(template["variables"])
+    for told in variables.values():
+        if "default" in told:
+            jsonschema.validate(told["default"], told)
+    used = {found.name for found in find_placeholders(template["job_configuration"])}
+    assert used == set(variables)
+    theirs = _shipped_template(kind)
+    assert set(template["job_configuration"]) <= set(theirs["job_configuration"])
+    values = {name: told["default"] for name, told in variables.items() if "default" in told}
+    values |= {"name": "run", "labels": {"a": "b"}, "command": "prefect flow-run execute"}
+    filled = apply_values(template["job_configuration"], values)
+    if kind == "kubernetes":
+        manifest = filled["job_manifest"]
+        (container,) = manifest["spec"]["template"]["spec"]["containers"]
+        # As Prefect's worker does before it sends a job.
+        container["env"] = [{"name": k, "value": v} for k, v in container["env"].items()]
+        container["args"] = container["args"].split()
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
