@@ -13,6 +13,7 @@ from tasks.adapters.workers import is_foreign, threads_at_work
 
 _TELL_SECONDS = 10.0  # what is waited for is told after so long
 _POLL_SECONDS = 0.2
+_SILENT_SECONDS = 300.0  # a worker that is there has so long to say what it is
 
 
 @dataclass
@@ -25,9 +26,17 @@ class Muster:
     told: bool = False
 
     def wait(self) -> None:
-        """Return once there is a worker."""
+        """Return once there is a worker, and those that are there have answered.
+
+        One that stays silent is not waited for without end; it is asked again at every look.
+        """
+        silent = time.monotonic() + _SILENT_SECONDS
         while not self.look():
             time.sleep(_POLL_SECONDS)
+            silent = time.monotonic() + _SILENT_SECONDS
+        while preflight_of(self.client).unasked(self.client) and time.monotonic() < silent:
+            time.sleep(_POLL_SECONDS)
+            self.look()
 
     def look(self) -> int:
         """Return how many jobs can run at once; raise where nobody comes, or a stranger does."""

@@ -46,9 +46,13 @@ class Preflight:
     settings: Settings | None = None
     asked: set[str] = field(default_factory=set)
 
+    def unasked(self, client: Any) -> set[str]:
+        """Return the workers that have not answered yet."""
+        return workers_of_others(client) - self.asked
+
     def check(self, client: Any) -> None:
-        """Raise where a worker that has not been asked yet cannot do the work."""
-        new = workers_of_others(client) - self.asked
+        """Raise where a worker that has not answered yet cannot do the work."""
+        new = self.unasked(client)
         if not new:
             return
         nonce, note = uuid4().hex, ""
