@@ -87,7 +87,8 @@ def _tell_dropped(studies: Sequence[Study]) -> None:
     if tested and not keeping.keeps("auto", max(tested)):
         watcher().say(
             f"predictions of more than {keeping.AUTO_ROWS} test rows are not kept (here up to "
-            f"{max(tested)}); --set predictions=keep keeps them"
+            f"{max(tested)}), of the held-out fold's {keeping.SHOWN_TIMES} times as many; --set "
+            "predictions=keep keeps them"
         )
 
 
