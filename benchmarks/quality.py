@@ -1,7 +1,8 @@
 """Landmarks under a shared map against the exact path, in nine states at the paper's strengths.
 
 Census files are fetched, or taken from `FKD_DATA_MIRROR`; `FKD_BENCH_STATES=MT` takes fewer,
-`FKD_BENCH_LANDMARKS=2000` too.
+`FKD_BENCH_LANDMARKS=2000` too; `FKD_BENCH_HOME` is a folder that keeps fits, so that one which was
+stopped goes on.
 """
 
 import json
@@ -29,7 +30,8 @@ def run() -> Record:
     """Return the greatest difference of each measure, in deviations over the exact path's folds."""
     mirror = os.environ.get("FKD_DATA_MIRROR")
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(Path(folder), mirror, None, None)
+        kept = os.environ.get("FKD_BENCH_HOME")
+        settings = Settings(Path(kept or folder), mirror, None, None)
         rows = [row for state in STATES for row in _compared(settings, state)]
     worst = max(row[measure] for row in rows for measure in MEASURES)
     return Record(

@@ -128,5 +128,5 @@ def _models(study: Study, count: int) -> list[Predictor]:
 
 def scale_times(prepared: Path, home: Path, workers: int) -> dict[str, float]:
     """Return the seconds of a run on a prepared table, in a home that has nothing else."""
-    shutil.copytree(prepared / "prepared", home / "prepared")
+    shutil.copytree(prepared / "store" / "prepared", home / "store" / "prepared")
     return run_times(scale_config(workers), home)

@@ -34,6 +34,27 @@ def expand_states(states: tuple[str, ...]) -> tuple[str, ...]:
     return codes
 
 
+def later_releases(year: int, horizon: Horizon, until: int) -> tuple[int, ...]:
+    """Return the years after one in which there is, or will be, a release."""
+    found = []
+    for later in range(year + 1, until + 1):
+        try:
+            check_release(later, horizon)
+        except ValueError:
+            continue
+        found.append(later)
+    return tuple(found)
+
+
+def other_states(states: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the states that are not among these, those behind the last one first."""
+    chosen = expand_states(states)
+    every = expand_states(("all",))
+    start = list(FIPS).index(chosen[-1]) + 1
+    around = [*list(FIPS)[start:], *list(FIPS)[:start]]
+    return tuple(state for state in around if state in every and state not in chosen)
+
+
 def check_release(year: int, horizon: Horizon) -> None:
     """Raise ValueError for a release that does not exist."""
     if (year, horizon) == (2020, "1-Year"):

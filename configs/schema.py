@@ -60,6 +60,7 @@ class ClusterConfig(Frozen):
     memory_limit: str = "auto"  # per local worker, as Dask reads it
     time_limit: float = Field(default=3600.0, gt=0)  # seconds for one task
     retries: int = Field(default=5, ge=0)  # of a task whose worker died
+    report: bool | None = None  # Dask's performance report; None: of a cluster that is ours alone
     worker_wait: float = Field(default=300.0, gt=0)  # seconds without any worker that end a run
     slurm: SlurmConfig = Field(default_factory=SlurmConfig)
     kubernetes: KubernetesConfig | None = None

@@ -14,15 +14,18 @@ from configs.errors import UserError
 from flows.address_space import check_address_space
 from flows.command_options import Overrides
 from flows.faults import NO_MEMORY, as_user_error
+from flows.log_lines import check_options, form_variables, is_json, taken_options, write_line
 from flows.progress import console
 from flows.terminal import close_broken_output, speak_any_encoding
 from tasks.adapters.addresses import scrubbed
 from tasks.adapters.interrupts import hear_no_more
+from tasks.adapters.servers.prefect_environment import set_variables
 from tasks.adapters.settings import quiet_ecosystem
 
 # Heavy imports (fkd, prefect, mlflow, distributed) happen inside the commands: `fkd --help` is
 # instant, and what they cannot load for want of memory is told.
 
+_STOPPED = "Stopped. What was computed is kept; the same command continues."
 _LAST_WORDS = f"fkd: {NO_MEMORY}\n".encode()
 
 
@@ -38,7 +41,8 @@ app = App(
     version=_version,
     suppress_keyboard_interrupt=False,  # ours says that nothing is lost
     help="Fair regression with continuous protected attributes, as a pipeline. "
-    "Add --debug to any command to see a traceback instead of one sentence.",
+    "Add --debug to any command to see a traceback instead of one sentence; --log-format json and "
+    "--log-level debug|info|warning|error to those that run.",
 )
 
 
@@ -213,6 +217,11 @@ app.command(
     help="Say what a trial's key is made of, why it would be computed again.",
 )
 app.command(
+    "flows.clean_command:clean_store",
+    name="clean",
+    help="Remove old or unused state from the store.",
+)
+app.command(
     "flows.stack_commands:up",
     name="up",
     help="Start a whole stack on this machine, behind passwords: databases, servers, a cluster.",
@@ -256,12 +265,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     speak_any_encoding()
     quiet_ecosystem()
-    sys.exit(_call(words, debug))
+    words, chosen = taken_options(words)
+    with set_variables(form_variables(words, chosen)):
+        sys.exit(_call(words, chosen, debug))
 
 
-def _call(words: list[str], debug: bool) -> int:
+def _call(words: list[str], chosen: dict[str, str], debug: bool) -> int:
     """Return the exit code of one command."""
     try:
+        check_options(words, chosen)
         check_address_space()
         app(words, exit_on_error=False, print_error=False, result_action="return_none")
         sys.stdout.flush()
@@ -269,7 +281,10 @@ def _call(words: list[str], debug: bool) -> int:
         return _show(UserError(f"{_one_line(error)} Try `fkd --help`."), debug)
     except KeyboardInterrupt:
         hear_no_more()
-        console.print("Stopped. What was computed is kept; the same command continues.")
+        if is_json():
+            write_line("warning", "stopped", _STOPPED, exit_code=130)
+        else:
+            console.print(_STOPPED)
         return 130
     except BrokenPipeError:
         close_broken_output()
@@ -287,7 +302,10 @@ def _call(words: list[str], debug: bool) -> int:
 def _show(error: Exception, debug: bool) -> int:
     """Print an error as a sentence, or whole; return its exit code."""
     told = as_user_error(error)
-    if debug:
+    if is_json():
+        trace = "".join(traceback.format_exception(error)) if debug else None
+        write_line("error", "error", str(told), exit_code=told.exit_code, traceback=trace)
+    elif debug:
         text = "".join(traceback.format_exception(error))
         sys.stderr.write(scrubbed(text))
     else:

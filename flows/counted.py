@@ -17,6 +17,7 @@ def run_counted(
     noun: str,
     weight: Callable[[Any], int] = lambda job: 1,
     done: Callable[[Any], None] = lambda job: None,
+    begun: Callable[[tuple[Any, str]], None] = lambda told: None,
     keep: Callable[[Any, Any], None] | None = None,
 ) -> list[Failed]:
     """Return the jobs that failed; tries and time limits are the cluster's.
@@ -33,6 +34,8 @@ def run_counted(
         How many of them one job is.
     done
         Hears of every job that has come to its end.
+    begun
+        Hears of every job that a worker begins, with the worker's address.
     """
     with watcher().counting(noun, sum(weight(job) for job in jobs)) as counter:
 
@@ -49,4 +52,5 @@ def run_counted(
             done=advance,
             keep=keep,
             say=watcher().say,
+            begun=begun,
         )

@@ -1,9 +1,10 @@
 """The studies of a sweep at work, with what is known of each one's progress."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from flows.progress import watcher
 from tasks.adapters.jobs import Failed
 from tasks.adapters.run_status import State, Status, begin, write_status
 from tasks.adapters.store import TrialRecord
@@ -23,6 +24,7 @@ class Desk:
 
     def __init__(self, studies: Sequence[Study], failed_before: Collection[str] = ()) -> None:
         self.studies = list(studies)
+        self._workers: dict[str, str] = {}  # by the first record of a job, who has begun it
         self._look(failed_before)
         self.statuses = [self._begin(i) for i in range(len(studies))]
 
@@ -61,6 +63,11 @@ class Desk:
         for study, jobs in zip(self.studies, self._missing, strict=True):
             refuse_too_large(jobs, study.loaded.table, limit)
 
+    def begun(self, told: tuple[Job, str]) -> None:
+        """Remember which worker has begun a job."""
+        job, worker = told
+        self._workers[job.record_keys[0]] = worker
+
     def hear(self, job: Job, records: Sequence[TrialRecord]) -> None:
         """Know the records that a worker has written: it sends them, so that none is read here."""
         self.studies[0].store.hear(records)
@@ -81,12 +88,31 @@ class Desk:
             if not job.inputs.is_stored(store, key):
                 store.write_failure(key, cause)
                 causes[key] = f"{trial.method} on fold {job.split}: {cause}"
+        self._note(job, causes)
         for i, wanted in enumerate(self._wanted):
             if mine := wanted & set(job.record_keys):
                 lost = tuple(
                     causes[key] for key in job.record_keys if key in causes and key in mine
                 )
                 self._count(i, done=len(mine) - len(lost), failures=lost)
+
+    def _note(self, job: Job, causes: Mapping[str, str]) -> None:
+        """Tell of every fit of a job, for each run that waits for it."""
+        worker = self._workers.pop(job.record_keys[0], None)
+        for study, wanted in zip(self.studies, self._wanted, strict=True):
+            for trial, key in zip(job.trials, job.record_keys, strict=True):
+                if key in wanted:
+                    told = causes.get(key, f"{trial.method} on fold {job.split}: done")
+                    watcher().note(
+                        "fit",
+                        "warning" if key in causes else "info",
+                        told,
+                        run=study.config.name,
+                        trial=trial.key,
+                        fold=job.split,
+                        record=key,
+                        worker=worker,
+                    )
 
     def _count(self, i: int, done: int, failures: tuple[str, ...]) -> None:
         old = self.statuses[i]

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from configs.errors import UserError
+from configs.hook_config import HooksConfig
 from configs.schema import RunConfig
 from flows.faults import as_user_error
 from flows.outcome import Outcome
@@ -11,6 +13,18 @@ from flows.progress import watcher
 from tasks.adapters.hooks import check_hooks, literal_webhooks, tell
 
 _STOPPED = "It was stopped by a signal; what was computed is kept, the same command continues."
+
+
+class Hooked(Protocol):
+    """What has a name and tells somebody of its end."""
+
+    @property
+    def name(self) -> str:
+        """What is told of."""
+
+    @property
+    def hooks(self) -> HooksConfig:
+        """Who is told."""
 
 
 class BadEndError(UserError):
@@ -29,7 +43,7 @@ def check_end(outcomes: Sequence[Outcome]) -> None:
 
 
 @contextmanager
-def failure_told(configs: Sequence[RunConfig]) -> Iterator[None]:
+def failure_told(configs: Sequence[Hooked]) -> Iterator[None]:
     """Tell the failure hooks of all runs where nothing comes of them, for whichever reason.
 
     An error that nobody has foreseen counts as well; a run that is stopped by Ctrl-C or SIGTERM is
@@ -38,7 +52,9 @@ def failure_told(configs: Sequence[RunConfig]) -> Iterator[None]:
     for config in configs:
         check_hooks(config.hooks)
         for key in literal_webhooks(config.hooks):
-            watcher().say(f"{key} is never written out; better keep it as env:NAME or file:PATH")
+            watcher().say(
+                f"{key} is never written out; better keep it as env:NAME or file:PATH", "warning"
+            )
     try:
         yield
     except BaseException as error:
@@ -47,14 +63,14 @@ def failure_told(configs: Sequence[RunConfig]) -> Iterator[None]:
         raise
 
 
-def _tell_end(configs: Sequence[RunConfig], error: BaseException) -> None:
+def _tell_end(configs: Sequence[Hooked], error: BaseException) -> None:
     """Tell the failure hooks of all runs by what they were ended."""
     crashed = isinstance(error, Exception)
     state, problem = ("failure", str(as_user_error(error))) if crashed else ("stopped", _STOPPED)
     for config in configs:
         message = {"name": config.name, "state": state, "problem": problem}
         for fault in tell(config.hooks.on_failure, message):
-            watcher().say(fault)
+            watcher().say(fault, "warning")
 
 
 def end_runs(configs: Sequence[RunConfig], outcomes: Sequence[Outcome]) -> None:

@@ -8,6 +8,7 @@ from prefect import flow
 from configs.schema import RunConfig
 from flows.ending import check_end
 from flows.fitting import fit_all
+from flows.log_lines import bound
 from flows.outcome import Outcome
 from flows.progress import watcher
 from flows.result_page import result_markdown
@@ -47,7 +48,8 @@ def sweep(configs: list[RunConfig]) -> list[Outcome]:
 def run_all(configs: Sequence[RunConfig]) -> list[Outcome]:
     """Take configurations through all stages; return what was made, good or bad."""
     start = time.monotonic()
-    with tagged_run(run_tags(configs)):
+    name = configs[0].name if len(configs) == 1 else None
+    with tagged_run(run_tags(configs)), bound(run=name):
         studies = load(list(configs))
         fresh = [bool(study.missing(again=True)) for study in studies]
         fit(studies)
@@ -68,12 +70,14 @@ def conclude(study: Study, start: float | None) -> Outcome:
     start
         When computing began, None where all was stored: then the time of an earlier run holds.
     """
-    notices = record(study)
-    notices += select(study)
-    page = report(study, start)
-    notices += publish(study)
-    outcome, name = Outcome.of(study, page, notices), study.config.name
-    post_markdown(f"result-{name}", result_markdown(outcome), f"Result of {name}")
+    name = study.config.name
+    with bound(run=name):
+        notices = record(study)
+        notices += select(study)
+        page = report(study, start)
+        notices += publish(study)
+        outcome = Outcome.of(study, page, notices)
+        post_markdown(f"result-{name}", result_markdown(outcome), f"Result of {name}")
     return outcome
 
 

@@ -1,6 +1,7 @@
 """Fits of one or several configurations on one cluster, until nothing is missing."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from configs import keeping
@@ -12,8 +13,10 @@ from flows.desk import Desk
 from flows.progress import watcher
 from tasks.adapters.cluster import connect
 from tasks.adapters.environment import mixture
+from tasks.adapters.files import write_atomic
 from tasks.adapters.jobs import Failed
 from tasks.adapters.muster import Muster
+from tasks.adapters.performance import PAGE, is_reported, performance
 from tasks.adapters.workers import worker_kernels, worker_memory
 from tasks.blocks.row_arrays import is_chunked
 from tasks.blocks.shared_map import store_map
@@ -41,18 +44,36 @@ def fit_all(studies: Sequence[Study]) -> int:
     try:
         with connect(cluster, settings) as client:
             Muster(client, watcher().say).wait()
-            limit = worker_memory(client)
-            told = _tell_mixture(desk, worker_kernels(client))
-            while desk.jobs:
-                desk.check_memory(limit)
-                desk.failed(_compute(client, desk, cluster))
-                desk.look_again()
-            if not told:  # by a worker that came later
-                _tell_mixture(desk)
+            with _reported(client, studies):
+                _fit_rounds(client, desk, cluster)
     except UserError as error:
         desk.close(str(error))
         raise
     return desk.close()
+
+
+def _fit_rounds(client: Any, desk: Desk, cluster: ClusterConfig) -> None:
+    """Compute until nothing is missing."""
+    limit = worker_memory(client)
+    told = _tell_mixture(desk, worker_kernels(client))
+    while desk.jobs:
+        desk.check_memory(limit)
+        desk.failed(_compute(client, desk, cluster))
+        desk.look_again()
+    if not told:  # by a worker that came later
+        _tell_mixture(desk)
+
+
+def _reported(client: Any, studies: Sequence[Study]) -> AbstractContextManager[None]:
+    """Have Dask's report lie beside the results of every study, if one is wanted."""
+
+    def keep(page: bytes) -> None:
+        for study in studies:
+            write_atomic(study.folder / PAGE, page)
+
+    if not is_reported(studies[0].config.cluster, client):
+        return nullcontext()
+    return performance(client, keep, lambda text: watcher().say(text, "warning"))
 
 
 def _tell_dropped(studies: Sequence[Study]) -> None:
@@ -66,7 +87,8 @@ def _tell_dropped(studies: Sequence[Study]) -> None:
     if tested and not keeping.keeps("auto", max(tested)):
         watcher().say(
             f"predictions of more than {keeping.AUTO_ROWS} test rows are not kept (here up to "
-            f"{max(tested)}); --set predictions=keep keeps them"
+            f"{max(tested)}), of the held-out fold's {keeping.SHOWN_TIMES} times as many; --set "
+            "predictions=keep keeps them"
         )
 
 
@@ -74,7 +96,7 @@ def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
     """Return whether kernels of workers or stored fits differ, which is then said."""
     told = mixture(workers or {}, desk.kernels())
     if told is not None:
-        watcher().say(told)
+        watcher().say(told, "warning")
     return told is not None
 
 
@@ -100,6 +122,7 @@ def _run_whole(
         noun="fits",
         weight=lambda job: len(job.trials),
         done=desk.done,
+        begun=desk.begun,
         keep=desk.hear,
     )
 

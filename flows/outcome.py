@@ -10,6 +10,7 @@ from rich.table import Table
 
 from configs.errors import UserError
 from fkd.catalog.methods import method
+from flows.log_lines import is_json, write_line
 from tasks.adapters.addresses import without_credentials
 from tasks.adapters.registry import CHAMPION
 from tasks.adapters.tracking_places import runs_page
@@ -99,7 +100,11 @@ class Outcome:
         }
 
     def show(self) -> None:
-        """Print the trials as a table, then what was made where."""
+        """Print the trials as a table, then what was made where; as JSON one line of all that."""
+        if is_json():
+            told = self.message()
+            write_line("info", "result", self._sentence(), run=told.pop("name"), **told)
+            return
         console = Console(highlight=False)
         for column in self.columns:
             console.print(self._table(column))
@@ -116,6 +121,10 @@ class Outcome:
                 console.print(f"[bold red]check[/bold red] {escape(result.line)}", soft_wrap=True)
         for what, where in self.paths.items():
             console.print(f"[bold]{what:8}[/bold] {escape(where)}", soft_wrap=True)
+
+    def _sentence(self) -> str:
+        """Return what was found in a few words."""
+        return "" if self.finding is None else " ".join(self.finding.sentences)
 
     def _table(self, column: str) -> Table:
         """Return the trials' means ± deviations on one measured column."""

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.table import Table
 
 from configs.load import load_configs
 from configs.schema import RunConfig
+from flows.log_lines import is_json, write_line
 from tasks.adapters.settings import read_settings
 from tasks.data.load import describe_rows, remarks
 from tasks.study.costs import planned_cost
@@ -35,6 +37,13 @@ def show_plan(source: str, overrides: Sequence[str]) -> None:
         rows += _rows(study)
         table.add_row(config.name, *cells)
         why += its_reasons
+        if is_json():
+            planned: dict[str, Any] = dict(zip(_HEADINGS, map(float, cells), strict=True))
+            write_line("info", "plan", run=config.name, **planned)
+    if is_json():
+        for line in _remarks(configs, rows, why):
+            write_line("info", "said", line)
+        return
     console = Console(highlight=False)
     console.print(table)
     for line in _remarks(configs, rows, why):

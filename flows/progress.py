@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,6 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from flows.log_lines import JsonWatcher, is_json, shows
 from flows.run_page import ProgressArtifact, log_line
 
 console = Console(stderr=True, highlight=False)
@@ -27,8 +28,11 @@ _LINE_SECONDS = 10.0
 class Watcher(Protocol):
     """Someone who is told how a run goes on."""
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, level: str = "info") -> None:
         """Tell that a stage begins, or what it found."""
+
+    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Tell of a single event, such as a fit, with what it is known by."""
 
     @contextmanager
     def counting(self, text: str, total: int) -> Iterator["Counter"]:
@@ -45,9 +49,14 @@ class Counter(Protocol):
 class LiveWatcher:
     """Stages as lines, steps as a bar with rate and remaining time."""
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, level: str = "info") -> None:
         """Print one line above the bar."""
         console.print(f"[dim]·[/dim] {escape(text)}")
+
+    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Print one line where somebody looks for faults."""
+        if shows("debug"):
+            self.say(message, level)
 
     @contextmanager
     def counting(self, text: str, total: int) -> Iterator[Counter]:
@@ -77,10 +86,15 @@ class LiveWatcher:
 class PlainWatcher:
     """Plain lines, at most one every few seconds while counting."""
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, level: str = "info") -> None:
         """Write one line."""
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
         sys.stderr.flush()
+
+    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Write one line where somebody looks for faults."""
+        if shows("debug"):
+            self.say(message, level)
 
     @contextmanager
     def counting(self, text: str, total: int) -> Iterator[Counter]:
@@ -108,10 +122,16 @@ class RunWatcher:
     def __init__(self, inner: Watcher) -> None:
         self._inner = inner
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, level: str = "info") -> None:
         """Pass a line on."""
-        self._inner.say(text)
+        if shows(level):
+            self._inner.say(text, level)
         log_line(text)
+
+    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Pass an event on, which Prefect's page has no place for."""
+        if shows(level):
+            self._inner.note(event, level, message, **fields)
 
     @contextmanager
     def counting(self, text: str, total: int) -> Iterator[Counter]:
@@ -134,9 +154,16 @@ _current: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 def watcher() -> Watcher:
-    """Return who watches this run: live on a terminal, plain lines elsewhere."""
+    """Return who watches this run: live on a terminal, plain lines elsewhere, JSON if asked."""
     found = _current.get()
     if found is None:
-        found = RunWatcher(LiveWatcher() if console.is_terminal else PlainWatcher())
+        found = RunWatcher(_shown())
         _current.set(found)
     return found
+
+
+def _shown() -> Watcher:
+    """Return who tells people, or whoever collects lines, how it goes on."""
+    if is_json():
+        return JsonWatcher()
+    return LiveWatcher() if console.is_terminal else PlainWatcher()

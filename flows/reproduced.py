@@ -9,6 +9,7 @@ from rich.table import Table
 
 from configs.errors import UserError
 from configs.readings import reading_words
+from flows.log_lines import is_json, write_line
 from flows.result_page import file_link, markdown_table
 from tasks.reproduction.story import Story
 from tasks.reproduction.tally import COUNTS, headline, is_ours
@@ -45,7 +46,14 @@ class Reproduced:
         return "\n\n".join(filter(None, [*self.sentences(), claims, problems, page]))
 
     def show(self, seconds: float) -> None:
-        """Print how many claims hold, where the page is."""
+        """Print how many claims hold, where the page is; as JSON a line for each experiment."""
+        if is_json():
+            for story in self.stories:
+                counts = {as_: story.count(as_) for as_ in COUNTS}
+                write_line("info", "result", story.title, run=story.name, claims=counts)
+            told = " ".join(self.sentences())
+            write_line("info", "result", told, report=self.page, seconds=round(seconds, 3))
+            return
         console = Console(highlight=False)
         table = Table(title="Claims, judged", title_justify="left")
         table.add_column("experiment")

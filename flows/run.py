@@ -9,6 +9,7 @@ from rich.console import Console
 from configs.errors import UserError
 from configs.schema import RunConfig
 from flows.ending import BadEndError, end_runs, failure_told
+from flows.log_lines import is_json
 from flows.outcome import Outcome
 from flows.progress import watcher
 from tasks.adapters.servers.prefect_server import prefect_server
@@ -26,9 +27,11 @@ def run_configs(configs: Sequence[RunConfig]) -> None:
     watcher().say(f"{names}: starting (state in {settings.home})")
     with failure_told(configs):
         outcomes = _run(configs, settings)
+    seconds = time.monotonic() - start
     for outcome in outcomes:
         outcome.show()
-    Console(highlight=False).print(f"[dim]done in {time.monotonic() - start:.0f} s[/dim]")
+    if not is_json():
+        Console(highlight=False).print(f"[dim]done in {seconds:.0f} s[/dim]")
     end_runs(configs, outcomes)
 
 

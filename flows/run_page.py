@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from flows.log_lines import bound
 from flows.prefect_post import delivered, send
 from tasks.adapters.addresses import scrubbed
 
@@ -29,7 +30,8 @@ def tagged_run(tags: Iterable[str]) -> Iterator[None]:
         everything = sorted({*run.tags, *tags})
         send(lambda client: client.update_flow_run(run.id, tags=everything))
     try:
-        yield
+        with bound(flow_run=None if run is None else run.id):
+            yield
     finally:
         delivered()
 

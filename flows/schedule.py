@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
 from configs.hook_config import refuse_kept_addresses
+from configs.hook_file import read_hooks
 from configs.load import load_configs
 from flows.progress import watcher
 from tasks.adapters.addresses import without_credentials
+from tasks.adapters.hooks import check_hooks
 from tasks.adapters.servers.prefect_environment import (
     client_environment,
     quiet_children,
@@ -65,7 +67,14 @@ def serve_schedule(
             )
 
 
-def serve_watch(model: str, data: Sequence[str], *, cron: str | None, every: float | None) -> None:
+def serve_watch(
+    model: str,
+    data: Sequence[str],
+    *,
+    cron: str | None,
+    every: float | None,
+    hooks: Path | None = None,
+) -> None:
     """Look at new rows of a model on a schedule until Ctrl-C or SIGTERM.
 
     Parameters
@@ -74,8 +83,12 @@ def serve_watch(model: str, data: Sequence[str], *, cron: str | None, every: flo
     data : new rows, each a file, a pattern of files, or keys of the data; looked up at every run.
     cron : when to run, in UTC.
     every : seconds between two runs, instead of cron.
+    hooks : a YAML file whose hooks are told of every look; read anew at every run.
     """
     settings = read_settings()
+    if hooks is not None:
+        check_hooks(read_hooks(hooks))
+    named = None if hooks is None else str(hooks.absolute())
     with client_environment(settings), set_variables({"FKD_HOME": str(settings.home)}):
         schedule = make_schedule(cron, every)
         with prefect_server(settings) as url, quiet_children():
@@ -85,7 +98,11 @@ def serve_watch(model: str, data: Sequence[str], *, cron: str | None, every: flo
                 scheduled_watch,
                 name=model,
                 schedule=schedule,
-                parameters={"model": model, "data": [located(text) for text in data]},
+                parameters={
+                    "model": model,
+                    "data": [located(text) for text in data],
+                    "hooks": named,
+                },
                 address=url,
             )
 

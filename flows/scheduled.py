@@ -8,6 +8,7 @@ from prefect import Flow, State, flow
 from prefect.client.schemas.objects import FlowRun
 
 from configs.errors import UserError
+from configs.hook_file import read_hooks
 from configs.load import load_configs
 from flows.clearing import clear_leftovers
 from flows.ending import end_runs, failure_told
@@ -15,6 +16,7 @@ from flows.experiment import run_all
 from flows.progress import watcher
 from flows.run_label import scheduled_run_name, watch_run_name
 from flows.watch import watch_all
+from flows.watch_ending import WatchedModel, end_watch
 from tasks.adapters.servers.lifeline import end_with_parent
 
 
@@ -60,18 +62,25 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
     on_cancellation=[tell_run],
     on_crashed=[tell_run],
 )
-def scheduled_watch(model: str = "crimes", data: tuple[str, ...] = ()) -> str:
+def scheduled_watch(
+    model: str = "crimes", data: tuple[str, ...] = (), hooks: str | None = None
+) -> str:
     """Return the history page of a model after a look at what is new.
 
     Parameters
     ----------
     model : the registered name of the champion.
     data : new rows, each a file, a pattern of files, or keys of the data.
+    hooks : a YAML file whose hooks are told of every look.
     """
     end_with_parent()
-    check_home()
-    clear_leftovers()
-    return watch_all(model, data)[1]
+    watched = WatchedModel(model, read_hooks(Path(hooks))) if hooks else WatchedModel(model)
+    with failure_told([watched]):
+        check_home()
+        clear_leftovers()
+        found, page = watch_all(model, data)
+    end_watch(watched, found, page)
+    return page
 
 
 def check_home() -> None:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from configs.errors import UserError
 from configs.schema import ClusterConfig
 from flows.command_options import Overrides
+from flows.log_lines import is_json, write_line
 from flows.said_form import written_form
 from tasks.adapters.model_files import fetch_bundle
 from tasks.adapters.settings import Settings, read_settings
@@ -61,10 +62,16 @@ def score_rows(
     request = ScoreRequest(data.absolute(), out, found, form, keep, missing)
     with _client(settings, workers, cluster) as client:
         seen = score_table(request, client)
+    scored = seen.rows - sum(seen.unscored.values())
+    if is_json():
+        for line in seen.told(found.bundle()):
+            write_line("warning", "said", line)
+        fields = {"rows": scored, "model": found.address, "bundle": found.digest}
+        write_line("info", "result", f"{scored} rows scored", **fields, predictions=out)
+        return
     console = Console(highlight=False)
     for line in seen.told(found.bundle()):
         console.print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True)
-    scored = seen.rows - sum(seen.unscored.values())
     console.print(
         f"{scored:,} rows scored by {escape(found.address)} (bundle {found.digest[:12]})",
         soft_wrap=True,

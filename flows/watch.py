@@ -12,10 +12,12 @@ from flows.run_page import post_markdown, tagged_run
 from flows.stage import stage
 from tasks.adapters.markdown import plain_markdown
 from tasks.adapters.settings import read_settings
+from tasks.data.fetch import AbsentFileError
 from tasks.data.load import load_table
+from tasks.data.prepared import Loaded
 from tasks.report.history_page import write_history
 from tasks.study.selection import NoChampionError
-from tasks.watch.batches import Batch, read_batches
+from tasks.watch.batches import Batch, NextBatch, read_batches
 from tasks.watch.looking import look
 from tasks.watch.refit_judgement import judged_refit
 from tasks.watch.watch_log import is_watched, record_watch, tell_origin
@@ -50,19 +52,44 @@ def watch_all(model: str, data: Sequence[str]) -> tuple[list[Watch], str]:
     return found, page
 
 
-def watch_batch(model: str, batch: Batch) -> Watch | None:
+def watch_batch(model: str, batch: Batch | NextBatch) -> Watch | None:
     """Return what one batch shows, None where it was seen before; the champion is read anew."""
-    settings = read_settings()
-    champion = watched_champion(settings, model)
-    loaded = load_table(batch.config.data, settings)
+    champion = watched_champion(read_settings(), model)
+    if isinstance(batch, NextBatch):
+        return _watch_next(champion, batch)
+    loaded = load_table(batch.config.data, read_settings())
+    if known := _known(champion, loaded):
+        watcher().say(f"{batch.label}: {known}")
+        return None
+    return _watch_rows(champion, batch, loaded)
+
+
+def _watch_next(champion: WatchedChampion, upcoming: NextBatch) -> Watch | None:
+    """Return what the first rows show that were not looked at; None where they are not there."""
+    for batch in upcoming.choices(champion.config):
+        try:
+            loaded = load_table(batch.config.data, read_settings())
+        except AbsentFileError as error:
+            watcher().say(f"{upcoming.label}: {batch.label} is not there yet. {error}")
+            return None
+        if not _known(champion, loaded):
+            return _watch_rows(champion, batch, loaded)
+    watcher().say(f"{upcoming.label}: all there is was looked at before")
+    return None
+
+
+def _known(champion: WatchedChampion, loaded: Loaded) -> str:
+    """Return why rows need no look, nothing where they do."""
+    version = champion.version
     if loaded.digest == champion.data:
         # A pattern may well match them.
-        number = champion.version.version
-        watcher().say(f"{batch.label}: the rows that version {number} was chosen on, nothing new")
-        return None
-    if is_watched(settings, champion.config.experiment, model, loaded.digest):
-        watcher().say(f"{batch.label}: looked at before")
-        return None
+        return f"the rows that version {version.version} was chosen on, nothing new"
+    seen = is_watched(read_settings(), champion.config.experiment, version.model, loaded.digest)
+    return "looked at before" if seen else ""
+
+
+def _watch_rows(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
+    """Return what rows show that were not looked at; where they crossed, a model is fitted anew."""
     found = look(champion, batch, loaded)
     watcher().say(f"{batch.label}: {found.reason}")
     if found.reasons:

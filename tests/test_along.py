@@ -8,10 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from configs.load import load_config
+from fkd.measures import gdp, hgr, pairwise_fairness
 from tasks.report.gather import report_data
 from tasks.report.page import column_figures, to_html
 from tasks.study.along import along_study
-from tasks.study.champion import select_champion
+from tasks.study.champion import candidates, select_champion
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
 from tasks.study.predicted_targets import predicted_targets
@@ -88,6 +89,85 @@ def test_the_decile_table_is_what_the_stored_predictions_say(quick_study, page):
         for name, number in wanted.items():
             assert plain(line[heading.index(name)].split(" ")[0]) == pytest.approx(number, abs=6e-4)
     assert 7 <= len(lines) <= 10  # values that are equal stay together
+
+
+def figure_of(page, title):
+    """The lines of a drawn figure by their look, in the values of its axes."""
+    start = page.index(f"<h4>{title}</h4>", page.index('<section id="along"'))
+    svg = page[start : page.index("</svg>", start)]
+    ups = [(float(at), plain(v)) for at, v in re.findall(_UP, svg)]
+    acrosses = [(float(at), plain(v)) for at, v in re.findall(_ACROSS, svg)]
+    found = {}
+    for look, points in re.findall(r'<g class="(\w+)">.*?<polyline points="([^"]+)"/>', svg):
+        drawn = np.array([pair.split(",") for pair in points.split()], dtype=float)
+        found[look] = np.column_stack([_read(drawn[:, 0], acrosses), _read(drawn[:, 1], ups)])
+    return found
+
+
+_UP = r'class="grid" d="M66 ([\d.]+)H392"/><text[^>]*>([^<]+)<'
+_ACROSS = r'class="grid" d="M([\d.]+) 10V224"/><text[^>]*>([^<]+)<'
+
+
+def _read(places, grid):
+    """Values at places of a drawing, by the numbers that stand at its grid."""
+    (first, low), (last, high) = grid[0], grid[-1]
+    return low + (places - first) * (high - low) / (last - first)
+
+
+def test_the_drawn_curves_are_means_of_the_stored_predictions(quick_study, page):
+    test = held_out(quick_study)
+    s, y = test.sensitive[:, test.sensitive_names.index("racepctblack")], test.target
+    f = predicted_targets(quick_study, select_champion(quick_study).trial)
+    g = predicted_targets(quick_study, trial_of(quick_study, "krr_fkd", 0))
+    # The window of the documentation, row by row: half of Silverman's, over ranks.
+    n = len(s)
+    rank = np.array([((s < one).sum() + (s <= one).sum()) / 2 / n for one in s])
+    window = 0.5 * np.sqrt(1 / 12) * (3 * n / 4) ** -0.2
+    places = np.unique(np.sort(s)[np.linspace(0, n - 1, 41).round().astype(int)])
+    at = np.array([rank[s == one][0] for one in places])
+    z = (at[:, None] - rank) / window
+    W = np.where(np.abs(z) <= 3, np.exp(-(z**2) / 2), 0.0)
+    W /= W.sum(axis=1, keepdims=True)
+    wanted = {
+        "What is predicted": {"truth": y, "other": g, "model": f},
+        "Too high or too low": {"other": g - y, "model": f - y},
+        "How far off": {"other": abs(g - y), "model": abs(f - y)},
+        "Who gains, who loses": {"model": f - g},
+    }
+    for title, lines in wanted.items():
+        found = figure_of(page, title)
+        assert {*found} == {*lines}
+        for look, values in lines.items():
+            assert len(found[look]) == len(places) > 25
+            assert_allclose(found[look][:, 0], W @ s, atol=2e-3)
+            assert_allclose(found[look][:, 1], W @ values, atol=1e-3)
+
+
+def test_the_table_of_limits_is_what_the_stored_predictions_say(quick_study, page):
+    test = held_out(quick_study)
+    s, y = test.sensitive[:, test.sensitive_names.index("racepctblack")], test.target
+    inner = {result.trial.key: result for result in candidates(quick_study)}
+    for measure in ("hgr", "gdp", "pf"):
+        (rows,) = [
+            rows
+            for caption, rows in tables_of(page).items()
+            if caption.startswith(f"Limit on {measure.upper()}: what every range")
+        ]
+        heading, *lines = rows
+        assert len(lines) > 1
+        for line in lines:
+            limit = plain(line[0].removeprefix("from ").strip()) + 6e-4
+            kept = [one for one in inner.values() if one.mean(measure, "racepctblack") <= limit]
+            chosen = min(kept, key=lambda one: one.mean("mae", "racepctblack")).trial
+            f = predicted_targets(quick_study, chosen)
+            numbers = {
+                "MAE": abs(f - y).mean(),
+                "HGR": hgr(f, s, margins="standard"),
+                "GDP": gdp(f, s, margins="given"),
+                "PF": pairwise_fairness(y, f, s),
+            }
+            for name, number in numbers.items():
+                assert plain(line[heading.index(name)]) == pytest.approx(number, abs=6e-4)
 
 
 def test_the_table_of_trials_is_what_results_csv_says(quick_study, page, tmp_path):

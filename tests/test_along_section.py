@@ -1,10 +1,12 @@
+import re
+
 import numpy as np
 import pytest
 
 from fkd.measures import profile_along, profile_of_pair, profile_within
 from tasks.report.along_contents import AlongWords
 from tasks.report.along_section import along_section
-from tasks.report.along_tables import range_words
+from tasks.report.along_tables import range_words, who_pays
 from tasks.study.along import PairProfile, StrataProfile, StudyProfiles
 
 WORDS = AlongWords("wage", "dollars", "persons")
@@ -31,6 +33,38 @@ def test_a_section_says_where_predictions_are_farthest_off():
     assert first.startswith("Predictions are farthest off where age is 7")
     assert "dollars on average (nothing removed: " in first
     assert "and too low by" in first
+
+
+def test_what_may_be_chance_is_no_lean():
+    rng, age, y, _, _ = rows()
+    balanced = y + np.where(np.arange(len(y)) % 2, 4000.0, -4000.0)
+    profile = profile_along(y, balanced, age, rng=rng, draws=200)
+    found = along_section(StudyProfiles({"AGEP": profile}), {}, WORDS).columns[0].sentences[0]
+    assert "on average, too high about as much as too low. They are least off" in found
+    assert "too low by" not in found
+    assert "too high by" not in found
+
+
+@pytest.mark.parametrize(
+    ("added", "sentence"),
+    [
+        # Half of all rows pay, evenly: a tenth of them is told only if it pays more than its share.
+        (lambda age: 500.0, ""),
+        (lambda age: 500.0 + 4000.0 * (age > 74), "Of the error that was added, "),
+        (lambda age: 5000.0 * (age > 74) - 300.0, "The error that was added falls on the "),
+    ],
+)
+def test_who_pays_is_told_where_a_group_carries_more_than_its_share(added, sentence):
+    rng, age, y, _, _ = rows()
+    noise = 3000.0 + 10.0 * rng.normal(size=len(y))
+    found = profile_along(y, y + noise + added(age), age, other=y + noise, rng=rng, draws=200)
+    told = who_pays(found, "age")
+    assert told.startswith(sentence)
+    assert bool(told) == bool(sentence)
+    if sentence:
+        assert " % of rows where age is 7" in told
+        parts = [int(number) for number in re.findall(r"(\d+) %", told)]
+        assert all(number <= 100 for number in parts)
 
 
 def test_figures_show_both_models_and_the_truth():

@@ -33,6 +33,7 @@ def table(tmp_path, monkeypatch):
             "people": rng.integers(0, 40, n),
             "owed": np.arange(n) - 1.0,
             "nobody": 0.0,
+            "void": "",
             "gaps": np.where(np.arange(n) == 7, np.nan, 1.0),
         }
     )
@@ -68,6 +69,41 @@ def test_the_page_and_the_library_have_the_same_numbers(table, capsys):
     assert f"{first.mean[j]:,.0f} (" in page
     assert "Within groups" in page
     assert "Who gains, who loses" in page
+
+
+def test_the_numbers_of_the_page_are_those_of_the_file(table):
+    assert fkd_audit("--sensitive", "age", "--other", "plain") == 0
+    page = unescape(Path("audit.html").read_text(encoding="utf-8"))
+    rows = [
+        [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        for row in re.findall(r"<tr[^>]*>(.*?)</tr>", page, flags=re.DOTALL)
+    ]
+
+    def first(text):
+        return float(text.split(" ")[0].replace("−", "-").replace(",", ""))
+
+    error, others = table.prediction - table.wage, (table.plain - table.wage).abs()
+    told = {row[0]: row[1:] for row in rows}
+    mae = told["Mean absolute error"]
+    assert first(mae[0]) == pytest.approx(error.abs().mean(), abs=0.51)
+    assert first(mae[1]) == pytest.approx(others.mean(), abs=0.51)
+    assert first(mae[2]) == pytest.approx((error.abs() - others).mean(), abs=0.51)
+    assert first(told["Mean signed error"][0]) == pytest.approx(error.mean(), abs=0.51)
+    start = next(i for i, row in enumerate(rows) if row[:2] == ["age", "Rows"])
+    heading, seen = rows[start], 0
+    for row in rows[start + 1 : start + 11]:
+        low, _, high = row[0].partition(" to ")
+        own = table[table.age.between(float(low), float(high or low))]
+        assert int(row[1]) == len(own)
+        seen += len(own)
+        for name, values in (
+            ("True value", own.wage),
+            ("Predicted, prediction", own.prediction),
+            ("Absolute error, prediction", (own.prediction - own.wage).abs()),
+            ("Predicted more or less", own.prediction - own.plain),
+        ):
+            assert first(row[heading.index(name)]) == pytest.approx(values.mean(), abs=0.51)
+    assert seen == len(table)
 
 
 def test_weighed_rows_are_told_and_are_those_of_the_library(table, capsys):
@@ -126,6 +162,7 @@ def test_text_from_a_file_is_never_obeyed(table):
         (("--sensitive", "age", "--group-by", "id"), "take fewer or coarser groups"),
         (("--sensitive", "wage"), "got 'wage' twice; name another"),
         (("--sensitive", "job"), "column job must hold numbers"),
+        (("--sensitive", "age", "--group-by", "void"), "got 0 of 300 (void missing in 300)"),
         (("--sensitive", "age", "--model", "m", "--prediction", "plain"), "got both; leave one"),
         (("--sensitive", "age", "--weights", "owed"), "weights, 'owed', cannot be used: sample_w"),
         (("--sensitive", "age", "--weights", "owed"), "got -1 in row 0; drop such rows or give"),
@@ -153,6 +190,12 @@ def test_rows_without_a_number_are_left_out_and_told(table):
     assert rows.dropped == {"prediction missing": 10, "job missing": 1}
     assert fkd_audit("--sensitive", "age") == 0
     assert "10: prediction missing" in Path("audit.html").read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_not_there_is_told(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert fkd_audit("--sensitive", "age") == 2
+    assert "the table must be an existing CSV" in " ".join(capsys.readouterr().err.split())
 
 
 def test_too_few_rows_say_so(table, capsys):

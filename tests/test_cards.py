@@ -7,9 +7,11 @@ import pytest
 from report_sample import make_report, poison_report
 
 from configs.decision import Decision
+from tasks.report.along_section import burden_sentences
 from tasks.report.card_pieces import OPEN, lowered
 from tasks.report.data_card import QUESTIONS as DATA_QUESTIONS
 from tasks.report.data_card import data_card
+from tasks.report.gather import report_data
 from tasks.report.model_card import QUESTIONS as MODEL_QUESTIONS
 from tasks.report.model_card import model_card
 from tasks.report.page import column_figures, to_html
@@ -102,3 +104,24 @@ def test_an_earlier_decision_is_quoted_in_report_and_card(report):
 
 def test_headings_of_a_quoted_sheet_stand_below_the_cards():
     assert lowered("# A\n\ntext # no\n\n## B") == "## A\n\ntext # no\n\n### B"
+
+
+def test_cells_of_a_card_say_what_they_are_where_headings_are_out_of_sight():
+    page = card_html("t", "| Column | Cor\\[x\\] |\n| --- | --- |\n| age | 0.5 |\n")
+    assert '<td data-heading="Column">age</td>' in page
+    assert '<td data-heading="Cor[x]">0.5</td>' in page
+    assert page.count('<th scope="col">') == 2
+    assert page.count('role="region" tabindex="0"') == 1
+
+
+def test_the_card_says_who_is_treated_how(quick_study):
+    told = report_data(quick_study)
+    text = model_card(told)
+    (sentence,) = burden_sentences(told)
+    assert "## Who is treated how" in text
+    assert "Predictions are farthest off where share of Black residents is" in text
+    assert re.fullmatch(
+        r"Of the error that was added, \d+ % falls on the \d+ % of rows .*", sentence
+    )
+    assert sentence in text
+    assert sentence in to_html(told, ())

@@ -1,3 +1,4 @@
+import os
 import shutil
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 from stored_files import predictions_file, stored
 
 from tasks.adapters.predicted import PredictedRows
+from tasks.study import champion as champion_module
 from tasks.study.champion import select_champion
 from tasks.study.opening import open_study
 from tasks.study.selection import NoChampionError, select_trial
@@ -75,6 +77,19 @@ def test_reported_numbers_come_from_the_held_out_rows(quick_study):
     assert without != held_out["mae"]
     assert champion.judgement.reference.mae[0] == pytest.approx(without)
     assert champion.judgement.changes.mae[0] == pytest.approx(held_out["mae"] - without)
+
+
+def test_a_champion_is_read_once_for_as_long_as_its_file_stays(quick_study, settings, monkeypatch):
+    read = []
+    real = champion_module._read
+    monkeypatch.setattr(champion_module, "_read", lambda *where: read.append(1) or real(*where))
+    first = select_champion(quick_study)
+    assert select_champion(quick_study).bundle is first.bundle
+    assert len(read) == 1
+    path = stored(settings, "champions") / f"{first.key}.npz"
+    os.utime(path, ns=(1, 1))  # as if another run had written it
+    assert select_champion(quick_study).judgement == first.judgement
+    assert len(read) == 2
 
 
 def test_a_damaged_champion_is_made_again(quick_study, settings):

@@ -17,9 +17,10 @@ from fkd.measures import (
     pairwise_interval,
     pairwise_intervals,
     pairwise_pair,
+    subsamples,
 )
 from fkd.measures.counted_pairs import CountedRows
-from fkd.measures.pair_parts import pairwise_on_parts
+from fkd.measures.pair_parts import gaps_of, pairwise_on_parts
 from fkd.measures.subsamples import quarter
 
 
@@ -89,6 +90,19 @@ def test_a_constant_prediction_has_no_spread(rng):
         assert found.second.high > found.second.low
 
 
+@pytest.mark.parametrize("n", [1000, subsamples._MANY])
+def test_a_quarter_has_every_row_as_often_as_any_other(rng, n):
+    seen = np.zeros(n)
+    for _ in range(200):
+        rows = quarter(n, rng)
+        assert len(np.unique(rows)) == len(rows) == n // 4
+        seen[rows] += 1
+    # Rows near either end, or in the middle, are no more likely than others.
+    shares = [part.mean() / 200 for part in np.array_split(seen, 8)]
+    assert_allclose(shares, 0.25, atol=5 * np.sqrt(0.1875 / 200 / (n / 8)))
+    assert abs(seen.std() / np.sqrt(200 * 0.1875) - 1) < 0.1
+
+
 def test_rows_are_counted_beside_the_attribute_they_have(rng):
     _, f, _, s = sample(rng, 700)
     f = np.round(f, 1)
@@ -119,7 +133,8 @@ def _small_parts(monkeypatch):
 @pytest.mark.usefixtures("_small_parts")
 def test_gaps_of_parts_keep_the_sign_of_all_rows(rng):
     y, f, g, s = sample(rng, 6000)
-    values = pairwise_on_parts(y, [f, g, -g], s, 60, rng)
+    predictions = [f, g, -g]
+    values = pairwise_on_parts(y, predictions, s, gaps_of(y, predictions, s, None), 60, rng)
     estimates = [pairwise_fairness(y, one, s) for one in (f, g, -g)]
     for gaps, estimate in zip(values, estimates, strict=True):
         assert abs(gaps.mean() - estimate) < 4 * gaps.std() / np.sqrt(60)

@@ -115,26 +115,58 @@ def test_judging_fits_the_reference_again_and_nothing_else(runs, monkeypatch):
 
 
 def test_auto_drops_beyond_its_number_of_rows_which_is_said(settings, monkeypatch, capsys):
-    def kept(limit):
-        study = open_study(load_config("default", RUN), settings)
-        monkeypatch.setattr(keeping, "AUTO_ROWS", limit)
-        fold = study.inputs.splits.held_out_fold(study.loaded.table)
-        job = next(job for job in study.missing() if job.split == "0")
-        run_job(job)
-        return len(fold.test), len(predictions(study))
+    config = load_config("default", RUN)
 
-    rows, found = kept(10**6)
-    assert found == 1
-    assert kept(rows - 1) == (rows, 1)  # the next job's were dropped
-    study = open_study(load_config("default", RUN), settings)
-    assert "0" not in {job.split for job in study.missing()}
+    def kept(split, limit):
+        """Whether predictions of the next job on a split are kept, whose number of rows is."""
+        study = open_study(config, settings)
+        monkeypatch.setattr(keeping, "AUTO_ROWS", limit)
+        rows = len(study.inputs.splits.all(study.loaded.table)[split].test)
+        before = len(predictions(study))
+        run_job(next(job for job in study.missing() if job.split == split))
+        return rows, len(predictions(study)) > before
+
+    rows, found = kept("1", 10**6)
+    assert found
+    assert kept("1", rows - 1) == (rows, False)
+    shown, found = kept("0", -(-rows // keeping.SHOWN_TIMES))
+    assert found  # the held-out fold's, which judgement and report read
+    assert kept("0", (shown - 1) // keeping.SHOWN_TIMES) == (shown, False)
+    study = open_study(config, settings)
+    assert not {"0", "1"} & {job.split for job in study.missing()}
     monkeypatch.setattr(keeping, "AUTO_ROWS", 100)
+    before = len(predictions(study))
     fit_all([study])
-    assert len(predictions(study)) == 1
-    said = f"predictions of more than 100 test rows are not kept (here up to {rows})"
+    assert len(predictions(study)) == before
+    said = f"predictions of more than 100 test rows are not kept (here up to {shown})"
     assert said in capsys.readouterr().err
     assert fit_all([study.again()]) == 0
     assert "predictions" not in capsys.readouterr().err  # of fits that are all there
+
+
+def test_of_many_rows_that_were_kept_some_are_predicted_again(quick_study, settings, monkeypatch):
+    first = select_champion(quick_study)
+    shutil.rmtree(stored(settings, "champions"))
+    monkeypatch.setattr(refit, "COMPARED_ROWS", 50)
+    seen = []
+    real = refit.predict_rows
+
+    def noted(trials, predictors, encoder, rows, inputs):
+        seen.append(rows.n)
+        return real(trials, predictors, encoder, rows, inputs)
+
+    monkeypatch.setattr(refit, "predict_rows", noted)
+    assert select_champion(quick_study).judgement == first.judgement
+    assert seen == [50]
+    # What is stored must still be what the model says, wherever it is looked at.
+    shutil.rmtree(stored(settings, "champions"))
+    fold = quick_study.inputs.splits.held_out_fold(quick_study.loaded.table)
+    key = record_key(first.trial, fold, quick_study.inputs)
+    wrong = quick_study.store.predictions(key)
+    wrong[-1] += 1e-3
+    quick_study.store.write_predictions(key, wrong)
+    with pytest.raises(RuntimeError, match="must predict what its trial predicted"):
+        select_champion(quick_study)
 
 
 def test_damaged_predictions_of_the_reference_are_made_again_and_put_back(quick_study, settings):

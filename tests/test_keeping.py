@@ -2,7 +2,7 @@ import pytest
 
 from configs.errors import UserError
 from configs.experiment import parse_experiment, read_experiment
-from configs.keeping import AUTO_ROWS, keeps
+from configs.keeping import AUTO_ROWS, SHOWN_TIMES, keeps
 from configs.load import load_config
 from configs.schema import ClusterConfig
 
@@ -14,6 +14,9 @@ from configs.schema import ClusterConfig
 def test_predictions_of_few_rows_are_kept_unless_told(policy, few, many):
     assert keeps(policy, AUTO_ROWS) is few
     assert keeps(policy, AUTO_ROWS + 1) is many
+    # Of the fold that is shown more are kept, yet not any number.
+    assert keeps(policy, SHOWN_TIMES * AUTO_ROWS, shown=True) is few
+    assert keeps(policy, SHOWN_TIMES * AUTO_ROWS + 1, shown=True) is many
 
 
 def test_a_word_that_is_no_policy_is_refused():

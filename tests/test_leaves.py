@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from grown_sample import BASE, grown_study, write_rows
+from grown_sample import BASE, COLUMNS, grown_study, write_rows
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 from stored_files import folder_store, map_file, stored
@@ -344,6 +344,20 @@ def test_fewer_reserved_rows_than_landmarks_are_refused(path, settings):
     assert "(50), but of 600 rows it reserves 30" in message
     assert message.count(". ") == 0
     assert grown_study(path, settings, reserve=50 / 600).trials
+
+
+def test_landmarks_without_variance_are_refused(tmp_path, settings):
+    lines = [f"{i / BASE},{(7 * i % BASE) / BASE},3.0,1.0,2.0,k" for i in range(BASE)]
+    # Rows that were added later differ, but none of them is reserved.
+    lines += [f"0.5,0.5,9.0,{i}.5,2.0,other" for i in range(60)]
+    source = tmp_path / "flat.csv"
+    source.write_text("\n".join([",".join(COLUMNS), *lines, ""]))
+    with pytest.raises(UserError) as caught:
+        grown_study(source, settings)
+    message = str(caught.value)
+    assert message.startswith("The 180 rows that landmarks come from must differ in their inputs")
+    assert "got only constant columns; raise folds.reserve" in message
+    assert message.count(". ") == 0
 
 
 def test_scaling_on_all_rows_checks_them(path, settings):

@@ -49,6 +49,23 @@ def test_one_split_serves_many_predictions(rng):
         assert orders.counts(f) == orders_by_tiles(y, s, f)
 
 
+@pytest.mark.parametrize("truth", [True, False])
+@pytest.mark.parametrize("weighed", [True, False])
+def test_some_of_the_rows_are_counted_by_their_ranks_among_all(rng, truth, weighed):
+    y, f, s = rng.integers((9, 400, 30), size=(700, 3)).T
+    w = rng.integers(1, 4, size=700).astype(float) if weighed else None
+    whole = PairOrders(dense_ranks(y) if truth else None, dense_ranks(s), w)
+    ranks = dense_ranks(f)
+    for size in (5, 60, 699):
+        rows = rng.choice(700, size, replace=False)
+        alone = PairOrders(
+            dense_ranks(y[rows]) if truth else None,
+            dense_ranks(s[rows]),
+            None if w is None else w[rows],
+        )
+        assert whole.take(rows).counts(ranks[rows]) == alone.counts(dense_ranks(f[rows]))
+
+
 def test_concordant_pairs_do_not_depend_on_which_key_comes_first(rng):
     a, b = ranks(rng, 30, 5000), ranks(rng, 10**6, 5000)
     assert concordant(a, b) == concordant(b, a)

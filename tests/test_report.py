@@ -71,7 +71,7 @@ def test_nothing_is_fetched_and_only_our_scripts_may_run():
         "subject_to: {gdp: 0.02}",
         "fkd run crimes",
         "models:/crimes@champion",
-        "<td>violent crimes per population, scaled to 0 to 1</td>",
+        ">violent crimes per population, scaled to 0 to 1</td>",
         "3 November 2026, 14:05 UTC",
         "1 min 23 s",
     ],

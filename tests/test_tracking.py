@@ -1,9 +1,11 @@
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -16,10 +18,12 @@ from tracking_server import warm_mlflow
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.registry import load_champion
 from tasks.adapters.settings import Settings
+from tasks.adapters.timed_client import TimedClient
 from tasks.adapters.tracking import Tracking
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.study.champion import select_champion
 from tasks.study.known_runs import recorded
+from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_files, record_trials
 
 
@@ -110,6 +114,32 @@ def test_the_same_champion_is_registered_once(study):
     record_champion(study)
     client = MlflowClient(tracking_uri(study.settings))
     assert len(client.search_model_versions("name = 'quick'")) == 1
+
+
+def test_a_champion_that_another_home_registers_meanwhile_is_registered_once(
+    study, tmp_path, monkeypatch
+):
+    shutil.copytree(study.settings.home, tmp_path / "other")
+    there = replace(study.settings, home=tmp_path / "other", mlflow_tracking_uri=_uri(study))
+    other, real, calls = open_study(study.config, there), TimedClient.__getattr__, []
+
+    def overtaken(self, name):
+        if name == "create_model_version" and not calls:
+            calls.append(name)
+            record_champion(other)
+        return real(self, name)
+
+    record_trials(study)
+    monkeypatch.setattr(TimedClient, "__getattr__", overtaken)
+    record_champion(study)
+    assert calls
+    client = MlflowClient(_uri(study))
+    (version,) = client.search_model_versions("name = 'quick'")
+    assert client.get_model_version_by_alias("quick", "champion").version == version.version
+
+
+def _uri(study):
+    return tracking_uri(study.settings)
 
 
 def test_files_and_configuration_lie_on_the_parent(study):

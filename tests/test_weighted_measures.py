@@ -368,7 +368,7 @@ def test_survey_weights_sum_to_the_rows_that_count():
     [
         ("_ROWS", "hgr", 64),
         ("CELLS_FROM", "hgr", 200),
-        ("BLOCK_ROWS", "curves_along", 64),
+        ("BLOCK_ROWS", "level_rows", 64),
         ("TILE_CELLS", "smoothing", 4096),
         ("TILE_CELLS", "pair_counts", 4096),
         ("SORT_FROM", "pairwise", 2),

@@ -1,16 +1,17 @@
 """Means of columns as smooth functions of a sensitive attribute, with bands."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtrit
 
-from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_numbers, require_length
 from fkd.core.linalg import rank_cut
 from fkd.measures.bootstrap import check_draws
 from fkd.measures.columns import is_constant
+from fkd.measures.level_rows import LevelRows
 from fkd.measures.places import LEAST_AT_LEVEL, Places
 from fkd.measures.repeated_rows import weighed
 
@@ -120,57 +121,31 @@ def curves_along(
             f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}; name another "
             "column"
         )
-    places = Places.of(s, points, w)
-    sums = _sums(np.column_stack([V, s]), places)
+    rows = LevelRows.of(np.column_stack([V, s]), Places.of(s, points, w))
     # One row between many that are equal would have no spread of its own either.
-    seen = sums[:, -2] ** 2 >= LEAST_AT_LEVEL * sums[:, -1]
-    places, sums = replace(places, points=places.points[seen], at=places.at[seen]), sums[seen]
-    weight, squares = sums[:, -2], sums[:, -1]
+    rows = rows.at(rows.weight**2 >= LEAST_AT_LEVEL * rows.squares)
     # Where the window's rows lie on average: near the ends of s that is not its middle, and a mean
     # that rises evenly with s would be drawn too flat there.
-    drawn = sums[:, -3] / weight
+    *means, drawn = rows.means
     # A Gaussian multiplier bootstrap of all curves sees the same draws.
-    noise = rng.standard_normal((len(places.points), draws))
+    noise = rng.standard_normal((len(drawn), draws))
     return tuple(
-        _with_bands(v, places, drawn, sums[:, j] / weight, weight, squares, noise, level)
-        for j, v in enumerate(V.T)
+        _with_bands(rows, drawn, mean, H, noise, level)
+        for mean, H in zip(means, rows.spreads(), strict=False)
     )
 
 
-def _sums(V: Array, places: Places) -> Array:
-    """Weighted sums of every column, then of one, then of the squared weights, (g, k + 2)."""
-    sums = np.zeros((len(places.points), V.shape[1] + 2))
-    for rows in row_blocks(len(V), BLOCK_ROWS):
-        B = places.weights(rows)
-        sums[:, :-2] += B @ V[rows]
-        sums[:, -2] += B.sum(axis=1)
-        sums[:, -1] += (B**2).sum(axis=1)
-    return sums
-
-
 def _with_bands(
-    v: Array,
-    places: Places,
-    drawn: Array,
-    mean: Array,
-    weight: Array,
-    squares: Array,
-    noise: Array,
-    level: float,
+    rows: LevelRows, drawn: Array, mean: Array, H: Array, noise: Array, level: float
 ) -> CurveBand:
-    """Return one column's curve with its bands."""
-    g = len(mean)
-    H = np.zeros((g, g))
-    for rows in row_blocks(len(v), BLOCK_ROWS):
-        A = places.weights(rows) * (v[rows] - mean[:, None])
-        H += A @ A.T
+    """Return one column's curve with its bands, from sums of its squared distances."""
     # Residuals from a mean of their own fall short by this much, as n - 1 says of n equal rows.
-    short = 1 - squares / weight**2
-    error = np.sqrt(np.diagonal(H) / short) / weight
+    short = 1 - rows.squares / rows.weight**2
+    error = np.sqrt(np.diagonal(H) / short) / rows.weight
     spread = np.sqrt(np.diagonal(H))
-    known = spread > rank_cut(g, float(spread.max(axis=0)))
+    known = spread > rank_cut(len(mean), float(spread.max(axis=0)))
     H = H[np.ix_(known, known)] / spread[known, None] / spread[known]
-    rows_at = weight**2 / squares
+    rows_at = rows.weight**2 / rows.squares
     widest = _supremum(H, noise[known], level)
     own, whole = (
         stdtrit(rows_at - 1, (1 + share) / 2) * error for share in (level, 2 * ndtr(widest) - 1)

@@ -8,9 +8,14 @@ from fkd.core.row_weights import weighted_mean
 
 def mean_error(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
     """Return the mean of |prediction minus target|."""
-    return float(weighted_mean(np.abs(f - y), sample_weight))
+    return mean_of(np.abs(f - y), sample_weight=sample_weight)
 
 
 def mean_excess(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
     """Return the mean of prediction minus target."""
-    return float(weighted_mean(f - y, sample_weight))
+    return mean_of(f - y, sample_weight=sample_weight)
+
+
+def mean_of(errors: Array, *, sample_weight: Array | None = None) -> float:
+    """Return the mean of errors: who looks at many samples of the rows takes these once."""
+    return float(weighted_mean(errors, sample_weight))

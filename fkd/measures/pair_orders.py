@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, IntArray
 from fkd.measures.ascents import Ranks, ascents, weighted_ascents
 
 # Below this sum, products of whole weights add up to integers that float64 holds exactly.
@@ -32,7 +32,7 @@ class OrderCounts:
 
 @dataclass(frozen=True)
 class PairOrders:
-    """Dense ranks of truth and attribute, sorted once for any number of predictions.
+    """Ranks of truth and attribute, sorted once for any number of predictions.
 
     Of a pair untied in y, f and s the three orders agree thrice or once: three agreements are
     counted, N pairs, so that 2 T + N of them are found if all three agree in T pairs. Two keys at
@@ -41,9 +41,9 @@ class PairOrders:
     Parameters
     ----------
     y
-        Dense ranks of the truth (n,), or None where it plays no part.
+        Ranks of the truth (n,), equal for equal values, or None where it plays no part.
     s
-        Dense ranks of the attribute (n,).
+        Ranks of the attribute (n,).
     w
         How many rows each row stands for (n,), or None where each is one: a pair counts as often
         as the product of its two says.
@@ -53,8 +53,16 @@ class PairOrders:
     s: Ranks
     w: Array | None = None
 
+    def take(self, rows: IntArray) -> "PairOrders":
+        """Return some of the rows by their ranks among all of them: nothing is sorted again."""
+        y = None if self.y is None else self.y[rows]
+        part = PairOrders(y, self.s[rows], None if self.w is None else self.w[rows])
+        if y is not None:
+            vars(part).update(_sy=self._sy[rows], _ys=self._ys[rows])
+        return part
+
     def counts(self, f: Ranks) -> OrderCounts:
-        """Return the pairs of a prediction, by its dense ranks (n,)."""
+        """Return the pairs of a prediction, by its ranks (n,), which may leave numbers out."""
         w = self.w
         everything, tied_s, tied_f = _all_pairs(len(f), w), self._tied_s, _tied(*_sorted(f, w))
         same_sf, tied_sf = concordant(self.s, f, w)

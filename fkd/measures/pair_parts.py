@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from fkd.core.arrays import Array
+from fkd.measures.ascents import Ranks
 from fkd.measures.columns import is_constant
+from fkd.measures.pair_counts import dense_ranks
+from fkd.measures.pair_orders import PairOrders
 from fkd.measures.pairwise import PairwiseRows
-from fkd.measures.strata import UndefinedMeasureError
 from fkd.measures.subsamples import PARTS
 
 # Rows of a part: their pairs are counted in a hundredth of a second.
@@ -20,6 +22,7 @@ def pairwise_on_parts(
     y: Array,
     predictions: Sequence[Array],
     s: Array,
+    gaps: Sequence[float],
     replicates: int,
     rng: np.random.Generator,
     w: Array | None = None,
@@ -33,6 +36,8 @@ def pairwise_on_parts(
     ----------
     y, predictions, s
         Truth, predictions, one sensitive column, each (n,).
+    gaps
+        Of each prediction on all rows, as `gaps_of` tells them.
     replicates
         Number of parts.
     rng
@@ -46,25 +51,30 @@ def pairwise_on_parts(
         Values (predictions, replicates), NaN where a part has no pairs to compare.
     """
     constant = [is_constant(f) for f in predictions]
-    whole = PairwiseRows(y, s, sample_weight=w)
-    signs = [
-        1.0 if same else np.copysign(1.0, signed_gap(whole, f))
-        for f, same in zip(predictions, constant, strict=True)
-    ]
+    signs = np.copysign(1.0, gaps)
     values = np.zeros((len(predictions), replicates))
+    # Ranked once: of some rows only the order matters, which is that of their ranks among all.
+    whole = PairOrders(dense_ranks(y), dense_ranks(s), w)
+    ranks = [dense_ranks(f) for f in predictions]
     for b in range(replicates):
         rows = rng.choice(len(y), PART_ROWS, replace=False, shuffle=False)
-        part = PairwiseRows(y[rows], s[rows], sample_weight=None if w is None else w[rows])
-        for i, f in enumerate(predictions):
+        part = whole.take(rows)
+        for i, f in enumerate(ranks):
             if not constant[i]:
                 values[i, b] = signs[i] * signed_gap(part, f[rows])
     return values
 
 
-def signed_gap(rows: PairwiseRows, f: Array) -> float:
+def gaps_of(y: Array, predictions: Sequence[Array], s: Array, w: Array | None) -> list[float]:
+    """Return the first rate less the second of every prediction, 0 for a constant one."""
+    whole = PairwiseRows(y, s, sample_weight=w)
+    return [0.0 if is_constant(f) else float(np.subtract(*whole.rates(f))) for f in predictions]
+
+
+def signed_gap(rows: PairOrders, f: Ranks) -> float:
     """Return the first rate less the second, NaN where there are no pairs to compare."""
-    try:
-        above, below = rows.rates(f)
-    except UndefinedMeasureError:
+    counts = rows.counts(f)
+    if 0 in counts.pairs:
         return float("nan")
-    return float(np.subtract(above, below))
+    above, below = (right / pairs for right, pairs in zip(counts.right, counts.pairs, strict=True))
+    return above - below

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from fkd.core.arrays import Array, row_blocks
 from fkd.core.border import as_column, require_length
 from fkd.measures.columns import is_constant
+from fkd.measures.pair_counts import dense_ranks
+from fkd.measures.pair_orders import PairOrders
 from fkd.measures.pair_parts import signed_gap
-from fkd.measures.pairwise import PairwiseRows
 from fkd.measures.subsamples import quarter
 
 # Entries of a tile of pairs; its four masks stay in a processor's outer cache.
@@ -55,13 +56,13 @@ def pairwise_on_quarters(
         return np.array([resampled_pairwise_fairness(y, f, s, counts) for f in predictions])
     values = np.empty((len(predictions), replicates))
     constant = [is_constant(f) for f in predictions]
+    whole, ranks = PairOrders(dense_ranks(y), dense_ranks(s), w), [*map(dense_ranks, predictions)]
     for b in range(replicates):
         rows = quarter(len(y), rng)
-        own = None if w is None else w[rows]
-        ordered = PairwiseRows(y[rows], s[rows], sample_weight=own)
+        part = whole.take(rows)
         values[:, b] = [
-            0.0 if same else abs(signed_gap(ordered, f[rows]))
-            for f, same in zip(predictions, constant, strict=True)
+            0.0 if same else abs(signed_gap(part, f[rows]))
+            for f, same in zip(ranks, constant, strict=True)
         ]
     return values
 

@@ -15,9 +15,8 @@ from fkd.measures.intervals import (
     pair_of_draws,
     require_rows,
 )
-from fkd.measures.pair_parts import PART_ROWS, PARTS_FROM, pairwise_on_parts
+from fkd.measures.pair_parts import PART_ROWS, PARTS_FROM, gaps_of, pairwise_on_parts
 from fkd.measures.pair_resampling import pairwise_on_quarters
-from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.repeated_rows import weighed
 
 
@@ -63,9 +62,9 @@ def pairwise_interval(
     check_draws(replicates, level)
     w, (y, f, s) = weighed(sample_weight, *as_equal_rows((y_true, y_pred, sensitive)))
     require_rows(len(f))
-    estimate = pairwise_fairness(y, f, s, sample_weight=w)
-    (values,), part = _drawn(y, [f], s, replicates, rng, w)
-    return interval_of_draws(estimate, _defined(values), len(f), level, (0.0, 1.0), part)
+    gaps = gaps_of(y, [f], s, w)
+    (values,), part = _drawn(y, [f], s, gaps, replicates, rng, w)
+    return interval_of_draws(abs(gaps[0]), _defined(values), len(f), level, (0.0, 1.0), part)
 
 
 def pairwise_pair(
@@ -115,8 +114,9 @@ def pairwise_pair(
     check_draws(replicates, level)
     w, (y, f, g, s) = weighed(sample_weight, *as_equal_rows((y_true, first, second, sensitive)))
     require_rows(len(f))
-    values, part = _drawn(y, [f, g], s, replicates, rng, w)
-    estimates = [pairwise_fairness(y, one, s, sample_weight=w) for one in (f, g)]
+    gaps = gaps_of(y, [f, g], s, w)
+    values, part = _drawn(y, [f, g], s, gaps, replicates, rng, w)
+    estimates = [abs(gap) for gap in gaps]
     return pair_of_draws(estimates, [*_defined(values)], len(f), level, (0.0, 1.0), part)
 
 
@@ -124,13 +124,14 @@ def _drawn(
     y: Array,
     predictions: Sequence[Array],
     s: Array,
+    gaps: Sequence[float],
     replicates: int,
     rng: np.random.Generator,
     w: Array | None,
 ) -> tuple[Array, int | None]:
     """Return the values on quarters, or on parts of very many rows with the number of a part's."""
     if len(y) >= PARTS_FROM:
-        return pairwise_on_parts(y, predictions, s, replicates, rng, w), PART_ROWS
+        return pairwise_on_parts(y, predictions, s, gaps, replicates, rng, w), PART_ROWS
     return pairwise_on_quarters(y, predictions, s, replicates, rng, w), None
 
 

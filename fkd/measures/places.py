@@ -27,7 +27,7 @@ class Places:
     at: Array  # (g,), the rank or level of each point
     of_rows: Array  # (n,)
     window: float  # 0.0 where rows count at their own level alone
-    w: Array | None  # (n,), how many rows each row stands for
+    w: Array | None = None  # (n,), how many rows each row stands for
 
     @classmethod
     def of(cls, s: Array, points: int, w: Array | None = None) -> "Places":
@@ -50,10 +50,8 @@ class Places:
         return cls(drawn, at, ranks, rate(n) * _WINDOW, w)
 
     def weights(self, rows: slice) -> Array:
-        """Return how much each row counts at each point, (g, rows)."""
+        """Return how much a row that is there once counts at each point, (g, rows)."""
         if not self.window:
-            B = np.asarray(self.at[:, None] == self.of_rows[rows], dtype=np.float64)
-        else:
-            z = (self.at[:, None] - self.of_rows[rows]) / self.window
-            B = np.where(np.abs(z) <= _REACH, np.exp(-0.5 * z**2), 0.0)
-        return B if self.w is None else B * self.w[rows]
+            return np.asarray(self.at[:, None] == self.of_rows[rows], dtype=np.float64)
+        z = (self.at[:, None] - self.of_rows[rows]) / self.window
+        return np.where(np.abs(z) <= _REACH, np.exp(-0.5 * z**2), 0.0)

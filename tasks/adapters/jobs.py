@@ -47,15 +47,17 @@ def run_jobs(
     done: Callable[[Any], None] = _nothing,
     keep: Callable[[Any, Any], None] | None = None,
     say: Callable[[str], None] = _nothing,
+    begun: Callable[[tuple[Any, str]], None] = _nothing,
 ) -> list[Failed]:
     """Return the jobs that failed; `done` hears of each finished one, `keep` of its result too.
 
     A job whose worker died, or that met a passing fault of files or network, is executed again at
     most `retries` times; one that raises otherwise is not, because it would raise again. A job that
     runs longer than `time_limit` seconds is given up and its worker restarted. A `UserError` on a
-    worker concerns all jobs, hence ends the run. `say` hears what is waited for.
+    worker concerns all jobs, hence ends the run. `say` hears what is waited for,
+    `begun` of every job that a worker begins, with its address.
     """
-    board = _Board(client, function, jobs, retries, Muster(client, say))
+    board = _Board(client, function, jobs, retries, Muster(client, say), begun)
     # A worker that lacks the package ends itself at the first job, before it could be asked.
     board.muster.wait()
     for index in range(len(jobs)):
@@ -97,6 +99,7 @@ class _Board:
     jobs: Sequence[Any]
     retries: int
     muster: Muster
+    heard: Callable[[tuple[Any, str]], None] = _nothing
     failed: list[Failed] = field(default_factory=list)
     pending: dict[int, Any] = field(default_factory=dict)  # job: its future
     sent: Counter[int] = field(default_factory=Counter)  # how often a job was submitted
@@ -115,6 +118,7 @@ class _Board:
         said = event[1]
         self.begun[said["index"]] += 1
         self.started[said["index"]] = (said["worker"], time.monotonic())
+        self.heard((self.jobs[said["index"]], str(said["worker"])))
 
     def submit(self, index: int) -> None:
         """Send one job; earlier ones go first, so that all fronts fill in evenly."""

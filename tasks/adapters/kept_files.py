@@ -3,7 +3,8 @@
 import tempfile
 from pathlib import Path, PurePosixPath
 
-from tasks.adapters.tracking import TimedClient, Tracking
+from tasks.adapters.timed_client import TimedClient
+from tasks.adapters.tracking import Tracking
 
 
 def keep_file(tracking: Tracking, run: str, name: str, data: bytes) -> None:

@@ -17,7 +17,8 @@ from tasks.adapters.files import sha256
 from tasks.adapters.registry import addressed, told
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.tracking import TimedClient, patience, prepare_stores
+from tasks.adapters.timed_client import TimedClient, patience
+from tasks.adapters.tracking import prepare_stores
 
 _ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _MOST = 1000  # registered models that MLflow lists at once

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from configs.errors import UserError
 from tasks.adapters.registry import CHAMPION, require_model, told
 from tasks.adapters.settings import Settings
+from tasks.adapters.timed_client import TimedClient
 from tasks.adapters.tracked import CHAMPION_TAG
-from tasks.adapters.tracking import TimedClient, prepare_stores
+from tasks.adapters.tracking import prepare_stores
 
 
 @dataclass(frozen=True)

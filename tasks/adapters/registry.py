@@ -20,8 +20,9 @@ from tasks.adapters.deadline import within
 from tasks.adapters.files import pack_arrays
 from tasks.adapters.reachable import not_recorded
 from tasks.adapters.settings import Settings
+from tasks.adapters.timed_client import TimedClient, patience
 from tasks.adapters.tracked import CHAMPION_TAG, UsedData
-from tasks.adapters.tracking import FAULTS, TimedClient, Tracking, patience, prepare_stores
+from tasks.adapters.tracking import FAULTS, Tracking, prepare_stores
 from tasks.adapters.tracking_places import registry_uri, tracking_uri
 
 T = TypeVar("T")
@@ -76,6 +77,11 @@ class Registry(Tracking):
                 version = self._version(model, wanted.key)
                 if version is None:
                     version = self._create_version(run, wanted)
+                    # Versions are numbered by the server: of two homes at once the first stays.
+                    first = self._version(model, wanted.key) or version
+                    if first != version:
+                        self.client.delete_model_version(model, version)
+                        version = first
             for name, value in verdict.items():
                 self.client.set_model_version_tag(model, version, name, value)
             if self.client.get_model_version(model, version).description != wanted.note:
@@ -90,10 +96,10 @@ class Registry(Tracking):
         return f"models:/{model}@{alias}"
 
     def _create_version(self, run: str, wanted: ModelVersion) -> str:
-        logged = self._log_model(run, wanted)
-        self._log_numbers(run, wanted, logged.model_id)
         if not self.client.search_registered_models(f"name = '{wanted.model}'"):
             self.client.create_registered_model(wanted.model)
+        logged = self._log_model(run, wanted)
+        self._log_numbers(run, wanted, logged.model_id)
         # A registry apart from the runs knows nothing of their models, only of files.
         apart = registry_uri(self.settings) != self.uri
         tags = {**wanted.tags, CHAMPION_TAG: wanted.key}
@@ -132,9 +138,9 @@ class Registry(Tracking):
     def _version(self, model: str, key: str) -> str | None:
         """Return the version under which a champion is registered, None where it is not."""
         found = self.client.search_model_versions(
-            f"name = '{model}' and tags.`{CHAMPION_TAG}` = '{key}'", max_results=1
+            f"name = '{model}' and tags.`{CHAMPION_TAG}` = '{key}'"
         )
-        return str(found[0].version) if found else None
+        return str(min(int(one.version) for one in found)) if found else None
 
     def _alias(self, model: str, alias: str) -> str | None:
         """Return which version an alias points at, None where there is none."""

@@ -14,6 +14,20 @@ from configs.errors import UserError
 from tasks.adapters.addresses import credentials, without_credentials
 from tasks.adapters.disk import full_disk
 
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_VARIABLES = {"--log-format": "FKD_LOG_FORMAT", "--log-level": "FKD_LOG_LEVEL"}
+_LOG_WORDS = dict(zip(LOG_VARIABLES.items(), (LOG_FORMATS, LOG_LEVELS), strict=True))
+_LOG_USUAL = {"--log-format": "text", "--log-level": "info"}
+
+
+@dataclass(frozen=True)
+class LogForm:
+    """How a command writes what it has to say, from which level on."""
+
+    format: str
+    level: str
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -81,6 +95,27 @@ def read_settings() -> Settings:
         shared=_store_address(os.environ.get("FKD_STORE") or None),
         dask_scheduler_address=os.environ.get("DASK_SCHEDULER_ADDRESS") or None,
     )
+
+
+def read_log_form(options: Mapping[str, str] | None = None, *, strict: bool = True) -> LogForm:
+    """Return how lines are written: by options of the command line, else as the environment says.
+
+    Parameters
+    ----------
+    options
+        --log-format, --log-level with their values, as far as they are given.
+    strict
+        Refuse a word that is not known; else the usual one stands for it.
+    """
+    found = {}
+    for (option, variable), words in _LOG_WORDS.items():
+        given = (options or {}).get(option)
+        value = os.environ.get(variable) if given is None else given
+        found[option] = value if value in words else _LOG_USUAL[option]
+        if (strict and value not in (None, "", *words)) or given == "":
+            name = variable if given is None else option
+            raise UserError(f"{name} must be one of {', '.join(words)}, got {value!r}.")
+    return LogForm(*found.values())
 
 
 def child_environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -4,14 +4,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from alembic.util import CommandError
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
-from mlflow.environment_variables import (
-    MLFLOW_HTTP_REQUEST_TIMEOUT,
-    MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT,
-)
+from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,46 +17,25 @@ from sqlalchemy.exc import SQLAlchemyError
 from configs.errors import UserError
 from tasks.adapters.authorities import share_trust
 from tasks.adapters.deadline import DeadlineError, within
+from tasks.adapters.parent_claim import ParentClaim
 from tasks.adapters.reachable import check_answers, not_recorded, refused_status
 from tasks.adapters.settings import Settings, quiet_ecosystem
+from tasks.adapters.timed_client import TimedClient
 from tasks.adapters.tracked import CHAMPION_TAG, Number, RunDetails, TrialRun
 from tasks.adapters.tracking_database import check_readable, prepare_database, sqlite_path
-from tasks.adapters.tracking_places import registry_uri, tracking_uri, write_lock
+from tasks.adapters.tracking_places import registry_uri, tracking_uri, write_lock, writer_of
+from tasks.adapters.trial_claims import TRIAL, TrialClaims
 
 T = TypeVar("T")
 FAULTS = (MlflowException, SQLAlchemyError, OSError)
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _MAKING_SECONDS = 900.0  # for the tables of a fresh database on a busy machine
-_BYTES_PER_SECOND = 50_000  # of an upload that is not given up
-_METRICS_AT_ONCE = 1000  # MLflow's own limit
+_TRIALS_AT_ONCE = 1000  # claimed together
 # Opens the experiment's page on its runs, instead of asking what kind of experiment it is.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 _COMPLETE = "fkd.complete"
 _NOTE = "mlflow.note.content"
-
-
-class TimedClient:
-    """An MLflow client whose every call is given up after some seconds in all."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._client = MlflowClient(tracking_uri(settings), registry_uri(settings))
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        call = getattr(self._client, name)
-        return lambda *values, **named: within(patience(), lambda: call(*values, **named))
-
-    def log_artifacts(self, run: str, folder: Path) -> None:
-        """Put the files of a folder on a run, in a time that grows with their size."""
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        within(patience(size), lambda: self._client.log_artifacts(run, str(folder)))
-
-
-def patience(size: int = 0) -> float:
-    """Return how many seconds one call may take that sends so many bytes."""
-    # MLflow's own variable counts from byte to byte; a call is one to three requests.
-    timeout = float(MLFLOW_HTTP_REQUEST_TIMEOUT.get())  # type: ignore[no-untyped-call]
-    return 2.0 * timeout + size / _BYTES_PER_SECOND
 
 
 class Tracking:
@@ -72,6 +49,8 @@ class Tracking:
         prepare_stores(settings)
         # Two processes that look for a run at once would both miss it, then both create it.
         self._lock = write_lock(settings)
+        with self._lock:
+            self._writer = writer_of(settings)
         self.client = TimedClient(settings)
         self.experiment_id = self.safely(lambda: self._experiment(experiment))
 
@@ -97,50 +76,69 @@ class Tracking:
 
     def find_parent(self, identity: str) -> str | None:
         """Return the parent run of an identity, None where there is none."""
-        run = self.safely(lambda: self._parent(identity))
+        run = self.safely(self._parent(identity).find)
         return None if run is None else str(run.info.run_id)
 
     def parent_run(
         self, identity: str, name: str, tags: Mapping[str, str], details: RunDetails | None = None
     ) -> str:
         """Return the experiment's parent run, found by its identity or created."""
-        return self.safely(lambda: self._parent_run(identity, name, tags, details or RunDetails()))
+        told = details or RunDetails()
 
-    def _parent(self, identity: str) -> Run | None:
-        found = self.client.search_runs(
-            [self.experiment_id], f"tags.`fkd.identity` = '{identity}'", max_results=1
-        )
-        return found[0] if found else None
+        def work() -> str:
+            run = self._parent(identity).claim(
+                lambda claim: self._create(name, {**tags, **claim}, told)
+            )
+            if _COMPLETE not in run.data.tags:
+                self._detail(run, told, ())
+            return str(run.info.run_id)
 
-    def _parent_run(
-        self, identity: str, name: str, tags: Mapping[str, str], details: RunDetails
-    ) -> str:
-        run = self._parent(identity)
-        if run is None:
-            run = self._create(name, {**tags, "fkd.identity": identity}, details)
-        if _COMPLETE not in run.data.tags:
-            self._detail(run, details, ())
-        return str(run.info.run_id)
+        return self.safely(work)
+
+    def _parent(self, identity: str) -> ParentClaim:
+        client = TimedClient(self.settings, together=True)
+        return ParentClaim(client, self.experiment_id, identity, self._writer)
 
     def log_trials(self, parent: str, trials: Iterable[TrialRun]) -> int:
-        """Return how many trials were new; a trial that has its run is left alone."""
+        """Return how many trials were new here; a trial that has its run is left alone.
+
+        Other homes may record the same at the same moment: each trial gets one run.
+        """
         wanted, added = list(trials), set[str]()
         self.safely(lambda: self._log_trials(parent, wanted, added))
         return len(added)
 
     def _log_trials(self, parent: str, trials: Sequence[TrialRun], added: set[str]) -> None:
         """Record what is not recorded yet; a repeat goes on where the last try was cut off."""
-        known = self._trial_runs(parent)
-        for trial in trials:
-            run = known.get(trial.key)
-            if run is not None and run.info.status == "FINISHED":
-                continue
-            if run is None:
-                own = {"fkd.trial": trial.key, "mlflow.parentRunId": parent}
-                run = self._create(trial.name, {**trial.tags, **own}, trial.details)
-            self._detail(run, trial.details, trial.numbers())
-            self._close(run, trial.details)
-            added.add(trial.key)
+        claims, others = self._claims(parent), list[TrialRun]()
+        for start in range(0, len(trials), _TRIALS_AT_ONCE):
+            named = {trial.key: trial for trial in trials[start : start + _TRIALS_AT_ONCE]}
+
+            def create(key: str, claim: Mapping[str, str], named: Any = named) -> Run:
+                trial = named[key]
+                own = {**trial.tags, **claim, "mlflow.parentRunId": parent}
+                return self._create(trial.name, own, trial.details)
+
+            taken = claims.claim(list(named), create)
+            for key, trial in named.items():
+                if not claims.is_ours(taken[key]):
+                    others.append(trial)
+                elif self._fill(taken[key], trial):
+                    added.add(key)
+        claims.outlast()
+        taken = claims.standing().taken if others else {}
+        added |= {t.key for t in others if t.key in taken and self._fill(taken[t.key], t)}
+
+    def _fill(self, run: Run, trial: TrialRun) -> bool:
+        """Return whether a trial's run lacked anything, which it has now."""
+        if run.info.status == "FINISHED":
+            return False
+        self._detail(run, trial.details, trial.numbers(), {TRIAL: trial.key})
+        self._close(run, trial.details)
+        return True
+
+    def _claims(self, parent: str) -> TrialClaims:
+        return TrialClaims(self.client, self.experiment_id, parent, self._writer)
 
     def mark_champion(
         self, parent: str, trial: str, metrics: Mapping[str, float], details: RunDetails
@@ -149,7 +147,7 @@ class Tracking:
         numbers = [(name, value, 0) for name, value in metrics.items()]
 
         def work() -> None:
-            for key, run in self._trial_runs(parent).items():
+            for key, run in self._claims(parent).standing().taken.items():
                 if key == trial:
                     self.client.set_tag(run.info.run_id, CHAMPION_TAG, "true")
                     self._detail(run, RunDetails(), numbers)
@@ -210,18 +208,23 @@ class Tracking:
         run: Run = self.client.create_run(self.experiment_id, start, dict(tags), name)
         return run
 
-    def _detail(self, run: Run, details: RunDetails, numbers: Sequence[Number]) -> None:
+    def _detail(
+        self,
+        run: Run,
+        details: RunDetails,
+        numbers: Sequence[Number],
+        tags: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Put numbers, parameters, description and data on a run; a repeat changes nothing."""
         # The time of the run's start: logged a second time, a value is not held twice.
         at, run_id = run.info.start_time, run.info.run_id
-        metrics = [Metric(name, value, at, step) for name, value, step in numbers]
+        said = {**tags, **({_NOTE: details.note} if details.note else {})}
         self.client.log_batch(
             run_id,
+            metrics=[Metric(name, value, at, step) for name, value, step in numbers],
             params=[Param(name, value) for name, value in details.params.items()],
-            tags=[RunTag(_NOTE, details.note)] if details.note else [],
+            tags=[RunTag(name, value) for name, value in said.items()],
         )
-        for start in range(0, len(metrics), _METRICS_AT_ONCE):
-            self.client.log_batch(run_id, metrics[start : start + _METRICS_AT_ONCE])
         if details.data is not None:
             context = [InputTag("mlflow.data.context", "training")]
             data = DatasetInput(Dataset(**vars(details.data)), context)
@@ -234,22 +237,6 @@ class Tracking:
         end = run.info.end_time if span is None else span.end_after(start)
         if run.info.status != "FINISHED" or run.info.end_time != end:
             self.client.set_terminated(run.info.run_id, "FINISHED", end)
-
-    def _trial_runs(self, parent: str) -> dict[str, Run]:
-        """Return the runs of a parent's trials by key, finished or not."""
-        known: dict[str, Run] = {}
-        token = None
-        while True:
-            page = self.client.search_runs(
-                [self.experiment_id],
-                f"tags.`mlflow.parentRunId` = '{parent}'",
-                max_results=1000,
-                page_token=token,
-            )
-            known |= {r.data.tags["fkd.trial"]: r for r in page if "fkd.trial" in r.data.tags}
-            token = page.token
-            if not token:
-                return known
 
 
 def prepare_stores(settings: Settings) -> None:

@@ -15,18 +15,21 @@ from fkd.catalog.methods.training_fold import Approximation, rbf_map
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array, Rows
 from fkd.core.feature_maps import FeatureMap
+from fkd.core.feature_maps.landmark_maps import NystroemMap
 from fkd.core.feature_maps.landmarks import ROWS_PER_LANDMARK
 from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
+from fkd.core.sparse_rows import written_out
 from fkd.core.sum_precision import Rounding, measured_rounding
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
+from tasks.data.prepared import prepared_name
 from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs, check_versions
 
 # Raised by hand when the same rows would give another map or other moments.
-VERSION = 2
+VERSION = 3
 # Sets the draw of rows to choose landmarks from apart from other draws of the same seed.
 _SAMPLE = 2
 
@@ -132,8 +135,12 @@ def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
         rng = np.random.default_rng([inputs.seed, _SAMPLE])
         reserved = np.sort(rng.choice(reserved, ROWS_PER_LANDMARK * q, replace=False))
     with blas_threads(inputs.blas_threads):
-        X = shared_encoder(inputs).transform(table.take(reserved))
+        # As the rows of a pass come: rounding is measured on what will be summed.
+        X = shared_encoder(inputs).rows(table.take(reserved))
         feature_map = rbf_map(X, shared.gamma, shared.approximation, inputs.seed)
+        if isinstance(feature_map, NystroemMap):
+            # Few rows, that all others are multiplied with: sparse ones fastest by dense ones.
+            feature_map = replace(feature_map, centers=written_out(feature_map.centers))
         return feature_map, asdict(measured_rounding(feature_map, X))
 
 
@@ -143,9 +150,7 @@ def _origin(inputs: Inputs) -> dict[str, Any]:
     folds = inputs.splits.folds
     if not folds.base:
         return {"data": inputs.table_digest, "folds": folds.model_dump(mode="json")}
-    table = cached_table(inputs.settings, inputs.table_digest)
-    X = shared_encoder(inputs).rows(table.take(inputs.splits.reserved(table)))
-    return {"reserved": content_of(X)}
+    return {"reserved": content_of(shared_encoder(inputs).rows(_reserved(inputs)))}
 
 
 def content_of(X: Rows, *columns: Array) -> list[Any]:
@@ -162,8 +167,20 @@ def shared_encoder(inputs: Inputs) -> Encoder:
 
     A level that is absent there could not be told from other such levels: no landmark has it.
     """
+    return encoder_of(_reserved(inputs), inputs)
+
+
+def _reserved(inputs: Inputs) -> Table:
+    """Return the rows that no split tests on; without them there is nothing to go on with."""
     table = cached_table(inputs.settings, inputs.table_digest)
-    return encoder_of(table.take(inputs.splits.reserved(table)), inputs)
+    try:
+        return table.take(inputs.splits.reserved(table))
+    except ValueError as error:
+        place = open_store(inputs.settings).shown(prepared_name(inputs.table_digest))
+        raise UserError(
+            f"The prepared table {place} must stay as it was written, but {error}; remove it, then "
+            "run the same command."
+        ) from error
 
 
 def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
@@ -171,4 +188,10 @@ def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
     if inputs.scale_on == "all":
         # Taken though all are meant: rows are checked when they are taken.
         rows = cached_table(inputs.settings, inputs.table_digest).take(slice(None))
-    return Encoder.fit(rows, scale=inputs.scale)
+    try:
+        return Encoder.fit(rows, scale=inputs.scale)
+    except ValueError as error:
+        raise UserError(
+            f"The {rows.n} rows that landmarks come from must differ in their inputs, but {error}; "
+            "raise folds.reserve, or name other inputs."
+        ) from error

@@ -22,6 +22,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+class AbsentFileError(UserError):
+    """Every address has answered, and none has the file: it may not be published yet."""
+
+
 @dataclass(frozen=True)
 class Fetched:
     """A verified file on this disk."""
@@ -165,14 +169,15 @@ class _Search:
 
     def run(self, addresses: list[str]) -> Fetched:
         """Return the file from the first address that has it, or say what each one answered."""
-        answers = []
+        answers, absent = [], True
         for address in addresses:
             try:
                 return self._persist(address)
             except TransferFault as fault:
                 logger.warning("%s %s", without_credentials(address), fault)
                 answers.append(f"{without_credentials(address)} {fault}")
-        raise UserError(
+                absent &= fault.absent
+        raise (AbsentFileError if absent else UserError)(
             f"{self.file.name} could not be fetched: {'; '.join(answers)}. Check the network, or "
             "put the file into a folder laid out by that name and set FKD_DATA_MIRROR to it."
         )

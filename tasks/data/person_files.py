@@ -10,7 +10,7 @@ from configs.errors import UserError
 from tasks.adapters.settings import Settings
 from tasks.data.census import read_person_file
 from tasks.data.columns import Columns, merge
-from tasks.data.fetch import Fetched, fetch_all, fetch_some
+from tasks.data.fetch import AbsentFileError, Fetched, fetch_all, fetch_some
 from tasks.data.remote import RemoteFile, person_file
 from tasks.data.transfer import Progress
 from tasks.data.validation import check_limits
@@ -51,7 +51,10 @@ def fetch_persons(
     there = [PersonFile(*one, got) for one, got in pairs if isinstance(got, Fetched)]
     left_out = [_left_out(str(got)) for _, got in pairs if isinstance(got, UserError)]
     if not there:
-        raise UserError(f"No census file could be had, of {len(files)} wanted. {left_out[0]}")
+        absent = all(isinstance(got, AbsentFileError) for got in found)
+        raise (AbsentFileError if absent else UserError)(
+            f"No census file could be had, of {len(files)} wanted. {left_out[0]}"
+        )
     return PersonFiles(tuple(there), tuple(left_out))
 
 

@@ -1,7 +1,8 @@
 """A file of predictions beside the truth, or of rows that a model shall predict."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def read_predicted(
     if len(frame) < _FEWEST:
         raise UserError(
             f"{wanted.path} must have at least {_FEWEST} rows with every number, got {len(frame)} "
-            f"of {len(raw.frame)}; measures of fewer say nothing."
+            f"of {len(raw.frame)}{_lacking(dropped)}; measures of fewer say nothing."
         )
     control = raw.frame.loc[frame.index, list(wanted.group_by)] if wanted.group_by else None
     return PredictionFile(
@@ -107,6 +108,11 @@ def _read(
     wanted: PredictedColumns, data: DataConfig, named: Sequence[str], numeric: Sequence[str]
 ) -> RawColumns:
     """Return the raw columns; one that a model needs in vain is told as such."""
+    if not Path(wanted.path).expanduser().exists():
+        raise UserError(
+            f"the table must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
+            f"{wanted.path!r}, which is not there; check the name and the current folder."
+        )
     try:
         return read_raw(own_path(data), data, named, numeric)
     except UserError as error:
@@ -168,6 +174,12 @@ def _require_weights(name: str, column: Array) -> None:
         weight_vector(column, len(column))
     except ValueError as error:
         raise UserError(f"the column of weights, {name!r}, cannot be used: {error}.") from error
+
+
+def _lacking(dropped: Mapping[str, int]) -> str:
+    """Return what the rows that were left out lack, in brackets."""
+    told = ", ".join(f"{reason} in {number:,}" for reason, number in dropped.items())
+    return f" ({told})" if told else ""
 
 
 def _complete(

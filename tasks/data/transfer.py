@@ -60,15 +60,24 @@ class TransferFault(Exception):
         Seconds that the host asked us to wait.
     content
         The checksum of what was refused: the same bytes a second time end the retries.
+    absent
+        Whether the host answered, and has no such file.
     """
 
     def __init__(
-        self, message: str, *, retry: bool, wait: float = 0.0, content: str | None = None
+        self,
+        message: str,
+        *,
+        retry: bool,
+        wait: float = 0.0,
+        content: str | None = None,
+        absent: bool = False,
     ) -> None:
         super().__init__(message)
         self.retry = retry
         self.wait = wait
         self.content = content
+        self.absent = absent
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class Transfer:
         """Bring the bytes from a folder."""
         self.partial.parent.mkdir(parents=True, exist_ok=True)
         if not source.is_file():
-            raise TransferFault("has no such file", retry=False)
+            raise TransferFault("has no such file", retry=False, absent=True)
         self._reserve(source.stat().st_size)
         with source.open("rb") as stream, self.partial.open("wb") as file:
             chunks = iter(lambda: stream.read(_CHUNK), b"")
@@ -222,7 +231,7 @@ def check_response(response: httpx.Response, url: str) -> None:
     """Raise TransferFault for an answer that is not the file."""
     code = response.status_code
     if code in (404, 410):
-        raise TransferFault(f"has no such file ({code})", retry=False)
+        raise TransferFault(f"has no such file ({code})", retry=False, absent=True)
     if code in (401, 403, 407, 451):
         raise TransferFault(f"refuses to send the file ({code})", retry=False)
     if code not in (200, 206):

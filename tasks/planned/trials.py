@@ -35,9 +35,10 @@ class Inputs:
     predictions: Keeping = "auto"  # no part of the identity: the numbers are the same
     weights: WeightsConfig | None = None  # None: every row counts once
 
-    def keeps_predictions(self, rows: int) -> bool:
-        """Return whether predictions of so many test rows are kept."""
-        return keeps(self.predictions, rows)
+    def keeps_predictions(self, split: str, table: Table) -> bool:
+        """Return whether predictions of a split's test rows are kept."""
+        shown = split == self.splits.held_out(table)
+        return keeps(self.predictions, len(self.splits.all(table)[split].test), shown=shown)
 
     def is_stored(self, store: TrialStore, key: str) -> bool:
         """Return whether a fit needs no computing: with its predictions only where they must be."""

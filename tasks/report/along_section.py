@@ -4,7 +4,13 @@ from collections.abc import Mapping
 
 from tasks.report.along_contents import AlongColumn, AlongSection, AlongWords
 from tasks.report.along_figures import along_figures
-from tasks.report.along_tables import along_sentences, decile_table, pair_table, strata_table
+from tasks.report.along_tables import (
+    along_sentences,
+    decile_table,
+    pair_table,
+    strata_table,
+    who_pays,
+)
 from tasks.report.contents import ReportData
 from tasks.report.words import has_own_unit
 from tasks.study.along import StudyProfiles
@@ -70,3 +76,12 @@ def report_section(report: ReportData) -> AlongSection | None:
     )
     columns = {column.name: column.words for column in report.columns}
     return along_section(report.along, columns, words)
+
+
+def burden_sentences(report: ReportData) -> tuple[str, ...]:
+    """Return on whom the added error falls, column by column: no price is paid by an average."""
+    if report.along is None:
+        return ()
+    words = {column.name: column.words for column in report.columns}
+    told = (who_pays(one, words.get(name, name)) for name, one in report.along.profiles.items())
+    return tuple(filter(None, told))

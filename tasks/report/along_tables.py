@@ -33,6 +33,8 @@ _SHOWN = (
     (ABSOLUTE, "Absolute error, {model}", True),
     (GAIN, "Predicted more or less", True),
 )
+# A group that carries so many times its share of the added error is told of.
+_MARKED = 1.5
 
 
 def group_grid(
@@ -144,32 +146,55 @@ def along_sentences(profile: Profile, column: str, words: AlongWords) -> tuple[s
     def before(i: int) -> str:
         return f" ({words.other}: {shown(of(OTHER_ABSOLUTE)[i], decimals)})" if compared else ""
 
-    error = of(ERROR)[worst]
+    j = names.index(ERROR)
+    error, low, high = (
+        float(ends[j])
+        for ends in (
+            profile.groups[worst].mean,
+            profile.groups[worst].low,
+            profile.groups[worst].high,
+        )
+    )
     side = "too low" if error < 0 else "too high"
+    lean = (
+        f"and {side} by {shown(abs(error), decimals)}"
+        if low > 0 or high < 0
+        else "too high about as much as too low"
+    )
     sentences = [
         f"Predictions are farthest off where {column} is {spoken[worst]}: by "
-        f"{told(of(ABSOLUTE)[worst])} on average{before(worst)}, and {side} by "
-        f"{shown(abs(error), decimals)}. They are least off where it is {spoken[best]}: by "
-        f"{shown(of(ABSOLUTE)[best], decimals)}{before(best)}."
+        f"{told(of(ABSOLUTE)[worst])} on average{before(worst)}, {lean}. They are least off where "
+        f"it is {spoken[best]}: by {shown(of(ABSOLUTE)[best], decimals)}{before(best)}."
     ]
     if compared:
-        sentences += [_who_pays(profile, column, spoken), _who_gains(profile, column, words)]
+        sentences += [who_pays(profile, column), _who_gains(profile, column, words)]
     return tuple(filter(None, sentences))
 
 
-def _who_pays(profile: Profile, column: str, spoken: Sequence[str]) -> str:
-    """Return which group carries the greatest part of what the error grew by."""
-    j = profile.names.index(ABSOLUTE_CHANGE)
-    added = np.array([group.rows * group.mean[j] for group in profile.groups])
-    total = float(added.sum(axis=0))
-    most = int(added.argmax(axis=0))
-    rows = sum(group.rows for group in profile.groups)
-    if total <= 0 or profile.groups[most].low[j] <= 0:
+def who_pays(profile: Profile, column: str) -> str:
+    """Return which group carries more than its share of what the error grew by, if one surely does.
+
+    Nothing where no other model is compared, or where the error did not grow.
+    """
+    if ABSOLUTE_CHANGE not in profile.names:
         return ""
-    share = profile.groups[most].rows / rows
+    j = profile.names.index(ABSOLUTE_CHANGE)
+    rows = np.array([group.rows for group in profile.groups])
+    change = np.array([float(group.mean[j]) for group in profile.groups])
+    total = float(rows @ change)
+    most = int(change.argmax(axis=0))
+    part, share = rows[most] * change[most], rows[most] / rows.sum(axis=0)
+    if total <= 0 or profile.groups[most].low[j] <= 0 or part < _MARKED * share * total:
+        return ""
+    where = range_words([group.ranges[0] for group in profile.groups])[most]
+    if part > total:
+        return (
+            f"The error that was added falls on the {100 * share:.0f} % of rows where {column} is "
+            f"{where}; on all others together it fell."
+        )
     return (
-        f"Of the error that was added, {100 * added[most] / total:.0f} % falls on the "
-        f"{100 * share:.0f} % of rows where {column} is {spoken[most]}."
+        f"Of the error that was added, {100 * part / total:.0f} % falls on the "
+        f"{100 * share:.0f} % of rows where {column} is {where}."
     )
 
 

@@ -30,7 +30,7 @@ from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.limit_moves import limit_moves
 from tasks.study.opening import Study
-from tasks.study.proxies import strongest_proxies
+from tasks.study.proxies import known_proxies
 from tasks.study.recording import model_address
 from tasks.study.results import TrialResult
 from tasks.study.selection import NoChampionError, worst
@@ -110,9 +110,7 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
         noise_floor=floor,
         proxies=tuple(
             (study.config.data.declaration.words.get(proxy.name, proxy.name), proxy.correlation)
-            for proxy in study.once(
-                ("proxies", name), lambda: strongest_proxies(study.loaded.table, name)
-            )
+            for proxy in known_proxies(study, name)
         ),
     )
 
@@ -135,12 +133,9 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         key=result.trial.key,
         method=declared.name,
         label=study.names[result.trial.key],
-        mae=ReportedNumber(result.mean("mae", first), result.std("mae", first)),
+        mae=_number(result, "mae", first),
         scores={
-            column: {
-                m: ReportedNumber(result.mean(m, column), result.std(m, column))
-                for m in ("hgr", "gdp", "pf")
-            }
+            column: {m: _number(result, m, column) for m in ("hgr", "gdp", "pf")}
             for column in study.inputs.measure_on
         },
         folds=len(result.records),
@@ -153,6 +148,12 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         removes_nothing=declared.removes_nothing(result.trial.setting()),
         searched=result.trial.key in study.searched,
     )
+
+
+def _number(result: TrialResult, measure: str, column: str) -> ReportedNumber:
+    """Return one of a trial's numbers."""
+    known = result.mean(measure, column), result.std(measure, column)
+    return ReportedNumber(*known, result.ends(measure, column))
 
 
 def _deciding(study: Study, champion: Champion) -> dict[str, float]:

@@ -64,10 +64,15 @@ class VersionStory:
         )
 
 
+def history_path(settings: Settings, model: str) -> Path:
+    """Return where the history of a registered model lies."""
+    return settings.home / "history" / f"{model}.html"
+
+
 def write_history(settings: Settings, model: str, out: Path | None = None) -> Path:
     """Return where the history of a registered model was written."""
     versions = versions_of(settings, model)
-    path = out or settings.home / "history" / f"{model}.html"
+    path = out or history_path(settings, model)
     write_atomic(path, history_html(model, versions, known_watches(settings, model)).encode())
     return path
 

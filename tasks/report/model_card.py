@@ -1,6 +1,7 @@
 """The model card of a run in markdown, filled from its numbers."""
 
 from tasks.adapters.markdown import plain_markdown
+from tasks.report.along_section import report_section
 from tasks.report.card_pieces import facts, open_questions, table
 from tasks.report.choice import (
     deciding_sentence,
@@ -38,6 +39,7 @@ def model_card(report: ReportData) -> str:
         "## What it does",
         _plain(" ".join(finding_of(report).sentences)),
         *_numbers(report),
+        *_along(report),
         "## Data",
         f"{count(report.data.rows_used)} {_plain(report.data.row_noun)} of "
         f"{_plain(report.problem)}; the [datasheet](datasheet.md) tells where they come from.",
@@ -90,6 +92,18 @@ def _numbers(report: ReportData) -> list[str]:
         table(grid.headings, rows),
         _plain(" ".join((*limit_sentences(report), *probes))),
     ]
+
+
+def _along(report: ReportData) -> list[str]:
+    """Return who is treated how, column by column."""
+    section = report_section(report)
+    if section is None or not section.columns:
+        return []
+    told = [
+        f"- **Along {_plain(one.column)}:** {_plain(' '.join(one.sentences))}"
+        for one in section.columns
+    ]
+    return ["## Who is treated how", "\n".join(told)]
 
 
 def _checks(report: ReportData) -> str:

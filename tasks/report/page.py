@@ -13,7 +13,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tasks.adapters.files import write_atomic
-from tasks.report.along_section import report_section
+from tasks.report.along_section import burden_sentences, report_section
 from tasks.report.choice import (
     deciding_sentence,
     limit_sentences,
@@ -32,7 +32,7 @@ from tasks.report.panels import Panel, Series, y_range
 from tasks.report.tables import champion_grid, parameters_of, trial_grid
 from tasks.report.text import finding_of, task_sentence
 from tasks.report.tiles import tiles_of
-from tasks.report.trial_panels import panels_of
+from tasks.report.trial_panels import bar_words, panels_of
 from tasks.report.within_tables import within_tables
 from tasks.report.words import (
     count,
@@ -122,6 +122,7 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         scripts={name: Markup(text) for name, text in scripts.items()},
         panels=_json({i: p for figure in figures for i, p in _interactive(figure)}),
         words=_words(report),
+        bars=bar_words(report.trials),
         trials=trial_grid(report),
         parameters=parameters_of(report),
         chosen=champion_grid(report, report.champion) if report.champion else None,
@@ -151,7 +152,7 @@ def _words(report: ReportData) -> dict[str, Any]:
     finding = finding_of(report)
     return {
         "broken": finding.broken,
-        "summary": [task_sentence(report), *finding.sentences],
+        "summary": [task_sentence(report), *finding.sentences, *burden_sentences(report)],
         "tiles": tiles_of(report),
         "policy": policy_sentence(report.champion) if report.champion else "",
         "deciding": deciding_sentence(report.champion) if report.champion else "",

@@ -53,18 +53,31 @@ def select_champion(study: Study) -> Champion:
         raise NoChampionError("No champion was to be chosen: select is null.")
     selected = select_trial(candidates(study), policy)
     key = _key(study, selected)
-    store, name = open_store(study.settings), f"champions/{key}.npz"
-    stored = _read(store, name)
-    if stored is None:
-        stored = _make(study, selected.trial)
-        _write(store, name, *stored)
-    bundle, judgement = stored
-    if bundle.ranges is None:  # stored by a version that kept none
-        bundle = replace(bundle, ranges=_ranges(study, bundle.encoder))
-    example = _example(study, bundle)
+    bundle, judgement = _stored(study, selected.trial, key)
+    example = study.once(("example", bundle.input_columns), lambda: _example(study, bundle))
     return Champion(
         key, selected.trial, study.title(selected.trial), bundle, judgement, example, policy
     )
+
+
+def _stored(study: Study, trial: Trial, key: str) -> tuple[Bundle, Judgement]:
+    """Return what is kept of a champion, made where it is absent or damaged.
+
+    Every step of a run asks for it: its file is read once for as long as it stays the same.
+    """
+    store, name = open_store(study.settings), f"champions/{key}.npz"
+    known = study.made.get(("champion", key))
+    if known is None or not store.is_still(name, known[0]):
+        found = _read(store, name)
+        if found is None:
+            found = _make(study, trial)
+            _write(store, name, *found)
+        bundle, judgement = found
+        if bundle.ranges is None:  # stored by a version that kept none
+            bundle = replace(bundle, ranges=_ranges(study, bundle.encoder))
+        known = study.made[("champion", key)] = store.stamp(name), (bundle, judgement)
+    champion: tuple[Bundle, Judgement] = known[1]
+    return champion
 
 
 def candidates(study: Study) -> list[TrialResult]:
@@ -126,22 +139,22 @@ def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
     Nobody's row: each number is a decile of its own column, each label one of the most common.
     """
     table = study.loaded.table
-    rows = table.take(study.inputs.splits.held_out_fold(table).train)
+    train = study.inputs.splits.held_out_fold(table).train
     shares = np.linspace(0.1, 0.9, _EXAMPLE_ROWS)
     columns: dict[str, Any] = {
         # A value of the column, so that it is written as shortly as the column is.
-        name: np.nanquantile(column, shares, method="nearest")
+        name: np.nanquantile(column[train], shares, method="nearest")
         for names, values in (
-            (rows.numeric_names, rows.numeric),
-            (rows.sensitive_names, rows.sensitive),
+            (table.numeric_names, table.numeric),
+            (table.sensitive_names, table.sensitive),
         )
         for name, column in zip(names, values.T, strict=True)
         if name in bundle.input_columns
     }
-    for i, name in enumerate(rows.categorical_names):
-        labels = (*rows.levels[i], "")  # code -1, missing, is the last one
-        codes, counts = np.unique(rows.codes[:, i], return_counts=True)
-        common = codes[np.argsort(-counts, kind="stable")]
+    for i, name in enumerate(table.categorical_names):
+        labels = ("", *table.levels[i])  # code -1, missing, is the first one
+        counts = np.bincount(table.codes[train, i] + 1)
+        common = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         columns[name] = [labels[common[j % len(common)]] for j in range(_EXAMPLE_ROWS)]
     return pd.DataFrame(columns)[list(bundle.input_columns)]
 

@@ -26,7 +26,7 @@ from tasks.study.gate import broken_limits
 from tasks.study.judgement import Judgement
 from tasks.study.opening import Study
 from tasks.study.predicted_targets import predicted_targets
-from tasks.study.proxies import strongest_proxies
+from tasks.study.proxies import known_proxies
 from tasks.study.selection import NoChampionError
 
 PASSED, ISSUE, TIP = CheckOutcome.PASSED, CheckOutcome.ISSUE, CheckOutcome.TIP
@@ -197,11 +197,10 @@ def _columns(table: Table) -> dict[str, Array]:
 
 def _proxies(study: Study) -> CheckResult:
     """Look for an input that is a removed column under another name."""
-    table = study.loaded.table
     found = [
         (proxy.correlation, proxy.name, column)
         for column in study.inputs.sensitive
-        for proxy in strongest_proxies(table, column, most=1)
+        for proxy in known_proxies(study, column)[:1]
     ]
     if not found:
         return CheckResult(PROXY, NOT_APPLICABLE, "There is no input beside the attribute.")

@@ -1,13 +1,13 @@
 """Trials of the held-out fold fitted again: as a model, or for predictions that were not kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Training
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, IntArray
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.predicted import PredictedRows
@@ -16,6 +16,8 @@ from tasks.planned.trials import Inputs, Trial, record_key
 from tasks.study.evaluate import fit_trials, predict_rows, training_for
 from tasks.study.opening import Study
 
+# Of more rows whose predictions were kept, so many are predicted again to be compared.
+COMPARED_ROWS = 16_384
 # By how much a prediction may differ from that of the same fit, for rounding's sake.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-9
 
@@ -32,21 +34,37 @@ class Refitted:
 
 def refit(study: Study, trial: Trial) -> Refitted:
     """Return a trial's model of the held-out fold, which must predict what is stored of it."""
-    (found,) = _refitted(study, [trial])
-    return found
+    fold = study.inputs.splits.held_out_fold(study.loaded.table)
+    kept = study.store.predictions(record_key(trial, fold, study.inputs))
+    if kept is None or len(kept) <= COMPARED_ROWS:
+        (found,) = _refitted(study, [trial])
+        return found
+    some = np.linspace(0, len(kept) - 1, COMPARED_ROWS).astype(np.intp)
+    (found,) = _refitted(study, [trial], some)
+    return replace(found, y_pred=kept)
 
 
-def _refitted(study: Study, trials: Sequence[Trial]) -> list[Refitted]:
-    """Return the models of several trials of one method, which share what can be shared."""
+def _refitted(
+    study: Study, trials: Sequence[Trial], some: IntArray | None = None
+) -> list[Refitted]:
+    """Return the models of several trials of one method, which share what can be shared.
+
+    Parameters
+    ----------
+    study, trials
+        Of which study, which ones.
+    some
+        Which of the held-out rows to predict, all if not said.
+    """
     table, inputs = study.loaded.table, study.inputs
     fold = inputs.splits.held_out_fold(table)
     with blas_threads(inputs.blas_threads):
         training, encoder = training_for(trials, table, fold, inputs)
         predictors = list(fit_trials(training, trials[0].method, trials))
-        rows = table.take(fold.test)
+        rows = table.take(fold.test if some is None else fold.test[some])
         found = predict_rows(trials, predictors, encoder, rows, inputs)
     for trial, y_pred in zip(trials, found, strict=True):
-        _check_same(study, trial, y_pred)
+        _check_same(study, trial, y_pred, some)
     pairs = zip(predictors, found, strict=True)
     return [Refitted(training, encoder, predictor, y_pred) for predictor, y_pred in pairs]
 
@@ -77,7 +95,7 @@ def _alike(trials: Sequence[Trial], inputs: Inputs) -> list[list[Trial]]:
     return list(groups.values())
 
 
-def _check_same(study: Study, trial: Trial, y_pred: Array) -> None:
+def _check_same(study: Study, trial: Trial, y_pred: Array, some: IntArray | None) -> None:
     """Refuse a refitted model that is not the one whose scores are stored.
 
     By each row where predictions were kept, else by what the record says of all of them.
@@ -88,6 +106,7 @@ def _check_same(study: Study, trial: Trial, y_pred: Array) -> None:
     if record is None:
         return
     if kept is not None:
+        kept = kept if some is None else kept[some]
         gap = float(np.abs(kept - y_pred).max())
         same = np.allclose(kept, y_pred, rtol=_RELATIVE, atol=_ABSOLUTE)
     else:

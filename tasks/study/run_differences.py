@@ -8,6 +8,7 @@ import numpy as np
 
 from configs.weighting import WeightsConfig
 from fkd.core.arrays import Array
+from tasks.adapters.peak_memory import MEMORY
 from tasks.planned.trials import Trial, record_key
 from tasks.planned.weighing import measure_weights
 from tasks.study.champion import select_champion
@@ -190,7 +191,8 @@ def _told_code(study: Study) -> dict[str, Any]:
     found: dict[str, set[str]] = {}
     for result in study.results():
         for record in result.records:
-            told = {f"method {record.method}": record.version, **record.environment}
+            used = {k: v for k, v in record.environment.items() if k != MEMORY}
+            told = {f"method {record.method}": record.version, **used}
             for name, value in flat_parts(_listless(told)).items():
                 found.setdefault(name, set()).add(str(value))
     return {name: ", ".join(sorted(values)) for name, values in found.items()}

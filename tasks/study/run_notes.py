@@ -7,6 +7,7 @@ from typing import Any
 
 from tasks.adapters.addresses import without_credentials
 from tasks.adapters.markdown import plain_markdown
+from tasks.adapters.peak_memory import MEMORY
 from tasks.adapters.tracked import RunDetails, Span, TrialRun, UsedData, metric_name
 from tasks.data.load import describe_rows
 from tasks.planned.folds import Fold
@@ -19,9 +20,11 @@ from tasks.study.results import MEASURES, TrialResult, flat_parameters
 _DIGEST = 32  # characters that MLflow keeps of a data set's digest
 _METRICS = """\
 Metrics of a trial: `fold/…` has one step per outer fold, `…_mean` and `…_std` are taken over these
-folds, `seconds` is what its fits took. Metrics `held_out/…` are the champion's on rows that took no
-part in choosing it, `_low` and `_high` the ends of 95 % intervals. A run lasts as long as its fits
-took one after another, whenever it was recorded."""
+folds, `seconds` is what its fits took, `peak_memory_mib` the most resident memory that a worker's
+process held during a job in which one of them was computed, other trials of that job included.
+Metrics `held_out/…` are the champion's on rows that took no part in choosing it, `_low` and `_high`
+the ends of 95 % intervals. A run lasts as long as its fits took one after another, whenever it was
+recorded."""
 
 _EXAMPLE = (
     "The input example is made up, no row of the data: deciles of each number, common labels."
@@ -68,6 +71,7 @@ def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialR
             summary[f"{name}_mean"] = result.mean(measure, column)
             summary[f"{name}_std"] = result.std(measure, column)
     summary["seconds"] = sum(record.seconds for record in result.records)
+    summary |= _memory(result)
     params = {**_params(result.trial), "seed": str(study.config.seed), **_weights(study)}
     title = study.title(result.trial)
     searched = [_SEARCHED] if result.trial.key in study.searched else []
@@ -76,6 +80,13 @@ def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialR
     span = _span(study, [result.trial], inner=False)
     details = RunDetails(note, params, used_data(study), span)
     return TrialRun(result.trial.key, title, tags, folds, summary, details)
+
+
+def _memory(result: TrialResult) -> dict[str, float]:
+    """Return the greatest memory of the jobs of a trial in MiB, nothing where a record lacks it."""
+    told = [record.environment.get(MEMORY) for record in result.records]
+    known = [one["peak_rss"] for one in told if one is not None]
+    return {"peak_memory_mib": max(known) / 2**20} if known and len(known) == len(told) else {}
 
 
 def champion_params(champion: Champion) -> dict[str, str]:

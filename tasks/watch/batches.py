@@ -1,10 +1,12 @@
 """New rows as a person names them: a file, a pattern of files, keys of the data."""
 
+import datetime
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from configs.census import later_releases, other_states
 from configs.errors import UserError
 from configs.load import parse_config
 from configs.overrides import apply_overrides, set_path
@@ -13,6 +15,7 @@ from fkd.catalog.problems.own_table import NAME as OWN
 
 _KEY = re.compile(r"^\w+=")
 _PATTERN = re.compile(r"[*?\[]")
+_NEXT = re.compile(r"(?<!\S)(year|states)=next(?!\S)")
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,21 @@ class Batch:
     config: RunConfig
 
 
-def read_batches(config: RunConfig, named: Sequence[str]) -> list[Batch]:
+@dataclass(frozen=True)
+class NextBatch:
+    """Rows that are named by what comes next: the first of several that was not looked at."""
+
+    label: str
+
+    def choices(self, config: RunConfig) -> list[Batch]:
+        """Return what may come next after the rows of a configuration, in order."""
+        (key,) = _NEXT.findall(self.label)
+        return [
+            _of_keys(config, _NEXT.sub(f"{key}={one}", self.label)) for one in _next(config, key)
+        ]
+
+
+def read_batches(config: RunConfig, named: Sequence[str]) -> list[Batch | NextBatch]:
     """Return the batches of what was named, in its order, files of a pattern by name.
 
     Parameters
@@ -32,7 +49,7 @@ def read_batches(config: RunConfig, named: Sequence[str]) -> list[Batch]:
         The champion's, of which everything but the data is kept.
     named
         Each a file, a pattern such as `months/2026-*.csv`, or keys of `data` such as
-        `states=NJ year=2019`.
+        `states=NJ year=2019`; of year or states, `next` is the next one not looked at.
     """
     if not named:
         raise UserError(
@@ -42,13 +59,12 @@ def read_batches(config: RunConfig, named: Sequence[str]) -> list[Batch]:
     return [batch for text in named for batch in _batches(config, text)]
 
 
-def _batches(config: RunConfig, text: str) -> list[Batch]:
+def _batches(config: RunConfig, text: str) -> Sequence[Batch | NextBatch]:
     """Return the batches of one text."""
+    if _NEXT.search(text):
+        return [_checked_next(config, text)]
     if _KEY.match(text):
-        tree = apply_overrides(
-            config.model_dump(mode="json"), [f"data.{word}" for word in text.split()]
-        )
-        return [Batch(text, parse_config(tree, f"--data {text}"))]
+        return [_of_keys(config, text)]
     if config.data.problem != OWN:
         raise UserError(
             f"--data must be keys of the data for {config.data.problem}, such as "
@@ -56,6 +72,46 @@ def _batches(config: RunConfig, text: str) -> list[Batch]:
         )
     place = located(text)
     return [_of_file(config, path) for path in _files(place)]
+
+
+def _of_keys(config: RunConfig, text: str) -> Batch:
+    """Return the batch of keys of the data."""
+    words = [f"data.{word}" for word in text.split()]
+    tree = apply_overrides(config.model_dump(mode="json"), words)
+    return Batch(text, parse_config(tree, f"--data {text}"))
+
+
+def _checked_next(config: RunConfig, text: str) -> NextBatch:
+    """Return the batch of what comes next; refuse where nothing can."""
+    keys = _NEXT.findall(text)
+    if len(keys) > 1:
+        raise UserError(
+            f"--data {text} must leave one thing open, got {' and '.join(keys)}; name a state or a "
+            "year, or look at either by its own --data."
+        )
+    if not config.data.states:
+        raise UserError(
+            f"--data {text} is for census files, which have a state and a year; the champion was "
+            f"chosen on {config.data.problem}; name "
+            f"{'files by a pattern in quotes' if config.data.problem == OWN else 'other keys'}."
+        )
+    batch = NextBatch(text)
+    if not batch.choices(config):
+        raise UserError(
+            f"--data {text} has nothing to come: the champion was chosen on "
+            f"{', '.join(config.data.states)} of {max(config.data.year)}, {config.data.horizon}; "
+            "name states or a year."
+        )
+    return batch
+
+
+def _next(config: RunConfig, key: str) -> Sequence[object]:
+    """Return the states or years behind those of a configuration."""
+    data = config.data
+    if key == "states":
+        return other_states(data.states)
+    today = datetime.datetime.now(tz=datetime.UTC).year
+    return later_releases(max(data.year), data.horizon or "1-Year", today)
 
 
 def _files(place: str) -> list[str]:

@@ -9,8 +9,9 @@ from tasks.adapters.model_versions import KnownVersion, tag_version, versions_of
 from tasks.adapters.registry import told
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import digest
+from tasks.adapters.timed_client import TimedClient
 from tasks.adapters.tracked import RunDetails, metric_name
-from tasks.adapters.tracking import TimedClient, Tracking, prepare_stores
+from tasks.adapters.tracking import Tracking, prepare_stores
 from tasks.watch.watch_values import VERSION, Watch
 
 _FILE = "watch.json"

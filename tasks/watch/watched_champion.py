@@ -18,7 +18,7 @@ from tasks.adapters.kept_files import read_file
 from tasks.adapters.model_versions import KnownVersion, champion_version
 from tasks.adapters.registry import load_model, told
 from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import TimedClient
+from tasks.adapters.timed_client import TimedClient
 from tasks.data.raw_frame import raw_frame
 from tasks.study.held_out_record import HeldOutRecord, record_name
 

@@ -34,7 +34,7 @@ class MachineOutcome(Enum):
     """How a machine came out; the text is what to do about it."""
 
     CERTIFIED = "its duality gap is certified, nothing is to be done"
-    SPENT = "raise max_iter or tol, or lower C"
+    SPENT = "lower C; where max_iter and tol are yours to set, raise one of them"
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,15 @@ class SharedStore:
         """Return what changes with a blob, None where only reading tells."""
         return self.place.stamp(name)
 
+    def is_still(self, name: str, stamp: Stamp | None) -> bool:
+        """Return whether a blob is the one that had this stamp; where only reading tells, it is."""
+        if stamp is None:
+            return True
+        try:
+            return self.stamp(name) == stamp
+        except FileNotFoundError:
+            return False
+
     def remove(self, name: str) -> bool:
         """Return whether a blob was there; it is gone now."""
         self._copy(name).unlink(missing_ok=True)
