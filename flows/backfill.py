@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from prefect import flow
 
 from configs.errors import UserError
-from flows.cells import Cell, CellEnd, failures, plan_cells, read_end, write_end
+from flows.cells import CellEnd, GridCell, failures, plan_cells, read_end, write_end
 from flows.ending import check_end
 from flows.experiment import run_all
 from flows.progress import watcher
@@ -39,7 +39,7 @@ def backfill(
     fill(plan_cells(source, states, years, overrides))
 
 
-def fill(cells: Sequence[Cell]) -> None:
+def fill(cells: Sequence[GridCell]) -> None:
     """Compute cells one after the other; one that fails does not stop those behind it."""
     settings = read_settings()
     for number, cell in enumerate(cells, start=1):
@@ -60,7 +60,7 @@ def fill(cells: Sequence[Cell]) -> None:
         )
 
 
-def _compute(cell: Cell) -> CellEnd:
+def _compute(cell: GridCell) -> CellEnd:
     """Return how a cell has ended."""
     try:
         outcomes = run_all([cell.config])
@@ -70,7 +70,7 @@ def _compute(cell: Cell) -> CellEnd:
     return CellEnd("done", outcomes[0].paths["report"])
 
 
-def _post(cells: Sequence[Cell]) -> None:
+def _post(cells: Sequence[GridCell]) -> None:
     """Show the grid on the run's page at the Prefect server."""
     settings = read_settings()
     lines = ["| cell | state | |", "|---|---|---|"]

@@ -1,4 +1,4 @@
-"""The command that fills a grid of states and years."""
+"""The command that fills a grid of states by years."""
 
 from typing import Annotated
 

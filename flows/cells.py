@@ -24,7 +24,7 @@ _FILE = "backfill.json"
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """One state in one year."""
 
     state: str
@@ -47,7 +47,7 @@ class CellEnd:
 
 def plan_cells(
     source: str, states: Sequence[str], years: Sequence[int], overrides: Sequence[str]
-) -> list[Cell]:
+) -> list[GridCell]:
     """Return the cells in the order of the years; a faulty one is told before any work.
 
     Parameters
@@ -72,11 +72,11 @@ def plan_cells(
             place = [f"data.states=[{state}]", f"data.year={year}"]
             named = f"name={base.name}-{state.lower()}-{year}"
             (config,) = load_configs(source, [*overrides, *place, named])
-            cells.append(Cell(state, year, config))
+            cells.append(GridCell(state, year, config))
     return cells
 
 
-def read_end(cell: Cell, settings: Settings) -> CellEnd:
+def read_end(cell: GridCell, settings: Settings) -> CellEnd:
     """Return how a cell ended when it was last computed; missing where it would be another one."""
     try:
         plain = json.loads(_path(cell, settings).read_text("utf-8"))
@@ -87,7 +87,7 @@ def read_end(cell: Cell, settings: Settings) -> CellEnd:
     return CellEnd("missing")
 
 
-def write_end(cell: Cell, end: CellEnd, settings: Settings) -> None:
+def write_end(cell: GridCell, end: CellEnd, settings: Settings) -> None:
     """Keep how a cell has ended."""
     path = _path(cell, settings)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def write_end(cell: Cell, end: CellEnd, settings: Settings) -> None:
     write_atomic(path, json.dumps(plain, indent=2).encode())
 
 
-def grid(cells: Sequence[Cell], settings: Settings) -> Table:
+def grid(cells: Sequence[GridCell], settings: Settings) -> Table:
     """Return states as rows, years as columns, how each cell stands."""
     years = list(dict.fromkeys(cell.year for cell in cells))
     table = Table("", *map(str, years), title="Backfill", title_justify="left", box=None)
@@ -105,12 +105,12 @@ def grid(cells: Sequence[Cell], settings: Settings) -> Table:
     return table
 
 
-def failures(cells: Sequence[Cell], settings: Settings) -> list[str]:
+def failures(cells: Sequence[GridCell], settings: Settings) -> list[str]:
     """Return why cells failed, one sentence each."""
     ends = ((cell.title, read_end(cell, settings)) for cell in cells)
     return [f"{title}: {end.told}" for title, end in ends if end.state == "failed"]
 
 
-def _path(cell: Cell, settings: Settings) -> Path:
+def _path(cell: GridCell, settings: Settings) -> Path:
     """Return where the end of a cell lies."""
     return settings.experiments / cell.config.name / _FILE
