@@ -217,6 +217,11 @@ app.command(
     help="Say what a trial's key is made of, why it would be computed again.",
 )
 app.command(
+    "flows.clean_command:clean_store",
+    name="clean",
+    help="Remove old or unused state from the store.",
+)
+app.command(
     "flows.stack_commands:up",
     name="up",
     help="Start a whole stack on this machine, behind passwords: databases, servers, a cluster.",
