@@ -217,11 +217,26 @@ app.command(
     help="Say what a trial's key is made of, why it would be computed again.",
 )
 app.command(
+    "flows.clean_command:clean_store",
+    name="clean",
+    help="Remove old or unused state from the store.",
+)
+app.command(
     "flows.stack_commands:up",
     name="up",
     help="Start a whole stack on this machine, behind passwords: databases, servers, a cluster.",
 )
 app.command("flows.stack_commands:down", name="down", help="End everything that `fkd up` started.")
+app.command(
+    "flows.backfill_command:backfill_grid",
+    name="backfill",
+    help="Run a configuration for each state with each year; shown as a grid, resumable.",
+)
+app.command(
+    "flows.automation:tell_failures",
+    name="automate",
+    help="Have your Prefect server call a webhook when a run fails.",
+)
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 
 

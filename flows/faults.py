@@ -7,6 +7,7 @@ from configs.errors import UserError
 from tasks.adapters.addresses import scrubbed
 from tasks.adapters.disk import FULL, disk_fault, full_disk
 from tasks.adapters.settings import read_settings
+from tasks.adapters.state.remote_place import StoreUnreachableError
 
 NO_MEMORY = (
     "This machine gives fkd no more memory or threads; raise the limit (`ulimit -v`, `ulimit -u`, "
@@ -41,6 +42,7 @@ def as_user_error(error: BaseException) -> UserError:
         said += _log()  # a server tells only there what it lacks
     return (
         _owners(chain)
+        or _store(chain)
         or _disk(chain, said)
         or _memory(chain, said)
         or _files(chain)
@@ -81,6 +83,12 @@ def _owners(chain: list[BaseException]) -> UserError | None:
     # By its name: where it refuses, no class of its own can be imported either.
     refused = (e for e in chain if type(e) is ImportError and e.name == "fkd")
     return next((UserError(str(e)) for e in refused), None)
+
+
+def _store(chain: list[BaseException]) -> UserError | None:
+    """Return that the store does not answer, if that is the cause."""
+    lost = (e for e in chain if isinstance(e, StoreUnreachableError))
+    return next((UserError(str(e)) for e in lost), None)
 
 
 def _disk(chain: list[BaseException], said: str) -> UserError | None:

@@ -31,7 +31,7 @@ def reproduce_paper(
     """Compute and judge experiments, then print their verdicts with the path of the page."""
     start = time.monotonic()
     cluster, reading = _settings(overrides)
-    trees = [_tree(name, leave_out, is_quick=is_quick) for name in _chosen(names)]
+    trees = chosen_trees(names, leave_out, is_quick=is_quick)
     trees, unread = _read(trees, reading) if reading else (trees, [])
     for tree in trees:
         parse_experiment(tree)  # faults are told before any work
@@ -51,6 +51,13 @@ def reproduce_paper(
     found.show(time.monotonic() - start)
     if problem is not None:
         raise problem
+
+
+def chosen_trees(
+    names: Sequence[str], leave_out: Sequence[str] = (), *, is_quick: bool = False
+) -> list[dict[str, Any]]:
+    """Return the experiments that are meant, as they are to be run."""
+    return [_tree(name, leave_out, is_quick=is_quick) for name in _chosen(names)]
 
 
 def _settings(overrides: Sequence[str]) -> tuple[ClusterConfig, dict[str, Any]]:

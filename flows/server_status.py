@@ -62,7 +62,8 @@ def _ask_mlflow(settings: Settings) -> None:
     """Ask for one experiment."""
     # Imported late: MLflow takes seconds to load.
     from tasks.adapters.registry import told
-    from tasks.adapters.tracking import TimedClient, prepare_stores
+    from tasks.adapters.timed_client import TimedClient
+    from tasks.adapters.tracking import prepare_stores
 
     prepare_stores(settings)
     told(settings, lambda: TimedClient(settings).search_experiments(max_results=1))

@@ -102,7 +102,7 @@ class Holder:
 
 def clean_environment(home: Path) -> dict[str, str]:
     """The environment without anybody's servers, HOME and FKD_HOME of the test's own."""
-    ours = ("PREFECT_", "MLFLOW_", "FKD_")
+    ours = ("PREFECT_", "MLFLOW_", "FKD_", "DASK_", "AWS_")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return {**kept, "FKD_HOME": str(home), "HOME": str(home.parent / "user")}
 

@@ -243,6 +243,8 @@ def test_a_sweep_of_a_deployment_with_a_killed_worker_gives_the_bits_of_a_laptop
     home, local = tmp_path / "home", tmp_path / "local"
     config = sweep_config(name="whole", gammas=4, alphas=2, lengths=3, landmarks=200)
     path = write_config(config, tmp_path)
+    code, said = fkd(warm_home(local, tmp_path_factory.getbasetemp()), "run", path)
+    assert code == 0, said
     with _up(home) as environment:
         secrets = _secrets(home)
         _looked_at_from_outside(home, environment, secrets)
@@ -259,8 +261,6 @@ def test_a_sweep_of_a_deployment_with_a_killed_worker_gives_the_bits_of_a_laptop
         study = open_study(config, there)
         assert Counter(recorded_trials(there, "whole")) == {t.key: 1 for t in study.trials}
 
-        code, said = fkd(warm_home(local, tmp_path_factory.getbasetemp()), "run", path)
-        assert code == 0, said
         assert same_numbers(study, open_study(config, Settings(local)))
 
         bundle = fetch_bundle(Settings(local), "models:/whole@champion").bundle()

@@ -315,12 +315,12 @@ def test_every_choice_of_a_census_table_is_in_its_digest(settings, change):
 )
 def test_every_input_of_resampled_scores_is_in_their_key(inputs, change):
     job = Resampling(inputs, ("a", "b"), "racepctblack", "hgr", 10)
-    assert replace(job, **change).path != job.path
+    assert replace(job, **change).name != job.name
 
 
 @pytest.mark.parametrize("name", ["_VERSION", "_SEED"])
 def test_version_and_seed_are_in_the_key_of_resampled_scores(inputs, monkeypatch, name):
     job = Resampling(inputs, ("a", "b"), "racepctblack", "hgr", 10)
-    before = job.path
+    before = job.name
     monkeypatch.setattr(resample, name, 99)
-    assert job.path != before
+    assert job.name != before

@@ -121,7 +121,7 @@ def test_an_unknown_word_in_the_environment_is_named_by_its_variable(monkeypatch
         (
             ["score", "models:/x@champion", "nowhere.csv", "--out", "x.parquet", JSON],
             2,
-            "nowhere.csv",
+            "no registered model",
         ),
         (["run", "--dry-run", JSON], 0, None),
     ],

@@ -1,15 +1,12 @@
 """What operators look at: peak memory, Dask's report, the pages that Prometheus reads."""
 
 import json
-import os
-import subprocess
-import sys
-import time
+from collections import Counter
 
 import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
-from server_process import PATIENCE, clean_environment, read, seeded
+from server_process import read
 from sweep_process import Fkd, warm_home, write_config
 from sweep_sample import sweep_config
 
@@ -17,7 +14,6 @@ from configs.schema import ClusterConfig
 from tasks.adapters.cluster import connect
 from tasks.adapters.peak_memory import MEMORY, PeakMemory
 from tasks.adapters.performance import is_reported, performance
-from tasks.adapters.servers.server_kind import answers, free_port
 from tasks.adapters.settings import Settings
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.study.evaluate import run_job
@@ -118,9 +114,12 @@ def test_a_run_has_report_memory_and_seconds_in_mlflow(tmp_path, tmp_path_factor
 
 
 def _metrics(text):
-    """The names of the metrics on a page that Prometheus reads, each with a value."""
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return {line.split("{")[0].split(" ")[0]: float(line.rsplit(" ", 1)[1]) for line in lines}
+    """The metrics on a page that Prometheus reads by name, each summed over its labels."""
+    found = Counter()
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            found[line.split("{")[0].split(" ")[0]] += float(line.rsplit(" ", 1)[1])
+    return found
 
 
 def test_the_scheduler_and_workers_of_a_run_answer_prometheus(settings):
@@ -131,37 +130,5 @@ def test_the_scheduler_and_workers_of_a_run_answer_prometheus(settings):
         assert found["dask_scheduler_workers"] == 1
         (worker,) = client.scheduler_info(n_workers=-1)["workers"].values()
         port = worker["services"]["dashboard"]
-        assert "dask_worker_tasks" in _metrics(read(f"http://127.0.0.1:{port}/metrics"))
-
-
-@pytest.mark.stack
-@pytest.mark.timeout(900)
-def test_prefects_server_and_runs_answer_prometheus(tmp_path, tmp_path_factory):
-    home = seeded(tmp_path / "home", tmp_path_factory.getbasetemp())
-    port = free_port()
-    environment = {
-        **clean_environment(home),
-        "PREFECT_HOME": str(home / "prefect"),
-        "PREFECT_SERVER_METRICS_ENABLED": "true",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DO_NOT_TRACK": "true",
-    }
-    command = [sys.executable, "-m", "prefect", "server", "start", "--no-services"]
-    server = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while not answers(f"http://127.0.0.1:{port}/api/health"):
-            assert server.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        found = _metrics(read(f"http://127.0.0.1:{port}/api/metrics"))
-    finally:
-        os.killpg(server.pid, 15)
-        server.wait(60)
-    assert found["process_resident_memory_bytes"] > 10 * MIB
+        found = _metrics(read(f"http://127.0.0.1:{port}/metrics"))
+        assert found["dask_worker_tick_count_total"] > 0

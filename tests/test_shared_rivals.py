@@ -11,7 +11,7 @@ from sweep_sample import finite, same_numbers, sweep_config, undisturbed
 from training_sample import fit_one, make_training
 
 from configs.load import load_config
-from fkd.catalog.methods import method
+from fkd.catalog.methods import Training, method
 from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS
 from fkd.core.kernels import Kernel
 from fkd.rivals.fair_kernel_learning import closed_form
@@ -22,6 +22,7 @@ from tasks.blocks import leaves
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_sums, shared_training
 from tasks.blocks.streaming import stream_moments
+from tasks.planned.training import make_training as make_rows
 from tasks.study.evaluate import fit_trials
 from tasks.study.opening import open_study
 
@@ -159,6 +160,25 @@ def test_a_setting_does_not_depend_on_its_neighbours(settings, name):
             for t in study.trials
         ]
     assert_array_equal(together, alone)
+
+
+def test_networks_take_rows_a_few_batches_at_a_time(settings):
+    pytest.importorskip("torch", reason="`make neural` installs PyTorch")
+    overrides = [
+        "methods=[{name: nn_hgr, epochs: 1, batch_rows: 16, grid: {penalty: [0.0]}}, dummy]"
+    ]
+    study = open_study(load_config("default", overrides), settings)
+    table, inputs = study.loaded.table, study.inputs
+    training, encoder = make_rows(table, inputs.splits.all(table)["1"], inputs)
+    for trial in study.trials:
+        list(fit_trials(training, trial.method, [trial]))
+    assert "X" not in vars(training)
+    whole = Training(training.X, training.y, training.S, training.seed)
+    (ours,), (theirs,) = (
+        fit_trials(rows, "nn_hgr", study.trials[:1]) for rows in (training, whole)
+    )
+    new = encoder.transform(table.take(np.arange(50)))
+    assert_array_equal(ours.predict(new), theirs.predict(new))
 
 
 def test_one_pass_serves_every_method_on_a_map(settings):

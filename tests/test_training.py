@@ -5,6 +5,7 @@ from training_sample import make_training
 
 torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
+from fkd.core.perceptron import TAKEN_BATCHES  # noqa: E402
 from fkd.rivals.neural.penalties import chi2, eipm  # noqa: E402
 from fkd.rivals.neural.training import Recipe, batch_sizes, train  # noqa: E402
 
@@ -43,6 +44,25 @@ def plain_loop(training, seed, steps):
             (net(X[rows])[:, 0] - y[rows]).square().mean().backward()
             adam.step()
     return net(X).detach().numpy()[:, 0]
+
+
+@pytest.mark.parametrize("batch_rows", [16, 17])
+def test_rows_may_come_a_few_batches_at_a_time(rng, batch_rows, monkeypatch):
+    training = make_training(rng, n=1300, d=3)
+    options = {"recipe": recipe(epochs=2, batch_rows=batch_rows), "prices": PRICES[:2]}
+    whole = run(training, **options)
+    asked = []
+
+    def take(positions):
+        asked.append(len(positions))
+        return training.X[positions]
+
+    later = train(take, training.y, training.S, penalty=PENALTIES["chi2"], seed=5, **options)
+    assert_array_equal([weights(f) for f in later], [weights(f) for f in whole])
+    assert max(asked) == TAKEN_BATCHES * batch_rows < 1300
+    # In one piece, as all rows were taken once.
+    monkeypatch.setattr("fkd.rivals.neural.training.TAKEN_BATCHES", 10**6)
+    assert_array_equal([weights(f) for f in run(training, **options)], [weights(f) for f in whole])
 
 
 @pytest.mark.parametrize(

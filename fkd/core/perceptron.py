@@ -11,6 +11,9 @@ from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, row_blocks
 # Klambauer et al. (2017): with these two numbers SELU keeps mean 0, variance 1 through a layer.
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
+# Batches whose rows a training takes at a time: so many of any size begin and end at vector
+# registers, so that no number depends on how often rows are taken.
+TAKEN_BATCHES = 64
 
 
 def selu(A: Array) -> Array:

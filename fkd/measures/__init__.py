@@ -3,7 +3,7 @@
 from fkd.measures.bootstrap import bootstrap_difference, bootstrap_interval, bootstrap_pair
 from fkd.measures.cells import Nodes
 from fkd.measures.change_values import CurveChange, NumberChange, SampleChanges
-from fkd.measures.counted_intervals import counted_interval
+from fkd.measures.counted_intervals import counted_interval, counted_intervals
 from fkd.measures.counted_pairs import counted_floor, counted_pair
 from fkd.measures.curves_along import CurveBand, curves_along
 from fkd.measures.gdp import gdp
@@ -62,6 +62,7 @@ __all__ = [
     "chi2",
     "counted_floor",
     "counted_interval",
+    "counted_intervals",
     "counted_pair",
     "curves_along",
     "gdp",

@@ -45,7 +45,8 @@ class LevelRows:
         w = np.ones(len(V)) if places.w is None else places.w
 
         def added(values: Array) -> Array:
-            return np.bincount(index, weights=values, minlength=len(levels))
+            found = np.bincount(index, weights=values, minlength=len(levels))
+            return np.asarray(found, dtype=np.float64)
 
         twice = added(w**2)
         centers = [added(w**2 * v) / twice for v in V.T]

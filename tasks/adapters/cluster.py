@@ -27,6 +27,7 @@ from tasks.adapters.clusters.kubernetes_pods import kubernetes_cluster
 from tasks.adapters.clusters.own_cluster import SILENT, own_cluster, security
 from tasks.adapters.files import write_atomic
 from tasks.adapters.handshake import agreed_address, refusal
+from tasks.adapters.preflight import enrol
 from tasks.adapters.settings import Settings
 
 WorkerDiedError = KilledWorker
@@ -64,6 +65,7 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         # As many workers are asked for as jobs wait, though nobody knows yet how long one takes.
         "distributed.scheduler.default-task-durations": {_JOB.rstrip("-"): "60s"},
         **{f"{_SPAWN}.{name}": size for name, size in ALLOCATOR.items()},
+        f"{_SPAWN}.FKD_HOME": str(settings.home),  # workers of ours share what is local
         "temporary-directory": str(settings.home / "dask"),
     }
     named = dask.config.collect()  # the user's own files and variables, which win
@@ -77,6 +79,7 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         page = settings.home / "dask.json"
         text = json.dumps({"dashboard": client.dashboard_link, "pid": os.getpid()})
         write_atomic(page, text.encode())
+        enrol(client, settings)
         try:
             yield client
         finally:

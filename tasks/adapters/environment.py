@@ -11,7 +11,6 @@ import scipy.linalg  # brings a BLAS of its own, which is to be seen too
 import sklearn
 from threadpoolctl import threadpool_info
 
-import fkd
 from fkd.catalog.methods import method
 
 _PACKAGES = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
@@ -43,11 +42,6 @@ def kernels(environment: Mapping[str, Any]) -> str:
     blas = {f"{b['library']} {b['architecture']}" for b in environment.get("blas", ())}
     simd = [f"numpy {environment['simd']}"] if "simd" in environment else []
     return ", ".join([*sorted(blas), *simd])
-
-
-def own_package() -> str:
-    """Return the version of this package in this process."""
-    return fkd.__version__
 
 
 def own_kernels() -> str:

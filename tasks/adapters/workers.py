@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from configs.errors import UserError
-from tasks.adapters.clusters.slurm_jobs import queued_jobs
 from tasks.adapters.environment import own_kernels
 
 _RESTART_SECONDS = 10
@@ -53,9 +52,12 @@ def is_foreign(client: Any) -> bool:
 
 
 def workers_of_others(client: Any) -> set[str]:
-    """Return the addresses of workers that this machine's own package may not have started."""
-    ours = not is_foreign(client) and not queued_jobs(client.cluster)
-    return set() if ours else set(_workers(client))
+    """Return the addresses of workers that are no children of this process.
+
+    Those of a local cluster have its package, its variables, its disk.
+    """
+    local = type(client.cluster).__name__ == "LocalCluster"
+    return set() if local else set(_workers(client))
 
 
 def threads_at_work(client: Any) -> int:

@@ -1,14 +1,12 @@
 """Training rows whose moments come from a shared map, never held as one matrix."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Approximation, Training, method
 from fkd.catalog.methods.training_fold import Functions, Reduced
 from fkd.catalog.table import Table
-from fkd.core.arrays import Array
 from fkd.core.basis_moments import BasisMoments
 from fkd.core.machines import Source
 from fkd.core.row_weights import Part
@@ -18,27 +16,8 @@ from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_m
 from tasks.blocks.spilled_features import feature_source
 from tasks.blocks.streaming import MapSums, coupled_of, moments_of
 from tasks.planned.folds import Fold
+from tasks.planned.training import EncodedRows
 from tasks.planned.trials import Inputs, Job, Trial
-
-
-class SharedTraining(Training):
-    """Rows of a training fold that are encoded only if a method asks for X itself.
-
-    Ridge regression needs moments alone, batched support vector machines features block by block;
-    libsvm does ask.
-    """
-
-    def __init__(self, encode: Callable[[], Array], **parts: Any) -> None:
-        for name, value in {**parts, "encode": encode, "_maps": {}, "_sums": {}}.items():
-            object.__setattr__(self, name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        # Reached only where no such attribute exists yet.
-        if name != "X":
-            raise AttributeError(name)
-        X = self.__dict__["encode"]()
-        object.__setattr__(self, "X", X)
-        return X
 
 
 def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
@@ -61,8 +40,9 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
     def features(gamma: float, approximation: Approximation) -> Source:
         return feature_source(store_map(SharedMap.of(inputs, gamma, approximation)), fold.train)
 
-    training = SharedTraining(
-        lambda: encoder.transform(train),
+    training = EncodedRows(
+        train,
+        encoder,
         y=train.y,
         S=train.S(inputs.sensitive),
         seed=inputs.seed,

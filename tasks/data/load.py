@@ -14,6 +14,7 @@ from fkd.catalog.table import Table
 from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.files import sha256
 from tasks.adapters.settings import Settings, ensure_writable
+from tasks.adapters.state.opened_store import ensure_store
 from tasks.data.columns import Columns, to_table
 from tasks.data.prepared import Loaded, prepared_or_made
 from tasks.data.sources import Source, open_source
@@ -34,6 +35,9 @@ def load_table(data: DataConfig, settings: Settings, progress: Progress | None =
         Listener for downloads.
     """
     ensure_writable(settings.home)
+    if settings.shared is not None:
+        with named_disk_errors(settings.store):
+            ensure_store(settings)
     try:
         source = open_source(data, settings, progress)
         with named_disk_errors(settings.store):

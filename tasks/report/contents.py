@@ -21,6 +21,14 @@ class ReportedNumber:
 
     mean: float
     std: float | None = None
+    ends: tuple[float, float] | None = None  # of its interval, where test rows are very many
+
+    @property
+    def bar(self) -> float:
+        """The length of an error bar: half of the interval, else the deviation, where known."""
+        if self.ends is not None:
+            return (self.ends[1] - self.ends[0]) / 2
+        return self.std if self.std is not None and math.isfinite(self.std) else 0.0
 
 
 @dataclass(frozen=True)

@@ -133,12 +133,9 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         key=result.trial.key,
         method=declared.name,
         label=study.names[result.trial.key],
-        mae=ReportedNumber(result.mean("mae", first), result.std("mae", first)),
+        mae=_number(result, "mae", first),
         scores={
-            column: {
-                m: ReportedNumber(result.mean(m, column), result.std(m, column))
-                for m in ("hgr", "gdp", "pf")
-            }
+            column: {m: _number(result, m, column) for m in ("hgr", "gdp", "pf")}
             for column in study.inputs.measure_on
         },
         folds=len(result.records),
@@ -151,6 +148,12 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         removes_nothing=declared.removes_nothing(result.trial.setting()),
         searched=result.trial.key in study.searched,
     )
+
+
+def _number(result: TrialResult, measure: str, column: str) -> ReportedNumber:
+    """Return one of a trial's numbers."""
+    known = result.mean(measure, column), result.std(measure, column)
+    return ReportedNumber(*known, result.ends(measure, column))
 
 
 def _deciding(study: Study, champion: Champion) -> dict[str, float]:

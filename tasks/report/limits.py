@@ -52,9 +52,9 @@ _MEASURES = Limit(
 )
 _FOLDS = Limit(
     "Spread over folds is not a confidence interval.",
-    "The error bars show one standard deviation over the test folds (divided by their number). "
-    "Folds share most of their training rows, so the bars understate the doubt. Intervals, where "
-    "given, come from rows set aside.",
+    "Deviations over the test folds (divided by their number) understate the doubt, as folds share "
+    "most of their training rows. Intervals, where given, are about other rows for the same "
+    "models: they do not tell how models would differ that were trained on other rows.",
 )
 
 

@@ -32,7 +32,7 @@ from tasks.report.panels import Panel, Series, y_range
 from tasks.report.tables import champion_grid, parameters_of, trial_grid
 from tasks.report.text import finding_of, task_sentence
 from tasks.report.tiles import tiles_of
-from tasks.report.trial_panels import panels_of
+from tasks.report.trial_panels import bar_words, panels_of
 from tasks.report.within_tables import within_tables
 from tasks.report.words import (
     count,
@@ -122,6 +122,7 @@ def to_html(report: ReportData, figures: Iterable[ColumnFigures]) -> str:
         scripts={name: Markup(text) for name, text in scripts.items()},
         panels=_json({i: p for figure in figures for i, p in _interactive(figure)}),
         words=_words(report),
+        bars=bar_words(report.trials),
         trials=trial_grid(report),
         parameters=parameters_of(report),
         chosen=champion_grid(report, report.champion) if report.champion else None,

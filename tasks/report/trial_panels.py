@@ -5,7 +5,13 @@ import math
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from tasks.report.contents import ReportData, ReportedNumber, SensitiveColumn, TrialSummary
+from tasks.report.contents import (
+    ReportData,
+    ReportedInterval,
+    ReportedNumber,
+    SensitiveColumn,
+    TrialSummary,
+)
 from tasks.report.panels import Panel, Point, Series, with_front
 from tasks.report.words import (
     MAE_DECIMALS,
@@ -16,6 +22,7 @@ from tasks.report.words import (
     in_unit,
     params_words,
     strength_words,
+    with_interval,
     with_std,
 )
 
@@ -96,11 +103,18 @@ def _point(report: ReportData, trial: TrialSummary, column: str, measure: str) -
     return Point(
         x=score.mean,
         y=trial.mae.mean * report.target.scale,
-        x_std=_std(score),
-        y_std=_std(trial.mae) * report.target.scale,
+        x_std=score.bar,
+        y_std=trial.mae.bar * report.target.scale,
         hover=_hover(report, trial, measure, score, chosen),
         chosen=chosen,
     )
+
+
+def _told(number: ReportedNumber, decimals: int) -> str:
+    """Return a number with its interval, or with its deviation over folds."""
+    if number.ends is None:
+        return with_std(number, decimals)
+    return with_interval(ReportedInterval(number.mean, *number.ends), decimals + 1)
 
 
 def _hover(
@@ -112,8 +126,8 @@ def _hover(
     lines = (
         f"{trial.label} (the chosen model)" if chosen else trial.label,
         strength_words(trial),
-        f"{info.label} {with_std(score, info.decimals)}",
-        f"MAE {with_std(trial.mae, MAE_DECIMALS)}",
+        f"{info.label} {_told(score, info.decimals)}",
+        f"MAE {_told(trial.mae, MAE_DECIMALS)}",
         own,
         params_words(trial).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"),
         "needs the sensitive column to predict" if trial.needs_sensitive else "",
@@ -122,6 +136,14 @@ def _hover(
     return tuple(piece for line in lines for piece in textwrap.wrap(line, _HOVER_WIDTH))
 
 
-def _std(estimate: ReportedNumber) -> float:
-    """Return the length of an error bar."""
-    return estimate.std if estimate.std is not None and math.isfinite(estimate.std) else 0.0
+def bar_words(trials: Iterable[TrialSummary]) -> str:
+    """Return what the error bars of a figure are, in a sentence."""
+    known = [
+        n for t in trials for n in (t.mae, *(m for c in t.scores.values() for m in c.values()))
+    ]
+    if not any(number.ends for number in known):
+        return "Bars show one standard deviation over the folds."
+    return (
+        "Bars of MAE, HGR and GDP are 95 % intervals of the mean over all test rows, the models "
+        "being as they are; those of PF show one standard deviation over the folds."
+    )

@@ -1,7 +1,7 @@
 """One job on a worker: fit the trials of a split, measure them, keep each record."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeVar
@@ -14,9 +14,8 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Training, method
 from fkd.catalog.predictions import predict_all
 from fkd.catalog.table import Table
-from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, row_blocks
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.predictors import Predictor
-from fkd.paper.kernel_tiles import KernelPasses
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
 from tasks.adapters.peak_memory import PeakMemory
@@ -26,13 +25,12 @@ from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.blocks.shared_training import shared_training, sums_of
 from tasks.planned.folds import Fold
 from tasks.planned.rows import cached_table
-from tasks.planned.training import make_training, model_inputs
+from tasks.planned.training import Passes, make_training, model_inputs
 from tasks.planned.trials import Inputs, Job, Trial, check_versions, record_key
 from tasks.planned.weighing import measure_weights
+from tasks.study.counted_ends import counted_ends, is_counted
 
 T = TypeVar("T")
-# From a kernel's width with some rows: the kernel matrix of all, the columns of these.
-Passes = Callable[[float, IntArray], KernelPasses]
 # Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
 _ROWS = 4 * BLOCK_ROWS
 # Models fitted within this time predict together: they share kernel blocks.
@@ -72,6 +70,7 @@ def _computed(
         w = measure_weights(table, inputs.weights)
         w = None if w is None else w[fold.test]
         judges = judges_of(test, inputs.measure_on, w)
+        columns, outer = {n: j.s for n, j in judges.items()}, inputs.splits.outer(table)
         known = fitted_before(missing, fold, inputs, store)
         for key, (record, y_pred) in known.items():
             found = measure(y_pred, test.y, judges, w)
@@ -80,7 +79,7 @@ def _computed(
         if not unfitted:
             return made
         training, encoder = training_for(job.trials, table, fold, inputs)
-        training = training if passes is None else replace(training, passes=passes)
+        training = training if passes is None else training.reading(passes)
         for name, members in groupby(unfitted, key=lambda pair: pair[0].method):
             trials, keys = zip(*members, strict=True)
             fitted = zip(trials, keys, _timed(fit_trials(training, name, trials)), strict=True)
@@ -90,6 +89,10 @@ def _computed(
                 used = {**environment(name), **peak.told()}
                 for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
                     found = measure(y_pred, test.y, judges, w)
+                    # Inner folds choose; only what outer folds say is reported.
+                    if job.split in outer and is_counted(test.n, w):
+                        ends = counted_ends(y_pred, test.y, columns, inputs.seed)
+                        found = {name: {**found[name], **ends[name]} for name in found}
                     record = _record(trial, key, job.split, found, seconds, y_pred)
                     keep(replace(record, environment=used), y_pred)
     return made

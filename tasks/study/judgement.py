@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,14 +26,12 @@ from fkd.measures import (
 from fkd.measures.mean_errors import mean_of
 from fkd.measures.recoverability import MAX_ROWS
 from tasks.planned.trials import Trial, record_key
+from tasks.study.counted_ends import COUNTED, is_counted
 from tasks.study.opening import Study
 from tasks.study.refit import held_out_predictions
 
 # Three figures of an interval's ends are stable at this many draws on a few hundred rows.
 DRAWS = 300
-# Held-out rows from which on draws are counted in cells: their rounding is far below the noise.
-COUNTED_ROWS = 100_000
-_COUNTED: tuple[Literal["hgr", "gdp"], ...] = ("hgr", "gdp")
 VERSION = 6  # to be raised whenever a judgement's numbers change; part of a champion's key
 # As published: s is in the unit of its whole data set.
 _HGR = partial(measures.hgr, margins="standard")
@@ -120,7 +118,7 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     noise = {}
     for column in columns:
         f, s = y_pred if before is None else before, test.S([column])[:, 0]
-        if _is_counted(test, w):
+        if is_counted(test.n, w):
             floor = counted_floor(f, s, rng=rng)
         else:
             floor = noise_floor(f, s, rng=rng, measure=_HGR, sample_weight=w)
@@ -137,11 +135,6 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
         rows_choosing=table.n - test.n,
         rows_held_out=test.n,
     )
-
-
-def _is_counted(test: Table, w: Array | None) -> bool:
-    """Return whether draws are counted in cells: there rows that weigh differently are alike."""
-    return w is None and test.n >= COUNTED_ROWS
 
 
 def probed_rows(test: Table, seed: int) -> Table:
@@ -199,9 +192,9 @@ def _scores(
     found: dict[str, tuple[float, float, float]]
     for column in columns:
         s = test.S([column])[:, 0]
-        if _is_counted(test, w):
+        if is_counted(test.n, w):
             options: Any = {"rng": rng, "margins": "given", "replicates": DRAWS}
-            found = {name: _ends(counted_interval(name, y_pred, s, **options)) for name in _COUNTED}
+            found = {name: _ends(counted_interval(name, y_pred, s, **options)) for name in COUNTED}
         else:
             found = {
                 "hgr": interval(_HGR, y_pred, s, most=1.0),
@@ -230,9 +223,9 @@ def compared(
     pairs = {}
     for column in columns:
         s = test.S([column])[:, 0]
-        if _is_counted(test, w):
+        if is_counted(test.n, w):
             counted: Any = {"rng": rng, "margins": "given", "replicates": DRAWS}
-            found = counted_pair(_COUNTED, after, before, s, **counted)
+            found = counted_pair(COUNTED, after, before, s, **counted)
         else:
             sides = (after, s), (before, s)
             found = {"hgr": both(_HGR, *sides, most=1.0), "gdp": both(_GDP, *sides)}

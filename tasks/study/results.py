@@ -37,6 +37,22 @@ class TrialResult:
         """Return the standard deviation over folds, dividing by their number."""
         return float(np.std(self.values(measure, column)))
 
+    def ends(self, measure: str, column: str) -> tuple[float, float] | None:
+        """Return the 95 % interval of the mean over folds, None where fits know none.
+
+        Folds test on different rows: their distances to the ends add up as squares.
+        """
+        names = f"{measure}_low", f"{measure}_high"
+        if not all(name in record.measures[column] for record in self.records for name in names):
+            return None
+        mean, values = self.mean(measure, column), np.array(self.values(measure, column))
+        low, high = (
+            float(np.sqrt(np.sum((np.array(self.values(name, column)) - values) ** 2)))
+            / len(values)
+            for name in names
+        )
+        return mean - low, mean + high
+
 
 def collect(
     trials: Iterable[Trial], inputs: Inputs, table: Table, store: TrialStore, *, inner: bool = False

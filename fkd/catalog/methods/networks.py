@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
 from fkd.catalog.methods.training_fold import Training
-from fkd.core.perceptron import Perceptron
+from fkd.core.perceptron import TAKEN_BATCHES, Perceptron
 from fkd.rivals.optional_packages import NEURAL
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which only a training does
@@ -52,8 +52,11 @@ def network_cost(settings: Sequence[NetworkParameters], n: int, d: int) -> Cost:
     steps = [r / p.batch_rows for r, p in zip(rows, settings, strict=True)]
     return Cost(
         flops=sum(6 * w * r for w, r in zip(weights, rows, strict=True)) + _STEP * sum(steps),
-        # In float32: the rows, per network its weights with gradient, two moments, a batch.
-        bytes=4.0 * n * d + 4.0 * 8 * sum(weights) + 1e8,
+        # A few batches, encoded, then in float32; per network its weights with gradient, two
+        # moments, a batch.
+        bytes=12.0 * max(min(n, TAKEN_BATCHES * p.batch_rows) for p in settings) * d
+        + 4.0 * 8 * sum(weights)
+        + 1e8,
     )
 
 
@@ -87,7 +90,7 @@ def fit_networks(
                 weight_decay=p.weight_decay,
             )
             networks = train(
-                training.X,
+                training.rows,
                 training.y,
                 training.S,
                 prices=[o.penalty for o in stack],

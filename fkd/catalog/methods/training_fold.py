@@ -1,7 +1,7 @@
 """The rows that a method is fitted to, with what its settings share of them."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -112,6 +112,14 @@ class Training:
         default_factory=dict, repr=False, compare=False
     )
     _sums: dict[Hashable, BasisMoments] = field(default_factory=dict, repr=False, compare=False)
+
+    def rows(self, positions: IntArray) -> Array:
+        """Return some of the rows; where X is not at hand, they alone are encoded."""
+        return np.asarray(self.X[positions])
+
+    def reading(self, passes: Callable[[float, IntArray], KernelPasses]) -> "Training":
+        """Return the same rows with a kernel matrix that lies elsewhere."""
+        return replace(self, passes=passes)
 
     def reduced(self, gamma: float, approximation: Approximation, part: Part = "fit") -> Reduced:
         """Return the RBF feature map of these rows with its moments, made once per setting.

@@ -1,13 +1,13 @@
 """Training of several networks on the same rows at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fkd.core.arrays import Array
-from fkd.core.perceptron import Perceptron
+from fkd.core.arrays import Array, IntArray
+from fkd.core.perceptron import TAKEN_BATCHES, Perceptron
 from fkd.rivals.neural.processor import denormals_are_zero, one_thread
 from fkd.rivals.neural.stack import Architecture, Forward
 
@@ -15,6 +15,7 @@ from fkd.rivals.neural.stack import Architecture, Forward
 Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]
 # A density over fewer rows than this is noise: they join the batch before.
 SMALLEST_BATCH = 32
+TakeRows = Callable[[IntArray], Array]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def batch_sizes(n: int, batch_rows: int) -> list[int]:
 
 
 def train(
-    X: Array,
+    X: Array | TakeRows,
     y: Array,
     S: Array,
     *,
@@ -57,7 +58,8 @@ def train(
     Parameters
     ----------
     X, y, S
-        Training rows (n, d), target (n,), sensitive columns (n, l).
+        Training rows (n, d), or a function from positions to these rows, which is asked for a few
+        batches at a time; target (n,), sensitive columns (n, l).
     prices
         The weight of the penalty, one per network.
     penalty
@@ -69,19 +71,21 @@ def train(
     watch
         Hears after each epoch its number with the losses (M,) of its last batch.
     """
-    architecture = Architecture((X.shape[1], *recipe.widths, 1))
-    rows = [torch.tensor(A, dtype=dtype) for A in (X, y, S)]
+    parts = [torch.tensor(A, dtype=dtype) for A in (y, S)]
+    take = _taking(X, dtype)
+    n, d = len(y), take(torch.arange(1)).shape[1]
+    architecture = Architecture((d, *recipe.widths, 1))
     price = torch.tensor(prices, dtype=dtype)
     rng = torch.Generator().manual_seed(seed)
     flat = architecture.initial(rng).to(dtype).repeat(len(prices), 1).requires_grad_()
     adam = torch.optim.Adam(
         [flat], lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
     )
-    sizes = batch_sizes(len(X), recipe.batch_rows)
+    sizes = batch_sizes(n, recipe.batch_rows)
     with one_thread(), denormals_are_zero():
         for epoch in range(recipe.epochs):
-            order = torch.randperm(len(X), generator=rng)
-            for x, t, s in zip(*(A[order].split(sizes) for A in rows), strict=True):
+            order = torch.randperm(n, generator=rng)
+            for x, t, s in _batches(order, sizes, (take, *(A.__getitem__ for A in parts))):
                 Z, f = Forward.apply(flat, x, architecture)
                 losses = (f - t).square().mean(dim=1) + price * penalty(Z, f, s)
                 adam.zero_grad()
@@ -90,3 +94,19 @@ def train(
             if watch is not None:
                 watch(epoch, losses.detach())
     return architecture.perceptrons(flat)
+
+
+def _taking(X: Array | TakeRows, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """Return how rows at some positions are had in the precision of the training."""
+    if callable(X):
+        return lambda positions: torch.tensor(X(positions.numpy()), dtype=dtype)
+    return torch.tensor(X, dtype=dtype).__getitem__
+
+
+def _batches(
+    order: Tensor, sizes: Sequence[int], parts: Sequence[Callable[[Tensor], Tensor]]
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yield the batches of an epoch, of which a few are taken at a time."""
+    chunks = [sizes[i : i + TAKEN_BATCHES] for i in range(0, len(sizes), TAKEN_BATCHES)]
+    for positions, chunk in zip(order.split([sum(c) for c in chunks]), chunks, strict=True):
+        yield from zip(*(take(positions).split(chunk) for take in parts), strict=True)

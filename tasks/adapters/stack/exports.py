@@ -21,10 +21,11 @@ def write_secrets(place: StackFolder) -> None:
     users = place.folder / "mlflow" / "users.db"
     users.parent.mkdir(parents=True, exist_ok=True)
     users.unlink(missing_ok=True)  # they have the passwords of the life before
+    # A password is the same for as long as a stack lives: it need not be hashed at each request.
     keys.write(
         "mlflow-users.ini",
-        "[mlflow]\ndefault_permission = NO_PERMISSIONS\n"
-        f"database_uri = sqlite:///{users}\nadmin_username = {USER}\n",
+        "[mlflow]\ndefault_permission = NO_PERMISSIONS\nauth_cache_ttl_seconds = 60\n"
+        f"database_uri = sqlite:///{str(users).replace('%', '%%')}\nadmin_username = {USER}\n",
     )
     keys.write("environment", exports(place))
 

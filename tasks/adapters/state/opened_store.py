@@ -3,7 +3,9 @@
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from uuid import uuid4
 
+from configs.errors import UserError
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.folder_place import FolderPlace
 from tasks.adapters.state.remote_place import RemotePlace
@@ -22,6 +24,19 @@ def open_store(settings: Settings) -> SharedStore:
     remote = "://" in settings.store
     place = RemotePlace(settings.store) if remote else FolderPlace(Path(settings.store))
     return SharedStore(place, settings.home / "fetched")
+
+
+def ensure_store(settings: Settings) -> None:
+    """Raise where what is written into the store cannot be read back."""
+    store, name = open_store(settings), f"probes/{uuid4().hex}"
+    store.write(name, name.encode())
+    found = store.read(name)
+    store.remove(name)
+    if found != name.encode():
+        raise UserError(
+            f"the store {store.place.address} must give back what is written into it, but it does "
+            "not; let FKD_STORE be another place."
+        )
 
 
 @lru_cache(maxsize=32)

@@ -1,0 +1,212 @@
+"""A team's Prefect server: a worker that is killed in a backfill, a failure that is told."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+from prefect_api import PATIENCE, ask, deployment, ended_run, start_run, wait_until
+from server_process import clean_environment, left_after, seeded
+
+from configs.errors import UserError
+from flows.automation import tell_failures
+from tasks.adapters.servers.server_kind import free_port
+
+pytestmark = pytest.mark.stack
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+MIRROR = os.environ.get("FKD_DATA_MIRROR", "")
+SMALL = [
+    "folds.k=2",
+    "data.sample=400",
+    "methods=[dummy, {name: krr_fkd, grid: {iterations: [0, 2]}, "
+    "approximation: {kind: nystroem, landmarks: 40}}]",
+    "select={inner_folds: 2}",
+    "cluster={kind: threads, workers: 1}",
+]
+
+
+class Team:
+    """A Prefect server with the deployments of deploy/prefect.yaml."""
+
+    def __init__(self, folder, base):
+        self.folder = folder
+        self.home = seeded(folder / "home", base, mlflow=True)
+        port = free_port()
+        self.api = f"http://127.0.0.1:{port}/api"
+        self.environment = {
+            **clean_environment(self.home),
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "PREFECT_HOME": str(folder / "prefect"),
+            "PREFECT_API_URL": self.api,
+            "PREFECT_WORKER_QUERY_SECONDS": "1",
+            "PREFECT_WORKER_HEARTBEAT_SECONDS": "5",
+            "FKD_DATA_MIRROR": MIRROR,
+        }
+        self.server = self.start("prefect", "server", "start", "--port", str(port))
+        wait_until(self._answers, lambda: self.server.poll() is None)
+        # As deploy/README.md has them.
+        text = (ROOT / "deploy" / "README.md").read_text()
+        commands = [x for x in text.splitlines() if x.startswith("prefect ") and "worker" not in x]
+        assert len(commands) == 2
+        for words in commands:
+            done = subprocess.run(
+                shlex.split(words),
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+
+    def _answers(self):
+        try:
+            return ask(f"{self.api}/health", "GET") is True
+        except OSError:
+            return False
+
+    def start(self, *words):
+        """A process of the team's, whose terminal is kept."""
+        with (self.folder / f"{words[1]}.txt").open("a") as terminal:
+            return subprocess.Popen(
+                words,
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=terminal,
+                stderr=subprocess.STDOUT,
+            )
+
+    def worker(self):
+        return self.start("prefect", "worker", "start", "--pool", "fkd")
+
+    def cells(self):
+        """How the cells stand whose end was written."""
+        found = self.home.glob("experiments/*/backfill.json")
+        return {path.parent.name: json.loads(path.read_text())["state"] for path in found}
+
+    def run(self, name, **parameters):
+        found = deployment(self.api, name)["id"]
+        return start_run(self.api, found, parameters=parameters)
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("team")
+    found = Team(folder, tmp_path_factory.getbasetemp())
+    try:
+        yield found
+    finally:
+        found.server.terminate()
+        found.server.wait(PATIENCE)
+        assert left_after(folder, PATIENCE) == []
+
+
+def test_every_deployment_of_the_file_is_there(team):
+    told = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())["deployments"]
+    found = {d["name"]: d for d in ask(f"{team.api}/deployments/filter")}
+    assert set(found) == {entry["name"] for entry in told}
+    assert set(found) == {"default", "refresh", "sweep", "backfill", "reproduction", "watch"}
+    for entry in told:
+        ours = found[entry["name"]]
+        assert ours["entrypoint"] == entry["entrypoint"]
+        assert set(entry["tags"]) <= set(ours["tags"])
+        assert "fkd" in ours["tags"]
+        limit = ours.get("global_concurrency_limit") or {}
+        assert limit.get("limit") == entry["concurrency_limit"]
+        assert ours["parameters"] == entry["parameters"]
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.skipif(not MIRROR, reason="needs FKD_DATA_MIRROR with three states of 2018")
+def test_a_killed_worker_costs_a_backfill_nothing_that_was_done(team):
+    words = {"source": "acs_income", "states": ["MT", "ID", "NE"], "years": [2018]}
+    worker = team.worker()
+    first = team.run("scheduled-backfill/backfill", overrides=SMALL, **words)
+    wait_until(lambda: len(team.cells()) == 1, lambda: worker.poll() is None)
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+    before = {
+        path: path.stat().st_mtime_ns for path in team.home.glob("experiments/*/backfill.json")
+    }
+    assert set(team.cells().values()) == {"done"}
+    assert len(before) < 3
+    ask(f"{team.api}/flow_runs/{first}/set_state", state={"type": "CRASHED"}, force=True)
+    worker = team.worker()
+    try:
+        again = team.run("scheduled-backfill/backfill", overrides=SMALL, **words)
+        told = ended_run(team.api, again, lambda: worker.poll() is None)
+        assert told["state_type"] == "COMPLETED", told["state"]
+        assert team.cells() == {f"acs_income-{state}-2018": "done" for state in ("mt", "id", "ne")}
+        assert {path: path.stat().st_mtime_ns for path in before} == before
+    finally:
+        worker.send_signal(signal.SIGINT)
+        worker.wait(PATIENCE)
+
+
+@contextmanager
+def _listener():
+    """An address on loopback, with what was posted to it."""
+    found = []
+
+    class Ear(BaseHTTPRequestHandler):
+        def do_POST(self):
+            found.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Ear) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/secret-path", found
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.timeout(900)
+def test_a_failed_run_calls_the_webhook(team):
+    with _listener() as (address, heard):
+        team.environment["HOOK"] = address
+        for _ in range(2):  # a second call replaces the first
+            done = subprocess.run(
+                [sys.executable, "-m", "flows.cli", "automate", "--webhook", "env:HOOK"],
+                env=team.environment,
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, done.stderr
+            assert "secret-path" not in done.stdout + done.stderr
+        assert len(ask(f"{team.api}/automations/filter")) == 1
+        worker = team.worker()
+        try:
+            run = team.run("scheduled-experiment/sweep", source="no-such-configuration")
+            told = ended_run(team.api, run, lambda: worker.poll() is None)
+            assert told["state_type"] == "FAILED"
+            (message,) = wait_until(lambda: list(heard), lambda: team.server.poll() is None)
+            assert message["flow"] == "scheduled-experiment"
+            assert message["run"] == told["name"]
+        finally:
+            worker.send_signal(signal.SIGINT)
+            worker.wait(PATIENCE)
+
+
+def test_an_address_itself_is_refused_and_not_repeated(settings, monkeypatch):
+    with pytest.raises(UserError, match=r"env:NAME or file:PATH") as told:
+        tell_failures(webhook="https://hooks.example.org/secret")
+    assert "secret" not in str(told.value).removesuffix("is a secret.")
+    monkeypatch.setenv("HOOK", "http://127.0.0.1:1/x")
+    with pytest.raises(UserError, match="PREFECT_API_URL"):
+        tell_failures(webhook="env:HOOK")
