@@ -1,6 +1,7 @@
 """`fkd watch --every` as a user starts it: its deployment, and a look that crosses a limit."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,14 +32,16 @@ QUICK_SERVER = {
 @pytest.fixture(scope="module")
 def office(tmp_path_factory):
     """A folder with a home whose champion serves, and a month that it does not fit."""
-    folder = tmp_path_factory.mktemp("office")
-    source = write_wages(folder)
-    home = seeded(folder / "home", tmp_path_factory.getbasetemp(), mlflow=True)
+    # Made elsewhere: helpers of this process that begin meanwhile are no leftovers of the office.
+    made, folder = tmp_path_factory.mktemp("made"), tmp_path_factory.mktemp("office")
+    source = write_wages(made)
+    home = seeded(made / "home", tmp_path_factory.getbasetemp(), mlflow=True)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("FKD_HOME", str(home))
         for name in ("FKD_DATA_MIRROR", "PREFECT_API_URL", "MLFLOW_TRACKING_URI"):
             patched.delenv(name, raising=False)
         run_stages(load_config(source))
+    shutil.copytree(home, folder / "home")
     # Too few rows to promote what is fitted on them.
     write_month(folder / "few.csv", n=60, seed=40, drift=400.0)
     return folder

@@ -69,7 +69,10 @@ def test_the_digest_is_that_of_the_registered_file(registered):
     assert found.digest == sha256(stored.read_bytes())
     assert found.bundle().ranges.tolist() == bundle.ranges.tolist()
     # A second call finds its copy; a damaged one is written again.
-    found.path.write_bytes(b"damaged")
+    (copy,) = study.settings.home.rglob(f"{found.digest}.npz")
+    copy.write_bytes(b"damaged")
+    with pytest.raises(FileNotFoundError, match="absent or damaged"):
+        found.bundle()
     assert fetch_bundle(study.settings, "models:/quick@champion") == found
     assert found.bundle().input_columns == bundle.input_columns
 
