@@ -20,7 +20,7 @@ from tasks.adapters.state.opened_store import open_store
 from tasks.report.writing import write_report
 from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
-from tasks.study.known_runs import identity_of, known_runs, note_run, owns_files
+from tasks.study.known_runs import identity_of, known_runs, note_run, note_time, owns_files
 from tasks.study.opening import open_study
 from tasks.study.results import tidy, write_results
 from tasks.study.shared_runs import fetch_run, shared_runs
@@ -36,6 +36,7 @@ def concluded(config, settings):
         run_job(job)
     select_champion(study)
     note_run(study)
+    note_time(study, 1.0)
     write_atomic(study.folder / "config.yaml", dump_config(config).encode())
     data = config.data
     write_results(tidy(study.results(), data.problem, data.sensitive), study.folder)

