@@ -217,6 +217,11 @@ app.command(
     help="Say what a trial's key is made of, why it would be computed again.",
 )
 app.command(
+    "flows.fetch_command:fetch_shared",
+    name="fetch",
+    help="Bring the report of a run from a shared store into this home.",
+)
+app.command(
     "flows.clean_command:clean_store",
     name="clean",
     help="Remove old or unused state from the store.",

@@ -95,6 +95,7 @@ def planted(tmp_path_factory):
             **clean_environment(home),
             "TMPDIR": str(base / "tmp"),
             "OMP_NUM_THREADS": "1",
+            "FKD_STORE": str(base / "shared"),
             "MLFLOW_TRACKING_URI": f"http://us:{SECRETS['mlflow']}@127.0.0.1:{mlflow.port}",
             "FKD_DATA_MIRROR": f"http://us:{SECRETS['mirror']}@127.0.0.1:{mirror.server_port}",
             "PREFECT_API_AUTH_STRING": f"us:{SECRETS['prefect']}",
@@ -181,6 +182,12 @@ def test_every_secret_was_used(planted):
 
 def test_no_secret_is_in_the_home(planted):
     assert _leaks(planted["home"]) == {}
+
+
+def test_no_secret_is_in_what_homes_share(planted):
+    assert list((planted["base"] / "shared" / "runs").glob("*/report.html"))
+    assert list((planted["base"] / "shared" / "runs").glob("*/config.yaml"))
+    assert _leaks(planted["base"] / "shared") == {}
 
 
 def test_no_secret_is_in_the_temporary_folder(planted):

@@ -65,16 +65,19 @@ class DrawnPages:
 
     def lie_there(self) -> bool:
         """Return whether every file has the content with which it was written."""
-        noted = self.store.read(self.name)
-        if noted is None:
-            return False
+        noted = self.noted()
         try:
-            return all(
-                sha256((self.folder / name).read_bytes()) == found
-                for name, found in json.loads(noted).items()
+            return bool(noted) and all(
+                sha256((self.folder / name).read_bytes()) == found for name, found in noted.items()
             )
         except OSError:
             return False
+
+    def noted(self) -> dict[str, str]:
+        """Return the checksums with which files were written, by name; none where none were."""
+        noted = self.store.read(self.name)
+        found: dict[str, str] = {} if noted is None else json.loads(noted)
+        return found
 
     def note(self, written: Sequence[Path]) -> None:
         """Keep the checksums of files that were just written."""

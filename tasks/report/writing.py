@@ -14,10 +14,13 @@ from tasks.report.model_card import model_card
 from tasks.report.page import render
 from tasks.report.page_pieces import markdown_html, page_template, resource
 from tasks.study.opening import Study
+from tasks.study.shared_runs import share_run
 
 
 def write_report(study: Study, *, again: bool = False) -> Path:
     """Return where the report lies; model card and datasheet lie beside it.
+
+    A store that homes share has them too before this returns.
 
     Parameters
     ----------
@@ -32,6 +35,7 @@ def write_report(study: Study, *, again: bool = False) -> Path:
         report = with_curves(study, told)
         files = render(report, study.folder)
         drawn.note([files.html, *files.figures, *write_cards(report, study.folder)])
+    share_run(study, drawn.noted())
     return study.folder / "report.html"
 
 

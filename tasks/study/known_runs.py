@@ -19,6 +19,8 @@ from tasks.adapters.tracking_places import tracking_uri
 from tasks.data.prepared import read_prepared
 from tasks.study.opening import Study, open_study
 
+_PLACE = "tracking.json"  # beside a run's files: whose they are, where MLflow has it
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -63,16 +65,22 @@ def now() -> str:
 
 def note_run(study: Study) -> None:
     """Keep what `fkd sync` needs to find a run; the files of its name are its own from now on."""
-    entry = {
-        **_timing(study),
-        "name": study.config.name,
-        "data": study.loaded.digest,
-        "ran": now(),
-        "config": study.config.model_dump(mode="json", exclude={"hooks"}),
-    }
-    write_atomic(_entry(study), json.dumps(entry, indent=1).encode())
+    write_atomic(_entry(study), json.dumps(_new_entry(study), indent=1).encode())
     if _owner(study) != identity_of(study):
         _write_place(study, None)
+
+
+def run_entry(study: Study) -> dict[str, Any]:
+    """Return what this home keeps of a run, as it would be kept where there is nothing yet."""
+    return _plain_entry(study) or _new_entry(study)
+
+
+def adopt_run(settings: Settings, run: KnownRun, entry: dict[str, Any]) -> None:
+    """Know a run that another home has gone through, whose files lie here from now on."""
+    content = json.dumps(entry, indent=1).encode()
+    write_atomic(_folder(settings) / f"{run.identity}.json", content)
+    place = settings.experiments / run.config.name / _PLACE
+    write_atomic(place, json.dumps({"identity": run.identity}, indent=2).encode())
 
 
 def note_time(study: Study, seconds: float) -> None:
@@ -111,7 +119,7 @@ def recorded_experiments(settings: Settings) -> dict[str, str]:
     """Return the names of runs whose files lie here, each with its MLflow experiment's id."""
     here = without_credentials(tracking_uri(settings))
     found: dict[str, str] = {}
-    for path in sorted(settings.experiments.glob("*/tracking.json")):
+    for path in sorted(settings.experiments.glob(f"*/{_PLACE}")):
         try:
             place = json.loads(path.read_text())
             if place.get("uri") == here:
@@ -167,14 +175,33 @@ def known_runs(settings: Settings) -> tuple[list[KnownRun], list[str]]:
 def _read_entry(path: Path) -> KnownRun:
     try:
         entry = json.loads(path.read_text())
+    except ValueError:
+        entry = None
+    return parse_entry(entry, str(path), path.stem)
+
+
+def parse_entry(entry: Any, shown: str, identity: str) -> KnownRun:
+    """Return the run that an entry tells of, which lies where it is shown."""
+    try:
         config, data, ran = entry["config"], str(entry["data"]), str(entry["ran"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise UserError(
-            f"{path} is damaged ({type(error).__name__}); remove it, then the run's own command "
+            f"{shown} is damaged ({type(error).__name__}); remove it, then the run's own command "
             "writes it again."
         ) from error
-    found = parse_config(config, str(entry.get("name", path.name)))
-    return KnownRun(found, data, ran, path.stem)
+    found = parse_config(config, str(entry.get("name", identity)))
+    return KnownRun(found, data, ran, identity)
+
+
+def _new_entry(study: Study) -> dict[str, Any]:
+    """Return what is kept of a run that is on now."""
+    return {
+        **_timing(study),
+        "name": study.config.name,
+        "data": study.loaded.digest,
+        "ran": now(),
+        "config": study.config.model_dump(mode="json", exclude={"hooks"}),
+    }
 
 
 def _entry(study: Study) -> Path:
@@ -201,19 +228,14 @@ def _folder(settings: Settings) -> Path:
     return settings.home / "runs"
 
 
-def _place(study: Study) -> Path:
-    """Return the file that says where MLflow keeps the run whose files lie beside it."""
-    return study.folder / "tracking.json"
-
-
 def _write_place(study: Study, place: Recorded | None) -> None:
     known = {} if place is None else vars(place)
     entry = {"identity": identity_of(study), **known}
-    write_atomic(_place(study), json.dumps(entry, indent=2).encode())
+    write_atomic(study.folder / _PLACE, json.dumps(entry, indent=2).encode())
 
 
 def _read_place(study: Study) -> dict[str, Any]:
-    path = _place(study)
+    path = study.folder / _PLACE
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:

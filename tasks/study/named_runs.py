@@ -39,7 +39,7 @@ def find_study(settings: Settings, word: str) -> Study:
     if path.is_file():
         return open_study(load_config(word), settings)
     runs, _ = known_runs(settings)
-    found = _meant(settings, runs, word)
+    found = meant_run(settings, runs, word, place=str(settings.home))
     if found is not None:
         return _opened(settings, found)
     names = dict.fromkeys((*(run.config.name for run in reversed(runs)), *shipped()))
@@ -50,8 +50,13 @@ def find_study(settings: Settings, word: str) -> Study:
     return open_study(load_config(word), settings)
 
 
-def _meant(settings: Settings, runs: list[KnownRun], word: str) -> KnownRun | None:
-    """Return the run of an identity, of an id in MLflow, or the latest of a name."""
+def meant_run(
+    settings: Settings, runs: list[KnownRun], word: str, *, place: str
+) -> KnownRun | None:
+    """Return the run of an identity, of an id in MLflow, or the latest of a name.
+
+    `place` is who knows these runs, as it is shown.
+    """
     if _DIGITS.fullmatch(word):
         identity = _recorded_as(settings, word) or word
         alike = [run for run in runs if run.identity.startswith(identity)]
@@ -65,7 +70,7 @@ def _meant(settings: Settings, runs: list[KnownRun], word: str) -> KnownRun | No
     same = [run for run in runs if run.config.name == name]
     if same and back >= len(same):
         raise UserError(
-            f"{name}~{back} must be a run of {settings.home}, which knows {len(same)} called so; "
+            f"{name}~{back} must be a run of {place}, which knows {len(same)} called so; "
             f"the earliest is {name}~{len(same) - 1}."
         )
     return same[-1 - back] if same else None

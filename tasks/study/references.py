@@ -9,17 +9,25 @@ from tasks.data.prepared import prepared_name
 from tasks.planned.trials import record_key
 from tasks.study.known_runs import known_runs
 from tasks.study.opening import Study
+from tasks.study.shared_runs import FOLDER, shared_runs
 
 # Of these a name says what they belong to; all else is removed by its age alone.
 _KINDS = (".record", ".failed", ".npz")
 _PREPARED = "prepared/"
+_NAMED = (_PREPARED, FOLDER)
 
 
 def referenced(settings: Settings) -> tuple[set[str], list[str]]:
-    """Return the tables, records, predictions of all known runs, with what cannot be opened."""
+    """Return what all known runs refer to, with what cannot be opened.
+
+    Those that other homes have left in a shared store are known; their files are kept too.
+    """
     runs, problems = known_runs(settings)
-    found: set[str] = set()
-    for run in runs:
+    others, unread = shared_runs(settings)
+    found = {name for other in others for name in other.names}
+    problems += unread
+    own = {run.identity for run in runs}
+    for run in (*runs, *(other.run for other in others if other.run.identity not in own)):
         try:
             found.update(_names(run.open(settings)))
         except UserError as error:
@@ -28,9 +36,9 @@ def referenced(settings: Settings) -> tuple[set[str], list[str]]:
 
 
 def is_told_by_name(name: str) -> bool:
-    """Return whether a blob is a table, a record, predictions or a failure."""
+    """Return whether a blob is a table, a record, predictions, a failure or a run's file."""
     folder, _, rest = name.partition("/")
-    return name.startswith(_PREPARED) or (len(folder) == 2 and rest.endswith(_KINDS))
+    return name.startswith(_NAMED) or (len(folder) == 2 and rest.endswith(_KINDS))
 
 
 def _names(study: Study) -> Iterator[str]:
