@@ -25,6 +25,9 @@ class EncodedRows(Training):
     features block by block; networks take a few batches at a time, dummies none; libsvm does ask.
     """
 
+    table: Table
+    encoder: Encoder
+
     def __init__(self, table: Table, encoder: Encoder, **parts: Any) -> None:
         own = {"table": table, "encoder": encoder, "_maps": {}, "_sums": {}}
         for name, value in {**parts, **own}.items():
