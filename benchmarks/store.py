@@ -30,7 +30,8 @@ from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
 
 # Lengths of the path on each split, so that the sweep has three times as many trials.
-LENGTHS = int(os.environ.get("BENCH_LENGTHS", "6"))
+LENGTHS = int(os.environ.get("BENCH_LENGTHS", "10"))
+ROUNDS = 2
 MINUTES, SLOW = 10.0, 0.02  # of maths; seconds of a request to a server that is not near
 _PATIENCE = 60.0
 T = TypeVar("T")
@@ -116,13 +117,24 @@ def run() -> Record:
             "AWS_ENDPOINT_URL": endpoint,
         }
         with set_variables(reached):
-            places = {
-                "folder": Settings(folder / "first", shared=str(folder / "store")),
-                "S3": Settings(folder / "other", shared=f"s3://{_BUCKET}/{uuid4().hex}"),
-            }
             _taken(_config(1), Settings(folder / "warm"))  # what is loaded once is no store's
-            rows = {what: _taken(config, settings) for what, settings in places.items()}
-    return _told(rows)
+            # Taken in turns, so that a busy minute of the machine hits both.
+            rounds = [_round(config, folder / f"round{i}") for i in range(ROUNDS)]
+    return _told({what: min((r[what] for r in rounds), key=_least) for what in rounds[0]})
+
+
+def _round(config: RunConfig, folder: Path) -> dict[str, dict[str, float]]:
+    """Return what a run asks of an empty folder, then of an empty folder of a bucket."""
+    stores = {"folder": str(folder / "store"), "S3": f"s3://{_BUCKET}/{uuid4().hex}"}
+    return {
+        what: _taken(config, Settings(folder / what, shared=store))
+        for what, store in stores.items()
+    }
+
+
+def _least(row: dict[str, float]) -> float:
+    """Return by what the best of several rounds is known."""
+    return row["ms per fit"]
 
 
 def _told(rows: dict[str, dict[str, float]]) -> Record:
@@ -141,7 +153,8 @@ def _told(rows: dict[str, dict[str, float]]) -> Record:
             Goal(f"S3 - folder / {MINUTES:g} minutes of maths", share, 0.10),
         ],
         remarks=[
-            "the same fits in one process, then champion, report and what is shared of it",
+            "the same fits in one process, then champion, report and what is shared of it; "
+            f"the best of {ROUNDS}",
             "S3: rclone on loopback; fitting, after: seconds inside the store's operations alone",
             f"{MINUTES:g} minutes of maths: {fits:.0f} fits on {WORKERS} workers, as in `sweep`; "
             "each waits for its own operations",

@@ -8,9 +8,13 @@ import pytest
 
 from benchmarks import __main__ as benchmarks
 from benchmarks import calibration
+from benchmarks import store as store_benchmark
 from benchmarks.calibration import Calibration, between, fresh
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
+from tasks.adapters.settings import Settings
+from tasks.adapters.state.folder_place import FolderPlace
+from tasks.study.opening import open_study
 
 
 @pytest.fixture
@@ -64,3 +68,35 @@ def test_the_product_is_timed_before_every_measurement(monkeypatch):
     between()
     assert taken.plain()["products"] == 7
     assert min(taken.wall) > 0
+
+
+def test_operations_of_a_store_are_counted_with_their_bytes(tmp_path):
+    place = store_benchmark.Counted(FolderPlace(tmp_path))
+    place.put("a/one", b"12345")
+    assert place.put_absent("a/two", b"123")
+    assert place.get("a/one") == b"12345"
+    assert place.get_many(["a/one", "a/two", "a/none"]).keys() == {"a/one", "a/two"}
+    assert [entry.name for entry in place.entries("a")] == ["a/one", "a/two"]
+    assert (place.calls, place.waits, place.bytes) == (8, 6, 5 + 3 + 5 + 8)
+    with pytest.raises(FileNotFoundError):
+        place.get("a/none")
+    assert (place.calls, place.seconds > 0) == (9, True)
+
+
+def test_a_store_is_charged_for_a_sweep_of_ten_minutes():
+    """Workers share what grows with fits; what the driver waits for is counted once."""
+    row = {"fits": 100.0, "splits": 9.0, "waits, fitting": 200.0, "waits, after": 50.0}
+    rows = {
+        "folder": {**row, "fitting, s": 1.0, "after, s": 0.5},
+        "S3": {**row, "fitting, s": 3.0, "after, s": 2.5},
+    }
+    record = store_benchmark._told(rows)
+    (goal,) = record.goals
+    assert goal.value == pytest.approx((2.0 * 1800 / 100 / 2 + 2.0) / 600)
+    assert any("would add 6.2% to that" in remark for remark in record.remarks)
+
+
+def test_the_trials_of_a_sweep_are_those_that_a_run_would_have(tmp_path):
+    config = store_benchmark._config(2)
+    study = open_study(config, Settings(tmp_path / "home"))
+    assert store_benchmark._trials(config) == len(study.trials) == 6
