@@ -113,8 +113,10 @@ BROKEN = {
     "nn_hgr_l": {"permutation": BATCHES},
     "svr_fkd": {"unit of s": UNCENTRED},
     "svr_fkd_nystroem": {"permutation": SAMPLED, "unit of s": UNCENTRED},
+    "svr_fkl": {"unit of s": HIDDEN_UNIT},
     "svr_fks": {"unit of s": DECLARED_RANGE},
     "svr_inlp": {"unit of s": UNCENTRED},
+    "svr_leace_nystroem": {"permutation": SAMPLED},
 }
 
 

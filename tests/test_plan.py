@@ -31,7 +31,7 @@ def test_a_plan_counts_trials_fits_tasks_and_computes_nothing(planned, settings)
     assert row[:6] == ["sweep", "12", "48", "0", "48", "8"]
     assert float(row[7]) > 0
     assert "nothing is computed" in text
-    assert not stored(settings).exists()
+    assert [path.name for path in stored(settings).iterdir()] == ["prepared"]  # the table alone
     assert not settings.experiments.exists()
 
 

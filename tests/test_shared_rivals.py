@@ -1,12 +1,14 @@
 """Rivals under a shared map: sums over rows give what the rows themselves would."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
+from stored_files import stored
 from sweep_sample import finite, same_numbers, sweep_config, undisturbed
 from training_sample import fit_one, make_training
 
@@ -137,8 +139,7 @@ def test_blocks_of_rows_add_up_to_the_same(settings, name, monkeypatch):
     found = []
     for blocks in (1, 2, 7):
         monkeypatch.setattr(leaves, "TASK_ROWS", -(-rows // blocks))
-        for path in settings.moments.glob("*.npz"):
-            path.unlink()
+        shutil.rmtree(stored(settings, "moments"), ignore_errors=True)
         found.append(fitted(study)[0])
     # Machines stop within a thousandth of their objective.
     atol = 1e-2 if name.startswith("svr") else 1e-6

@@ -243,7 +243,7 @@ OF_ROWS = {
 }
 CANNOT = {
     **dict.fromkeys(
-        ("counted_floor", "counted_interval", "counted_pair"),
+        ("counted_floor", "counted_interval", "counted_intervals", "counted_pair"),
         "rows of one cell are drawn as alike, which rows of two weights are not",
     ),
     "sample_changes": "rows are exchanged between two samples, which is exact for equal rows alone",
