@@ -54,5 +54,5 @@ def test_the_words_of_an_own_table_reach_the_whole_page(settings, tmp_path, rng)
     assert "HGR on age of the tenant" in page
     assert "MAE of monthly rent in euros" in page
     assert "the inputs that go along with it most remain: living space" in page
-    assert "<td>without cellar</td>" in page
+    assert '<td data-heading="description">without cellar</td>' in page
     assert "units of rent" not in page
