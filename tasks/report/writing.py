@@ -35,7 +35,8 @@ def write_report(study: Study, *, again: bool = False) -> Path:
         report = with_curves(study, told)
         files = render(report, study.folder)
         drawn.note([files.html, *files.figures, *write_cards(report, study.folder)])
-    share_run(study, drawn.noted())
+    if study.settings.shared is not None:  # else they lie beside the store
+        share_run(study, drawn.noted())
     return study.folder / "report.html"
 
 

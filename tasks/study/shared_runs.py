@@ -40,7 +40,7 @@ class SharedRun:
 
 
 def share_run(study: Study, pages: Iterable[str]) -> None:
-    """Put a run's pages and tables where other homes find them; the home's own store has no need.
+    """Put a run's pages and tables where other homes find them.
 
     Parameters
     ----------
@@ -49,8 +49,6 @@ def share_run(study: Study, pages: Iterable[str]) -> None:
     pages
         The names of its pages and figures; what a store has of them already is not sent again.
     """
-    if study.settings.shared is None:
-        return
     identity, store = identity_of(study), open_store(study.settings)
     before = _noted(store.read(_blob(identity, _TOLD)))
     beside = _BESIDE if owns_files(study) else ()
