@@ -173,7 +173,7 @@ def test_fkd_run_again_opens_each_record_and_the_table_once(computed_home, tmp_p
     opened = [Path(path) for path in json.loads(log.read_text())]
     records = trial_files(home, ".record")
     assert sorted(path for path in opened if path.suffix == ".record") == records
-    tables = [path for path in opened if path.parent == home / "prepared"]
+    tables = [path for path in opened if path.parent == home / "store" / "prepared"]
     assert tables == list((home / "store" / "prepared").glob("*.npz"))
     # Of predictions those that the curves are drawn from, each once.
     drawn = [path for path in opened if path in set(trial_files(home, ".npz"))]
