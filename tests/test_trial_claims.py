@@ -5,6 +5,9 @@ from claim_sample import EXPERIMENT, check_recorded, home_of, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow.entities import Run, RunData, RunInfo, RunTag, ViewType
+from mlflow.entities.model_registry import RegisteredModel
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS
 from mlflow.tracking import MlflowClient
 from tracking_server import warm_mlflow
 
@@ -53,6 +56,27 @@ def before_call(monkeypatch):
 
 def _kill():
     raise KilledError
+
+
+def test_a_name_that_is_read_while_it_is_removed_stands_for_nothing(homes, monkeypatch):
+    """The server has found the name, then its tags are gone with it."""
+    real, read = TimedClient.__getattr__, []
+
+    def reading(self, name):
+        def call(*values, **named):
+            if name == "create_registered_model" and not read:
+                raise MlflowException("it is there", RESOURCE_ALREADY_EXISTS)
+            if name == "get_registered_model" and not read:
+                read.append(name)
+                return RegisteredModel(values[0])
+            return real(self, name)(*values, **named)
+
+        return call
+
+    monkeypatch.setattr(TimedClient, "__getattr__", reading)
+    assert record(homes[0], "removed", TRIALS) == TRIALS
+    assert read
+    check_recorded(homes[0], "removed", TRIALS)
 
 
 @pytest.mark.stack

@@ -92,7 +92,9 @@ class ParentClaim:
             if error.error_code not in (_EXISTS, _ABSENT):
                 raise
         try:
-            return str(self.client.get_registered_model(self._name).tags[_RUN])
+            # Read while it is removed, a name may come without what stood beside it.
+            held: str | None = self.client.get_registered_model(self._name).tags.get(_RUN)
+            return held
         except MlflowException as error:
             if error.error_code != _ABSENT:
                 raise
