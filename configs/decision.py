@@ -7,7 +7,9 @@ from pydantic import Field, ValidationError
 
 from configs.errors import UserError
 from configs.explain import explain
+from configs.hook_config import withheld
 from configs.model import Frozen
+from configs.yaml_text import read_yaml
 
 _HEAD = """\
 # Which model is used, under which limits. The program filled in what it knows; who decided and
@@ -52,9 +54,9 @@ def write_decision(decision: Decision) -> str:
 def read_decision(path: str | Path) -> Decision:
     """Return the decision of a file; what is wrong with it is told."""
     try:
-        tree = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        tree = read_yaml(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        cause = getattr(error, "strerror", None) or type(error).__name__
+        cause = getattr(error, "strerror", None) or withheld(" ".join(str(error).split()))
         raise UserError(
             f"decision must be a YAML file that `fkd decide` wrote, but {path} cannot be read "
             f"({cause}); write one, or leave the key out."

@@ -5,7 +5,6 @@ from dataclasses import fields
 from importlib.resources import files
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from configs.claims import Claim, spread
@@ -16,6 +15,7 @@ from configs.model import Frozen
 from configs.nearest import check_name
 from configs.readings import reading_slug
 from configs.schema import ClusterConfig, Measure, RunConfig, TrackingConfig
+from configs.yaml_text import read_yaml
 from fkd.catalog.methods import method
 
 _FOLDER = "paper"
@@ -139,7 +139,7 @@ def read_experiment(name: str) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{error}; `all` takes every one.") from None
     text = files("configs").joinpath(_FOLDER, f"{name}.yaml").read_text(encoding="utf-8")
-    tree: dict[str, Any] = yaml.safe_load(text)
+    tree: dict[str, Any] = read_yaml(text)
     return {"name": name, **tree}
 
 

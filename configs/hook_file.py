@@ -9,6 +9,7 @@ from configs.errors import UserError
 from configs.explain import explain
 from configs.hook_config import HooksConfig, withheld
 from configs.model import Frozen
+from configs.yaml_text import read_yaml
 
 
 class _Hooked(Frozen):
@@ -20,7 +21,7 @@ class _Hooked(Frozen):
 def read_hooks(path: Path) -> HooksConfig:
     """Return what stands under `hooks` in a file, such as the configuration of a run."""
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"--hooks must be a YAML file, got {path}, which cannot be read."

@@ -16,6 +16,7 @@ from configs.nearest import check_name
 from configs.overrides import apply_overrides
 from configs.schema import RunConfig
 from configs.sweep import expand
+from configs.yaml_text import read_yaml
 
 _TABLES = (".csv", ".tsv", ".xlsx", ".parquet", ".feather")
 
@@ -40,7 +41,7 @@ def load_configs(
     """Return the validated runs of a file: one, or all combinations of its sweep."""
     text = _read(source)
     try:
-        tree = yaml.safe_load(text)
+        tree = read_yaml(text)
     except yaml.YAMLError as error:
         # The parser repeats the line at fault.
         cause = withheld(" ".join(str(error).split()))
