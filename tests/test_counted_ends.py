@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose
 from report_sample import make_report
 
 from configs.load import load_config
-from fkd.measures import counted_interval, counted_intervals
+from fkd.measures import PairwiseRows, counted_interval, counted_intervals
 from tasks.report.contents import ReportedNumber
 from tasks.report.trial_panels import bar_words, panels_of
 from tasks.study import counted_ends as module
 from tasks.study.counted_ends import counted_ends, is_counted
-from tasks.study.evaluate import run_job
+from tasks.study.evaluate import ColumnJudge, measure, run_job
 from tasks.study.opening import open_study
 from tasks.study.results import TrialResult
 
@@ -39,16 +39,20 @@ def test_measures_that_share_draws_have_the_intervals_of_each_alone(rng):
 
 def test_the_ends_hold_what_was_measured(rng):
     f, y, s = sample(rng)
-    ends = counted_ends(f, y, {"s": s}, seed=0)["s"]
-    assert ends == counted_ends(f, y, {"s": s}, seed=0)["s"]
+    found = measure(f, y, {"s": ColumnJudge(s, PairwiseRows(y, s))})
+    ends = counted_ends(f, y, {"s": s}, found, seed=0)["s"]
+    assert ends == counted_ends(f, y, {"s": s}, found, seed=0)["s"]
     errors = np.abs(f - y)
     assert (ends["mae_low"] + ends["mae_high"]) / 2 == pytest.approx(errors.mean(axis=0))
     # Means of as many rows from the same source: nineteen of twenty inside, give or take.
     means = np.array([np.abs(0.2 * rng.normal(size=4000)).mean(axis=0) for _ in range(2000)])
     width = 2 * 1.96 * means.std(axis=0)
     assert ends["mae_high"] - ends["mae_low"] == pytest.approx(width, rel=0.1)
-    for name in ("hgr", "gdp"):
-        assert 0 < ends[f"{name}_low"] < ends[f"{name}_high"]
+    drawn = np.random.default_rng([0, module._ENDS])
+    options = {"margins": "given", "replicates": module.DRAWS}
+    for name, beside in counted_intervals(["hgr", "gdp"], f, s, rng=drawn, **options).items():
+        assert (ends[f"{name}_low"], ends[f"{name}_high"]) == (beside.low, beside.high)
+        assert 0 < beside.low < beside.high
 
 
 def test_rows_that_weigh_or_are_few_are_not_counted():

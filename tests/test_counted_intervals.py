@@ -1,13 +1,16 @@
 """Intervals from counts of cells against those from rows."""
 
+import sys
 from functools import partial
 
 import numpy as np
 import pytest
+from scipy.stats import hypergeom
 
 from fkd.measures import bootstrap_interval, counted_interval, gdp, hgr
 from fkd.measures.cells import SHARES
 from fkd.measures.counted_intervals import POINTS, quarter_of_cells, rounded_state
+from fkd.measures.subsamples import PARTS
 
 by_rows = {
     "hgr": partial(hgr, margins="standard"),
@@ -58,6 +61,19 @@ def test_a_quarter_takes_no_row_twice(rng):
         sums += rows > 0
     assert sums.sum() == 50 * 100
     assert sums.max() < 30  # no cell is preferred
+
+
+@pytest.mark.parametrize("rows_a_cell", [0, np.inf], ids=["by cells", "by rows"])
+def test_either_way_of_drawing_is_hypergeometric(rng, monkeypatch, rows_a_cell):
+    # By its full name: the package has a function of the module's.
+    monkeypatch.setattr(sys.modules[quarter_of_cells.__module__], "_ROWS_A_CELL", rows_a_cell)
+    s = np.repeat([0.0, 0.5, 1.0], [8, 40, 352])
+    whole = rounded_state(s, s)
+    cell, n, quarter = 40, len(s), len(s) // PARTS
+    drawn = [quarter_of_cells(whole, rng).cells[1, 1] / (PARTS * SHARES**2) for _ in range(4000)]
+    expected = hypergeom(n, cell, quarter)
+    assert np.mean(drawn, axis=0) == pytest.approx(expected.mean(), rel=0.02)
+    assert np.var(drawn, axis=0) == pytest.approx(expected.var(), rel=0.1)
 
 
 def test_many_values_are_rounded_to_the_next_point(rng):

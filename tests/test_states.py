@@ -142,3 +142,14 @@ def test_cells_of_a_quarter_of_a_million_rows(rng):
         patch.setattr(hgr_module, "CELLS_FROM", n + 1)
         direct = hgr(f, s)
     assert 0 < abs(counted - direct) < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("levels", "front"), [(5, 5), (6, 6), (6, 1)], ids=["few", "many at once", "many at last"]
+)
+def test_few_levels_are_told_from_many_wherever_they_stand(levels, front):
+    # As sorted tables have them: the first rows may all be alike.
+    values = np.concatenate([np.resize(np.arange(float(front)), 1000), np.arange(float(levels))])
+    found = Nodes.few_levels(values, 5)
+    expected = list(range(levels)) if levels <= 5 else None
+    assert expected == (None if found is None else found.points.tolist())

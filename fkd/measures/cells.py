@@ -13,6 +13,9 @@ NODES = 2048
 # depend on the order of rows. Below 2^33 rows a sum of products of two shares stays below 2^53.
 SHARES = 1 << 10
 
+# Rows for each level that a column may have, among which more of them would show.
+_FRONT = 8
+
 Counts = NDArray[np.int64]
 
 
@@ -51,8 +54,18 @@ class Nodes:
     @classmethod
     def of(cls, values: Array, low: float, high: float) -> "Nodes":
         """Return the levels of a column if they are few, else equidistant points."""
+        return cls.few_levels(values, NODES) or cls.between(low, high)
+
+    @classmethod
+    def few_levels(cls, values: Array, most: int) -> "Nodes | None":
+        """Return the different values as points, None where they are more than `most`.
+
+        Mostly the first rows tell that they are: then all of them are not sorted.
+        """
+        if len(np.unique(values[: _FRONT * most])) > most:
+            return None
         nodes = cls.levels(values)
-        return nodes if len(nodes.points) <= NODES else cls.between(low, high)
+        return nodes if len(nodes.points) <= most else None
 
     def shares(self, values: Array) -> list[tuple[Counts, Counts]]:
         """Return the points that each row belongs to with its shares, none beyond the ends."""

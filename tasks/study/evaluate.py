@@ -91,7 +91,7 @@ def _computed(
                     found = measure(y_pred, test.y, judges, w)
                     # Inner folds choose; only what outer folds say is reported.
                     if job.split in outer and is_counted(test.n, w):
-                        ends = counted_ends(y_pred, test.y, columns, inputs.seed)
+                        ends = counted_ends(y_pred, test.y, columns, found, inputs.seed)
                         found = {name: {**found[name], **ends[name]} for name in found}
                     record = _record(trial, key, job.split, found, seconds, y_pred)
                     keep(replace(record, environment=used), y_pred)
