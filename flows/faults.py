@@ -8,6 +8,7 @@ from tasks.adapters.addresses import scrubbed
 from tasks.adapters.disk import FULL, disk_fault, full_disk
 from tasks.adapters.settings import read_settings
 from tasks.adapters.state.remote_place import StoreUnreachableError
+from tasks.planned.table_fault import UnreadableTableError
 
 NO_MEMORY = (
     "This machine gives fkd no more memory or threads; raise the limit (`ulimit -v`, `ulimit -u`, "
@@ -46,6 +47,7 @@ def as_user_error(error: BaseException) -> UserError:
         or _disk(chain, said)
         or _memory(chain, said)
         or _files(chain)
+        or _table(chain)
         or _server(code)
         or _crash(error)
     )
@@ -119,6 +121,12 @@ def _files(chain: list[BaseException]) -> UserError | None:
         "fkd may not open more files; raise the limit by `ulimit -n`, then run the same command: "
         "what was computed is kept."
     )
+
+
+def _table(chain: list[BaseException]) -> UserError | None:
+    """Return that the prepared rows went away while they were read, if that is the cause."""
+    gone = (error for error in chain if isinstance(error, UnreadableTableError))
+    return next((UserError(f"{str(error)[:1].upper()}{str(error)[1:]}.") for error in gone), None)
 
 
 def _server(code: int | None) -> UserError | None:

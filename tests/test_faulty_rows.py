@@ -12,6 +12,7 @@ from configs.errors import UserError
 from configs.schema import ClusterConfig
 from flows import fitting
 from flows.cli import main
+from flows.faults import as_user_error
 from flows.outcome import Outcome
 from tasks.blocks.shared_map import shared_encoder
 from tasks.data.prepared import prepared_name
@@ -56,6 +57,17 @@ def test_a_spoilt_row_of_a_block_fails_by_name_and_ends_the_run(study):
     assert problem.exit_code == 2
     assert says in str(problem)
     assert "the same command tries them again" in str(problem)
+
+
+def test_a_table_that_goes_away_meanwhile_is_a_sentence(study):
+    table_file(study).unlink()
+    cached_table.cache_clear()
+    with pytest.raises(FileNotFoundError) as caught:
+        cached_table(study.settings, study.inputs.table_digest)
+    told = as_user_error(caught.value)
+    assert (told.exit_code, str(told).startswith("The prepared table ")) == (2, True)
+    assert "absent or damaged" in str(told)
+    assert str(told).endswith("then run the same command.")
 
 
 def test_a_spoilt_row_that_landmarks_come_from_ends_the_run(study):

@@ -6,6 +6,7 @@ from fkd.catalog.table import Table
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
 from tasks.data.prepared import map_prepared, prepared_name
+from tasks.planned.table_fault import UnreadableTableError
 
 
 @lru_cache(maxsize=2)
@@ -20,7 +21,7 @@ def cached_table(settings: Settings, digest: str) -> Table:
             raise  # of a server, which has its own sentence
         cause = str(error)
     where = open_store(settings).shown(prepared_name(digest))
-    raise FileNotFoundError(
+    raise UnreadableTableError(
         f"the prepared table {where} must be readable on every worker, but {cause}; let FKD_STORE "
         "be a place that all of them see, then run the same command"
     )
