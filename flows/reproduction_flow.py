@@ -62,6 +62,11 @@ class Opened:
 @flow(name="reproduce", flow_run_name=reproduction_run_name, persist_result=False)
 def reproduce(trees: list[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
     """Compute, judge and tell the experiments; raise where something could not be done."""
+    return judge_all(trees, cluster)
+
+
+def judge_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
+    """Tell the experiments with their verdicts on the run that is on; raise as `reproduce` does."""
     tags = [f"experiment:{tree['name']}" for tree in trees]
     tags += sorted(
         {f"reading:{reading_slug(tree['reading'])}" for tree in trees if "reading" in tree}

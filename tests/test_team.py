@@ -13,7 +13,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from prefect_api import PATIENCE, ask, deployment, ended_run, start_run, wait_until
+from prefect_api import (
+    PATIENCE,
+    artifacts_of,
+    ask,
+    deployment,
+    ended_run,
+    start_run,
+    wait_until,
+)
 from server_process import clean_environment, left_after, seeded
 
 from configs.errors import UserError
@@ -56,7 +64,8 @@ class Team:
         wait_until(self._answers, lambda: self.server.poll() is None)
         # As deploy/README.md has them.
         text = (ROOT / "deploy" / "README.md").read_text()
-        commands = [x for x in text.splitlines() if x.startswith("prefect ") and "worker" not in x]
+        lines = [x for x in text.splitlines() if x.startswith("prefect ")]
+        commands = [x for x in lines if "work-pool" in x or " deploy " in x]
         assert len(commands) == 2
         for words in commands:
             done = subprocess.run(
@@ -149,6 +158,27 @@ def test_a_killed_worker_costs_a_backfill_nothing_that_was_done(team):
         assert told["state_type"] == "COMPLETED", told["state"]
         assert team.cells() == {f"acs_income-{state}-2018": "done" for state in ("mt", "id", "ne")}
         assert {path: path.stat().st_mtime_ns for path in before} == before
+    finally:
+        worker.send_signal(signal.SIGINT)
+        worker.wait(PATIENCE)
+
+
+@pytest.mark.timeout(1500)
+def test_a_refresh_and_a_reproduction_end_with_what_they_found(team):
+    worker = team.worker()
+    try:
+        asked = {
+            "scheduled-refresh/refresh": {"source": "default"},
+            "scheduled-reproduction/reproduction": {"names": ["E0"], "quick": True},
+        }
+        runs = {name: team.run(name, **words) for name, words in asked.items()}
+        for run in runs.values():
+            told = ended_run(team.api, run, lambda: worker.poll() is None)
+            assert told["state_type"] == "COMPLETED", told["state"]
+        # Who looks at the server sees verdicts, not only that it ended.
+        shown = artifacts_of(team.api, runs["scheduled-reproduction/reproduction"])
+        assert "E0" in shown["result-paper"]["data"]
+        assert (team.home / "experiments" / "paper-quick" / "report.html").exists()
     finally:
         worker.send_signal(signal.SIGINT)
         worker.wait(PATIENCE)
