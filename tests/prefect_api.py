@@ -75,6 +75,11 @@ def lines_of(api: str, run: str) -> list[str]:
     return [line["message"] for line in found]
 
 
+def lines_with(api: str, run: str, words: str, alive: Callable[[], bool]) -> list[str]:
+    """The lines of a run's log with these words; Prefect sends them some seconds after its state."""
+    return wait_until(lambda: [line for line in lines_of(api, run) if words in line], alive)
+
+
 def artifacts_of(api: str, run: str) -> dict[str, Any]:
     """The artifacts of a run by key."""
     found = ask(f"{api}/artifacts/filter", artifacts={"flow_run_id": {"any_": [run]}})

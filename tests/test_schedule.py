@@ -15,7 +15,7 @@ from prefect_api import (
     ask,
     deployment,
     ended_run,
-    lines_of,
+    lines_with,
     runs_of,
     start_run,
     wait_until,
@@ -25,8 +25,8 @@ from server_process import clean_environment, left_after, listening, seeded
 from configs.errors import UserError
 from configs.load import load_config
 from fkd import __version__
+from flows.calendar_flow import check_home
 from flows.schedule import make_schedule, serve_schedule
-from flows.scheduled import check_home
 from tasks.adapters.servers.prefect_environment import client_environment
 from tasks.adapters.servers.shared_server import read_record
 
@@ -165,9 +165,8 @@ def test_a_scheduled_run_has_a_telling_name_and_tags(finished):
 
 
 def test_our_lines_stand_in_prefects_log_and_once_on_the_terminal(schedule, finished):
-    lines = lines_of(schedule.api, finished["id"])
     for words in ("1993 rows read", "to compute", "new trial runs of", "champion: KRR-FKD"):
-        assert len([line for line in lines if words in line]) == 1
+        assert len(lines_with(schedule.api, finished["id"], words, schedule.alive)) == 1
         assert schedule.terminal().count(words) == 1
     assert "Finished in state" not in schedule.terminal()
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from flow_stages import run_stages
 from mlflow.tracking import MlflowClient
-from prefect_api import PATIENCE, ask, deployment, ended_run, lines_of, runs_of, wait_until
+from prefect_api import PATIENCE, ask, deployment, ended_run, lines_with, runs_of, wait_until
 from server_process import clean_environment, left_after, seeded
 from watch_sample import write_month, write_wages
 
@@ -84,7 +84,7 @@ def test_a_scheduled_look_that_crosses_without_a_successor_is_a_failed_run(offic
         told = ended_run(api, run, alive)
         assert told["state_type"] == "FAILED"
         assert "few.csv crossed the band of wages" in said(f"run {told['name']}")
-        assert any("check D1 found an issue" in line for line in lines_of(api, run))
+        lines_with(api, run, "check D1 found an issue", alive)
         uri = tracking_uri(Settings(home))
         client = MlflowClient(uri, uri)
         assert int(client.get_model_version_by_alias("wages", "champion").version) == 1
