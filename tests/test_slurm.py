@@ -135,6 +135,14 @@ def test_what_the_queue_refuses_is_said_at_once(queue, changes, sentence):
         pass
 
 
+def test_an_interface_that_is_not_there_is_named(queue):
+    with (
+        pytest.raises(UserError, match=r"slurm\.interface .* got 'ib7'; it has .*\blo\b"),
+        connect(_config(slurm={"interface": "ib7"}), queue),
+    ):
+        pass
+
+
 def test_jobs_that_never_start_end_a_run_that_goes_on_later(site, tmp_path, tmp_path_factory):
     home = warm_home(tmp_path / "home", tmp_path_factory.getbasetemp())
     path = write_config(sweep_config(), tmp_path / "configs")

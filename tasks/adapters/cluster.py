@@ -58,6 +58,8 @@ def connect(config: ClusterConfig, settings: Settings) -> Iterator[Client]:
         "distributed.admin.large-graph-warning-threshold": "1GiB",
         # No job waits on a worker, so that a death hits the one that runs there alone.
         "distributed.scheduler.worker-saturation": 1.0,
+        # A picture of where workers spend hours needs no hundred looks a second.
+        "distributed.worker.profile.interval": "100ms",
         "distributed.scheduler.worker-ttl": "60s",  # a stopped worker is given up after this
         # On a busy machine a new worker takes longer than the usual 15 s to come up.
         "distributed.deploy.lost-worker-timeout": "60s",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import psutil
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
@@ -49,16 +50,22 @@ def slurm_cluster(
             "cluster.kind slurm needs the package dask-jobqueue, which is not installed here; "
             "`pip install 'fkd[slurm]'` adds it."
         ) from error
-    if shutil.which("sbatch") is None:
-        raise UserError(
-            "cluster.kind slurm needs SLURM's own commands, but there is no sbatch on this "
-            "machine's PATH; start the run on a login node, or use --set cluster.kind=local."
-        )
+    _check_machine(config.slurm.interface)
     environment = child_environment(_tls_variables(certificates))
 
     class WorkerJob(SLURMJob):
+        status: Any
+
         async def _submit_job(self, script_filename: str) -> Any:
             return await self._call([self.submit_command, script_filename], env=environment)
+
+        async def start(self) -> None:
+            try:
+                await super().start()
+            except BaseException:
+                # A cluster with a job that only exists does not close.
+                self.status = type(self.status).failed
+                raise
 
     class QueueCluster(SLURMCluster):
         job_cls = WorkerJob
@@ -85,6 +92,22 @@ def slurm_cluster(
         job_extra_directives=list(asked.directives),
         **options,
     )
+
+
+def _check_machine(name: str | None) -> None:
+    """Refuse a machine without SLURM, or without the interface on which to listen for workers."""
+    if shutil.which("sbatch") is None:
+        raise UserError(
+            "cluster.kind slurm needs SLURM's own commands, but there is no sbatch on this "
+            "machine's PATH; start the run on a login node, or use --set cluster.kind=local."
+        )
+    known = psutil.net_if_addrs()
+    if name is not None and name not in known:
+        raise UserError(
+            f"cluster.slurm.interface must be a network interface of this machine, got {name!r}; "
+            f"it has {', '.join(sorted(known))}. Name the one by which workers reach it, or leave "
+            "the key out."
+        )
 
 
 def _tls_variables(certificates: Mapping[str, str] | None) -> dict[str, str]:
