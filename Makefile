@@ -36,7 +36,7 @@ stack: setup ## servers, kills, schedules: one quick instance of every fault, wi
 slurm: setup ## sweeps in the queue of a real SLURM that the tests start on loopback (root)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm --durations 15
 
-fullstack: setup ## a sweep through everything that `fkd up` starts: passwords, TLS, S3, kills (a quarter of an hour)
+fullstack: setup ## a sweep through everything that `fkd up` starts: passwords, TLS, S3, kills (some minutes)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m fullstack --durations 15 --timeout 2400
 
 soak: setup ## the long, repeated fault tests (at most 40 minutes)

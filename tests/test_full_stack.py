@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from server_process import clean_environment, left_after
 from sweep_process import fkd, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config
@@ -114,6 +115,14 @@ def _status(url):
         return opener.open(url, timeout=60).status
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def _scraped(url, login):
+    """The samples on a page for Prometheus, read with a password as it does."""
+    header = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=header), timeout=60) as page:
+        families = text_string_to_metric_families(page.read().decode())
+        return {sample.name: sample.value for family in families for sample in family.samples}
 
 
 def _prefect(environment, *words, **options):
@@ -219,9 +228,13 @@ def _looked_at_from_outside(home, environment, secrets):
     asked = {
         f"{environment['MLFLOW_TRACKING_URI']}/{search}": 401,
         f"{environment['PREFECT_API_URL']}/admin/version": 401,
+        f"{environment['PREFECT_API_URL']}/metrics": 401,
     }
     assert {url: _status(url) for url in asked} == asked
     assert _status(f"{environment['AWS_ENDPOINT_URL']}/fkd") in (400, 401, 403)
+    metrics = f"{environment['PREFECT_API_URL']}/metrics"
+    found = _scraped(metrics, environment["PREFECT_API_AUTH_STRING"])
+    assert found["process_cpu_seconds_total"] > 0
     plain = ClusterConfig(address=environment["DASK_SCHEDULER_ADDRESS"].replace("tls", "tcp"))
     with (
         pytest.raises(UserError, match="takes encrypted connections only"),

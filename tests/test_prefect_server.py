@@ -90,6 +90,34 @@ def test_a_killed_run_leaves_no_server(home):
         assert left_after(home, PATIENCE) == []
 
 
+_BEATS = """
+from prefect.settings import get_current_settings
+from tasks.adapters.servers.prefect_server import prefect_server
+from tasks.adapters.settings import read_settings
+with prefect_server(read_settings()):
+    print(get_current_settings().flows.heartbeat_frequency)
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "beats"),
+    [
+        ({}, "None"),
+        ({"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "45"}, "45"),
+        ({"PREFECT_RUNNER_HEARTBEAT_FREQUENCY": "46"}, "46"),
+    ],
+)
+def test_a_server_of_ours_hears_no_heartbeats_unless_they_were_asked_for(home, named, beats):
+    told = subprocess.run(
+        [sys.executable, "-c", _BEATS],
+        env={**clean_environment(home), **named},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert told.stdout.strip() == beats, told.stderr
+
+
 def test_an_unreachable_named_server_is_told_with_its_cure(settings):
     named = replace(settings, prefect_api_url="http://127.0.0.1:9/api")
     with (

@@ -116,6 +116,23 @@ def _connected(url: str) -> Iterator[None]:
 
 
 @contextmanager
+def _without_heartbeats() -> Iterator[None]:
+    """Send no signs of life to a server of ours, where nobody waits for them.
+
+    Prefect sends them from a thread that a run's end would wait for, up to a second.
+    """
+    from prefect.settings import (
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        get_current_settings,
+        temporary_settings,
+    )
+
+    named = "heartbeat_frequency" in get_current_settings().flows.model_fields_set
+    with temporary_settings({} if named else {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        yield
+
+
+@contextmanager
 def _quiet_run_logs() -> Iterator[None]:
     """Keep the logs of runs, with their tracebacks, to the server unless the user wants them."""
     names = () if user_wants_logs() else ("prefect.flow_runs", "prefect.task_runs")
@@ -137,6 +154,7 @@ def _connect_own(lease: Lease, stack: ExitStack) -> str:
     # A proxy for the outside world cannot reach this machine's loopback.
     beyond_proxy = ",".join(filter(None, [os.environ.get("NO_PROXY"), host]))
     stack.enter_context(set_variables({"NO_PROXY": beyond_proxy, "no_proxy": beyond_proxy}))
+    stack.enter_context(_without_heartbeats())
     stack.enter_context(_connected(f"{root}/api"))
     stack.callback(_flush)
     return f"{root}/api"

@@ -92,7 +92,11 @@ def _prefect(place: StackFolder) -> ServerKind:
     return replace(
         plain,
         folder=folder,
-        environment={**plain.environment, "PREFECT_HOME": str(folder)},
+        environment={
+            **plain.environment,
+            "PREFECT_HOME": str(folder),
+            "PREFECT_SERVER_METRICS_ENABLED": "true",  # a page for Prometheus, behind the password
+        },
         secrets={
             "PREFECT_SERVER_DATABASE_CONNECTION_URL": keys.file("prefect-store"),
             "PREFECT_SERVER_API_AUTH_STRING": keys.file("prefect-login"),
