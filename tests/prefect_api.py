@@ -76,7 +76,7 @@ def lines_of(api: str, run: str) -> list[str]:
 
 
 def lines_with(api: str, run: str, words: str, alive: Callable[[], bool]) -> list[str]:
-    """The lines of a run's log with these words; Prefect sends them some seconds after its state."""
+    """The lines of a run's log with these words, which may come seconds after its end."""
     return wait_until(lambda: [line for line in lines_of(api, run) if words in line], alive)
 
 
