@@ -1,6 +1,7 @@
 """Intervals of fits on very many test rows, from the fold to the figure."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from numpy.testing import assert_allclose
 from report_sample import make_report
 
 from configs.load import load_config
-from fkd.measures import PairwiseRows, counted_interval, counted_intervals
+from fkd.measures import PairwiseRows, counted_interval, counted_intervals, gdp, hgr
+from fkd.measures.counted_deviations import counted_deviations
+from fkd.measures.subsamples import quarter
 from tasks.report.contents import ReportedNumber
 from tasks.report.trial_panels import bar_words, panels_of
 from tasks.study import counted_ends as module
@@ -48,11 +51,32 @@ def test_the_ends_hold_what_was_measured(rng):
     means = np.array([np.abs(0.2 * rng.normal(size=4000)).mean(axis=0) for _ in range(2000)])
     width = 2 * 1.96 * means.std(axis=0)
     assert ends["mae_high"] - ends["mae_low"] == pytest.approx(width, rel=0.1)
-    drawn = np.random.default_rng([0, module._ENDS])
-    options = {"margins": "given", "replicates": module.DRAWS}
-    for name, beside in counted_intervals(["hgr", "gdp"], f, s, rng=drawn, **options).items():
-        assert (ends[f"{name}_low"], ends[f"{name}_high"]) == (beside.low, beside.high)
-        assert 0 < beside.low < beside.high
+    for name in ("hgr", "gdp"):
+        low, high = ends[f"{name}_low"], ends[f"{name}_high"]
+        assert (low + high) / 2 == pytest.approx(found["s"][name])
+        beside = counted_interval(name, f, s, rng=rng, margins="given")
+        assert high - low == pytest.approx(beside.high - beside.low, rel=0.35)
+
+
+def test_ends_stay_where_a_measure_can_be(rng):
+    s = rng.integers(0, 20, size=400) / 19
+    y, constant = s + rng.normal(size=400), np.full(400, 0.3)
+    for f, value in ((s, 0.995), (constant, 0.0)):
+        found = {"s": {"hgr": value, "gdp": 0.0}}
+        ends = counted_ends(f, y, {"s": s}, found, seed=0)["s"]
+        assert 0 <= ends["hgr_low"] <= value <= ends["hgr_high"] <= 1
+        assert (ends["gdp_low"], ends["gdp_high"] > 0) == (0.0, value > 0)
+
+
+def test_deviations_are_those_of_other_rows(rng):
+    f, _, s = sample(rng)
+    quarters = [quarter(len(s), rng) for _ in range(300)]
+    found = counted_deviations(("hgr", "gdp"), f, s, quarters, margins="given")
+    others = [sample(rng) for _ in range(300)]
+    by_rows = {"hgr": partial(hgr, margins="standard"), "gdp": partial(gdp, margins="given")}
+    for name, one in by_rows.items():
+        expected = np.std([one(f, s) for f, _, s in others], axis=0)
+        assert found[name] == pytest.approx(expected, rel=0.2)
 
 
 def test_rows_that_weigh_or_are_few_are_not_counted():

@@ -48,6 +48,24 @@ def test_every_row_is_tested_once_and_never_trained_on_meanwhile(table, folds):
     assert all(len(fold.train) + len(fold.test) == table.n for fold in made)
 
 
+@pytest.mark.parametrize(
+    "folds",
+    [
+        FoldsConfig(k=4),
+        FoldsConfig(kind="grouped", by="PUMA", k=4),
+        FoldsConfig(kind="growing", base=100, k=4),
+        FoldsConfig(kind="forward", k=2),
+    ],
+)
+def test_folds_of_some_rows_are_those_of_a_table_of_them(table, folds):
+    rows = np.flatnonzero(np.arange(table.n) % 3)
+    alone = make_folds(table.take(rows), folds, seed=3)
+    assert len(alone) == folds.k
+    for found, fold in zip(make_folds(table, folds, seed=3, rows=rows), alone, strict=True):
+        assert_array_equal(found.train, rows[fold.train])
+        assert_array_equal(found.test, rows[fold.test])
+
+
 def test_shuffled_folds_are_scikit_learns(table):
     peer = KFold(5, shuffle=True, random_state=7).split(np.zeros(table.n))
     for fold, (train, test) in zip(make_folds(table, FoldsConfig(), 7), peer, strict=True):

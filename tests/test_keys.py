@@ -10,11 +10,13 @@ from configs.load import load_config
 from configs.weighting import WeightsConfig
 from fkd.catalog.methods import Approximation, methods
 from tasks.adapters.settings import Settings
+from tasks.adapters.store import digest
 from tasks.blocks import shared_map, streaming
 from tasks.blocks.shared_map import SharedMap, store_map
 from tasks.data.load import load_table
+from tasks.planned import trials
 from tasks.planned.splits import Splits
-from tasks.planned.trials import Inputs, make_trials, record_key
+from tasks.planned.trials import Inputs, make_trials, record_key, record_parts
 from tasks.planned.versions import Versions
 from tasks.reproduction import resample
 from tasks.reproduction.resample import Resampling
@@ -80,6 +82,15 @@ def test_every_common_input_is_in_the_key_of_a_record(study, inputs, name):
     fold = SPLITS.outer(study.loaded.table)["0"]
     changed = replace(inputs, **{name: OTHER[name]})
     assert record_key(trial(changed), fold, changed) != record_key(trial(inputs), fold, inputs)
+
+
+def test_a_version_raised_meanwhile_is_another_key_of_a_record(study, inputs, monkeypatch):
+    fold, own = SPLITS.outer(study.loaded.table)["0"], trial(inputs)
+    first = record_key(own, fold, inputs)
+    assert first == digest(record_parts(own, fold, inputs)) == record_key(own, fold, inputs)
+    raised = replace(methods()["krr_fkd"], version=own.version + 1)
+    monkeypatch.setattr(trials, "method", {"krr_fkd": raised}.__getitem__)
+    assert record_key(own, fold, inputs) == digest(record_parts(own, fold, inputs)) != first
 
 
 @pytest.mark.parametrize("policy", ["keep", "drop"])

@@ -183,6 +183,7 @@ def test_networks_take_rows_a_few_batches_at_a_time(settings):
 
 
 def test_one_pass_serves_every_method_on_a_map(settings):
+    pytest.importorskip("concept_erasure", reason="`make neural` installs concept-erasure")
     others = [{"name": name} for name in ("krr_fkd", "krr_fks", "svr_fks")]
     study = study_of(settings, [*others, *({"name": name, **RIVALS[name]} for name in RIVALS)])
     ((_, functions),) = shared_sums(study.missing()).items()

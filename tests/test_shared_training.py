@@ -56,6 +56,17 @@ def test_summed_moments_predict_like_moments_of_the_training_rows(settings, labe
     assert np.abs(summed[0] - summed[2]).max(axis=0) > 0.01  # removal changed something
 
 
+def test_ridges_on_summed_moments_take_no_training_rows(settings):
+    study = make_study(settings)
+    table, inputs = study.loaded.table, study.inputs
+    training, _ = shared_training(table, inputs.splits.all(table)["0"], inputs)
+    assert len(list(fit_trials(training, "krr_fkd", study.trials))) == 3
+    assert not {"table", "X", "y", "S"} & set(vars(training))
+    taken = table.take(inputs.splits.all(table)["0"].train)
+    assert_array_equal(training.y, taken.y)
+    assert_array_equal(training.S, taken.S(inputs.sensitive))
+
+
 def test_a_shared_map_serves_like_maps_of_the_folds_own(settings):
     # So many landmarks that either kind spans nearly all that the kernel sees.
     shared, own = make_study(settings, 550), make_study(settings, 550, shared=False)

@@ -1,6 +1,6 @@
 """Intervals of HGR or GDP of very many rows, by drawing counts of cells instead of rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -24,7 +24,6 @@ POINTS = 512
 MOST_ROWS = 10**9 - 1
 # Rows of a cell from which on its count is drawn faster than they are one by one.
 _ROWS_A_CELL = 32
-_MOST: dict[CountedMeasure, float] = {"hgr": 1.0}
 
 
 def counted_interval(
@@ -111,59 +110,25 @@ def counted_intervals(
     >>> bool(found["hgr"].low > 0.5)
     True
     """
+    check_draws(replicates, level)
     for measure in measures:
         choice("measure", measure, get_args(CountedMeasure))
     f, s = as_column(y_pred, "y_pred"), as_column(sensitive, "sensitive")
     require_length(s, len(f), "sensitive")
-    _check(len(f), replicates, level)
-    known = {measure: measured_rows(measure, f, s, margins) for measure in measures}
-    return intervals_around(
-        known, f, s, rng=rng, margins=margins, replicates=replicates, level=level
-    )
-
-
-def intervals_around(
-    known: Mapping[CountedMeasure, float],
-    f: Array,
-    s: Array,
-    *,
-    rng: np.random.Generator,
-    margins: Literal["range", "given"],
-    replicates: int,
-    level: float = 0.95,
-) -> dict[CountedMeasure, Interval]:
-    """Return the intervals of `counted_intervals` around what these measures are already known as.
-
-    Parameters
-    ----------
-    known
-        Each measure of all rows by its name.
-    f, s
-        Predictions, one sensitive column, both of them checked.
-    rng, margins, replicates, level
-        As there.
-    """
-    _check(len(f), replicates, level)
-    draws = np.zeros((replicates, len(known)))
+    require_rows(len(f))
+    if len(f) > MOST_ROWS:
+        raise ValueError(f"y_pred must have at most {MOST_ROWS} rows to draw, got {len(f)}")
+    draws = np.zeros((replicates, len(measures)))
     if not (is_constant(f) or is_constant(s)):
         whole = rounded_state(f, s)
         for draw in draws:
             state = quarter_of_cells(whole, rng)
-            draw[:] = [measured_state(measure, state, margins) for measure in known]
-    return {
-        measure: interval_of_draws(
-            estimate, values, len(f), level, (0.0, _MOST.get(measure, np.inf))
-        )
-        for (measure, estimate), values in zip(known.items(), draws.T, strict=True)
-    }
-
-
-def _check(n: int, replicates: int, level: float) -> None:
-    """Refuse rows or draws that give no interval."""
-    check_draws(replicates, level)
-    require_rows(n)
-    if n > MOST_ROWS:
-        raise ValueError(f"y_pred must have at most {MOST_ROWS} rows to draw, got {n}")
+            draw[:] = [measured_state(measure, state, margins) for measure in measures]
+    found = {}
+    for measure, values in zip(measures, draws.T, strict=True):
+        estimate, most = measured_rows(measure, f, s, margins), 1.0 if measure == "hgr" else np.inf
+        found[measure] = interval_of_draws(estimate, values, len(f), level, (0.0, most))
+    return found
 
 
 def rounded_state(f: Array, s: Array) -> MeasureState:

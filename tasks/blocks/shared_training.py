@@ -25,7 +25,6 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
     weights, encoder = study_weights(inputs), shared_encoder(inputs)
     # Sums over cells know by themselves which rows are absent.
     present = weights.present(fold.train)
-    train = table.take(present)
 
     def moments(gamma: float, approximation: Approximation, part: Part) -> Reduced:
         stored = store_map(SharedMap.of(inputs, gamma, approximation))
@@ -41,10 +40,9 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
         return feature_source(store_map(SharedMap.of(inputs, gamma, approximation)), fold.train)
 
     training = EncodedRows(
-        train,
+        lambda: table.take(present),
         encoder,
-        y=train.y,
-        S=train.S(inputs.sensitive),
+        inputs.sensitive,
         seed=inputs.seed,
         reduce=moments,
         couple=coupled,

@@ -55,12 +55,9 @@ class Splits:
         config = FoldsConfig(k=self.inner_folds)
         if self.folds.kind in ("grouped", "growing"):
             config = self.folds.model_copy(update={"k": self.inner_folds})
-        parts = make_folds(table.take(rows), config, self.seed, key="select.inner_folds")
+        parts = make_folds(table, config, self.seed, rows=rows, key="select.inner_folds")
         reserved = self.reserved(table)
-        return {
-            f"{label}.{i}": never_tested(Fold(rows[part.train], rows[part.test]), reserved)
-            for i, part in enumerate(parts)
-        }
+        return {f"{label}.{i}": never_tested(part, reserved) for i, part in enumerate(parts)}
 
     def pool(self, table: Table, y_pred: Iterable[Array]) -> Array:
         """Return one prediction per row from those of every outer fold; NaN: never tested."""

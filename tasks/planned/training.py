@@ -1,6 +1,7 @@
 """Rows of a split as arrays: what a model is trained on, what it predicts from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,27 +20,43 @@ Passes = Callable[[float, IntArray], KernelPasses]
 
 
 class EncodedRows(Training):
-    """Rows of a training fold that are encoded as one matrix only if a method asks for X itself.
+    """Rows of a training fold that are taken from their table, and encoded, if a method asks.
 
     Under a shared map ridge regression needs moments alone, batched support vector machines
-    features block by block; networks take a few batches at a time, dummies none; libsvm does ask.
+    features block by block; networks take a few batches at a time, dummies targets; libsvm asks
+    for X.
     """
 
-    table: Table
+    take: Callable[[], Table]
     encoder: Encoder
+    sensitive: Sequence[str]
 
-    def __init__(self, table: Table, encoder: Encoder, **parts: Any) -> None:
-        own = {"table": table, "encoder": encoder, "_maps": {}, "_sums": {}}
+    def __init__(
+        self, take: Callable[[], Table], encoder: Encoder, sensitive: Sequence[str], **parts: Any
+    ) -> None:
+        own = {"take": take, "encoder": encoder, "sensitive": sensitive, "_maps": {}, "_sums": {}}
         for name, value in {**parts, **own}.items():
             object.__setattr__(self, name, value)
 
-    def __getattr__(self, name: str) -> Any:
-        # Reached only where no such attribute exists yet.
-        if name != "X":
-            raise AttributeError(name)
-        X = self.encoder.transform(self.table)
-        object.__setattr__(self, "X", X)
-        return X
+    @cached_property
+    def table(self) -> Table:
+        """The rows as they are."""
+        return self.take()
+
+    @cached_property
+    def X(self) -> Array:
+        """The rows as inputs, (n, d)."""
+        return self.encoder.transform(self.table)
+
+    @cached_property
+    def y(self) -> Array:
+        """Their targets, (n,)."""
+        return self.table.y
+
+    @cached_property
+    def S(self) -> Array:
+        """Their columns that are to be removed, (n, l)."""
+        return self.table.S(self.sensitive)
 
     def rows(self, positions: IntArray) -> Array:
         """Return some of the rows, encoded for this call."""
@@ -47,8 +64,9 @@ class EncodedRows(Training):
 
     def reading(self, passes: Passes) -> Training:
         """Return the same rows with a kernel matrix that lies elsewhere."""
-        kept = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return EncodedRows(**{**kept, "passes": passes})
+        made = {"table", "X", "y", "S", "_maps", "_sums"}
+        kept = {name: value for name, value in vars(self).items() if name not in made}
+        return EncodedRows(**{**kept, "take": lambda: self.table, "passes": passes})
 
 
 def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
@@ -59,15 +77,8 @@ def make_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, E
     # Taken even where all are meant: rows are checked when they are taken.
     learnt = table.take(slice(None)) if inputs.scale_on == "all" else train
     encoder = Encoder.fit(learnt, scale=inputs.scale)
-    training = EncodedRows(
-        train,
-        encoder,
-        y=train.y,
-        S=train.S(inputs.sensitive),
-        seed=inputs.seed,
-        weights=weights.part(rows),
-    )
-    return training, encoder
+    parts = {"seed": inputs.seed, "weights": weights.part(rows)}
+    return EncodedRows(lambda: train, encoder, inputs.sensitive, **parts), encoder
 
 
 def model_inputs(

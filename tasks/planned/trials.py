@@ -3,6 +3,7 @@
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from configs.keeping import Keeping, keeps
@@ -106,25 +107,39 @@ def make_trials(name: str, settings: Iterable[Any], inputs: Inputs) -> list[Tria
 def _trial(name: str, parameters: dict[str, Any], inputs: Inputs) -> Trial:
     """Return the trial of one setting under its key."""
     folds = inputs.splits.folds.model_dump(mode="json")
-    common = _common_parts(name, parameters, inputs)
+    version = method(name).version
+    common = _common_parts(name, version, parameters, inputs)
     key = digest({**common, "folds": folds, "fold_seed": inputs.splits.seed})
-    return Trial(name, method(name).version, json.dumps(parameters, sort_keys=True), key)
+    return Trial(name, version, json.dumps(parameters, sort_keys=True), key)
 
 
 def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
     """Return the key of a trial on one split, the digest of `record_parts`."""
-    return digest(record_parts(trial, fold, inputs))
+    return _record_key(trial, method(trial.method).version, fold.digest, inputs)
+
+
+# Every step of a run asks for the keys of all its fits.
+@lru_cache(maxsize=1 << 16)
+def _record_key(trial: Trial, version: int, rows: str, inputs: Inputs) -> str:
+    """Return the key of a trial by a version of its method on the rows of this digest."""
+    return digest({**_common_parts(trial.method, version, trial.parameters, inputs), "rows": rows})
 
 
 def record_parts(trial: Trial, fold: Fold, inputs: Inputs) -> dict[str, Any]:
     """Return what decides a trial's numbers: data, method, versions, parameters, rows, seed."""
-    return {**_common_parts(trial.method, trial.parameters, inputs), "rows": fold.digest}
+    version = method(trial.method).version
+    common = _common_parts(trial.method, version, trial.parameters, inputs)
+    return {**common, "rows": fold.digest}
 
 
-def _common_parts(name: str, parameters: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+def _common_parts(
+    name: str, version: int, parameters: Mapping[str, Any], inputs: Inputs
+) -> dict[str, Any]:
     """Return the parts of every key of a trial, whichever rows it is fitted on."""
     return {
-        **_method_identity(name, parameters),
+        "method": name,
+        "version": version,
+        "parameters": dict(parameters),
         **inputs.identity(),
         **_cells(parameters, inputs),
     }
@@ -176,8 +191,3 @@ def _cells(parameters: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
         return {}
     splits = inputs.splits
     return {"cells": [splits.folds.model_dump(mode="json"), splits.seed, splits.inner_folds]}
-
-
-def _method_identity(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what enters a key for the method's part."""
-    return {"method": name, "version": method(name).version, "parameters": dict(parameters)}

@@ -30,9 +30,9 @@ from tasks.study.gate import verdict
 from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.limit_moves import limit_moves
 from tasks.study.opening import Study
-from tasks.study.proxies import known_proxies
 from tasks.study.recording import model_address
 from tasks.study.results import TrialResult
+from tasks.study.row_facts import row_facts
 from tasks.study.selection import NoChampionError, worst
 from tasks.study.variant_names import shown_parameters
 from tasks.study.within import within_groups
@@ -110,7 +110,7 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
         noise_floor=floor,
         proxies=tuple(
             (study.config.data.declaration.words.get(proxy.name, proxy.name), proxy.correlation)
-            for proxy in known_proxies(study, name)
+            for proxy in row_facts(study).proxies[name]
         ),
     )
 

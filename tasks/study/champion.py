@@ -1,6 +1,8 @@
 """The selected model, refitted, judged on rows that took no part in selecting it."""
 
 import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -8,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from configs.schema import SelectConfig
-from fkd import __version__
+from fkd import __version__, measures
 from fkd.catalog.bundle import Bundle
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import method
+from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from tasks.adapters.blas import blas_threads
@@ -22,7 +25,7 @@ from tasks.planned.trials import Trial
 from tasks.planned.weighing import measure_weights
 from tasks.study.judgement import VERSION, Judgement, judge, probed_rows, recover
 from tasks.study.opening import Study
-from tasks.study.refit import refit
+from tasks.study.refit import Refitted, refit
 from tasks.study.results import TrialResult
 from tasks.study.selection import NoChampionError, select_trial
 
@@ -89,17 +92,27 @@ def candidates(study: Study) -> list[TrialResult]:
 def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
     """Return the refitted model with its judgement."""
     table, inputs = study.loaded.table, study.inputs
-    fold = inputs.splits.held_out_fold(table)
-    test = table.take(fold.test)
-    with blas_threads(inputs.blas_threads):
+    test = table.take(inputs.splits.held_out_fold(table).test)
+    with blas_threads(inputs.blas_threads), ThreadPoolExecutor(1) as beside:
         model = refit(study, trial)
         bundle = _bundle(study, trial, model.encoder, model.predictor)
+        # Probes and intervals take about as long, and nothing of each other.
+        probed = beside.submit(_recovered, study, trial, model, test)
         judgement = judge(study, trial, test, model.y_pred)
-        seen = probed_rows(test, model.training.seed)
-        X = model.encoder.transform(seen)
-        w = measure_weights(seen, inputs.weights)
-        recovered = recover(trial, model.training, X, seen.S(inputs.measure_on), w)
+        recovered = probed.result()
     return bundle, judgement.with_recovered(inputs.measure_on, recovered)
+
+
+def _recovered(
+    study: Study, trial: Trial, model: Refitted, test: Table
+) -> Sequence[measures.Recovery]:
+    """Return how well other models guess s from the champion's features of some held-out rows."""
+    inputs = study.inputs
+    seen = probed_rows(test, model.training.seed)
+    w = measure_weights(seen, inputs.weights)
+    with blas_threads(inputs.blas_threads):
+        X = model.encoder.transform(seen)
+        return recover(trial, model.training, X, seen.S(inputs.measure_on), w)
 
 
 def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) -> Bundle:

@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from scipy.stats import ks_2samp
 
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from tasks.study.champion import Champion, select_champion
 from tasks.study.check_values import (
@@ -26,7 +24,7 @@ from tasks.study.gate import broken_limits
 from tasks.study.judgement import Judgement
 from tasks.study.opening import Study
 from tasks.study.predicted_targets import predicted_targets
-from tasks.study.proxies import known_proxies
+from tasks.study.row_facts import Distance, row_facts
 from tasks.study.selection import NoChampionError
 
 PASSED, ISSUE, TIP = CheckOutcome.PASSED, CheckOutcome.ISSUE, CheckOutcome.TIP
@@ -46,7 +44,7 @@ _DISTANCE, _CHANCE = 0.1, 0.05
 
 def check_study(study: Study) -> tuple[CheckResult, ...]:
     """Return the outcome of every check, in the order of their codes' list."""
-    found = [study.once(DRIFT, lambda: _drift(study)), study.once(PROXY, lambda: _proxies(study))]
+    found = [check_drift(row_facts(study).distances), _proxies(study)]
     try:
         champion = select_champion(study)
     except NoChampionError as error:
@@ -74,7 +72,7 @@ def _on_champion(study: Study, champion: Champion) -> Iterable[CheckResult]:
     yield check_floor(judgement, (limits, study.config.gate))
     yield check_kept(judgement, limits)
     yield check_recoverable(judgement)
-    yield _collapse(study, champion)
+    yield study.once((COLLAPSE, champion.key), lambda: _collapse(study, champion))
     yield check_gate(judgement, study.config.gate)
 
 
@@ -163,36 +161,22 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def check_drift(before: Mapping[str, Array], after: Mapping[str, Array]) -> CheckResult:
+def check_drift(distances: Mapping[str, Distance]) -> CheckResult:
     """Return whether columns of later rows are distributed like those of rows before.
 
     Parameters
     ----------
-    before, after
-        Columns by name.
+    distances
+        Of these columns, by name.
     """
-    found = {name: ks_2samp(before[name], after[name]) for name in before}
-    name = max(found, key=lambda one: found[one].statistic)
-    distance, chance = float(found[name].statistic), float(found[name].pvalue) * len(found)
+    name = max(distances, key=lambda one: distances[one].statistic)
+    distance, chance = distances[name].statistic, distances[name].chance * len(distances)
     said = (
         f"{name} differs most: the two distributions are {distance:.3f} apart at most "
-        f"(p = {min(1.0, chance):.2g} over {len(found)} columns)."
+        f"(p = {min(1.0, chance):.2g} over {len(distances)} columns)."
     )
     drifted = distance > _DISTANCE and chance < _CHANCE
     return CheckResult(DRIFT, ISSUE if drifted else PASSED, said)
-
-
-def _drift(study: Study) -> CheckResult:
-    """Compare the held-out rows with those that the model was chosen on."""
-    table = study.loaded.table
-    fold = study.inputs.splits.held_out_fold(table)
-    return check_drift(_columns(table.take(fold.train)), _columns(table.take(fold.test)))
-
-
-def _columns(table: Table) -> dict[str, Array]:
-    """Return target and sensitive columns by name."""
-    names = (table.target_name, *table.sensitive_names)
-    return dict(zip(names, (table.target, *table.sensitive.T), strict=True))
 
 
 def _proxies(study: Study) -> CheckResult:
@@ -200,7 +184,7 @@ def _proxies(study: Study) -> CheckResult:
     found = [
         (proxy.correlation, proxy.name, column)
         for column in study.inputs.sensitive
-        for proxy in known_proxies(study, column)[:1]
+        for proxy in row_facts(study).proxies[column][:1]
     ]
     if not found:
         return CheckResult(PROXY, NOT_APPLICABLE, "There is no input beside the attribute.")
@@ -217,8 +201,7 @@ def _collapse(study: Study, champion: Champion) -> CheckResult:
     y_pred = predicted_targets(study, champion.trial)
     if y_pred is None:
         return _skipped(COLLAPSE, "It has no predictions of the held-out rows.")
-    constant = float(np.median(table.target[fold.train]))
-    return check_collapse(table.target[fold.test], y_pred, constant)
+    return check_collapse(table.target[fold.test], y_pred, row_facts(study).median)
 
 
 def _skipped(check: Check, why: str) -> CheckResult:

@@ -6,7 +6,6 @@ import numpy as np
 
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array, IntArray
-from tasks.study.opening import Study
 
 
 @dataclass(frozen=True)
@@ -15,11 +14,6 @@ class Proxy:
 
     name: str
     correlation: float
-
-
-def known_proxies(study: Study, column: str) -> list[Proxy]:
-    """Return what `strongest_proxies` says of a study's rows, looked for once."""
-    return study.once(("proxies", column), lambda: strongest_proxies(study.loaded.table, column))
 
 
 def strongest_proxies(
