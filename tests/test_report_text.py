@@ -68,6 +68,17 @@ def test_an_error_that_fell_cost_nothing():
     )
 
 
+@pytest.mark.parametrize(("after", "way"), [(0.09321, "rose"), (0.09319, "fell")])
+def test_an_error_that_moved_by_less_than_its_figures_is_no_price(after, way):
+    champion = champion_with((after, 0.4, 0.02, 0.1), (0.0932, 0.6, 0.05, 0.3), 1e-5)
+    text = told(make_report(champion=champion))
+    assert (
+        f"It cost next to no accuracy: the mean absolute error {way}, but by less than its figures "
+        "show (0.0932 on a scale from 0 to 1 before and after)."
+    ) in text
+    assert "from 0.0932 to 0.0932" not in text
+
+
 def test_nothing_removed_is_said_as_such():
     same = (0.0932, 0.111, 0.0551, 0.296)
     champion = champion_with(same, same, trial="trial-0")

@@ -81,11 +81,15 @@ def effect_word(report: ReportData, comparison: Comparison) -> str:
 def cost_sentence(report: ReportData, comparison: Comparison) -> str:
     """Return how the error changed by the removal."""
     before, after = comparison.before.mae.value, comparison.after.mae.value
-    moved = (
-        f"from {own_number(before, report.target)} to {in_unit(after, report.target)} "
-        f"({change(before, after)})"
-    )
+    first, then = (own_number(value, report.target) for value in (before, after))
+    moved = f"from {first} to {in_unit(after, report.target)} ({change(before, after)})"
     effect = effect_of(comparison.changes.mae)
+    if effect != SAME and first == then:
+        # Of a million rows an interval is narrower than the last figure.
+        return (
+            f"It cost next to no accuracy: the mean absolute error {effect}, but by less than its "
+            f"figures show ({in_unit(after, report.target)} before and after)."
+        )
     if effect == ROSE:
         return f"The price is accuracy: the mean absolute error rose {moved}."
     if effect == FELL:
