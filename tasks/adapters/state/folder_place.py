@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from tasks.adapters.disk import FULL
 from tasks.adapters.files import write_atomic
+from tasks.adapters.state.full_store import full_store
 from tasks.adapters.state.places import Entry, Stamp
 
 
@@ -89,3 +91,27 @@ class FolderPlace:
     def local(self, name: str) -> Path:
         """Return the file."""
         return self.folder / name
+
+
+class StoreFolder(FolderPlace):
+    """The folder of a whole run's store: that it is full concerns every job, hence ends the run."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file beside its place, then rename it."""
+        with self._told():
+            super().put(name, data)
+
+    def put_absent(self, name: str, data: bytes) -> bool:
+        """Write a file beside its place, then link it there unless that is taken."""
+        with self._told():
+            return super().put_absent(name, data)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn a lack of room into a sentence; other faults may pass, or are said by others."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise full_store(self.address, error.strerror or str(error)) from error

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from configs.errors import UserError
 from tasks.adapters.settings import Settings
-from tasks.adapters.state.folder_place import FolderPlace
+from tasks.adapters.state.folder_place import FolderPlace, StoreFolder
 from tasks.adapters.state.remote_place import RemotePlace
 from tasks.adapters.state.shared_store import SharedStore
 
@@ -22,7 +22,7 @@ def open_store(settings: Settings) -> SharedStore:
     if settings.shared is None:
         _adopt(settings)
     remote = "://" in settings.store
-    place = RemotePlace(settings.store) if remote else FolderPlace(Path(settings.store))
+    place = RemotePlace(settings.store) if remote else StoreFolder(Path(settings.store))
     return SharedStore(place, settings.home / "fetched")
 
 

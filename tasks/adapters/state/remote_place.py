@@ -9,6 +9,7 @@ import fsspec
 
 from configs.errors import UserError
 from tasks.adapters.addresses import scrubbed
+from tasks.adapters.state.full_store import full_store
 from tasks.adapters.state.places import Entry, Stamp
 
 # Nothing that a listing said a moment ago counts; several runs of one process differ in secrets.
@@ -23,7 +24,8 @@ _S3 = {
     },
 }
 _REFUSED = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenError")
-_FULL = ("no space left", "quota", "storage full", "insufficientstorage")
+_FULL = ("no space left", "quota", "storage full", "storagefull", "insufficientstorage")
+_INTERNAL, _NO_ROOM = 500, 507  # statuses of HTTP
 _BOTH = "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 
 
@@ -73,16 +75,14 @@ class RemotePlace:
 
     def put(self, name: str, data: bytes) -> None:
         """Keep an object: what a server takes is whole or not there."""
-        with self._told():
-            self._fs.pipe_file(self._path(name), data)
+        self._send(name, data)
 
     def put_absent(self, name: str, data: bytes) -> bool:
         """Keep an object where none is; servers that do not know the condition keep the last."""
         if self.has(name):
             return False
         try:
-            with self._told():
-                self._fs.pipe_file(self._path(name), data, mode="create")
+            self._send(name, data, mode="create")
         except FileExistsError:
             return False
         return True
@@ -129,6 +129,35 @@ class RemotePlace:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
+    def _send(self, name: str, data: bytes, **options: str) -> None:
+        """Write an object; a server that lacks room may say no more than that it has failed."""
+        path = self._path(name)
+        with self._told():
+            try:
+                self._fs.pipe_file(path, data, **options)
+            except self._faults as error:
+                if _status(error) != _INTERNAL or not self._takes_empty(f"{path}.empty"):
+                    raise
+            else:
+                return
+        # What failed for another reason may pass by now: what takes an empty object takes this.
+        try:
+            with self._told():
+                self._fs.pipe_file(path, data, **options)
+        except StoreUnreachableError as error:
+            said = _short(error.__cause__ or error)
+            told = f"its server takes an empty object, but none of {len(data)} bytes: {said}"
+            raise full_store(self.address, told) from error
+
+    def _takes_empty(self, path: str) -> bool:
+        """Return whether the server takes an object of no bytes, which needs no room."""
+        try:
+            self._fs.pipe_file(path, b"")
+            self._fs.rm_file(path)
+        except self._faults:
+            return False
+        return True
+
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Turn faults of the store into sentences; that something is absent or there passes."""
@@ -148,16 +177,13 @@ class RemotePlace:
     def _fault(self, error: Exception) -> Exception:
         """Return a fault as a sentence: one that a person must cure, or one that may pass."""
         said = _short(error)
+        if _status(error) == _NO_ROOM or any(words in said.lower() for words in _FULL):
+            return full_store(self.address, said)
         if isinstance(error, PermissionError) or type(error).__name__ in _REFUSED:
             return UserError(
                 f"the store {self.address} refuses this machine ({said}); set {_BOTH} to what may "
                 "read and write there, on every machine that computes, then run the same command: "
                 "what was computed is kept."
-            )
-        if any(words in said.lower() for words in _FULL):
-            return UserError(
-                f"the store {self.address} is full ({said}); make room there, such as by `fkd "
-                "clean`, then run the same command: what was computed is kept."
             )
         return StoreUnreachableError(
             f"the store {self.address} does not answer as it should ({said}); look at the server "
@@ -177,8 +203,18 @@ def _client_errors(kind: str) -> tuple[type[Exception], ...]:
 
 def _is_missing_bucket(error: BaseException) -> bool:
     """Return whether an object is absent because all of them are."""
-    answer = getattr(error.__cause__, "response", None) or {}
-    return bool(answer.get("Error", {}).get("Code") == "NoSuchBucket")
+    return bool(_answer(error).get("Error", {}).get("Code") == "NoSuchBucket")
+
+
+def _status(error: BaseException) -> int | None:
+    """Return with which status a server has answered, None where it has not."""
+    found: int | None = _answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return found
+
+
+def _answer(error: BaseException) -> dict[str, Any]:
+    """Return what a server has said, as its client has read it."""
+    return getattr(error.__cause__, "response", None) or {}
 
 
 def _short(error: BaseException) -> str:

@@ -1,0 +1,73 @@
+"""The same sweep as a whole run with its state in a folder, then on an S3 server.
+
+`BENCH_MINUTES=0.5` takes less maths, for a first look.
+"""
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.calibration import between
+from benchmarks.record import Goal, Record
+from benchmarks.store import BUCKET, s3_server
+from benchmarks.sweep import WORKERS, sweep_config, sweep_times
+from tasks.adapters.servers.prefect_environment import set_variables
+
+# Of a run by the clock; its jobs together have as many times more as there are workers.
+MINUTES = float(os.environ.get("BENCH_MINUTES", "6"))
+_LEAST = 10.0  # minutes of maths of all jobs, below which a ratio says little
+
+
+def run() -> Record:
+    """Return the seconds of both runs, stage by stage, with their ratio."""
+    with TemporaryDirectory() as name, s3_server(Path(name) / "objects") as reached:
+        folder = Path(name)
+        stores = {"folder": str(folder / "store"), "S3": f"s3://{BUCKET}/sweep"}
+        with set_variables(reached):
+            taken = {what: _taken(store, folder / what) for what, store in stores.items()}
+    return told(taken)
+
+
+def told(taken: dict[str, dict[str, float]]) -> Record:
+    """Return the stages of both runs side by side, with the goals that they decide."""
+    ratio = taken["S3"]["cold"] / taken["folder"]["cold"]
+    maths = min(_jobs(stages) for stages in taken.values()) / 60
+    return Record(
+        rows=[
+            {"stage": stage, **{f"{what}, s": stages[stage] for what, stages in taken.items()}}
+            for stage in taken["folder"]
+        ],
+        goals=[
+            Goal("S3 / folder, whole runs without start-up", ratio, 1.10),
+            Goal("minutes of maths of all jobs", maths, _LEAST, at_least=True),
+        ],
+        remarks=[
+            f"{sweep_config(MINUTES).name} on {WORKERS} workers by the flow, one run after the "
+            "other; stages, cold, cached, maths as in `sweep`",
+            "S3: rclone on loopback; start-up (servers, databases, workers) stands apart",
+            "BENCH_MINUTES=0.5 python -m benchmarks two_stores is a first look",
+        ],
+    )
+
+
+def _jobs(stages: dict[str, float]) -> float:
+    """Return the seconds of all jobs together."""
+    return WORKERS * (stages["maths"] - stages["select"])
+
+
+def _taken(store: str, home: Path) -> dict[str, float]:
+    """Return the seconds of a run with its state there, in a process of its own.
+
+    Prefect reads where its server is once per process.
+    """
+    between()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_run_there, store, home, MINUTES).result()
+
+
+def _run_there(store: str, home: Path, minutes: float) -> dict[str, float]:
+    """Run the sweep with its state in a store."""
+    os.environ["FKD_STORE"] = store
+    return sweep_times(home, minutes)
