@@ -57,14 +57,17 @@ def study(settings, threads):
 
 def test_fits_and_the_champion(settings, heard, threads, monkeypatch):
     opened = study(settings, threads)
-    judging, judge = [], champion.judge
-    monkeypatch.setattr(champion, "judge", lambda *a: judging.append(limits()) or judge(*a))
+    judging = []
+    for name in ("judge", "recover"):  # each in a thread of its own
+        part = getattr(champion, name)
+        noted = lambda *a, part=part: judging.append(limits()) or part(*a)  # noqa: E731
+        monkeypatch.setattr(champion, name, noted)
     for job in opened.missing():
         run_job(job)
     assert heard == [{threads}] * 4
     select_champion(opened)
     assert heard == [{threads}] * 5
-    assert judging == [{threads}]
+    assert judging == [{threads}] * 2
     shutil.rmtree(stored(settings))
     held_out_predictions(opened, opened.trials)
     assert heard == [{threads}] * 6
