@@ -158,6 +158,27 @@ def test_jobs_that_never_start_end_a_run_that_goes_on_later(site, tmp_path, tmp_
     assert len(records(home)) == 48, said
 
 
+def test_jobs_that_a_killed_driver_left_waiting_leave_with_the_next_run(
+    site, tmp_path, tmp_path_factory
+):
+    home = warm_home(tmp_path / "home", tmp_path_factory.getbasetemp())
+    path = write_config(sweep_config(), tmp_path / "configs")
+    mine = {"output": "/dev/null", "job-name": "fkd-worker", "partition": "closed"}
+    site.ask("sbatch", *(f"--{k}={v}" for k, v in mine.items()), "--wrap", "true")
+    (other,) = site.jobs("pending")
+    closed = HERE[1].replace("sweep", "closed")
+    words = [word for c in (HERE[0], closed, "cluster.workers=2") for word in ("--set", c)]
+    run = Fkd(home, "run", path, *words, **site.environment)
+    run.wait_for(lambda: len(site.jobs("pending")) == 3)
+    run.kill()
+    assert len(site.jobs("pending")) == 3
+    code, said = fkd(home, "run", path, "--set", "cluster.workers=1", **site.environment)
+    assert code == 0, said
+    assert site.jobs("running,pending") == [other]  # somebody else's, though it has such a name
+    assert not list((home / "dask" / "queued").iterdir())
+    site.ask("scancel", other)
+
+
 def test_jobs_that_end_by_themselves_are_told(queue, tmp_path):
     config = _config(worker_wait=8.0, slurm={"python": "/nowhere/python"})
     with (

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from distributed import LocalCluster, Security
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
+from tasks.adapters.clusters.queue_claims import claimed_name
 from tasks.adapters.clusters.slurm_jobs import refused, slurm_cluster
 from tasks.adapters.interrupts import undisturbed, workers_spared
 
@@ -42,19 +43,20 @@ def own_cluster(
     certificates
         By which its processes know each other, None for those that talk in plain.
     """
-    with workers_spared():
-        cluster = _scheduler(config, home, defaults, certificates)
-    try:
-        _man(cluster, config)
-        yield cluster
-    except BaseException:
-        with undisturbed():
-            cluster.sync(_end_jobs, cluster, callback_timeout=_CLOSE_SECONDS)
-        raise
-    finally:
-        # Dask asserts on the way that a worker whose start has failed had begun to close.
-        with undisturbed(), suppress(AssertionError, TimeoutError):
-            cluster.close(timeout=_CLOSE_SECONDS)
+    with claimed_name(home) if config.kind == "slurm" else nullcontext("") as name:
+        with workers_spared():
+            cluster = _scheduler(config, home, defaults, certificates, name)
+        try:
+            _man(cluster, config)
+            yield cluster
+        except BaseException:
+            with undisturbed():
+                cluster.sync(_end_jobs, cluster, callback_timeout=_CLOSE_SECONDS)
+            raise
+        finally:
+            # Dask asserts on the way that a worker whose start has failed had begun to close.
+            with undisturbed(), suppress(AssertionError, TimeoutError):
+                cluster.close(timeout=_CLOSE_SECONDS)
 
 
 def security(certificates: Mapping[str, str] | None) -> Security:
@@ -67,8 +69,9 @@ def _scheduler(
     home: Path,
     defaults: Mapping[str, Any],
     certificates: Mapping[str, str] | None,
+    name: str,
 ) -> Any:
-    """Return a cluster without workers.
+    """Return a cluster without workers; jobs of a queue will have the name.
 
     They are started later, where Ctrl-C finds a cluster that can be closed.
     """
@@ -78,6 +81,7 @@ def _scheduler(
             home,
             {key: value for key, value in defaults.items() if key != "temporary-directory"},
             certificates,
+            job_name=name,
             security=security(certificates) if certificates else None,
             scheduler_options={"dashboard_address": _PAGE},
             silence_logs=SILENT,

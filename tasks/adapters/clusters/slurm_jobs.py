@@ -41,7 +41,7 @@ def slurm_cluster(
         Of the workers. They come to the jobs in their environment, which SLURM keeps for root
         alone: dask-jobqueue by itself would write the key to a file.
     options
-        Of the scheduler's side, as every cluster of Dask takes them.
+        The jobs' name, and those of the scheduler's side, as every cluster of Dask takes them.
     """
     try:
         from dask_jobqueue.slurm import SLURMCluster, SLURMJob
@@ -86,7 +86,6 @@ def slurm_cluster(
         job_cpu=config.blas_threads,
         interface=asked.interface,
         python=asked.python,
-        job_name="fkd-worker",
         log_directory=str(log_folder(config, home)),
         job_script_prologue=[f"export {_INHERITED}={inherited}", *asked.prologue],
         job_extra_directives=list(asked.directives),
