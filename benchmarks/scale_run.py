@@ -24,7 +24,7 @@ from tasks.blocks.leaves import sum_leaf
 from tasks.blocks.shared_map import store_map
 from tasks.blocks.shared_training import shared_sums
 from tasks.planned.trials import Inputs, Job
-from tasks.study.counted_ends import counted_ends, is_counted
+from tasks.study.counted_ends import CountedEnds, is_counted
 from tasks.study.evaluate import (
     fit_trials,
     judges_of,
@@ -125,8 +125,9 @@ def _fitted(study: Study, jobs: list[Job]) -> dict[str, float]:
         numbers = [measure(y_pred, test.y, judges) for y_pred in found]
         seconds["measures"] += clock.lap()
         if split in outer and is_counted(test.n, None):
+            ends = CountedEnds(test.y, columns, inputs.seed)
             for y_pred, measured in zip(found, numbers, strict=True):
-                counted_ends(y_pred, test.y, columns, measured, inputs.seed)
+                ends.around(y_pred, measured)
         seconds["intervals"] += clock.lap()
         between()
     return dict(seconds)

@@ -10,12 +10,12 @@ from report_sample import make_report
 
 from configs.load import load_config
 from fkd.measures import PairwiseRows, counted_interval, counted_intervals, gdp, hgr
-from fkd.measures.counted_deviations import counted_deviations
+from fkd.measures.counted_deviations import DrawnQuarters
 from fkd.measures.subsamples import quarter
 from tasks.report.contents import ReportedNumber
 from tasks.report.trial_panels import bar_words, panels_of
 from tasks.study import counted_ends as module
-from tasks.study.counted_ends import counted_ends, is_counted
+from tasks.study.counted_ends import CountedEnds, is_counted
 from tasks.study.evaluate import ColumnJudge, measure, run_job
 from tasks.study.opening import open_study
 from tasks.study.results import TrialResult
@@ -43,8 +43,8 @@ def test_measures_that_share_draws_have_the_intervals_of_each_alone(rng):
 def test_the_ends_hold_what_was_measured(rng):
     f, y, s = sample(rng)
     found = measure(f, y, {"s": ColumnJudge(s, PairwiseRows(y, s))})
-    ends = counted_ends(f, y, {"s": s}, found, seed=0)["s"]
-    assert ends == counted_ends(f, y, {"s": s}, found, seed=0)["s"]
+    ends = CountedEnds(y, {"s": s}, seed=0).around(f, found)["s"]
+    assert ends == CountedEnds(y, {"s": s}, seed=0).around(f, found)["s"]
     errors = np.abs(f - y)
     assert (ends["mae_low"] + ends["mae_high"]) / 2 == pytest.approx(errors.mean(axis=0))
     # Means of as many rows from the same source: nineteen of twenty inside, give or take.
@@ -63,7 +63,7 @@ def test_ends_stay_where_a_measure_can_be(rng):
     y, constant = s + rng.normal(size=400), np.full(400, 0.3)
     for f, value in ((s, 0.995), (constant, 0.0)):
         found = {"s": {"hgr": value, "gdp": 0.0}}
-        ends = counted_ends(f, y, {"s": s}, found, seed=0)["s"]
+        ends = CountedEnds(y, {"s": s}, seed=0).around(f, found)["s"]
         assert 0 <= ends["hgr_low"] <= value <= ends["hgr_high"] <= 1
         assert (ends["gdp_low"], ends["gdp_high"] > 0) == (0.0, value > 0)
 
@@ -71,7 +71,7 @@ def test_ends_stay_where_a_measure_can_be(rng):
 def test_deviations_are_those_of_other_rows(rng):
     f, _, s = sample(rng)
     quarters = [quarter(len(s), rng) for _ in range(300)]
-    found = counted_deviations(("hgr", "gdp"), f, s, quarters, margins="given")
+    found = DrawnQuarters(s, quarters).deviations(("hgr", "gdp"), f, margins="given")
     others = [sample(rng) for _ in range(300)]
     by_rows = {"hgr": partial(hgr, margins="standard"), "gdp": partial(gdp, margins="given")}
     for name, one in by_rows.items():

@@ -59,3 +59,20 @@ def test_folds_are_made_once_per_table_and_go_with_it(settings):
     del study, splits, table, first
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("folds", "shared"),
+    [
+        ("{}", True),
+        ("{kind: growing, base: 100}", True),
+        ("{kind: grouped, by: fold, k: 3}", False),
+    ],
+)
+def test_tables_of_as_many_rows_share_folds_that_only_their_number_decides(settings, folds, shared):
+    study = open_study(load_config("default", [f"folds={folds}"]), settings)
+    splits, table = study.inputs.splits, study.loaded.table
+    turned = table.take(np.arange(table.n)[::-1])  # the same number, other rows
+    for first, second in zip(splits.all(table).values(), splits.all(turned).values(), strict=True):
+        assert (first is second) == shared
+        assert (first.digest == second.digest) == shared

@@ -138,5 +138,10 @@ def _compiled() -> Callable[[Ranks, Ranks], int] | None:
         import numba
     except ImportError:
         return None
-    compiled: Callable[[Ranks, Ranks], int] = numba.njit(nogil=True)(ascents_by_merging)
+    compiled: Callable[[Ranks, Ranks], int]
+    try:
+        # Kept beside this file, or for this user: compiling takes a second of every process.
+        compiled = numba.njit(nogil=True, cache=True)(ascents_by_merging)
+    except RuntimeError:  # where nothing may be written
+        compiled = numba.njit(nogil=True)(ascents_by_merging)
     return compiled

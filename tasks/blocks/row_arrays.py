@@ -27,8 +27,9 @@ from tasks.planned.trials import Inputs, Job, check_versions
 
 def is_chunked(job: Job) -> bool:
     """Return whether a job's kernel matrix lies on the cluster in chunks, which its rows decide."""
-    n = len(_fold(SplitRows(job.inputs, job.split)).train)
-    return n > WHOLE_ROWS and all(method(trial.method).in_passes for trial in job.trials)
+    if not all(method(trial.method).in_passes for trial in job.trials):
+        return False
+    return len(_fold(SplitRows(job.inputs, job.split)).train) > WHOLE_ROWS
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,10 @@ class Splits:
         return {**self.outer(table), **self.inner(table)}
 
 
-_Key = tuple[str, Splits, int]
+_Key = tuple[str, Splits, int, bool]
 _made: dict[_Key, dict[str, Fold]] = {}
+# Kinds of folds that the number of rows decides: tables of as many have the same.
+_BY_NUMBER = ("shuffled", "growing")
 
 
 def _once(
@@ -82,8 +84,10 @@ def _once(
 
     Every step of a run asks for them, and a million rows take seconds to shuffle.
     """
-    key = which, splits, id(table)
-    if key not in _made:
-        _made[key] = make(table)
+    numbered = splits.folds.kind in _BY_NUMBER
+    key = which, splits, table.n if numbered else id(table), numbered
+    found = _made.get(key)
+    if found is None:
+        found = _made[key] = make(table)
         weakref.finalize(table, _made.pop, key, None)
-    return _made[key]
+    return found

@@ -1,13 +1,11 @@
 """Ends of intervals of a fit's numbers, where its test rows are very many."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fkd.core.arrays import Array
-from fkd.measures.counted_deviations import counted_deviations
+from fkd.measures.counted_deviations import DrawnQuarters
 from fkd.measures.counted_intervals import CountedMeasure
 from fkd.measures.subsamples import quarter
 
@@ -31,36 +29,46 @@ def is_counted(n: int, w: Array | None) -> bool:
     return w is None and n >= COUNTED_ROWS
 
 
-def counted_ends(
-    y_pred: Array,
-    y: Array,
-    columns: Mapping[str, Array],
-    found: Mapping[str, Mapping[str, float]],
-    seed: int,
-) -> dict[str, dict[str, float]]:
-    """Return both ends of the 95 % intervals of error, HGR and GDP, by measured column.
+class CountedEnds:
+    """Both ends of the 95 % intervals of error, HGR and GDP, of the fits on one split.
 
     Parameters
     ----------
-    y_pred, y
-        Predictions of the test rows, their targets.
+    y
+        Targets of the test rows.
     columns
         The measured columns of these rows.
-    found
-        The measures of all rows, by column.
     seed
         Of the run: all its fits see draws of the same numbers.
     """
-    errors = np.abs(y_pred - y)
-    mean, deviation = float(errors.mean(axis=0)), float(errors.std(axis=0)) / np.sqrt(len(y))
-    by_column = {}
-    for column, s in columns.items():
-        drawn = counted_deviations(COUNTED, y_pred, s, _quarters(len(y), seed), margins="given")
-        ends = _around("mae", mean, deviation)
-        for name, spread in drawn.items():
-            ends |= _around(name, found[column][name], spread)
-        by_column[column] = ends
-    return by_column
+
+    def __init__(self, y: Array, columns: Mapping[str, Array], seed: int) -> None:
+        rng = np.random.default_rng([seed, _ENDS])
+        quarters = [quarter(len(y), rng) for _ in range(DRAWS)]
+        self.y = y
+        self.drawn = {name: DrawnQuarters(s, quarters) for name, s in columns.items()}
+
+    def around(
+        self, y_pred: Array, found: Mapping[str, Mapping[str, float]]
+    ) -> dict[str, dict[str, float]]:
+        """Return the ends by measured column.
+
+        Parameters
+        ----------
+        y_pred
+            Predictions of the test rows.
+        found
+            Their measures, by column.
+        """
+        errors = np.abs(y_pred - self.y)
+        mean, rows = float(errors.mean(axis=0)), len(errors)
+        error = _around("mae", mean, float(errors.std(axis=0)) / np.sqrt(rows))
+        by_column = {}
+        for column, drawn in self.drawn.items():
+            by_column[column] = dict(error)
+            for name, spread in drawn.deviations(COUNTED, y_pred, margins="given").items():
+                by_column[column] |= _around(name, found[column][name], spread)
+        return by_column
 
 
 def _around(name: str, value: float, deviation: float) -> dict[str, float]:
@@ -68,10 +76,3 @@ def _around(name: str, value: float, deviation: float) -> dict[str, float]:
     half = _DEVIATIONS * deviation
     most = _MOST.get(name, np.inf)
     return {f"{name}_low": max(0.0, value - half), f"{name}_high": min(most, value + half)}
-
-
-@lru_cache(maxsize=1)
-def _quarters(n: int, seed: int) -> list[NDArray[np.intp]]:
-    """Return the draws that all fits of a split see: one numbers as many rows as another."""
-    rng = np.random.default_rng([seed, _ENDS])
-    return [quarter(n, rng) for _ in range(DRAWS)]

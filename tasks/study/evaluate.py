@@ -28,7 +28,7 @@ from tasks.planned.rows import cached_table
 from tasks.planned.training import Passes, make_training, model_inputs
 from tasks.planned.trials import Inputs, Job, Trial, check_versions, record_key
 from tasks.planned.weighing import measure_weights
-from tasks.study.counted_ends import counted_ends, is_counted
+from tasks.study.counted_ends import CountedEnds, is_counted
 
 T = TypeVar("T")
 # Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
@@ -70,7 +70,10 @@ def _computed(
         w = measure_weights(table, inputs.weights)
         w = None if w is None else w[fold.test]
         judges = judges_of(test, inputs.measure_on, w)
-        columns, outer = {n: j.s for n, j in judges.items()}, inputs.splits.outer(table)
+        # Inner folds choose; only what outer folds say is reported.
+        counted = job.split in inputs.splits.outer(table) and is_counted(test.n, w)
+        columns = {name: judge.s for name, judge in judges.items()}
+        ends = CountedEnds(test.y, columns, inputs.seed) if counted else None
         known = fitted_before(missing, fold, inputs, store)
         for key, (record, y_pred) in known.items():
             found = measure(y_pred, test.y, judges, w)
@@ -89,10 +92,9 @@ def _computed(
                 used = {**environment(name), **peak.told()}
                 for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
                     found = measure(y_pred, test.y, judges, w)
-                    # Inner folds choose; only what outer folds say is reported.
-                    if job.split in outer and is_counted(test.n, w):
-                        ends = counted_ends(y_pred, test.y, columns, found, inputs.seed)
-                        found = {name: {**found[name], **ends[name]} for name in found}
+                    if ends is not None:
+                        own = ends.around(y_pred, found)
+                        found = {name: {**found[name], **own[name]} for name in found}
                     record = _record(trial, key, job.split, found, seconds, y_pred)
                     keep(replace(record, environment=used), y_pred)
     return made
