@@ -16,7 +16,7 @@ from benchmarks.sweep import WORKERS, sweep_config, sweep_times
 from tasks.adapters.servers.prefect_environment import set_variables
 
 # Of a run by the clock; its jobs together have as many times more as there are workers.
-MINUTES = float(os.environ.get("BENCH_MINUTES", "6"))
+MINUTES = float(os.environ.get("BENCH_MINUTES", "11"))
 _LEAST = 10.0  # minutes of maths of all jobs, below which a ratio says little
 
 

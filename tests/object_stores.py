@@ -29,7 +29,7 @@ def variables(endpoint, secret=SECRET):
 def rclone_server(folder):
     """Yield the address of a server that keeps objects as files of a folder."""
     (folder / BUCKET).mkdir(parents=True)
-    port = _free_port()
+    port = free_port()
     words = ["serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}"]
     rclone = shutil.which("rclone", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     with _process([rclone, *words, str(folder)], port) as address:
@@ -37,9 +37,17 @@ def rclone_server(folder):
 
 
 @contextmanager
+def shell_server(line, port):
+    """Yield the address of the server that a line of a shell starts on a port."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    with _process(["/bin/sh", "-c", line], port, env={**os.environ, "PATH": path}) as address:
+        yield address
+
+
+@contextmanager
 def moto_server():
     """Yield the address of a server that keeps objects in its memory."""
-    port = _free_port()
+    port = free_port()
     words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with _process(words, port) as address:
         asked = urllib.request.Request(f"{address}/{BUCKET}", method="PUT")
@@ -48,8 +56,9 @@ def moto_server():
 
 
 @contextmanager
-def _process(words, port):
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+def _process(words, port, env=None):
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, env=env, **silent) as process:
         try:
             deadline = time.monotonic() + _PATIENCE
             while not _listens(port):
@@ -62,7 +71,7 @@ def _process(words, port):
             process.wait(_PATIENCE)
 
 
-def _free_port():
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -83,6 +83,26 @@ def test_many_values_go_to_the_compiler_only_where_it_is_installed(rng, monkeypa
         module._compiled.cache_clear()
 
 
+def test_where_machine_code_cannot_be_kept_it_is_made_anew(rng, monkeypatch):
+    numba = pytest.importorskip("numba", reason="the extra fkd[fast]")
+    real = numba.njit
+
+    def full_disk(*arguments):
+        raise OSError(28, "No space left on device")
+
+    def njit(*, cache=False, **options):
+        return (lambda function: full_disk) if cache else real(**options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    module._compiled.cache_clear()
+    try:
+        values = rng.integers(9, size=300)
+        monkeypatch.setattr(module, "COMPILED_FROM", 1)
+        assert module.ascents(values) == ascents_by_bits(values)
+    finally:
+        module._compiled.cache_clear()
+
+
 def test_more_values_than_positions_hold_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MOST_ROWS", 3)
     assert module.ascents(np.arange(3)) == 3

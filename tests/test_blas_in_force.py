@@ -58,7 +58,7 @@ def study(settings, threads):
 def test_fits_and_the_champion(settings, heard, threads, monkeypatch):
     opened = study(settings, threads)
     judging = []
-    for name in ("judge", "recover"):  # each in a thread of its own
+    for name in ("judge", "recover"):
         part = getattr(champion, name)
         noted = lambda *a, part=part: judging.append(limits()) or part(*a)  # noqa: E731
         monkeypatch.setattr(champion, name, noted)

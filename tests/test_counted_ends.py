@@ -46,13 +46,13 @@ def test_the_ends_hold_what_was_measured(rng):
     ends = CountedEnds(y, {"s": s}, seed=0).around(f, found)["s"]
     assert ends == CountedEnds(y, {"s": s}, seed=0).around(f, found)["s"]
     errors = np.abs(f - y)
-    assert (ends["mae_low"] + ends["mae_high"]) / 2 == pytest.approx(errors.mean(axis=0))
+    assert (ends["mae_lower"] + ends["mae_upper"]) / 2 == pytest.approx(errors.mean(axis=0))
     # Means of as many rows from the same source: nineteen of twenty inside, give or take.
     means = np.array([np.abs(0.2 * rng.normal(size=4000)).mean(axis=0) for _ in range(2000)])
     width = 2 * 1.96 * means.std(axis=0)
-    assert ends["mae_high"] - ends["mae_low"] == pytest.approx(width, rel=0.1)
+    assert ends["mae_upper"] - ends["mae_lower"] == pytest.approx(width, rel=0.1)
     for name in ("hgr", "gdp"):
-        low, high = ends[f"{name}_low"], ends[f"{name}_high"]
+        low, high = ends[f"{name}_lower"], ends[f"{name}_upper"]
         assert (low + high) / 2 == pytest.approx(found["s"][name])
         beside = counted_interval(name, f, s, rng=rng, margins="given")
         assert high - low == pytest.approx(beside.high - beside.low, rel=0.35)
@@ -64,8 +64,8 @@ def test_ends_stay_where_a_measure_can_be(rng):
     for f, value in ((s, 0.995), (constant, 0.0)):
         found = {"s": {"hgr": value, "gdp": 0.0}}
         ends = CountedEnds(y, {"s": s}, seed=0).around(f, found)["s"]
-        assert 0 <= ends["hgr_low"] <= value <= ends["hgr_high"] <= 1
-        assert (ends["gdp_low"], ends["gdp_high"] > 0) == (0.0, value > 0)
+        assert 0 <= ends["hgr_lower"] <= value <= ends["hgr_upper"] <= 1
+        assert (ends["gdp_lower"], ends["gdp_upper"] > 0) == (0.0, value > 0)
 
 
 def test_deviations_are_those_of_other_rows(rng):
@@ -103,11 +103,18 @@ def test_intervals_of_folds_add_up_as_squares(settings):
     run_job(job)
     one = study.store.read(job.record_keys[0])
     folds = [
-        replace(one, measures={"s": {"mae": v, "mae_low": v - d, "mae_high": v + 2 * d}})
+        replace(one, measures={"s": {"mae": v, "mae_lower": v - d, "mae_upper": v + 2 * d}})
         for v, d in ((1.0, 0.3), (2.0, 0.4))
     ]
     low, high = TrialResult(study.trials[0], tuple(folds)).ends("mae", "s")
     assert_allclose([low, high], [1.5 - 0.25, 1.5 + 0.5])
+    older = {"mae": 1.0, "mae_low": 0.9, "mae_high": 1.1}  # quantiles of other draws
+    assert (
+        TrialResult(study.trials[0], (folds[0], replace(one, measures={"s": older}))).ends(
+            "mae", "s"
+        )
+        is None
+    )
     bare = [folds[0], replace(one, measures={"s": {"mae": 1.0}})]
     assert TrialResult(study.trials[0], tuple(bare)).ends("mae", "s") is None
 

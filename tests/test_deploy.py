@@ -5,6 +5,7 @@ import re
 import stat
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import jsonschema
@@ -12,9 +13,13 @@ import kubernetes_validate
 import pytest
 import yaml
 from manifests import DEPLOY, KUBERNETES, documents, pods, rendered
+from object_stores import KEY, free_port, shell_server, variables
+from object_stores import SECRET as STORE_SECRET
 
+from configs.errors import UserError
 from configs.load import load_config
 from tasks.adapters.clusters import pod_resources
+from tasks.adapters.state.remote_place import RemotePlace
 
 OVERLAYS = ("base", "overlays/small", "overlays/large")
 VERSION = "1.31"  # of Kubernetes, the oldest one that is meant
@@ -259,3 +264,26 @@ def test_work_pools_are_templates_that_prefect_fills(kind):
         container["env"] = [{"name": k, "value": v} for k, v in container["env"].items()]
         container["args"] = container["args"].split()
         kubernetes_validate.validate(manifest, VERSION, strict=True)
+
+
+def test_the_store_of_compose_starts_with_its_bucket_and_asks_for_its_secret(tmp_path, monkeypatch):
+    """Its line as the YAML has it, with the paths of a container in a folder of ours."""
+    service = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]["store"]
+    (line,) = service["command"]
+    port, data, secrets = free_port(), tmp_path / "data", tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "store_key").write_text(KEY)
+    (secrets / "store_secret").write_text(STORE_SECRET)
+    line = line.replace("$$", "$").replace("/run/secrets", str(secrets))
+    line = line.replace("--addr :8080", f"--addr 127.0.0.1:{port}").replace("/data", str(data))
+    for name in ("RCLONE_AUTH_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    with shell_server(line, port) as address:
+        for secret, taken in ((STORE_SECRET, True), ("another", False)):
+            for name, value in variables(address, secret).items():
+                monkeypatch.setenv(name, value)
+            place = RemotePlace("s3://fkd/state")  # as compose names it to workers
+            with nullcontext() if taken else pytest.raises(UserError, match="refuses"):
+                place.put("ab/one", b"what is kept")
+            if taken:
+                assert place.get("ab/one") == b"what is kept"

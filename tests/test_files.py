@@ -48,3 +48,13 @@ def test_a_pickle_inside_an_archive_is_refused(tmp_path, save):
     save(tmp_path / "evil.npz", thing=np.array([{"a": 1}], dtype=object))
     with pytest.raises(ValueError, match=r"allow_pickle|addresses of objects"):
         unpack_arrays((tmp_path / "evil.npz").read_bytes())
+
+
+def test_an_array_that_claims_its_neighbour_s_numbers_is_refused():
+    arrays = {"a": np.arange(4.0), "b": np.arange(9.0)}
+    data = pack_arrays(arrays, compress=False)
+    for claimed in (b"'shape': (9,)", b"'shape': (1,)"):
+        lying = data.replace(b"'shape': (4,)", claimed, 1)
+        assert lying != data
+        with pytest.raises(ValueError, match="as long as its header says"):
+            unpack_arrays(lying)

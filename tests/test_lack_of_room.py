@@ -65,6 +65,25 @@ def test_a_server_that_fails_for_lack_of_room_is_full(place):
     assert not full._fs.objects  # the empty one is gone
 
 
+def test_an_object_that_was_taken_without_a_word_is_ours(place, monkeypatch):
+    """A server that keeps the first of two, fails to say that it has, then finds it there."""
+    ours, server = place(room=10), None
+
+    def pipe_file(path, data, mode="overwrite"):
+        if mode == "create" and path in server.objects:
+            raise FileExistsError(path)
+        if len(data) > server.room:
+            server.objects[path] = data
+        return _Server.pipe_file(server, path, data)
+
+    server = ours._fs
+    monkeypatch.setattr(server, "pipe_file", pipe_file)
+    monkeypatch.setattr(ours, "has", lambda name: False)
+    monkeypatch.setattr(ours, "get", lambda name: server.objects[ours._path(name)])
+    assert ours.put_absent("ab/one", bytes(11))
+    assert not ours.put_absent("ab/one", b"other than that")
+
+
 def test_a_server_that_takes_nothing_at_all_may_come_back(place):
     with pytest.raises(StoreUnreachableError, match="does not answer as it should"):
         place(room=-1).put("ab/one", bytes(11))

@@ -43,3 +43,9 @@ def test_facts_are_looked_for_once_even_by_another_process(study, monkeypatch):
 def test_other_rows_held_out_are_other_facts(study):
     other = study.config.model_copy(update={"seed": study.config.seed + 1})
     assert row_facts(open_study(other, study.settings)).distances != row_facts(study).distances
+
+
+def test_a_row_that_was_spoilt_since_is_named(study):
+    study.loaded.table.target[3] = np.nan
+    with pytest.raises(ValueError, match=study.loaded.table.target_name):
+        row_facts(study)

@@ -142,6 +142,7 @@ def _compiled() -> Callable[[Ranks, Ranks], int] | None:
     try:
         # Kept beside this file, or for this user: compiling takes a second of every process.
         compiled = numba.njit(nogil=True, cache=True)(ascents_by_merging)
-    except RuntimeError:  # where nothing may be written
+        compiled(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+    except (RuntimeError, OSError):  # where nothing may be written, or there is no room
         compiled = numba.njit(nogil=True)(ascents_by_merging)
     return compiled

@@ -41,7 +41,7 @@ class DrawnQuarters:
     ) -> dict[CountedMeasure, float]:
         """Return the standard deviation of each measure over other rows of the same source.
 
-        Half the draws tell it as well as quantiles of all would tell the ends of an interval.
+        25 draws tell it to a seventh; for ends that are quantiles it would take twice as many.
 
         Parameters
         ----------

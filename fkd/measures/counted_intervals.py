@@ -126,9 +126,14 @@ def counted_intervals(
             draw[:] = [measured_state(measure, state, margins) for measure in measures]
     found = {}
     for measure, values in zip(measures, draws.T, strict=True):
-        estimate, most = measured_rows(measure, f, s, margins), 1.0 if measure == "hgr" else np.inf
-        found[measure] = interval_of_draws(estimate, values, len(f), level, (0.0, most))
+        estimate, bounds = measured_rows(measure, f, s, margins), (0.0, greatest(measure))
+        found[measure] = interval_of_draws(estimate, values, len(f), level, bounds)
     return found
+
+
+def greatest(measure: str) -> float:
+    """Return what a measure can be at most; none is below 0."""
+    return 1.0 if measure == "hgr" else np.inf
 
 
 def rounded_state(f: Array, s: Array) -> MeasureState:

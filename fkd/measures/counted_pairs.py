@@ -14,6 +14,7 @@ from fkd.measures.cells import Nodes
 from fkd.measures.columns import is_constant
 from fkd.measures.counted_intervals import (
     CountedMeasure,
+    greatest,
     measured_rows,
     measured_state,
     rounded,
@@ -132,7 +133,7 @@ def counted_pair(
             [*values],
             n,
             level,
-            (0.0, 1.0 if measure == "hgr" else np.inf),
+            (0.0, greatest(measure)),
         )
         for measure, values in zip(measures, draws, strict=True)
     }

@@ -177,10 +177,12 @@ def _rbf_ridge(G: Array, S: Array, learnt: int, w: Array | None, seed: int) -> I
     unit = float(np.median(distances, axis=None)) or 1.0
     mean = weighted_mean(S[:learnt], w)
     root = np.ones(learnt) if w is None else np.sqrt(w)
+    # Written again and again: fresh memory of this size would cost as much as the kernel itself.
+    K, A = np.empty_like(distances), np.empty((learnt, learnt))
     for width in WIDTHS:
-        K = np.exp(-width / unit * distances)
+        np.exp(np.multiply(-width / unit, distances, out=K), out=K)
         for ridge in RIDGES:
-            A = K[:, :learnt].copy()
+            A[:] = K[:, :learnt]
             if w is not None:
                 A *= np.outer(root, root)
             A.flat[:: learnt + 1] += ridge

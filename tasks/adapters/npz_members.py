@@ -1,6 +1,7 @@
 """Where the arrays of an npz file that is not compressed lie in it."""
 
 import io
+import math
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -35,11 +36,14 @@ def stored_members(file: IO[bytes], archive: zipfile.ZipFile) -> Iterator[Member
         lengths = file.read(4)
         if len(lengths) < 4:
             raise ValueError(f"{member.filename} must have a header, but the file ends before it")
-        file.seek(sum(struct.unpack("<HH", lengths)), io.SEEK_CUR)
+        start = file.seek(sum(struct.unpack("<HH", lengths)), io.SEEK_CUR)
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0}.get(version)
         shape, fortran, dtype = (read or np.lib.format.read_array_header_2_0)(file)
         if dtype.hasobject:
             raise ValueError("bytes of a file must not be taken for addresses of objects")
+        size = file.tell() - start + dtype.itemsize * math.prod(shape)
+        if min(shape, default=0) < 0 or size != member.file_size:
+            raise ValueError(f"{member.filename} must be as long as its header says")
         name = member.filename.removesuffix(".npy")
         yield Member(name, dtype, shape, "F" if fortran else "C", file.tell())

@@ -80,7 +80,7 @@ _BY_NUMBER = ("shuffled", "growing")
 def _once(
     which: str, splits: Splits, table: Table, make: Callable[[Table], dict[str, Fold]]
 ) -> dict[str, Fold]:
-    """Return the folds of a table, made once for as long as that table lives.
+    """Return the folds of a table, made once for as long as the table that first asked lives.
 
     Every step of a run asks for them, and a million rows take seconds to shuffle.
     """

@@ -122,14 +122,17 @@ def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
 @lru_cache(maxsize=1 << 16)
 def _record_key(trial: Trial, version: int, rows: str, inputs: Inputs) -> str:
     """Return the key of a trial by a version of its method on the rows of this digest."""
-    return digest({**_common_parts(trial.method, version, trial.parameters, inputs), "rows": rows})
+    return digest(_record_parts(trial, version, rows, inputs))
 
 
 def record_parts(trial: Trial, fold: Fold, inputs: Inputs) -> dict[str, Any]:
     """Return what decides a trial's numbers: data, method, versions, parameters, rows, seed."""
-    version = method(trial.method).version
-    common = _common_parts(trial.method, version, trial.parameters, inputs)
-    return {**common, "rows": fold.digest}
+    return _record_parts(trial, method(trial.method).version, fold.digest, inputs)
+
+
+def _record_parts(trial: Trial, version: int, rows: str, inputs: Inputs) -> dict[str, Any]:
+    """Return the same by a version of the method, of the rows of this digest."""
+    return {**_common_parts(trial.method, version, trial.parameters, inputs), "rows": rows}
 
 
 def _common_parts(

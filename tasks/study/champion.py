@@ -1,6 +1,7 @@
 """The selected model, refitted, judged on rows that took no part in selecting it."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +24,7 @@ from tasks.adapters.state.shared_store import SharedStore
 from tasks.adapters.store import digest
 from tasks.planned.trials import Trial
 from tasks.planned.weighing import measure_weights
+from tasks.study.counted_ends import is_counted
 from tasks.study.judgement import VERSION, Judgement, judge, probed_rows, recover
 from tasks.study.opening import Study
 from tasks.study.refit import Refitted, refit
@@ -93,14 +95,24 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
     """Return the refitted model with its judgement."""
     table, inputs = study.loaded.table, study.inputs
     test = table.take(inputs.splits.held_out_fold(table).test)
-    with blas_threads(inputs.blas_threads), ThreadPoolExecutor(1) as beside:
+    with blas_threads(inputs.blas_threads):
         model = refit(study, trial)
         bundle = _bundle(study, trial, model.encoder, model.predictor)
-        # Probes and intervals take about as long, and nothing of each other.
-        probed = beside.submit(_recovered, study, trial, model, test)
-        judgement = judge(study, trial, test, model.y_pred)
-        recovered = probed.result()
+        judgement, recovered = _judged(study, trial, model, test)
     return bundle, judgement.with_recovered(inputs.measure_on, recovered)
+
+
+def _judged(
+    study: Study, trial: Trial, model: Refitted, test: Table
+) -> tuple[Judgement, Sequence[measures.Recovery]]:
+    """Return what held-out rows and probes say of a model."""
+    if not is_counted(test.n, study.held_out_weights()):
+        return judge(study, trial, test, model.y_pred), _recovered(study, trial, model, test)
+    # Of so many rows both take some seconds, and nothing of each other. Either may set aside
+    # warnings, which is the whole process's: what stood before both stands again behind both.
+    with warnings.catch_warnings(), ThreadPoolExecutor(1) as beside:
+        probed = beside.submit(_recovered, study, trial, model, test)
+        return judge(study, trial, test, model.y_pred), probed.result()
 
 
 def _recovered(

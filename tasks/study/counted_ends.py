@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from fkd.core.arrays import Array
 from fkd.measures.counted_deviations import DrawnQuarters
-from fkd.measures.counted_intervals import CountedMeasure
+from fkd.measures.counted_intervals import CountedMeasure, greatest
 from fkd.measures.subsamples import quarter
 
 # Held-out rows from which on draws are counted in cells: their rounding is far below the noise.
@@ -14,9 +15,8 @@ COUNTED_ROWS = 100_000
 # Every fit of a run is drawn for: enough that the width of its interval is known to a seventh.
 DRAWS = 25
 COUNTED: tuple[CountedMeasure, ...] = ("hgr", "gdp")
-_MOST = {"hgr": 1.0}
-# Of a normal distribution, the deviations within which 95 % lie.
-_DEVIATIONS = 1.959964
+# Deviations within which 95 % lie: of a normal distribution, and where so few draws tell them.
+_KNOWN, _DRAWN = float(ndtri(0.975)), float(stdtrit(DRAWS - 1, 0.975))
 # Sets the draws apart from others of the same seed.
 _ENDS = 3
 
@@ -27,6 +27,14 @@ def is_counted(n: int, w: Array | None) -> bool:
     There rows that weigh differently are alike.
     """
     return w is None and n >= COUNTED_ROWS
+
+
+def end_names(measure: str) -> tuple[str, str]:
+    """Return as what a record has both ends.
+
+    Older records have `_low` and `_high`, quantiles of other draws: the two kinds do not mix.
+    """
+    return f"{measure}_lower", f"{measure}_upper"
 
 
 class CountedEnds:
@@ -62,17 +70,17 @@ class CountedEnds:
         """
         errors = np.abs(y_pred - self.y)
         mean, rows = float(errors.mean(axis=0)), len(errors)
-        error = _around("mae", mean, float(errors.std(axis=0)) / np.sqrt(rows))
+        half = _KNOWN * float(errors.std(axis=0)) / np.sqrt(rows)
         by_column = {}
         for column, drawn in self.drawn.items():
-            by_column[column] = dict(error)
+            by_column[column] = _around("mae", mean, half, np.inf)
             for name, spread in drawn.deviations(COUNTED, y_pred, margins="given").items():
-                by_column[column] |= _around(name, found[column][name], spread)
+                value, most = found[column][name], greatest(name)
+                by_column[column] |= _around(name, value, _DRAWN * spread, most)
         return by_column
 
 
-def _around(name: str, value: float, deviation: float) -> dict[str, float]:
+def _around(name: str, value: float, half: float, most: float) -> dict[str, float]:
     """Return both ends by name, within what the measure can be."""
-    half = _DEVIATIONS * deviation
-    most = _MOST.get(name, np.inf)
-    return {f"{name}_low": max(0.0, value - half), f"{name}_high": min(most, value + half)}
+    lower, upper = end_names(name)
+    return {lower: max(0.0, value - half), upper: min(most, value + half)}

@@ -13,6 +13,7 @@ from fkd.catalog.table import Table
 from tasks.adapters.files import write_atomic
 from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.planned.trials import Inputs, Trial, record_key
+from tasks.study.counted_ends import end_names
 
 MEASURES = ("mae", "hgr", "gdp", "pf")
 _WRITTEN = ("mae", "mse", "hgr", "gdp", "pf")  # who is best may depend on the error
@@ -42,7 +43,7 @@ class TrialResult:
 
         Folds test on different rows: their distances to the ends add up as squares.
         """
-        names = f"{measure}_low", f"{measure}_high"
+        names = end_names(measure)
         if not all(name in record.measures[column] for record in self.records for name in names):
             return None
         mean, values = self.mean(measure, column), np.array(self.values(measure, column))

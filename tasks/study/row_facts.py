@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import ks_2samp
 
+from fkd.catalog.gaps import check_finite
 from fkd.core.arrays import Array
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
@@ -88,6 +89,8 @@ def _distances(study: Study) -> dict[str, Distance]:
     fold = study.inputs.splits.held_out_fold(table)
     names = (table.target_name, *table.sensitive_names)
     columns = dict(zip(names, (table.target, *table.sensitive.T), strict=True))
+    for name, column in columns.items():
+        check_finite((name,), column[:, None])  # of a table that is a view nobody else has looked
     before, after = (
         {name: column[rows] for name, column in columns.items()} for rows in (fold.train, fold.test)
     )

@@ -38,8 +38,8 @@ def slurm_cluster(
     settings
         Of Dask, for the workers.
     certificates
-        Of the workers. They come to the jobs in their environment, which SLURM keeps for root
-        alone: dask-jobqueue by itself would write the key to a file.
+        Of the workers. They come to the jobs in their environment, which SLURM's controller
+        keeps for SLURM's user alone: dask-jobqueue by itself would write the key to a file.
     options
         The jobs' name, and those of the scheduler's side, as every cluster of Dask takes them.
     """

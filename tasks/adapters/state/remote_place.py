@@ -1,9 +1,11 @@
 """Blobs as objects of a store that fsspec reaches."""
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
+from uuid import uuid4
 
 import fsspec
 
@@ -26,6 +28,7 @@ _S3 = {
 _REFUSED = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenError")
 _FULL = ("no space left", "quota", "storage full", "storagefull", "insufficientstorage")
 _INTERNAL, _NO_ROOM = 500, 507  # statuses of HTTP
+_PAUSE_SECONDS = 1.0  # before a write is tried again
 _BOTH = "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 
 
@@ -136,21 +139,26 @@ class RemotePlace:
             try:
                 self._fs.pipe_file(path, data, **options)
             except self._faults as error:
-                if _status(error) != _INTERNAL or not self._takes_empty(f"{path}.empty"):
+                if _status(error) != _INTERNAL or not self._takes_empty():
                     raise
             else:
                 return
-        # What failed for another reason may pass by now: what takes an empty object takes this.
+        # What failed for another reason may pass by then: what takes an empty object takes this.
+        time.sleep(_PAUSE_SECONDS)
         try:
             with self._told():
                 self._fs.pipe_file(path, data, **options)
+        except FileExistsError:
+            if self.get(name) != data:  # else it is ours: the server took it, then failed to say so
+                raise
         except StoreUnreachableError as error:
             said = _short(error.__cause__ or error)
             told = f"its server takes an empty object, but none of {len(data)} bytes: {said}"
             raise full_store(self.address, told) from error
 
-    def _takes_empty(self, path: str) -> bool:
+    def _takes_empty(self) -> bool:
         """Return whether the server takes an object of no bytes, which needs no room."""
+        path = self._path(f"probes/{uuid4().hex}")
         try:
             self._fs.pipe_file(path, b"")
             self._fs.rm_file(path)
