@@ -1,7 +1,6 @@
 import os
 import shutil
 import threading
-import time
 import warnings
 from dataclasses import replace
 
@@ -177,25 +176,28 @@ def test_what_fails_beside_the_other_is_told(beside, monkeypatch, part):
 
 
 def test_warnings_that_one_side_sets_aside_come_back(beside, monkeypatch):
-    begun, ended = threading.Event(), threading.Event()
+    begun, entered, left, gone = (threading.Event() for _ in range(4))
     before = list(warnings.filters)
     judge, recover = champion_module.judge, champion_module.recover
 
-    def first_to_come_last_to_go(*arguments):
+    def first_to_come_and_to_go(*arguments):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             begun.set()
-            ended.wait(60)
+            assert entered.wait(60)
+        left.set()
+        assert gone.wait(60)
         return judge(*arguments)
 
     def second(*arguments):
-        begun.wait(60)
+        assert begun.wait(60)
         with warnings.catch_warnings():
-            ended.set()
-            time.sleep(0.1)
+            entered.set()
+            assert left.wait(60)
+        gone.set()  # with what the first had set aside
         return recover(*arguments)
 
-    monkeypatch.setattr(champion_module, "judge", first_to_come_last_to_go)
+    monkeypatch.setattr(champion_module, "judge", first_to_come_and_to_go)
     monkeypatch.setattr(champion_module, "recover", second)
     select_champion(beside)
     assert list(warnings.filters) == before

@@ -101,7 +101,9 @@ class Study:
             for trial in self.trials
             for label, fold in self.inputs.splits.all(self.loaded.table).items()
         }
-        causes = self.store.read_failures(named)
+        # Of what is stored nothing is asked: an object store answers each question by itself.
+        stored = self.store.read_all(named)
+        causes = self.store.read_failures(key for key in named if key not in stored)
         return {name: causes[key] for key, name in named.items() if key in causes}
 
     def forget_failures(self) -> set[str]:
