@@ -69,8 +69,8 @@ def pack_arrays(arrays: Mapping[str, NDArray[np.generic]], *, compress: bool = T
 def unpack_arrays(data: bytes) -> dict[str, NDArray[np.generic]]:
     """Return the arrays of an npz file's bytes; nothing is unpickled.
 
-    Those that are not compressed are copied as they lie, ten times sooner than numpy reads them:
-    it looks at a checksum of the archive's own, where ours, over all of it, has been looked at.
+    Those that are not compressed are copied as they lie, without a look at the archive's own
+    checksums: they are the store's, which looks at a seal over all of them first.
     """
     file = io.BytesIO(data)
     with zipfile.ZipFile(file) as archive:
