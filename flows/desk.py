@@ -22,15 +22,20 @@ _UNSEEN = (
 class Desk:
     """What is missing of several studies, who waits for which fit."""
 
-    def __init__(self, studies: Sequence[Study], failed_before: Collection[str] = ()) -> None:
+    def __init__(self, studies: Sequence[Study]) -> None:
         self.studies = list(studies)
         self._workers: dict[str, str] = {}  # by the first record of a job, who has begun it
-        self._look(failed_before)
+        missing = [study.missing(again=True) for study in self.studies]
+        # What failed before is tried again; of what is stored nobody asks whether it did.
+        asked = (key for jobs in missing for job in jobs for key in job.record_keys)
+        self._plan(missing, self.studies[0].store.forget_failures(asked))
         self.statuses = [self._begin(i) for i in range(len(studies))]
+        # Of each study, whether anything of it is to be computed.
+        self.computes = tuple(map(bool, missing))
 
-    def _look(self, failed_before: Collection[str] = ()) -> None:
-        """Find what is missing; planning reads every stored record, hence once per round."""
-        self._missing = [study.missing() for study in self.studies]
+    def _plan(self, missing: Sequence[Sequence[Job]], failed_before: Collection[str] = ()) -> None:
+        """Take over what is missing; planning reads every stored record, hence once per round."""
+        self._missing = missing
         self._wanted = [{k for job in jobs for k in job.record_keys} for jobs in self._missing]
         self.jobs = _distinct([job for jobs in self._missing for job in jobs])
         self.reasons: Counter[str] = Counter()
@@ -122,7 +127,7 @@ class Desk:
     def look_again(self) -> None:
         """Find the trials that are known only now, such as the grid of a search's winner."""
         self.studies = [study.again() for study in self.studies]
-        self._look()
+        self._plan([study.missing() for study in self.studies])
         self.statuses = [
             replace(status, total=study.size())
             for study, status in zip(self.studies, self.statuses, strict=True)

@@ -7,7 +7,7 @@ from prefect import flow
 
 from configs.schema import RunConfig
 from flows.ending import check_end
-from flows.fitting import fit_all
+from flows.fitting import FitEnd, fit_all
 from flows.log_lines import bound
 from flows.outcome import Outcome
 from flows.progress import watcher
@@ -51,12 +51,11 @@ def run_all(configs: Sequence[RunConfig]) -> list[Outcome]:
     name = configs[0].name if len(configs) == 1 else None
     with tagged_run(run_tags(configs)), bound(run=name):
         studies = load(list(configs))
-        fresh = [bool(study.missing(again=True)) for study in studies]
-        fit(studies)
+        end = fit(studies)
         return [
             # What has been computed may have brought further trials.
             conclude(study.again(), start if computed else None)
-            for study, computed in zip(studies, fresh, strict=True)
+            for study, computed in zip(studies, end.computed, strict=True)
         ]
 
 
@@ -106,8 +105,8 @@ def _tell_rows(study: Study) -> None:
 
 
 @stage
-def fit(studies: list[Study]) -> int:
-    """Compute on the cluster what is not stored yet; return the number of fits that failed."""
+def fit(studies: list[Study]) -> FitEnd:
+    """Compute on the cluster what is not stored yet; return how that ended."""
     return fit_all(studies)
 
 

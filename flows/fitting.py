@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from configs import keeping
@@ -29,17 +30,24 @@ from tasks.study.opening import Study
 from tasks.study.settling import sum_remarks
 
 
-def fit_all(studies: Sequence[Study]) -> int:
-    """Return how many fits failed; a search's winner brings new fits, so that rounds follow."""
+@dataclass(frozen=True)
+class FitEnd:
+    """How the fits of several studies have ended."""
+
+    failed: int  # fits of all of them
+    computed: tuple[bool, ...]  # of each study, whether anything of it was not stored
+
+
+def fit_all(studies: Sequence[Study]) -> FitEnd:
+    """Compute what is not stored; a search's winner brings new fits, so that rounds follow."""
     cluster, settings = studies[0].config.cluster, studies[0].settings
-    failed_before = {key for study in studies for key in study.forget_failures()}
-    desk = Desk(studies, failed_before=failed_before)
+    desk = Desk(studies)
     for choice in dict.fromkeys(choice for study in studies for choice in study.choices()):
         watcher().say(f"approximation {choice}")
     if not desk.jobs:
         watcher().say(desk.describe())
         _tell_mixture(desk)
-        return desk.close()
+        return FitEnd(desk.close(), desk.computes)
     _tell_dropped(studies)
     try:
         with connect(cluster, settings) as client:
@@ -49,7 +57,7 @@ def fit_all(studies: Sequence[Study]) -> int:
     except UserError as error:
         desk.close(str(error))
         raise
-    return desk.close()
+    return FitEnd(desk.close(), desk.computes)
 
 
 def _fit_rounds(client: Any, desk: Desk, cluster: ClusterConfig) -> None:

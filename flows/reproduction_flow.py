@@ -163,7 +163,7 @@ def _open(
 def fit(opened: Opened) -> int:
     """Compute on the cluster what is not stored yet; return the number of fits that failed."""
     studies = opened.all_studies()
-    return fit_all(studies) if studies else 0
+    return fit_all(studies).failed if studies else 0
 
 
 @stage

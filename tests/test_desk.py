@@ -5,6 +5,8 @@ from sweep_sample import sweep_config
 from flows.desk import Desk
 from tasks.adapters.jobs import Failed
 from tasks.adapters.run_status import read_status
+from tasks.adapters.store import failure_name, record_name
+from tasks.planned.trials import record_key
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
 
@@ -25,6 +27,41 @@ def test_what_two_runs_want_is_computed_once(two):
     keys = [key for job in desk.jobs for key in job.record_keys]
     assert len(keys) == len(set(keys)) == 12 * 4
     assert {job.split for job in desk.jobs[:4]} == {"0"}  # first folds of both first
+
+
+def test_a_run_asks_once_for_what_is_missing_and_only_of_that_whether_it_failed(two, monkeypatch):
+    run_job(two[0].missing()[0])
+    store, asked = two[0].store.store, []
+    read_many = store.read_many
+    monkeypatch.setattr(
+        store, "read_many", lambda names: asked.extend(names := list(names)) or read_many(names)
+    )
+    # As where only reading tells.
+    monkeypatch.setattr(store, "stamp", lambda name: None)
+    first = Desk(two[:1])
+    missing = {key for job in first.jobs for key in job.record_keys}
+    assert 0 < len(missing) < two[0].size()
+    assert sorted(asked) == sorted(
+        [record_name(key) for key in _keys(two[0])] + [failure_name(key) for key in missing]
+    )
+    assert first.computes == (True,)
+
+
+def test_what_failed_is_tried_again_once_a_run(two, settings):
+    desk = Desk(two[:1])
+    failed = desk.jobs[0]
+    desk.failed([Failed(failed, "ValueError: no such width")])
+    desk.look_again()
+    assert not {*failed.record_keys} & {key for job in desk.jobs for key in job.record_keys}
+    again = Desk([open_study(two[0].config, settings)])
+    assert sum(len(job.trials) for job in again.jobs) == two[0].size()
+    assert f"{len(failed.trials)} failed before" in again.describe()
+
+
+def _keys(study):
+    """The records of all fits of a study."""
+    folds = study.inputs.splits.all(study.loaded.table).values()
+    return [record_key(trial, fold, study.inputs) for trial in study.trials for fold in folds]
 
 
 def test_a_finished_job_counts_for_every_run_that_waits_for_it(two, settings):

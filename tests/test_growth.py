@@ -122,7 +122,7 @@ def test_a_run_grows_by_itself_resumes_and_then_computes_nothing(
     assert strengths(first) == [0, 1, 2, 4, 8, 16]
     if approximation is None:  # a run that was cut off
         run_job(first.missing()[0])
-    assert fit_all([open_study(config, settings)]) == 0
+    assert fit_all([open_study(config, settings)]).failed == 0
     whole = open_study(config, settings)
     assert whole.missing() == []
     assert strengths(whole)[:7] == [0, 1, 2, 4, 8, 16, 32]
@@ -130,7 +130,7 @@ def test_a_run_grows_by_itself_resumes_and_then_computes_nothing(
     errors = [result.mean("mae", "Alter") for result in whole.results()]
     assert max(errors[:-1]) < 0.99 * dummy_error(whole) < errors[-1]
     capsys.readouterr()
-    assert fit_all([open_study(config, settings)]) == 0
+    assert fit_all([open_study(config, settings)]).failed == 0
     assert "all stored, nothing to compute" in capsys.readouterr().err
 
 

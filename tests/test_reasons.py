@@ -20,7 +20,7 @@ THREADS = "cluster={kind: threads, workers: 1}"
 def finished(tmp_path_factory):
     """A home in which a sweep of 12 trials on 4 splits has finished."""
     settings = Settings(tmp_path_factory.mktemp("finished") / "home")
-    assert fit_all([open_study(sweep_config(THREADS), settings)]) == 0
+    assert fit_all([open_study(sweep_config(THREADS), settings)]).failed == 0
     return settings.home
 
 
@@ -32,7 +32,7 @@ def home(finished, settings):
 
 def _desk(settings, config):
     study = open_study(config, settings)
-    return Desk([study], study.forget_failures())
+    return Desk([study])
 
 
 def test_a_first_run_needs_no_reason(settings):

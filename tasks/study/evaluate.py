@@ -29,6 +29,7 @@ from tasks.planned.training import Passes, make_training, model_inputs
 from tasks.planned.trials import Inputs, Job, Trial, check_versions, record_key
 from tasks.planned.weighing import measure_weights
 from tasks.study.counted_ends import CountedEnds, is_counted
+from tasks.study.record_writer import RecordWriter
 
 T = TypeVar("T")
 # Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
@@ -45,20 +46,27 @@ def run_job(job: Job, passes: Passes | None = None) -> list[TrialRecord]:
     inputs, store = job.inputs, TrialStore(open_store(job.inputs.settings))
     check_versions(job.trials, inputs)
     stored = inputs.stored(store, job.record_keys)
-    found = [record for key, record in store.read_all(job.record_keys).items() if key in stored]
+    found = list(store.read_all(key for key in job.record_keys if key in stored).values())
     pairs = zip(job.trials, job.record_keys, strict=True)
     missing = [(trial, key) for trial, key in pairs if key not in stored]
-    return found + _computed(job, missing, store, passes) if missing else found
+    if missing:
+        with RecordWriter(store) as writer:
+            found += _computed(job, missing, store, passes, writer)
+    return found
 
 
 def _computed(
-    job: Job, missing: Sequence[tuple[Trial, str]], store: TrialStore, passes: Passes | None
+    job: Job,
+    missing: Sequence[tuple[Trial, str]],
+    store: TrialStore,
+    passes: Passes | None,
+    writer: RecordWriter,
 ) -> list[TrialRecord]:
-    """Return the records of trials that are computed now, each kept before the next ones."""
+    """Return the records of trials that are computed now, each written beside the next ones."""
     inputs, made = job.inputs, list[TrialRecord]()
 
     def keep(record: TrialRecord, y_pred: Array) -> None:
-        store.write(record, y_pred if keeps else None)
+        writer.write(record, y_pred if keeps else None)
         made.append(record)
 
     peak = PeakMemory()

@@ -106,12 +106,6 @@ class Study:
         causes = self.store.read_failures(key for key in named if key not in stored)
         return {name: causes[key] for key, name in named.items() if key in causes}
 
-    def forget_failures(self) -> set[str]:
-        """Let every failed fit be tried again; return their keys."""
-        folds = self.inputs.splits.all(self.loaded.table).values()
-        keys = (record_key(trial, fold, self.inputs) for trial in self.trials for fold in folds)
-        return self.store.forget_failures(keys)
-
     def results(self, *, inner: bool = False) -> list[TrialResult]:
         """Return the trials that are stored on every outer (or inner) fold."""
         return collect(self.trials, self.inputs, self.loaded.table, self.store, inner=inner)
