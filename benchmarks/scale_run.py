@@ -69,7 +69,8 @@ def run() -> Record:
             "measures; in this process, the last two on one outer and one inner split, scaled by "
             "rows to all, the mean of before and after the run with one worker; models (paths, "
             "coefficients) and the intervals that fits on outer folds store were timed too, but "
-            "are no part of it, nor is the champion's judgement",
+            "are no part of it, nor is the champion's judgement, which the driver makes on a core "
+            "of its own beside the fits that do not decide it",
             "cold, cached: all stages; start-up and making the table stand apart",
         ],
     )

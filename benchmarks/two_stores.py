@@ -1,9 +1,10 @@
-"""The same sweep as a whole run with its state in a folder, then on an S3 server.
+"""The same sweep as a whole run with its state in a folder and on an S3 server.
 
 `BENCH_MINUTES=0.5` takes less maths, for a first look.
 """
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,20 +19,33 @@ from tasks.adapters.servers.prefect_environment import set_variables
 # Of a run by the clock; its jobs together have as many times more as there are workers.
 MINUTES = float(os.environ.get("BENCH_MINUTES", "11"))
 _LEAST = 10.0  # minutes of maths of all jobs, below which a ratio says little
+# A machine that gets slower or faster meanwhile does so for both alike.
+ORDER = ("folder", "S3", "S3", "folder")
 
 
 def run() -> Record:
-    """Return the seconds of both runs, stage by stage, with their ratio."""
-    with TemporaryDirectory() as name, s3_server(Path(name) / "objects") as reached:
-        folder = Path(name)
-        stores = {"folder": str(folder / "store"), "S3": f"s3://{BUCKET}/sweep"}
-        with set_variables(reached):
-            taken = {what: _taken(store, folder / what) for what, store in stores.items()}
+    """Return the seconds of both kinds of runs, stage by stage, with their ratio."""
+    taken: dict[str, list[dict[str, float]]] = {what: [] for what in ORDER}
+    with (
+        TemporaryDirectory() as name,
+        s3_server(Path(name) / "objects") as reached,
+        set_variables(reached),
+    ):
+        for i, what in enumerate(ORDER):
+            home = Path(name) / f"{i}"
+            store = str(home / "store") if what == "folder" else f"s3://{BUCKET}/sweep{i}"
+            taken[what].append(_taken(store, home))
     return told(taken)
 
 
-def told(taken: dict[str, dict[str, float]]) -> Record:
-    """Return the stages of both runs side by side, with the goals that they decide."""
+def _mean(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of several runs, stage by stage."""
+    return {stage: sum(run[stage] for run in runs) / len(runs) for stage in runs[0]}
+
+
+def told(runs: dict[str, list[dict[str, float]]]) -> Record:
+    """Return the stages of both kinds of runs side by side, with the goals that they decide."""
+    taken = {what: _mean(found) for what, found in runs.items()}
     ratio = taken["S3"]["cold"] / taken["folder"]["cold"]
     maths = min(_jobs(stages) for stages in taken.values()) / 60
     return Record(
@@ -45,7 +59,13 @@ def told(taken: dict[str, dict[str, float]]) -> Record:
         ],
         remarks=[
             f"{sweep_config(MINUTES).name} on {WORKERS} workers by the flow, one run after the "
-            "other; stages, cold, cached, maths as in `sweep`",
+            f"other ({', '.join(ORDER)}), the mean of each kind; stages, cold, cached, maths as in "
+            "`sweep`",
+            "cold, each: "
+            + "; ".join(
+                f"{what} {', '.join(format(run['cold'], '.1f') for run in found)}"
+                for what, found in runs.items()
+            ),
             "S3: rclone on loopback; start-up (servers, databases, workers) stands apart",
             "BENCH_MINUTES=0.5 python -m benchmarks two_stores is a first look",
         ],

@@ -8,6 +8,7 @@ from flows.progress import watcher
 from tasks.adapters.jobs import Failed
 from tasks.adapters.run_status import State, Status, begin, write_status
 from tasks.adapters.store import TrialRecord
+from tasks.planned.splits import Splits
 from tasks.planned.trials import Job
 from tasks.study.costs import refuse_too_large
 from tasks.study.opening import Study
@@ -37,7 +38,11 @@ class Desk:
         """Take over what is missing; planning reads every stored record, hence once per round."""
         self._missing = missing
         self._wanted = [{k for job in jobs for k in job.record_keys} for jobs in self._missing]
-        self.jobs = _distinct([job for jobs in self._missing for job in jobs])
+        first = {
+            study.inputs.splits: study.inputs.splits.deciding(study.loaded.table)
+            for study in self.studies
+        }
+        self.jobs = distinct([job for jobs in self._missing for job in jobs], first)
         self.reasons: Counter[str] = Counter()
         for study, jobs in zip(self.studies, self._missing, strict=True):
             self.reasons += reasons(study, jobs, read_plan(study), failed_before)
@@ -141,15 +146,20 @@ class Desk:
         return sum(len(status.failures) for status in self.statuses)
 
 
-def _distinct(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs without what an earlier one computes, first folds first.
+def distinct(jobs: Sequence[Job], first: Mapping[Splits, Collection[str]]) -> list[Job]:
+    """Return the jobs without what an earlier one computes, those that decide champions first.
 
     Several studies may want one trial; fronts fill in evenly if no study goes first.
     """
     seen: set[str] = set()
     found = []
-    # Who keeps predictions computes for those who do not.
-    for job in sorted(jobs, key=lambda job: (job.split, job.inputs.predictions != "keep")):
+
+    def place(job: Job) -> tuple[bool, str, bool]:
+        # Who keeps predictions computes for those who do not.
+        keeps = job.inputs.predictions == "keep"
+        return job.split not in first[job.inputs.splits], job.split, not keeps
+
+    for job in sorted(jobs, key=place):
         pairs = zip(job.trials, job.record_keys, strict=True)
         if new := [(trial, key) for trial, key in pairs if key not in seen]:
             trials, keys = zip(*new, strict=True)

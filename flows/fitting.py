@@ -1,6 +1,6 @@
 """Fits of one or several configurations on one cluster, until nothing is missing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from configs.schema import ClusterConfig
 from flows.chunked_fits import fit_chunked
 from flows.counted import run_counted
 from flows.desk import Desk
+from flows.foresight import Foresight
 from flows.progress import watcher
 from tasks.adapters.cluster import connect
 from tasks.adapters.environment import mixture
@@ -113,13 +114,23 @@ def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
     watcher().say(desk.describe())
     chunked = [job for job in desk.jobs if is_chunked(job)]
     whole = [job for job in desk.jobs if job not in chunked]
-    _stream(client, whole, cluster)
-    failed = _run_whole(client, whole, cluster, desk) if whole else []
-    return failed + fit_chunked(client, chunked, cluster, desk.done)
+    with Foresight(desk.studies, desk.jobs) as foresight:
+
+        def done(job: Job) -> None:
+            desk.done(job)
+            foresight.done(job)
+
+        _stream(client, whole, cluster)
+        failed = _run_whole(client, whole, cluster, desk, done) if whole else []
+        return failed + fit_chunked(client, chunked, cluster, done)
 
 
 def _run_whole(
-    client: Any, jobs: Sequence[Job], cluster: ClusterConfig, desk: Desk
+    client: Any,
+    jobs: Sequence[Job],
+    cluster: ClusterConfig,
+    desk: Desk,
+    done: Callable[[Job], None],
 ) -> list[Failed]:
     """Return the jobs that failed, of those that a worker computes whole."""
     return run_counted(
@@ -129,7 +140,7 @@ def _run_whole(
         cluster,
         noun="fits",
         weight=lambda job: len(job.trials),
-        done=desk.done,
+        done=done,
         begun=desk.begun,
         keep=desk.hear,
     )

@@ -103,12 +103,23 @@ def test_the_trials_of_a_sweep_are_those_that_a_run_would_have(tmp_path):
 
 
 def test_two_stores_are_compared_by_whole_runs_of_enough_maths():
-    taken = {
-        "folder": {"select": 10.0, "maths": 310.0, "cold": 400.0},
-        "S3": {"select": 12.0, "maths": 322.0, "cold": 420.0},
-    }
-    ratio, maths = two_stores.told(taken).goals
+    folder = [
+        {"select": 9.0, "maths": 300.0, "cold": 390.0},
+        {"select": 11.0, "maths": 320.0, "cold": 410.0},
+    ]
+    s3 = [{"select": 12.0, "maths": 322.0, "cold": cold} for cold in (410.0, 430.0)]
+    record = two_stores.told({"folder": folder, "S3": s3})
+    ratio, maths = record.goals
     assert (ratio.value, ratio.reached) == (pytest.approx(1.05), True)
     assert (maths.value, maths.reached) == (pytest.approx(10.0), True)
-    taken["S3"] |= {"cold": 450.0, "maths": 250.0}
-    assert [goal.reached for goal in two_stores.told(taken).goals] == [False, False]
+    assert any("folder 390.0, 410.0; S3 410.0, 430.0" in remark for remark in record.remarks)
+    slow = [{**run, "cold": 450.0, "maths": 250.0} for run in s3]
+    goals = two_stores.told({"folder": folder, "S3": slow}).goals
+    assert [goal.reached for goal in goals] == [False, False]
+
+
+def test_both_kinds_of_runs_see_the_same_drift_of_a_machine():
+    places: dict[str, list[int]] = {}
+    for i, what in enumerate(two_stores.ORDER):
+        places.setdefault(what, []).append(i)
+    assert len({(len(found), sum(found)) for found in places.values()}) == 1

@@ -96,5 +96,10 @@ def _parts(trial: Trial) -> tuple[Part, ...]:
 def streamed_maps(jobs: Iterable[Job]) -> list[SharedMap]:
     """Return the distinct maps under which jobs solve machines by passes over the rows."""
     pairs = dict.fromkeys((trial, job.inputs) for job in jobs for trial in job.trials)
-    asked = ((sums_of(t, i), getattr(t.setting(), "solver", None)) for t, i in pairs)
-    return list(dict.fromkeys(sums.shared for sums, by in asked if sums and by == "batched"))
+    asked = (sums_of(trial, inputs) for trial, inputs in pairs if solves_by_passes(trial))
+    return list(dict.fromkeys(sums.shared for sums in asked if sums))
+
+
+def solves_by_passes(trial: Trial) -> bool:
+    """Return whether a trial's machine is solved by passes over the features of all rows."""
+    return getattr(trial.setting(), "solver", None) == "batched"

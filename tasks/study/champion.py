@@ -1,9 +1,7 @@
 """The selected model, refitted, judged on rows that took no part in selecting it."""
 
 import json
-import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,9 +20,8 @@ from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.state.shared_store import SharedStore
 from tasks.adapters.store import digest
-from tasks.planned.trials import Trial
+from tasks.planned.trials import Trial, record_key
 from tasks.planned.weighing import measure_weights
-from tasks.study.counted_ends import is_counted
 from tasks.study.judgement import VERSION, Judgement, judge, probed_rows, recover
 from tasks.study.opening import Study
 from tasks.study.refit import Refitted, refit
@@ -65,6 +62,24 @@ def select_champion(study: Study) -> Champion:
     )
 
 
+def foresee_champion(study: Study) -> None:
+    """Keep the champion that stands unless fits fail which are still to come.
+
+    Selecting then finds it; where it chooses another one, that is made as ever.
+    """
+    policy, inputs = study.config.select, study.inputs
+    if policy is None:
+        return
+    fold = inputs.splits.held_out_fold(study.loaded.table)
+    fitted = [
+        result
+        for result in study.results(inner=True)
+        if record_key(result.trial, fold, inputs) in study.store
+    ]
+    selected = select_trial(fitted, policy)
+    _stored(study, selected.trial, _key(study, selected))
+
+
 def _stored(study: Study, trial: Trial, key: str) -> tuple[Bundle, Judgement]:
     """Return what is kept of a champion, made where it is absent or damaged.
 
@@ -98,21 +113,9 @@ def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
     with blas_threads(inputs.blas_threads):
         model = refit(study, trial)
         bundle = _bundle(study, trial, model.encoder, model.predictor)
-        judgement, recovered = _judged(study, trial, model, test)
+        judgement = judge(study, trial, test, model.y_pred)
+        recovered = _recovered(study, trial, model, test)
     return bundle, judgement.with_recovered(inputs.measure_on, recovered)
-
-
-def _judged(
-    study: Study, trial: Trial, model: Refitted, test: Table
-) -> tuple[Judgement, Sequence[measures.Recovery]]:
-    """Return what held-out rows and probes say of a model."""
-    if not is_counted(test.n, study.held_out_weights()):
-        return judge(study, trial, test, model.y_pred), _recovered(study, trial, model, test)
-    # Of so many rows both take some seconds, and nothing of each other. Either may set aside
-    # warnings, which is the whole process's: what stood before both stands again behind both.
-    with warnings.catch_warnings(), ThreadPoolExecutor(1) as beside:
-        probed = beside.submit(_recovered, study, trial, model, test)
-        return judge(study, trial, test, model.y_pred), probed.result()
 
 
 def _recovered(
@@ -122,9 +125,8 @@ def _recovered(
     inputs = study.inputs
     seen = probed_rows(test, model.training.seed)
     w = measure_weights(seen, inputs.weights)
-    with blas_threads(inputs.blas_threads):
-        X = model.encoder.transform(seen)
-        return recover(trial, model.training, X, seen.S(inputs.measure_on), w)
+    X = model.encoder.transform(seen)
+    return recover(trial, model.training, X, seen.S(inputs.measure_on), w)
 
 
 def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) -> Bundle:
