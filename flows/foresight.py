@@ -1,9 +1,9 @@
 """What a run asks for behind its fits, made beside them while the driver waits."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from types import TracebackType
 
 from tasks.blocks.shared_training import solves_by_passes, sums_of
@@ -19,7 +19,7 @@ class Foresight:
 
     The store keeps both, so that the steps which need them find them. Only of very many rows whose
     models come from sums of them, hence in seconds: the driver has time to spare, not the memory
-    of a worker.
+    of a worker. A fault stays here: the step that needs what was not made meets it, and tells it.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Foresight:
         self._open.enter_context(warnings.catch_warnings())
         self._thread = self._open.enter_context(ThreadPoolExecutor(1, "fkd-foresight"))
         for study, _ in self._waiting:
-            self._thread.submit(_quietly, row_facts, study.apart())
+            self._thread.submit(row_facts, study.apart())
         return self
 
     def __exit__(
@@ -61,7 +61,7 @@ class Foresight:
             if left := keys - set(job.record_keys):
                 self._waiting.append((study, left))
             else:
-                self._thread.submit(_quietly, foresee_champion, study.apart())
+                self._thread.submit(foresee_champion, study.apart())
 
 
 def deciding_keys(study: Study) -> set[str]:
@@ -84,9 +84,3 @@ def is_foreseen(study: Study) -> bool:
         and all(sums_of(trial, inputs) for trial in study.trials)
         and not any(solves_by_passes(trial) for trial in study.trials)
     )
-
-
-def _quietly(make: Callable[[Study], object], study: Study) -> None:
-    """Make something; the step that needs it meets the same fault, and tells it."""
-    with suppress(Exception):
-        make(study)

@@ -164,13 +164,6 @@ def test_a_fault_is_met_again_by_who_selects(study, monkeypatch):
         select_champion(study.again())
 
 
-def test_quietly_means_without_raising(study):
-    def failing(study):
-        raise ValueError("no such thing")
-
-    module._quietly(failing, study)
-
-
 @pytest.mark.parametrize(
     ("overrides", "entry"),
     [
