@@ -8,8 +8,7 @@ from flows.progress import watcher
 from tasks.adapters.jobs import Failed
 from tasks.adapters.run_status import State, Status, begin, write_status
 from tasks.adapters.store import TrialRecord
-from tasks.planned.splits import Splits
-from tasks.planned.trials import Job
+from tasks.planned.trials import Inputs, Job
 from tasks.study.costs import refuse_too_large
 from tasks.study.opening import Study
 from tasks.study.reasons import read_plan, reasons, write_plan
@@ -31,16 +30,15 @@ class Desk:
         asked = (key for jobs in missing for job in jobs for key in job.record_keys)
         self._plan(missing, self.studies[0].store.forget_failures(asked))
         self.statuses = [self._begin(i) for i in range(len(studies))]
-        # Of each study, whether anything of it is to be computed.
-        self.computes = tuple(map(bool, missing))
+        # Of each study, whether anything of it was not stored.
+        self.computed = tuple(map(bool, missing))
 
     def _plan(self, missing: Sequence[Sequence[Job]], failed_before: Collection[str] = ()) -> None:
         """Take over what is missing; planning reads every stored record, hence once per round."""
         self._missing = missing
         self._wanted = [{k for job in jobs for k in job.record_keys} for jobs in self._missing]
         first = {
-            study.inputs.splits: study.inputs.splits.deciding(study.loaded.table)
-            for study in self.studies
+            study.inputs: study.inputs.splits.deciding(study.loaded.table) for study in self.studies
         }
         self.jobs = distinct([job for jobs in self._missing for job in jobs], first)
         self.reasons: Counter[str] = Counter()
@@ -146,7 +144,7 @@ class Desk:
         return sum(len(status.failures) for status in self.statuses)
 
 
-def distinct(jobs: Sequence[Job], first: Mapping[Splits, Collection[str]]) -> list[Job]:
+def distinct(jobs: Sequence[Job], first: Mapping[Inputs, Collection[str]]) -> list[Job]:
     """Return the jobs without what an earlier one computes, those that decide champions first.
 
     Several studies may want one trial; fronts fill in evenly if no study goes first.
@@ -157,7 +155,7 @@ def distinct(jobs: Sequence[Job], first: Mapping[Splits, Collection[str]]) -> li
     def place(job: Job) -> tuple[bool, str, bool]:
         # Who keeps predictions computes for those who do not.
         keeps = job.inputs.predictions == "keep"
-        return job.split not in first[job.inputs.splits], job.split, not keeps
+        return job.split not in first[job.inputs], job.split, not keeps
 
     for job in sorted(jobs, key=place):
         pairs = zip(job.trials, job.record_keys, strict=True)

@@ -48,26 +48,28 @@ def fit_all(studies: Sequence[Study]) -> FitEnd:
     if not desk.jobs:
         watcher().say(desk.describe())
         _tell_mixture(desk)
-        return FitEnd(desk.close(), desk.computes)
+        return FitEnd(desk.close(), desk.computed)
     _tell_dropped(studies)
-    try:
-        with connect(cluster, settings) as client:
-            Muster(client, watcher().say).wait()
-            with _reported(client, studies):
-                _fit_rounds(client, desk, cluster)
-    except UserError as error:
-        desk.close(str(error))
-        raise
-    return FitEnd(desk.close(), desk.computes)
+    # Around the cluster: no worker is held while the driver ends what it makes beside fits.
+    with Foresight() as foresight:
+        try:
+            with connect(cluster, settings) as client:
+                Muster(client, watcher().say).wait()
+                with _reported(client, studies):
+                    _fit_rounds(client, desk, cluster, foresight)
+        except UserError as error:
+            desk.close(str(error))
+            raise
+    return FitEnd(desk.close(), desk.computed)
 
 
-def _fit_rounds(client: Any, desk: Desk, cluster: ClusterConfig) -> None:
+def _fit_rounds(client: Any, desk: Desk, cluster: ClusterConfig, foresight: Foresight) -> None:
     """Compute until nothing is missing."""
     limit = worker_memory(client)
     told = _tell_mixture(desk, worker_kernels(client))
     while desk.jobs:
         desk.check_memory(limit)
-        desk.failed(_compute(client, desk, cluster))
+        desk.failed(_compute(client, desk, cluster, foresight))
         desk.look_again()
     if not told:  # by a worker that came later
         _tell_mixture(desk)
@@ -109,20 +111,20 @@ def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
     return told is not None
 
 
-def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
+def _compute(client: Any, desk: Desk, cluster: ClusterConfig, foresight: Foresight) -> list[Failed]:
     """Return the jobs that failed; progress is told meanwhile."""
     watcher().say(desk.describe())
     chunked = [job for job in desk.jobs if is_chunked(job)]
     whole = [job for job in desk.jobs if job not in chunked]
-    with Foresight(desk.studies, desk.jobs) as foresight:
+    foresight.expect(desk.studies, desk.jobs)
 
-        def done(job: Job) -> None:
-            desk.done(job)
-            foresight.done(job)
+    def done(job: Job) -> None:
+        desk.done(job)
+        foresight.done(job)
 
-        _stream(client, whole, cluster)
-        failed = _run_whole(client, whole, cluster, desk, done) if whole else []
-        return failed + fit_chunked(client, chunked, cluster, done)
+    _stream(client, whole, cluster)
+    failed = _run_whole(client, whole, cluster, desk, done) if whole else []
+    return failed + fit_chunked(client, chunked, cluster, done)
 
 
 def _run_whole(

@@ -1,11 +1,12 @@
 """What a run asks for behind its fits, made beside them while the driver waits."""
 
 import warnings
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from types import TracebackType
 
+from flows.progress import watcher
 from tasks.blocks.shared_training import solves_by_passes, sums_of
 from tasks.planned.trials import Job, record_key
 from tasks.study.champion import foresee_champion
@@ -19,29 +20,16 @@ class Foresight:
 
     The store keeps both, so that the steps which need them find them. Only of very many rows whose
     models come from sums of them, hence in seconds: the driver has time to spare, not the memory
-    of a worker. A fault stays here: the step that needs what was not made meets it, and tells it.
-
-    Parameters
-    ----------
-    studies
-        Of a run.
-    jobs
-        What workers compute of them now.
+    of a worker. What fails here, or has not begun when the fits are there, is left to these steps.
     """
 
-    def __init__(self, studies: Sequence[Study], jobs: Sequence[Job]) -> None:
-        computed = {key for job in jobs for key in job.record_keys}
-        asked = [study for study in studies if is_foreseen(study)] if computed else []
-        self._waiting = [(study, deciding_keys(study) & computed) for study in asked]
+    def __init__(self) -> None:
         self._open = ExitStack()
+        self._thread = ThreadPoolExecutor(1, "fkd-foresight")
+        self._made: list[Future[object]] = []
+        self._waiting: list[tuple[Study, set[str]]] = []
 
     def __enter__(self) -> "Foresight":
-        # Whoever sets warnings aside does so for the whole process: what stood before all of it
-        # stands again behind all of it.
-        self._open.enter_context(warnings.catch_warnings())
-        self._thread = self._open.enter_context(ThreadPoolExecutor(1, "fkd-foresight"))
-        for study, _ in self._waiting:
-            self._thread.submit(row_facts, study.apart())
         return self
 
     def __exit__(
@@ -50,9 +38,33 @@ class Foresight:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is not None:  # who ends a run waits for what has begun, for nothing else
+        with self._open:
+            # Who ends a run does not wait here; its process ends behind what has begun.
             self._thread.shutdown(wait=False, cancel_futures=True)
-        self._open.__exit__(kind, error, trace)
+            if error is None:
+                self._wait()
+
+    def _wait(self) -> None:
+        """Wait for what has begun; note what failed."""
+        begun = [future for future in self._made if not future.cancelled()]
+        if any(not future.done() for future in begun):
+            watcher().say("the champion is being judged")
+        for future in begun:
+            if (fault := future.exception()) is not None:
+                told = f"not made beside fits: {type(fault).__name__}: {fault}"
+                watcher().note("foresight", "info", told)
+
+    def expect(self, studies: Sequence[Study], jobs: Sequence[Job]) -> None:
+        """Look at what workers compute now, jobs of these studies."""
+        computed = {key for job in jobs for key in job.record_keys}
+        asked = [study for study in studies if is_foreseen(study)]
+        if asked and not self._made:
+            # Whoever sets warnings aside does so for the whole process: what stood before all of
+            # it stands again behind all of it.
+            self._open.enter_context(warnings.catch_warnings())
+        self._waiting = [(study, deciding_keys(study) & computed) for study in asked]
+        for study in asked:
+            self._begin(row_facts, study)
 
     def done(self, job: Job) -> None:
         """Hear of a finished job; make the champions that it was the last one to decide."""
@@ -61,7 +73,11 @@ class Foresight:
             if left := keys - set(job.record_keys):
                 self._waiting.append((study, left))
             else:
-                self._thread.submit(foresee_champion, study.apart())
+                self._begin(foresee_champion, study)
+
+    def _begin(self, make: Callable[[Study], object], study: Study) -> None:
+        """Have something made of a study as it is known now."""
+        self._made.append(self._thread.submit(make, study.apart()))
 
 
 def deciding_keys(study: Study) -> set[str]:

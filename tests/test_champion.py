@@ -1,5 +1,7 @@
 import os
 import shutil
+import threading
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -135,3 +137,67 @@ def test_what_needs_inner_folds_is_refused_without_them(changed, words, quick_co
     tree = {**quick_config.model_dump(mode="json"), "select": None, **changed}
     with pytest.raises(ValueError, match=words):
         type(quick_config).model_validate(tree)
+
+
+@pytest.fixture
+def beside(quick_study, monkeypatch):
+    """A study whose champion is judged as one on very many rows."""
+    counted = lambda n, w: n > 0  # noqa: E731
+    monkeypatch.setattr(champion_module, "is_counted", counted)
+    shutil.rmtree(stored(quick_study.settings, "champions"))
+    return open_study(quick_study.config, quick_study.settings)
+
+
+def test_probes_beside_the_intervals_tell_the_same(quick_study, beside):
+    alone = select_champion(quick_study).judgement
+    threads = []
+    recover = champion_module.recover
+
+    def noted(*arguments):
+        threads.append(threading.current_thread())
+        return recover(*arguments)
+
+    champion_module.recover = noted
+    try:
+        assert select_champion(beside).judgement == alone
+    finally:
+        champion_module.recover = recover
+    assert threads != [threading.current_thread()]
+
+
+@pytest.mark.parametrize("part", ["judge", "recover"])
+def test_what_fails_beside_the_other_is_told(beside, monkeypatch, part):
+    def failing(*arguments):
+        raise RuntimeError(f"no {part}")
+
+    monkeypatch.setattr(champion_module, part, failing)
+    with pytest.raises(RuntimeError, match=f"no {part}"):
+        select_champion(beside)
+
+
+def test_warnings_that_one_side_sets_aside_come_back(beside, monkeypatch):
+    begun, entered, left, gone = (threading.Event() for _ in range(4))
+    before = list(warnings.filters)
+    judge, recover = champion_module.judge, champion_module.recover
+
+    def first_to_come_and_to_go(*arguments):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            begun.set()
+            assert entered.wait(60)
+        left.set()
+        assert gone.wait(60)
+        return judge(*arguments)
+
+    def second(*arguments):
+        assert begun.wait(60)
+        with warnings.catch_warnings():
+            entered.set()
+            assert left.wait(60)
+        gone.set()  # with what the first had set aside
+        return recover(*arguments)
+
+    monkeypatch.setattr(champion_module, "judge", first_to_come_and_to_go)
+    monkeypatch.setattr(champion_module, "recover", second)
+    select_champion(beside)
+    assert list(warnings.filters) == before

@@ -44,7 +44,7 @@ def test_a_run_asks_once_for_what_is_missing_and_only_of_that_whether_it_failed(
     assert sorted(asked) == sorted(
         [record_name(key) for key in _keys(two[0])] + [failure_name(key) for key in missing]
     )
-    assert first.computes == (True,)
+    assert first.computed == (True,)
 
 
 def test_what_failed_is_tried_again_once_a_run(two, settings):

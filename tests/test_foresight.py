@@ -4,6 +4,7 @@ import json
 import threading
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from stored_files import stored
@@ -64,6 +65,12 @@ def run_until(desk, foresight, last):
         desk.hear(job, run_job(job))
         desk.done(job)
         foresight.done(job)
+    settle(foresight)
+
+
+def settle(foresight):
+    """Wait until all is made that was asked for so far."""
+    foresight._thread.submit(int).result(PATIENCE)
 
 
 def split_of(study, desk):
@@ -77,14 +84,15 @@ def test_a_champion_is_made_before_the_fits_that_do_not_decide_it(study, monkeyp
     desk = Desk([study])
     decided, other = split_of(study, desk)
     assert desk.jobs.index(decided) + 2 < len(desk.jobs)
-    with Foresight(desk.studies, desk.jobs) as foresight:
+    with Foresight() as foresight:
+        foresight.expect(desk.studies, desk.jobs)
         before = desk.jobs[desk.jobs.index(decided) - 1]
         run_until(desk, foresight, before)
-        foresight._thread.submit(int).result(PATIENCE)
         assert champions(study) == []
         desk.hear(decided, run_job(decided))
         desk.done(decided)
         foresight.done(decided)
+        settle(foresight)
     assert len(champions(study)) == 1
     assert len(rows_kept(study)) == 1
     assert other.record_keys[0] not in study.store
@@ -96,23 +104,31 @@ def test_a_champion_is_made_before_the_fits_that_do_not_decide_it(study, monkeyp
     assert row_facts.row_facts(study.again()).median == row_facts.row_facts(study).median
 
 
-def test_what_was_foreseen_is_what_would_be_selected(study, tmp_path):
+def test_what_was_foreseen_is_what_would_be_selected(study, tmp_path, monkeypatch):
     desk = Desk([study])
-    with Foresight(desk.studies, desk.jobs) as foresight:
+    with Foresight() as foresight:
+        foresight.expect(desk.studies, desk.jobs)
         run_until(desk, foresight, desk.jobs[-1])
+    (kept,) = champions(study)
     plain = open_study(study.config, Settings(tmp_path / "plain", None, None, None))
     for job in plain.missing():
         run_job(job)
-    one, other = select_champion(study.again()), select_champion(plain)
+    other = select_champion(plain)
+    assert other.key in kept.name
+    monkeypatch.setattr(champion_module, "_make", lambda *_: pytest.fail("made again"))
+    one = select_champion(study.again())
     assert (one.key, one.trial) == (other.key, other.trial)
     assert one.judgement == other.judgement
 
 
-def test_a_fit_that_fails_later_leaves_another_champion(study, monkeypatch):
+def test_a_fit_that_fails_later_leaves_another_champion(study):
     desk = Desk([study])
-    with Foresight(desk.studies, desk.jobs) as foresight:
+    with Foresight() as foresight:
+        foresight.expect(desk.studies, desk.jobs)
         run_until(desk, foresight, desk.jobs[-1])
+    (kept,) = champions(study)
     foreseen = select_champion(study.again())
+    assert foreseen.key in kept.name
     fold = study.inputs.splits.outer(study.loaded.table)["2"]
     lost = record_name(record_key(foreseen.trial, fold, study.inputs))
     assert study.store.store.remove(lost)
@@ -144,7 +160,8 @@ def test_a_fault_beside_fits_is_left_to_the_step_that_needs_it(study, monkeypatc
 
     monkeypatch.setattr(module, fault, failing)
     desk = Desk([study])
-    with Foresight(desk.studies, desk.jobs) as foresight:
+    with Foresight() as foresight:
+        foresight.expect(desk.studies, desk.jobs)
         run_until(desk, foresight, desk.jobs[-1])
         assert met != []
     assert threading.current_thread() not in met
@@ -152,16 +169,22 @@ def test_a_fault_beside_fits_is_left_to_the_step_that_needs_it(study, monkeypatc
 
 
 def test_a_fault_is_met_again_by_who_selects(study, monkeypatch):
+    met = []
+
     def failing(*arguments):
+        met.append(threading.current_thread())
         raise RuntimeError("no judgement")
 
     monkeypatch.setattr(champion_module, "judge", failing)
     desk = Desk([study])
-    with Foresight(desk.studies, desk.jobs) as foresight:
+    with Foresight() as foresight:
+        foresight.expect(desk.studies, desk.jobs)
         run_until(desk, foresight, desk.jobs[-1])
     assert champions(study) == []
+    assert len(met) == 1
     with pytest.raises(RuntimeError, match="no judgement"):
         select_champion(study.again())
+    assert met[0] is not met[1] is threading.current_thread()
 
 
 @pytest.mark.parametrize(
@@ -229,7 +252,8 @@ def test_warnings_that_one_side_sets_aside_come_back(study, monkeypatch):
         gone.set()
 
     monkeypatch.setattr(module, "row_facts", first_to_come)
-    with Foresight([study], study.missing()):
+    with Foresight() as foresight:
+        foresight.expect([study], study.missing())
         assert entered.wait(PATIENCE)
         with warnings.catch_warnings():  # goes last, with what the first has set aside
             left.set()
@@ -237,26 +261,45 @@ def test_warnings_that_one_side_sets_aside_come_back(study, monkeypatch):
     assert list(warnings.filters) == before
 
 
-def _end_beside(studies, begun, let):
+@pytest.fixture
+def slow(monkeypatch):
+    """What is made beside fits takes until it is let; which has begun, which was made."""
+    found = SimpleNamespace(begun=threading.Event(), let=threading.Event(), made=[])
+
+    def make(study):
+        found.begun.set()
+        assert found.let.wait(PATIENCE)
+        found.made.append(study)
+
+    monkeypatch.setattr(module, "row_facts", make)
+    return found
+
+
+def _end_beside(foresight, study, slow):
     """End a run while the first of several things is made beside it."""
-    with Foresight(studies, studies[0].missing()):
-        assert begun.wait(PATIENCE)
-        threading.Timer(0.2, let.set).start()
+    with foresight:
+        foresight.expect([study] * 3, study.missing())
+        assert slow.begun.wait(PATIENCE)
         raise KeyboardInterrupt
 
 
-def test_who_ends_a_run_waits_only_for_what_has_begun(study, monkeypatch):
-    begun, let, made = threading.Event(), threading.Event(), []
-
-    def slow(study):
-        begun.set()
-        assert let.wait(PATIENCE)
-        made.append(study)
-
-    monkeypatch.setattr(module, "row_facts", slow)
+def test_who_ends_a_run_waits_for_nothing(study, slow):
+    foresight = Foresight()
     with pytest.raises(KeyboardInterrupt):
-        _end_beside([study] * 3, begun, let)
-    assert len(made) == 1
+        _end_beside(foresight, study, slow)
+    assert slow.made == []
+    slow.let.set()
+    foresight._thread.shutdown(wait=True)
+    assert len(slow.made) == 1  # what has not begun is not made
+
+
+def test_when_fits_are_there_only_what_has_begun_is_waited_for(study, slow, capsys):
+    with Foresight() as foresight:
+        foresight.expect([study] * 3, study.missing())
+        assert slow.begun.wait(PATIENCE)
+        threading.Timer(0.3, slow.let.set).start()
+    assert len(slow.made) == 1
+    assert "the champion is being judged" in capsys.readouterr().err
 
 
 def test_a_store_apart_knows_what_was_known_and_hears_nothing_later(study):
@@ -272,13 +315,25 @@ def test_a_store_apart_knows_what_was_known_and_hears_nothing_later(study):
 
 
 def test_fits_that_decide_champions_come_first(study):
-    (job, *_), splits = study.missing(), study.inputs.splits
+    (job, *_), inputs = study.missing(), study.inputs
     labels = ["0", "1", "2", "2.0", "2.1"]
     jobs = [replace(job, split=label, record_keys=(label,) * len(job.trials)) for label in labels]
     # As of folds forward in time, whose newest is held out.
-    found = distinct(jobs, {splits: {"2", "2.0", "2.1"}})
+    found = distinct(jobs, {inputs: {"2", "2.0", "2.1"}})
     assert [job.split for job in found] == ["2", "2.0", "2.1", "0", "1"]
-    assert splits.deciding(study.loaded.table) == {"0", "0.0", "0.1"}
+    assert inputs.splits.deciding(study.loaded.table) == {"0", "0.0", "0.1"}
+
+
+def test_each_table_has_its_own_newest_fold(study):
+    """Two tables under the same folds forward in time, one of three years, one of four."""
+    (job, *_), other = study.missing(), replace(study.inputs, table_digest="another")
+    jobs = [
+        replace(job, inputs=inputs, split=label, record_keys=(f"{label}{i}",) * len(job.trials))
+        for i, inputs in enumerate((study.inputs, other))
+        for label in ("0", "1", "2")
+    ]
+    found = distinct(jobs, {study.inputs: {"1"}, other: {"2"}})
+    assert [(job.split, job.inputs is other) for job in found[:2]] == [("1", False), ("2", True)]
 
 
 def test_all_that_chooses_and_judges_decides(study):

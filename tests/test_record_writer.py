@@ -79,6 +79,25 @@ def test_a_fit_that_fails_takes_no_record_with_it(store):
     assert [record for record, _ in store.written] == ["first"]
 
 
+def _write_then(store, error):
+    with RecordWriter(store) as writer:
+        store.let.set()
+        writer.write("too large", None)
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(2)])
+def test_who_ends_the_process_is_heard_whatever_the_store_says(store, error):
+    with pytest.raises(type(error)):
+        _write_then(store, error)
+
+
+def test_where_a_fit_and_the_store_fail_the_store_is_told(store):
+    with pytest.raises(OSError, match="no room") as caught:
+        _write_then(store, ValueError("no such fit"))
+    assert str(caught.value.__context__) == "no such fit"
+
+
 @pytest.fixture
 def job(settings):
     """Six fits of one split, none of them stored."""

@@ -90,6 +90,7 @@ def test_why_a_fit_would_be_computed_again(known):
     known.store.write_failure(fit.key, "ValueError: no")
     assert "it failed (ValueError: no)" in reason_again(fit)
     path.write_bytes(whole)
+    assert reason_again(fit) is None  # somebody else has computed it
 
 
 def test_against_a_configuration_the_part_that_differs_is_named(known, capsys, tmp_path):

@@ -161,7 +161,8 @@ class TrialStore:
                 continue
             if known is None or known[0] != stamp:
                 stamps[key] = stamp
-        self._read(stamps)
+        if stamps:
+            self._read(stamps)
         found = {key: self._known[key][1] for key in wanted if key in self._known}
         # The key holds the version that was asked for, the record that of the code which made it.
         own = {k: r for k, r in found.items() if r.version == method(r.method).version}

@@ -1,7 +1,9 @@
 """The selected model, refitted, judged on rows that took no part in selecting it."""
 
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,6 +24,7 @@ from tasks.adapters.state.shared_store import SharedStore
 from tasks.adapters.store import digest
 from tasks.planned.trials import Trial, record_key
 from tasks.planned.weighing import measure_weights
+from tasks.study.counted_ends import is_counted
 from tasks.study.judgement import VERSION, Judgement, judge, probed_rows, recover
 from tasks.study.opening import Study
 from tasks.study.refit import Refitted, refit
@@ -29,6 +32,8 @@ from tasks.study.results import TrialResult
 from tasks.study.selection import NoChampionError, select_trial
 
 _EXAMPLE_ROWS = 5
+_Judged = tuple[Judgement, Sequence[measures.Recovery]]
+_Judge = Callable[[Study, Trial, Refitted, Table], _Judged]
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ def select_champion(study: Study) -> Champion:
         raise NoChampionError("No champion was to be chosen: select is null.")
     selected = select_trial(candidates(study), policy)
     key = _key(study, selected)
-    bundle, judgement = _stored(study, selected.trial, key)
+    bundle, judgement = _stored(study, selected.trial, key, _judged_by_two)
     example = study.once(("example", bundle.input_columns), lambda: _example(study, bundle))
     return Champion(
         key, selected.trial, study.title(selected.trial), bundle, judgement, example, policy
@@ -77,10 +82,10 @@ def foresee_champion(study: Study) -> None:
         if record_key(result.trial, fold, inputs) in study.store
     ]
     selected = select_trial(fitted, policy)
-    _stored(study, selected.trial, _key(study, selected))
+    _stored(study, selected.trial, _key(study, selected), _judged)
 
 
-def _stored(study: Study, trial: Trial, key: str) -> tuple[Bundle, Judgement]:
+def _stored(study: Study, trial: Trial, key: str, judged: _Judge) -> tuple[Bundle, Judgement]:
     """Return what is kept of a champion, made where it is absent or damaged.
 
     Every step of a run asks for it: its file is read once for as long as it stays the same.
@@ -90,7 +95,7 @@ def _stored(study: Study, trial: Trial, key: str) -> tuple[Bundle, Judgement]:
     if known is None or not store.is_still(name, known[0]):
         found = _read(store, name)
         if found is None:
-            found = _make(study, trial)
+            found = _make(study, trial, judged)
             _write(store, name, *found)
         bundle, judgement = found
         if bundle.ranges is None:  # stored by a version that kept none
@@ -106,16 +111,31 @@ def candidates(study: Study) -> list[TrialResult]:
     return [result for result in study.results(inner=True) if result.trial.key in whole]
 
 
-def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
+def _make(study: Study, trial: Trial, judged: _Judge) -> tuple[Bundle, Judgement]:
     """Return the refitted model with its judgement."""
     table, inputs = study.loaded.table, study.inputs
     test = table.take(inputs.splits.held_out_fold(table).test)
     with blas_threads(inputs.blas_threads):
         model = refit(study, trial)
         bundle = _bundle(study, trial, model.encoder, model.predictor)
-        judgement = judge(study, trial, test, model.y_pred)
-        recovered = _recovered(study, trial, model, test)
+        judgement, recovered = judged(study, trial, model, test)
     return bundle, judgement.with_recovered(inputs.measure_on, recovered)
+
+
+def _judged(study: Study, trial: Trial, model: Refitted, test: Table) -> _Judged:
+    """Return what held-out rows and probes say of a model."""
+    return judge(study, trial, test, model.y_pred), _recovered(study, trial, model, test)
+
+
+def _judged_by_two(study: Study, trial: Trial, model: Refitted, test: Table) -> _Judged:
+    """Return the same; of very many rows by two threads, where nobody else is at work."""
+    if not is_counted(test.n, study.held_out_weights()):
+        return _judged(study, trial, model, test)
+    # Both take some seconds, and nothing of each other. Either may set aside warnings, which is
+    # the whole process's: what stood before both stands again behind both.
+    with warnings.catch_warnings(), ThreadPoolExecutor(1) as beside:
+        probed = beside.submit(_recovered, study, trial, model, test)
+        return judge(study, trial, test, model.y_pred), probed.result()
 
 
 def _recovered(
@@ -125,8 +145,9 @@ def _recovered(
     inputs = study.inputs
     seen = probed_rows(test, model.training.seed)
     w = measure_weights(seen, inputs.weights)
-    X = model.encoder.transform(seen)
-    return recover(trial, model.training, X, seen.S(inputs.measure_on), w)
+    with blas_threads(inputs.blas_threads):
+        X = model.encoder.transform(seen)
+        return recover(trial, model.training, X, seen.S(inputs.measure_on), w)
 
 
 def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) -> Bundle:

@@ -159,10 +159,10 @@ def reason_again(fit: FoundFit) -> str | None:
             for name, here, there in fit.differences(now.parts)
         )
         return f"the code has changed since: {changed}"
+    if inputs.is_stored(store, fit.key):
+        return None  # whoever else has failed at it
     if (cause := store.read_failure(fit.key)) is not None:
         return f"it failed ({cause}); it is tried again by the run's own command"
-    if inputs.is_stored(store, fit.key):
-        return None
     if fit.key in store:
         return (
             "its numbers are stored, its predictions are not, and predictions: keep asks for them"

@@ -11,7 +11,8 @@ class RecordWriter:
     """Writes one record at a time beside whoever makes the next; leaving it waits for the last.
 
     One is on its way at most: a process that is killed loses what it computes, with no more than
-    the record before. A store that takes nothing is told by the next record, or by leaving.
+    the record before. A store that takes nothing is told by the next record, or by leaving; where
+    a fit has failed too, the store's fault counts, which concerns every fit to come.
     """
 
     def __init__(self, store: TrialStore) -> None:
@@ -30,7 +31,11 @@ class RecordWriter:
     ) -> None:
         # Also where a fit has failed: what was computed before it is kept.
         with self._thread:
-            self._wait()
+            try:
+                self._wait()
+            except Exception:
+                if error is None or isinstance(error, Exception):
+                    raise  # else the process is to end, whatever the store says
 
     def write(self, record: TrialRecord, y_pred: Array | None) -> None:
         """Begin to keep a record, after the one before has come to its place."""
