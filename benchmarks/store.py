@@ -151,7 +151,7 @@ def _told(rows: dict[str, dict[str, float]]) -> Record:
             f"the best of {ROUNDS}",
             "S3: rclone on loopback; fitting, after: seconds inside the store's operations alone",
             f"{MINUTES:g} minutes of maths: {fits:.0f} fits on {WORKERS} workers, as in `sweep`; "
-            "each waits for its own operations",
+            "as if each waited for its own operations",
             f"a server whose requests took {1000 * SLOW:g} ms more would add {far:.1%} to that",
             "BENCH_LENGTHS=1 python -m benchmarks store is a first look",
         ],
