@@ -2,14 +2,14 @@
 
 import json
 import os
-import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -214,8 +214,13 @@ def read(url: str) -> str:
 def seeded(home: Path, base: Path, *, mlflow: bool = False) -> Path:
     """A home whose databases have their tables already, which take ten seconds each to make."""
     (home / "prefect").mkdir(parents=True)
-    for file in (cold_start(base)["home"] / "prefect").glob("prefect.db*"):
-        shutil.copy(file, home / "prefect")
+    # By SQLite itself: others look at that database too, whose files come and go meanwhile.
+    place = Path("prefect", "prefect.db")
+    with (
+        closing(sqlite3.connect(cold_start(base)["home"] / place)) as cold,
+        closing(sqlite3.connect(home / place)) as copy,
+    ):
+        cold.backup(copy)
     if mlflow:
         # Imported late: most users of this module need no MLflow.
         from tracking_server import warm_mlflow

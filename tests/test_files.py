@@ -1,9 +1,18 @@
 import numpy as np
 import pytest
 
+from tasks.adapters import files
 from tasks.adapters.files import pack_arrays, unpack_arrays, write_atomic
 
 
+@pytest.fixture(params=["nameless", "named"])
+def _file_system(request, monkeypatch):
+    """File systems with and without files that have no name until they are whole."""
+    if request.param == "named":
+        monkeypatch.setattr(files, "_nameless", lambda folder: None)
+
+
+@pytest.mark.usefixtures("_file_system")
 def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path):
     write_atomic(tmp_path / "a", b"old")
     with pytest.raises(TypeError):

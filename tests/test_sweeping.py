@@ -22,6 +22,8 @@ def wait(_):
     threading.Event().wait()
 
 files.os.fsync = wait  # the last moment at which a file is not whole yet
+if sys.argv[2:] != ["nameless"]:
+    files._nameless = lambda folder: None  # as of a file system that knows no such files
 files.write_atomic(pathlib.Path(sys.argv[1]) / "store" / "ab" / "record.npz", b"content")
 """
 
@@ -73,6 +75,14 @@ def test_a_young_file_is_left_alone(settings):
     _kill(_begin(WRITER, settings.home))
     assert sweep_leftovers(settings) == 0
     assert len(_parts(settings)) == 1
+
+
+def test_a_writer_that_is_killed_leaves_nothing_where_files_need_no_name(settings):
+    writer = _begin(WRITER, settings.home, "nameless")
+    folder = stored(settings, "ab")
+    assert list(folder.iterdir()) == []  # it writes there, but nobody sees it
+    _kill(writer)
+    assert list(folder.iterdir()) == []
 
 
 def test_the_folder_of_a_worker_is_swept_once_that_is_gone(settings):

@@ -29,16 +29,46 @@ def write_atomic(path: Path, data: bytes) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.parent / f".{path.name[:40]}.{uuid4().hex}.part"
+    nameless = _nameless(path.parent)
     try:
-        with part.open("xb") as file:
+        with nameless or part.open("xb") as file:
             hold(file)  # to the end: what nobody holds was left by a writer that is gone
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+            if nameless is not None:
+                _name(file, part)
             part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _nameless(folder: Path) -> IO[bytes] | None:
+    """Return a file that is gone with its writer until it is named, None where there is none such.
+
+    A worker that is ended in the middle of a write then leaves nothing. Some file systems, such as
+    those of a network, know no such files.
+    """
+    try:
+        number = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
+    except (OSError, AttributeError):
+        return None
+    if not _by_number(number).exists():  # nothing to name it by
+        os.close(number)
+        return None
+    return os.fdopen(number, "wb")
+
+
+def _name(file: IO[bytes], path: Path) -> None:
+    """Give a nameless file its name."""
+    # Only with a folder's number is a link followed to what it stands for; it is not looked at.
+    os.link(_by_number(file.fileno()), path, src_dir_fd=file.fileno())
+
+
+def _by_number(number: int) -> Path:
+    """Return where an open file of this process is to be found."""
+    return Path("/proc/self/fd", str(number))
 
 
 def hold(file: IO[bytes]) -> bool:
