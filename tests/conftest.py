@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from optional import absence
 
 # The library's own tests also run where only the library is installed.
 pytest_plugins = ["pipeline_fixtures", "store_fixtures"] if find_spec("tasks") else []
@@ -17,6 +18,14 @@ def pytest_configure():
     """Hear Ctrl-C: a script's background jobs ignore it, and so would every process of a test."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the tests whose `needs` are absent."""
+    for item in items:
+        wanted = {name for mark in item.iter_markers("needs") for name in mark.args}
+        if reasons := sorted(filter(None, map(absence, wanted))):
+            item.add_marker(pytest.mark.skip(reason="; ".join(reasons)))
 
 
 @pytest.fixture

@@ -24,10 +24,7 @@ from tasks.study.opening import open_study
 from tasks.watch.watch_values import Refit
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: make system"),
-]
+pytestmark = pytest.mark.needs("chromium")
 PAGES = ("report", "audit", "model_card", "datasheet", "history", "reproduction")
 PHONE, DESKTOP = 390, 1400
 PAPER = 688  # points of CSS between the margins of A4

@@ -8,6 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from fkd.rivals.neural.apart import apart, at_registers, exponential, multiply, product  # noqa: E402
 
+pytestmark = pytest.mark.needs("torch")
+
 SIZES = [(3, 5), (8, 8), (1, 1), (50, 13)]
 PRODUCTS = {"bmm", "baddbmm", "mm", "addmm", "mv", "addmv", "dot"}
 

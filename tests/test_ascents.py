@@ -58,8 +58,8 @@ def test_more_pairs_than_32_bits_hold_are_counted(rng):
     assert both == n * (n - 1) // 2 - tied
 
 
+@pytest.mark.needs("numba")
 def test_the_compiled_way_counts_the_same(rng, monkeypatch):
-    pytest.importorskip("numba", reason="the extra fkd[fast]")
     monkeypatch.setattr(module, "COMPILED_FROM", 1)
     for levels in (1, 7, 10**9):
         values = rng.integers(levels, size=50_000)
@@ -83,8 +83,10 @@ def test_many_values_go_to_the_compiler_only_where_it_is_installed(rng, monkeypa
         module._compiled.cache_clear()
 
 
+@pytest.mark.needs("numba")
 def test_where_machine_code_cannot_be_kept_it_is_made_anew(rng, monkeypatch):
-    numba = pytest.importorskip("numba", reason="the extra fkd[fast]")
+    import numba
+
     real = numba.njit
 
     def full_disk(*arguments):

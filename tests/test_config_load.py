@@ -2,11 +2,13 @@ import os
 
 import pytest
 import yaml
+from optional import needs
 from own_sample import write_rents
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config, parse_config, shipped
 from configs.methods import MethodConfig
+from fkd.rivals.optional_packages import LEACE
 
 KRR_PAPER_CRIMES = [0, 5, 10, 18]
 
@@ -27,7 +29,13 @@ def test_the_default_configuration_is_the_paper_on_embedded_crimes():
     assert {(p.gamma, p.C, p.epsilon, p.ridge) for p in svr} == {(0.05, 0.75, 0.01, 0.05)}
 
 
-@pytest.mark.parametrize("name", shipped())
+WITH_LEACE = ("country_income", "country_travel_time")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=needs(LEACE if name in WITH_LEACE else None)) for name in shipped()],
+)
 def test_every_shipped_configuration_survives_a_round_trip(name):
     config = load_config(name)
     assert parse_config(yaml.safe_load(dump_config(config)), "dump") == config

@@ -16,6 +16,7 @@ from contract_sample import (
 )
 from estimator_sample import FirstColumn, not_equivalent
 from numpy.testing import assert_allclose, assert_array_equal
+from optional import needs
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -111,7 +112,7 @@ def owes(subject, promise):
 
 
 CASES = [
-    pytest.param(subject, promise, id=f"{subject}-{promise}")
+    pytest.param(subject, promise, id=f"{subject}-{promise}", marks=needs(subject.extra))
     for subject in SUBJECTS
     for promise in PROMISES
     if owes(subject, promise)
@@ -121,8 +122,6 @@ CASES = [
 @pytest.mark.filterwarnings("ignore::fkd.FairnessWarning", "ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize(("subject", "promise"), CASES)
 def test_a_promise_is_kept_or_its_breaking_is_declared(rng, subject, promise):
-    if subject.extra is not None and subject.extra.missing():
-        pytest.skip(f"{subject} needs {', '.join(subject.extra.missing())}")
     X, y, S = repeated_rows(rng) if promise == "repeated rows" else rows(rng)
     new, _, S_new = rows(np.random.default_rng(2), n=25)
     known = answers(subject, fitted(subject, X, y, S), new, S_new)
@@ -138,11 +137,14 @@ def test_a_promise_is_kept_or_its_breaking_is_declared(rng, subject, promise):
 
 @pytest.mark.filterwarnings("ignore::fkd.FairnessWarning", "ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize(
-    "subject", [s for s in ESTIMATORS if hasattr(s.make, "set_output")], ids=str
+    "subject",
+    [
+        pytest.param(s, id=str(s), marks=needs(s.extra))
+        for s in ESTIMATORS
+        if hasattr(s.make, "set_output")
+    ],
 )
 def test_transformers_give_data_frames_where_they_are_asked_for(rng, subject):
-    if subject.extra is not None and subject.extra.missing():
-        pytest.skip(f"{subject} needs {', '.join(subject.extra.missing())}")
     X, _, S = rows(rng)
     plain = clone(subject.make).fit(X, sensitive_features=S)
     model = clone(subject.make).set_output(transform="pandas").fit(X, sensitive_features=S)

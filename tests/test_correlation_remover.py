@@ -6,7 +6,7 @@ from training_sample import fit_one, make_training, worst_correlation
 
 from fkd.catalog.methods import Approximation, method
 
-fairlearn = pytest.importorskip("fairlearn", reason="`make neural` installs fairlearn")
+pytestmark = pytest.mark.needs("fairlearn")
 
 
 def rows(training):

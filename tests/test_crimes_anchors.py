@@ -1,11 +1,9 @@
 """Agreement with numbers that were measured before on UCI's own file, in its own order."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from optional import mirror
 from sklearn.model_selection import KFold
 from training_sample import fit_one
 
@@ -19,23 +17,13 @@ NAMES = ("mae", "hgr", "gdp", "gdp_plugin", "pf")
 CENTRED = {"center_sensitive": True}
 
 
-def uci_file() -> Path | None:
-    """The file under FKD_DATA_MIRROR, or in a folder beside the project."""
-    named = os.environ.get("FKD_DATA_MIRROR", "")
-    place = Path(named) if named else Path(__file__).parents[1] / ".." / "shared" / "data"
-    path = place / "uci" / "communities.data"
-    return path if path.is_file() else None
-
-
-pytestmark = pytest.mark.skipif(
-    uci_file() is None, reason="no communities.data: set FKD_DATA_MIRROR to a folder that holds it"
-)
+pytestmark = pytest.mark.needs("mirror")
 
 
 @pytest.fixture(scope="module")
 def fold():
     """Training rows with test rows of fold 0; the methods share their kernel."""
-    columns = read_communities(uci_file()).numbers
+    columns = read_communities(mirror() / "uci" / "communities.data").numbers
     X = np.column_stack([columns[name] for name in PREDICTORS if name != SENSITIVE])
     y, s = columns[PROBLEM.target], columns[SENSITIVE]
     train, test = next(iter(KFold(5, shuffle=True, random_state=0).split(X)))

@@ -8,6 +8,7 @@ import warnings
 
 import matplotlib as mpl
 import pytest
+from optional import needs
 
 from fkd.core.shared_words import WORDS
 from fkd.rivals.optional_packages import LEACE, NEURAL
@@ -53,13 +54,16 @@ def test_every_parameter_is_explained(thing):
     assert not missing
 
 
-@every_object
+@pytest.mark.parametrize(
+    "thing",
+    [
+        pytest.param(*case.values, id=case.id, marks=needs(OPTIONAL.get(case.values[0].__name__)))
+        for case in PUBLIC
+    ],
+)
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore:.*torch.jit:DeprecationWarning")
 def test_its_example_runs(thing):
     mpl.use("Agg")
-    extra = OPTIONAL.get(thing.__name__)
-    if extra is not None and extra.missing():
-        pytest.skip(f"{thing.__name__} needs {', '.join(extra.missing())}")
     assert ">>> " in section(inspect.getdoc(thing), "Examples")
     runner = doctest.DocTestRunner(verbose=False)
     found = doctest.DocTestFinder(recurse=False).find(thing, thing.__name__, globs={})

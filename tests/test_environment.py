@@ -40,8 +40,10 @@ def test_numpys_vector_instructions_are_named():
     assert environment()["simd"] in features["found"] + features["baseline"]
 
 
+@pytest.mark.needs("torch")
 def test_pytorch_is_named_where_the_method_needs_it():
-    torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
+    import torch
+
     assert "torch" not in environment("krr_fkd")
     assert environment("nn_hgr")["torch"] == {
         "version": torch.__version__,

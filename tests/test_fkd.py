@@ -2,9 +2,11 @@ import doctest
 import importlib
 
 import pytest
+from optional import needs
 
 import fkd
 from fkd.moved import MOVED
+from fkd.rivals.optional_packages import NEURAL
 
 
 @pytest.mark.parametrize("name", fkd.__all__)
@@ -79,10 +81,14 @@ def test_no_module_of_before_was_forgotten(old):
     assert importlib.import_module(f"fkd.{old}").__doc__
 
 
-@pytest.mark.parametrize(("old", "new"), MOVED.items())
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(old, new, marks=needs(NEURAL if old == "neural" else None))
+        for old, new in MOVED.items()
+    ],
+)
 def test_an_import_path_of_before_leads_to_the_same_module(old, new):
-    if old == "neural":
-        pytest.importorskip("torch")
     module = importlib.import_module(f"fkd.{old}")
     assert module is importlib.import_module(f"fkd.{new}")
     assert module.__name__ == module.__spec__.name == f"fkd.{new}"

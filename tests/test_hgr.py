@@ -170,9 +170,10 @@ def test_memory_does_not_grow_with_a_grid_times_rows_matrix(rng):
     assert peak < one_factor / 2
 
 
+@pytest.mark.needs("torch", "maxcorr")
 def test_maxcorr_agrees(rng):
-    pytest.importorskip("torch", reason="maxcorr's density indicator computes with torch")
-    maxcorr = pytest.importorskip("maxcorr", reason="the independent implementation of HGR-KDE")
+    import maxcorr
+
     u = rng.normal(size=300)
     v = np.sin(2 * u) + 0.3 * rng.normal(size=300)
     oracle = maxcorr.DensityIndicator(semantics="hgr", damping=1e-10)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from optional import marked
 from training_sample import make_training
 
 from fkd.catalog.methods import Method, method, methods
@@ -19,22 +20,14 @@ REPRESENTING = [name for name, declared in methods().items() if declared.represe
 QUICK = {"nn_frem": {"epochs": 3, "batch_rows": 40}}
 
 
-def _declared(name):
-    try:
-        method(name).check_installed()
-    except ModuleNotFoundError as error:
-        pytest.skip(str(error))
-    return method(name)
-
-
 def _trial(declared, **parameters):
     setting = declared.parameters(**QUICK.get(declared.name, {}), **parameters)
     return Trial(declared.name, declared.version, json.dumps(declared.describe(setting)), "key")
 
 
-@pytest.mark.parametrize("name", [name for name in REPRESENTING if method(name).strength])
+@pytest.mark.parametrize("name", marked(n for n in REPRESENTING if method(n).strength))
 def test_with_nothing_removed_as_much_is_guessed_after_as_before(rng, name):
-    declared, training = _declared(name), make_training(rng, n=120)
+    declared, training = method(name), make_training(rng, n=120)
     # One column is small enough to be removed whole from the inputs of the linear method.
     new = make_training(rng, n=100)
     strength = declared.strength
@@ -45,11 +38,11 @@ def test_with_nothing_removed_as_much_is_guessed_after_as_before(rng, name):
     assert [probe.after for probe in removed] != [probe.after for probe in found]
 
 
-@pytest.mark.parametrize("name", [name for name in REPRESENTING if not method(name).strength])
+@pytest.mark.parametrize("name", marked(n for n in REPRESENTING if not method(n).strength))
 def test_without_a_strength_the_features_before_are_those_that_are_erased(rng, name):
     from fkd.rivals.linear_erasure import leace
 
-    declared, training = _declared(name), make_training(rng, n=120)
+    declared, training = method(name), make_training(rng, n=120)
     new, p = make_training(rng, n=100), declared.parameters()
     learnt_on = declared.features_before(training, p, training.X)
     before = declared.features_before(training, p, new.X)

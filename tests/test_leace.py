@@ -8,12 +8,14 @@ from training_sample import fit_one, make_training, worst_correlation
 from fkd.catalog.methods import Approximation, Training, method
 
 # concept-erasure compiles one of its functions when it is imported.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+pytestmark = [
+    pytest.mark.needs("torch", "concept_erasure"),
+    pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated"),
+]
 
 
 @pytest.fixture(autouse=True)
 def leace():
-    pytest.importorskip("concept_erasure", reason="`make neural` installs concept-erasure")
     from fkd.rivals.linear_erasure import leace
 
     return leace

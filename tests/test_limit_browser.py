@@ -8,10 +8,7 @@ from tasks.report.gather import report_data
 from tasks.report.page import render
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: make system"),
-]
+pytestmark = pytest.mark.needs("chromium")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from optional import marked
 from version_sample import COMMAND, outputs, stored
 
 from fkd.catalog.methods import method, methods
@@ -17,11 +18,8 @@ def _tolerance(name):
     return 1e-3 if "neural" in str(method(name).extra) else 1e-7
 
 
-@pytest.fixture(params=list(methods()))
+@pytest.fixture(params=marked(methods()))
 def name(request):
-    extra = method(request.param).extra
-    if extra is not None and (missing := extra.missing()):
-        pytest.skip(f"{request.param} needs {', '.join(missing)}, not installed here")
     return request.param
 
 

@@ -7,7 +7,7 @@ from fkd.catalog.methods import method
 from fkd.catalog.methods.networks import stack_key
 from fkd.core.predictors import PREDICTORS
 
-pytest.importorskip("torch", reason="`make neural` installs PyTorch")
+pytestmark = pytest.mark.needs("torch")
 
 NETWORKS = ("nn_frem", "nn_hgr", "nn_hgr_l")
 QUICK = {"epochs": 3, "batch_rows": 40}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="`make neural` installs PyTorch")
+pytestmark = pytest.mark.needs("torch")
 
 HERE = Path(__file__).parent
 SETTINGS = {

@@ -7,6 +7,8 @@ torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 from fkd import measures  # noqa: E402
 from fkd.rivals.neural.penalties import chi2, eipm  # noqa: E402
 
+pytestmark = pytest.mark.needs("torch")
+
 
 def batch(rng, b=200, M=3, l=1):
     """Outputs of M networks that lean on S more and more; two columns differ in scale."""
@@ -27,8 +29,10 @@ def test_chi2_is_the_measure(rng, b):
     assert_allclose(chi2(f, S).numpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.needs("maxcorr")
 def test_chi2_is_that_of_maxcorr(rng):
-    maxcorr = pytest.importorskip("maxcorr", reason="`make neural` installs maxcorr")
+    import maxcorr
+
     f, S = batch(rng)
     oracle = maxcorr.indicator(algorithm="kde", chi_square=True, backend="numpy")
     expected = [oracle.compute(row, S[:, 0].numpy()) for row in f.numpy()]
@@ -36,8 +40,10 @@ def test_chi2_is_that_of_maxcorr(rng):
     assert_allclose(chi2(f, S).numpy(), expected, rtol=1e-4)
 
 
+@pytest.mark.needs("maxcorr")
 def test_the_maximal_correlation_of_the_measures_is_that_of_maxcorr(rng):
-    maxcorr = pytest.importorskip("maxcorr", reason="`make neural` installs maxcorr")
+    import maxcorr
+
     f, S = batch(rng)
     oracle = maxcorr.indicator(algorithm="kde", backend="numpy")
     expected = [oracle.compute(row, S[:, 0].numpy()) for row in f.numpy()]

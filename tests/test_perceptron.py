@@ -42,8 +42,10 @@ def test_blocks_leave_no_seam(rng, monkeypatch):
     assert_allclose(f.predict(X), f.hidden(X) @ f.weights[-1][:, 0] + f.biases[-1], rtol=1e-12)
 
 
+@pytest.mark.needs("torch")
 def test_it_is_the_network_of_pytorch(rng):
-    torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
+    import torch
+
     f = make_perceptron(rng)
     layers = []
     for W, b in zip(f.weights, f.biases, strict=True):

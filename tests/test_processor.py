@@ -4,6 +4,8 @@ torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
 from fkd.rivals.neural.processor import denormals_are_zero, one_thread  # noqa: E402
 
+pytestmark = pytest.mark.needs("torch")
+
 
 @pytest.fixture
 def three_threads():

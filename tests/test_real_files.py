@@ -1,17 +1,16 @@
 """The real public files, where a mirror of them is at hand."""
 
-import os
 import threading
 import zipfile
 from collections import Counter
 from functools import partial, partialmethod
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import numpy as np
 import pytest
 from folktables import ACSDataSource, ACSIncome, ACSTravelTime
 from numpy.testing import assert_allclose, assert_array_equal
+from optional import mirror
 
 from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
@@ -37,16 +36,7 @@ COUNTS = {
 }
 
 
-def mirror() -> Path | None:
-    """The folder that FKD_DATA_MIRROR names, or one beside the project."""
-    named = os.environ.get("FKD_DATA_MIRROR", "")
-    places = [Path(named)] if named else [Path(__file__).parents[1] / ".." / "shared" / "data"]
-    return next((place for place in places if (place / "census").is_dir()), None)
-
-
-pytestmark = pytest.mark.skipif(
-    mirror() is None, reason="no mirror of the real files: set FKD_DATA_MIRROR to a folder of them"
-)
+pytestmark = pytest.mark.needs("mirror")
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,7 @@ SILENT = (
     "--disable-sync",
     "--no-first-run",
 )
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed: make system"),
-]
+pytestmark = pytest.mark.needs("chromium")
 
 
 @pytest.fixture(scope="module")

@@ -71,8 +71,8 @@ def test_projected_inputs_are_those_of_the_method(rng, m):
     assert_allclose(left, X - X @ known.U @ known.U.T, atol=1e-10)
 
 
+@pytest.mark.needs("torch", "concept_erasure")
 def test_erased_inputs_hold_nothing_linear_of_the_attribute(rng):
-    pytest.importorskip("concept_erasure")
     X, y, S = people(rng)
     erasure = LinearErasure()
     left = erasure.fit_transform(X, sensitive_features=S)
@@ -83,6 +83,7 @@ def test_erased_inputs_hold_nothing_linear_of_the_attribute(rng):
     assert_array_equal(left, known.correction(X))
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize(
     ("kind", "name", "own"),
     [
@@ -91,7 +92,6 @@ def test_erased_inputs_hold_nothing_linear_of_the_attribute(rng):
     ],
 )
 def test_networks_are_those_of_the_methods_in_the_unit_of_the_target(rng, kind, name, own):
-    pytest.importorskip("torch")
     X, y, S = people(rng)
     setting = {"penalty": 0.5, "first_width": 8, "second_width": 6, "epochs": 3, **own}
     seed = int(check_random_state(7).randint(2**31 - 1))

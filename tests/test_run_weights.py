@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from optional import needs
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config
@@ -15,6 +16,7 @@ from fkd.core.moments import Moments
 from fkd.core.row_weights import RowWeights
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.measures import gdp, survey_weights
+from fkd.rivals.optional_packages import LEACE, NEURAL
 from tasks.blocks import leaves, streaming
 from tasks.blocks.shared_map import SharedMap, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_sums, shared_training
@@ -85,8 +87,8 @@ def test_the_block_survives_being_written_and_read_again(tmp_path):
         (["weights={}"], "column"),
         ([COLUMN, "weights.removed=true"], "removed"),
         ([COLUMN, *(f"weights.{n}=false" for n in ("removal", "fit", "measures"))], "count in"),
-        ([COLUMN, "methods=[leace]"], "leace, which cannot"),
-        ([COLUMN, "methods=[nn_hgr]"], "nn_hgr, which cannot"),
+        pytest.param([COLUMN, "methods=[leace]"], "leace, which cannot", marks=needs(LEACE)),
+        pytest.param([COLUMN, "methods=[nn_hgr]"], "nn_hgr, which cannot", marks=needs(NEURAL)),
         ([COLUMN, "weights.fit=false", "methods=[krr_fkl]"], "krr_fkl, which removes and fits"),
     ],
 )
@@ -95,6 +97,7 @@ def test_a_block_that_cannot_be_meant_is_refused_before_any_work(overrides, word
         load_config("default", overrides)
 
 
+@pytest.mark.needs("torch", "concept_erasure")
 def test_methods_that_cannot_weigh_rows_may_be_measured_by_weights():
     config = load_config("default", [*ALONE["measures"], "methods=[leace]"])
     assert config.weights is not None

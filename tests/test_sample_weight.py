@@ -5,6 +5,7 @@ import pytest
 import sklearn
 from estimator_sample import MACHINES, people, scores, target
 from numpy.testing import assert_allclose, assert_array_equal
+from optional import needs
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
@@ -361,12 +362,13 @@ def test_fair_ridge_regression_weighs(rng):
 
 
 @pytest.mark.parametrize(
-    "model", [LinearErasure(), HgrNetwork(epochs=1)], ids=lambda m: type(m).__name__
+    "model",
+    [
+        pytest.param(LinearErasure(), id="LinearErasure", marks=needs(LEACE)),
+        pytest.param(HgrNetwork(epochs=1), id="HgrNetwork", marks=needs(NEURAL)),
+    ],
 )
 def test_a_method_that_repeats_rows_takes_whole_weights_alone(rng, model):
-    extra = LEACE if isinstance(model, LinearErasure) else NEURAL
-    if extra.missing():
-        pytest.skip(f"needs {', '.join(extra.missing())}")
     X, y, s = people(rng, n=40)
     w = np.ones(40)
     w[5] = 2.5

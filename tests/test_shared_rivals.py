@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from optional import marked
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 from stored_files import stored
@@ -41,13 +42,7 @@ RIVALS = {
     "leace_nystroem": {"alpha": ALPHA, "fit_intercept": True},
     "svr_leace_nystroem": {**MACHINE, "solver": "batched"},
 }
-EACH = pytest.mark.parametrize("name", RIVALS)
-
-
-@pytest.fixture(autouse=True)
-def _erasure(request):
-    if "leace" in str(getattr(request.node, "callspec", "")):
-        pytest.importorskip("concept_erasure", reason="`make neural` installs concept-erasure")
+EACH = pytest.mark.parametrize("name", marked(RIVALS))
 
 
 def study_of(settings, entries, *overrides):
@@ -163,8 +158,8 @@ def test_a_setting_does_not_depend_on_its_neighbours(settings, name):
     assert_array_equal(together, alone)
 
 
+@pytest.mark.needs("torch")
 def test_networks_take_rows_a_few_batches_at_a_time(settings):
-    pytest.importorskip("torch", reason="`make neural` installs PyTorch")
     overrides = [
         "methods=[{name: nn_hgr, epochs: 1, batch_rows: 16, grid: {penalty: [0.0]}}, dummy]"
     ]
@@ -182,8 +177,8 @@ def test_networks_take_rows_a_few_batches_at_a_time(settings):
     assert_array_equal(ours.predict(new), theirs.predict(new))
 
 
+@pytest.mark.needs("torch", "concept_erasure")
 def test_one_pass_serves_every_method_on_a_map(settings):
-    pytest.importorskip("concept_erasure", reason="`make neural` installs concept-erasure")
     others = [{"name": name} for name in ("krr_fkd", "krr_fks", "svr_fks")]
     study = study_of(settings, [*others, *({"name": name, **RIVALS[name]} for name in RIVALS)])
     ((_, functions),) = shared_sums(study.missing()).items()
@@ -234,9 +229,9 @@ def _config(*overrides):
     return sweep_config(f"methods={json.dumps(entries)}", "folds.reserve=0.3", *overrides)
 
 
+@pytest.mark.needs("torch", "concept_erasure")
 @pytest.mark.timeout(600)
 def test_two_workers_give_the_bits_of_one_process(tmp_path):
-    pytest.importorskip("concept_erasure", reason="`make neural` installs concept-erasure")
     config = _config("cluster={workers: 2}")
     settings = Settings(tmp_path / "two", None, None, None)
     assert fit_all([open_study(config, settings)]).failed == 0

@@ -42,18 +42,36 @@ def test_the_reference_lists_every_public_name(name):
     assert listed == sys.modules[name].__all__
 
 
-def test_the_lock_of_the_site_has_what_the_site_needs():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {re.split(r"[<>=]", need)[0] for need in project["optional-dependencies"]["docs"]}
-    lock = (ROOT / "requirements-docs.lock").read_text()
-    pinned = re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)
-    assert needed <= {name for name, _ in pinned}
-    assert lock.count("--hash=sha256:") > len(pinned)
-    # What both locks have, they have in one version: the site is built where the tests run.
-    ours = (ROOT / "requirements.lock").read_text()
-    both = [f"{name}=={number}" for name, number in pinned if f"\n{name}==" in ours]
+def _pins(lock):
+    return dict(re.findall(r"^([\w.-]+)==([^ ;]+)", (ROOT / lock).read_text(), re.MULTILINE))
+
+
+LOCKS = {
+    "requirements-dev.lock": ["dev"],
+    "requirements-deploy.lock": ["deploy"],
+    "requirements-docs.lock": ["docs"],
+    "requirements-neural.lock": ["neural", "erasure", "fast"],
+}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_has_its_extras_in_the_versions_of_the_others(lock):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    needed = {re.split(r"[\[<>=]", need)[0] for extra in LOCKS[lock] for need in extras[extra]}
+    pinned, ours = _pins(lock), _pins("requirements.lock")
+    assert needed <= set(pinned)
+    assert (ROOT / lock).read_text().count("--hash=sha256:") > len(pinned)
+    both = set(pinned) & set(ours)
     assert both
-    assert not [pin for pin in both if pin not in ours]
+    assert {name: pinned[name] for name in both} == {name: ours[name] for name in both}
+
+
+def test_make_run_installs_no_tool_of_the_tests():
+    pinned, tests = set(_pins("requirements.lock")), set(_pins("requirements-dev.lock"))
+    assert {"prefect", "mlflow", "hatchling", "editables"} <= pinned < tests
+    assert not {"pytest", "playwright", "ruff", "mypy", "moto", "uv", "torch"} & pinned
 
 
 @pytest.mark.parametrize(

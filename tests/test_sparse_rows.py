@@ -8,6 +8,7 @@ import pytest
 from contract_sample import ESTIMATORS, answers, fitted, rows
 from estimator_sample import MACHINES, scores, target
 from numpy.testing import assert_allclose, assert_array_equal
+from optional import needs
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
 from sklearn.base import clone
 
@@ -25,10 +26,10 @@ from fkd.rivals import FairKernelLearning
 
 @pytest.mark.filterwarnings("ignore::fkd.FairnessWarning", "ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("form", [csr_array, csc_matrix, coo_array])
-@pytest.mark.parametrize("subject", ESTIMATORS, ids=str)
+@pytest.mark.parametrize(
+    "subject", [pytest.param(s, id=str(s), marks=needs(s.extra)) for s in ESTIMATORS]
+)
 def test_sparse_rows_give_what_dense_rows_give(rng, subject, form):
-    if subject.extra is not None and subject.extra.missing():
-        pytest.skip(f"{subject} needs {', '.join(subject.extra.missing())}")
     X, y, S = rows(rng)
     X[np.abs(X) < 0.7] = 0.0
     known = answers(subject, fitted(subject, X, y, S), X, S)

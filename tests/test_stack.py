@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
 from fkd.rivals.neural.stack import Architecture, Forward  # noqa: E402
 
+pytestmark = pytest.mark.needs("torch")
+
 SIZES = (7, 5, 4, 1)
 
 

@@ -122,12 +122,9 @@ def _connect(place, **changes):
     return psycopg2.connect(**{**known, "password": place.keys.read("database"), **changes})
 
 
+@pytest.mark.needs("postgresql")
 def test_the_database_asks_for_the_password_of_this_life(place):
     """In a folder that only its owner may enter, whoever runs PostgreSQL."""
-    try:
-        database.programs(), database.servant()
-    except UserError as error:
-        pytest.skip(str(error))
     place.settings.home.mkdir(mode=0o700, exist_ok=True)
     place.choose_ports(parts.NAMES, None)
     folder, old = place.folder / "postgres", None
@@ -144,11 +141,8 @@ def test_the_database_asks_for_the_password_of_this_life(place):
     assert left_after(place.folder, PATIENCE) == []
 
 
+@pytest.mark.needs("postgresql")
 def test_a_statement_that_fails_is_told_without_what_it_quotes(place, tmp_path):
-    try:
-        database.programs(), database.servant()
-    except UserError as error:
-        pytest.skip(str(error))
     with pytest.raises(UserError, match="PostgreSQL's postgres failed") as told:
         database._alone(tmp_path, "ALTER ROLE fkd PASSWORD 'a planted secret'")
     assert "planted" not in str(told.value)

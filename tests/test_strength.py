@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from optional import marked
 from scipy.stats import spearmanr
 from sklearn.model_selection import KFold
 
@@ -51,16 +52,13 @@ def assert_trades(found):
     assert spearmanr(strength, mae).statistic > 0.5
 
 
-@pytest.mark.parametrize("name", WITH_STRENGTH)
+@pytest.mark.parametrize("name", marked(WITH_STRENGTH))
 def test_strength_buys_fairness_for_accuracy(fold, name):
-    extra = method(name).extra
-    if extra is not None and extra.missing():
-        pytest.skip(f"`make neural` installs {', '.join(extra.missing())}")
     assert_trades(curve(fold, name, FEWER if name in NETWORKS else {}))
 
 
 @pytest.mark.slow
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_strength_buys_fairness_for_accuracy_after_all_epochs(fold, name):
-    pytest.importorskip("torch", reason="`make neural` installs PyTorch")
     assert_trades(curve(fold, name, {}))

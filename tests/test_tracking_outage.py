@@ -24,6 +24,7 @@ from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_files, record_trials
 
 pytestmark = pytest.mark.stack
+POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))
 
 
 @contextmanager
@@ -100,7 +101,7 @@ def _kill_during(monkeypatch, server, call, after, number=2):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("server", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("server", ["sqlite", POSTGRESQL], indirect=True)
 def test_a_server_that_dies_while_it_records_gets_the_rest_once_it_is_back(
     study, server, monkeypatch, capsys, tmp_path
 ):
@@ -131,7 +132,7 @@ def test_a_server_that_dies_while_it_records_gets_the_rest_once_it_is_back(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("call", ["create_run", "log_batch", "set_terminated", "search_runs"])
-@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("server", [POSTGRESQL], indirect=True)
 def test_a_server_may_die_at_any_call(study, server, call, after, monkeypatch):
     server.start()
     with monkeypatch.context() as patch:
@@ -149,7 +150,7 @@ def test_a_server_may_die_at_any_call(study, server, call, after, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("call", ["create_registered_model", "create_model_version"])
-@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("server", [POSTGRESQL], indirect=True)
 def test_a_champion_is_registered_once_even_if_the_server_dies_meanwhile(
     study, server, call, monkeypatch
 ):
@@ -169,7 +170,7 @@ def test_a_champion_is_registered_once_even_if_the_server_dies_meanwhile(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("server", [POSTGRESQL], indirect=True)
 def test_a_server_that_hangs_is_named(study, server):
     server.start()
     server.signal(signal.SIGSTOP)
@@ -194,7 +195,7 @@ def _complete_without_record(config, settings, code, said):
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("server", [POSTGRESQL], indirect=True)
 def test_five_minutes_without_a_server_cost_no_trial(server, tmp_path, tmp_path_factory):
     during = sweep_config(name="during", gammas=2, alphas=2, lengths=3)
     before = sweep_config(name="before", gammas=2, alphas=2, lengths=4)

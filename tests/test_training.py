@@ -9,6 +9,8 @@ from fkd.core.perceptron import TAKEN_BATCHES  # noqa: E402
 from fkd.rivals.neural.penalties import chi2, eipm  # noqa: E402
 from fkd.rivals.neural.training import Recipe, batch_sizes, train  # noqa: E402
 
+pytestmark = pytest.mark.needs("torch")
+
 PRICES = (0.0, 0.025, 0.1, 0.2, 0.5)
 PENALTIES = {
     "chi2": lambda Z, f, S: chi2(f, S),

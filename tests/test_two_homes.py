@@ -31,7 +31,9 @@ def _database(kind, folder, base):
         yield f"sqlite:///{warm_mlflow(folder / 'server', base)}"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))]
+)
 def server(request, tmp_path, tmp_path_factory):
     """A running server on either kind of database."""
     with (

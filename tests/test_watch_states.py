@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_real_files import mirror
+from optional import mirror
 
 from configs.load import load_config
 from fkd.measures import sample_changes
@@ -13,13 +13,7 @@ from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        mirror() is None,
-        reason="no mirror of the real files: set FKD_DATA_MIRROR to a folder of them",
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("mirror")]
 CHANGES = (
     "methods=[dummy, {name: krr_fkd, grid: {iterations: [5]}, "
     "approximation: {kind: nystroem, landmarks: 200}}]",

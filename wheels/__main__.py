@@ -11,7 +11,7 @@ from wheels.environment import Environment, WheelError
 
 def main() -> int:
     """Return 0 if both do what they must, 1 if not."""
-    lock = ROOT / "requirements.lock"
+    lock = ROOT / "requirements-dev.lock"
     with tempfile.TemporaryDirectory(prefix="fkd-wheels-") as name:
         folder = Path(name)
         try:
