@@ -1,7 +1,9 @@
 """Workers are asked before their first job whether they can do a run's work."""
 
+import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +20,7 @@ from configs.schema import ClusterConfig
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
 from tasks.adapters.muster import Muster
-from tasks.adapters.preflight import Answer, Preflight, answer, code_versions
+from tasks.adapters.preflight import Answer, Preflight, answer, code_versions, preflight_of
 from tasks.adapters.servers.server_kind import free_port
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
@@ -141,6 +143,21 @@ def test_a_worker_with_another_version_of_a_method_is_named(address, client, tmp
         pytest.raises(UserError, match=r"tcp://127\S+ has measures 99 instead of \d+; install"),
     ):
         Muster(client, print).wait()
+
+
+def test_a_worker_that_dies_while_it_is_asked_does_not_end_the_run(address, client):
+    with (
+        dask_process("worker", address, "--nthreads", "1", "--no-nanny") as dying,
+        dask_process("worker", address, "--nthreads", "1", "--no-nanny"),
+    ):
+        client.wait_for_workers(2, timeout=patient(60))
+        dying.send_signal(signal.SIGSTOP)  # it is registered but does not answer
+        killer = threading.Timer(2, dying.kill)
+        killer.start()
+        Muster(client, print).wait()
+        killer.join()
+        (alive,) = preflight_of(client).asked
+        assert client.run(os.getpid, workers=[alive]) != {alive: dying.pid}
 
 
 def test_what_a_worker_writes_must_be_seen_here(settings):

@@ -31,6 +31,7 @@ class Answer:
     versions: Mapping[str, int]
     saw: bool  # what the driver had written into the store
     wrote: str = ""  # the name of the blob that it wrote for the driver
+    fault: str = ""  # why it cannot use the store
 
 
 @dataclass
@@ -60,7 +61,13 @@ class Preflight:
             note = f"probes/{nonce}"
             open_store(self.settings).write(note, nonce.encode())
         settings = None if self.settings is None else self.settings.for_workers()
-        told = ask_workers(client, partial(answer, settings, nonce), new)
+        told = {
+            where: found
+            for where, found in ask_workers(client, partial(answer, settings, nonce), new).items()
+            # `answer` returns faults of the store, so this is a lost connection: the worker died.
+            # It is asked again at the next look if it is still there.
+            if not isinstance(found, OSError)
+        }
         self.asked |= set(told)
         try:
             self._judge(told, nonce)
@@ -86,8 +93,8 @@ class Preflight:
 
     def _unseen(self, found: Any, nonce: str) -> str:
         """Return why a worker and the driver do not see one store, nothing where they do."""
-        if isinstance(found, Exception):
-            return f"cannot ({_short(found)})"
+        if found.fault:
+            return f"cannot ({found.fault})"
         if not found.saw:
             return "does not find there what was just written"
         assert self.settings is not None
@@ -124,18 +131,19 @@ def answer(settings: Settings | None, nonce: str) -> Answer:
     """Return, on a worker, what it is and whether it sees the store."""
     if settings is None:
         return Answer(fkd.__version__, code_versions(), saw=True)
-    store = open_store(settings)
-    if store.read(f"probes/{nonce}") != nonce.encode():
-        return Answer(fkd.__version__, code_versions(), saw=False)
     wrote = f"probes/{nonce}-{uuid4().hex}"
-    store.write(wrote, nonce.encode())
+    try:
+        store = open_store(settings)
+        if store.read(f"probes/{nonce}") != nonce.encode():
+            return Answer(fkd.__version__, code_versions(), saw=False)
+        store.write(wrote, nonce.encode())
+    except (UserError, OSError) as error:
+        return Answer(fkd.__version__, code_versions(), saw=False, fault=_short(error))
     return Answer(fkd.__version__, code_versions(), saw=True, wrote=wrote)
 
 
 def _difference(found: Any) -> str:
     """Return in which package a worker differs from this process, nothing where in none."""
-    if isinstance(found, UserError | OSError):
-        return ""  # of the store, which comes next
     if isinstance(found, Exception):
         return f"has none ({_short(found)})"
     if found.package != fkd.__version__:
