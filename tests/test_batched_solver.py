@@ -110,9 +110,11 @@ def test_nothing_left_leaves_the_constant_that_the_loss_prefers(rng):
     assert_allclose(found.primal, np.abs(y - np.median(y)).sum(), rtol=1e-6)
 
 
+# Single and double precision; few and many features, for which a BLAS has different kernels.
 @pytest.mark.parametrize(("tol", "max_iter"), [(1e-3, 80), (9e-5, 300)])
-def test_a_machine_is_the_same_bits_alone_as_in_company(rng, tol, max_iter, monkeypatch):
-    G, y, V = sample(rng)
+@pytest.mark.parametrize("r", [12, 60])
+def test_a_machine_is_the_same_bits_alone_as_in_company(rng, r, tol, max_iter, monkeypatch):
+    G, y, V = sample(rng, r=r)
     machines = [
         Machine(C, Directions.whole(V[:, :m]), epsilon)
         for C in (0.03, 0.3, 30.0)

@@ -93,11 +93,12 @@ def test_sums_of_parts_add_up(rng, way, cut):
         summed(fmap, way, X[part], S[part], y[part], [W[0][part]])
         for part in (slice(None, cut), slice(cut, None))
     ]
-    assert_equal(
-        parts[0].moments() + parts[1].moments(), whole.moments(), **scale(whole.moments(), 1e-14)
-    )
+    # In single precision a kernel value is rounded as the BLAS rounds blocks of that many rows.
+    digits = np.finfo(np.float32).eps if way == "float32" else 1e-14
+    moments, coupled = whole.moments(), whole.coupled(0, 4)
+    assert_equal(parts[0].moments() + parts[1].moments(), moments, **scale(moments, digits))
     couples = [part.coupled(0, 4) for part in parts]
-    assert_equal(couples[0] + couples[1], whole.coupled(0, 4), **scale(whole.coupled(0, 4), 1e-14))
+    assert_equal(couples[0] + couples[1], coupled, **scale(coupled, digits))
 
 
 def test_rows_may_come_in_several_pieces(rng):

@@ -4,7 +4,7 @@ import numpy as np
 
 from fkd.core.arrays import Array
 from fkd.core.machines.iteration import Scales
-from fkd.core.machines.machine_rows import MachineRows, RowPiece
+from fkd.core.machines.machine_rows import MachineRows, RowPiece, panel_product
 
 
 def objectives(
@@ -34,9 +34,9 @@ def objectives(
             a = _multipliers(piece, own)
             a *= np.where(a > 0, shares[0, crew], shares[1, crew])
             G = piece.G.astype(np.float64)
-            losses[crew] += loss.total(G @ weights + b[crew] - y[:, None])
+            losses[crew] += loss.total(panel_product(G, weights) + b[crew] - y[:, None])
             linear[crew] += loss.support(a) + (a * y[:, None]).sum(axis=0)
-            sums += G.T @ a
+            sums += panel_product(G.T, a)
         products[:, crew] += sums
     pairs = zip(rows.machines, products.T[:-1], strict=True)
     left = [machine.removed.features(h[None, :])[0] for machine, h in pairs]

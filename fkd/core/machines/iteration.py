@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, IntArray
-from fkd.core.machines.machine_rows import MachineRows, Precision, RowPiece
+from fkd.core.machines.machine_rows import MachineRows, Precision, RowPiece, panel_product
 from fkd.core.machines.margin_loss import Loss, MarginLoss
 
 # How far a step goes beyond the point that it aims at.
@@ -82,11 +82,11 @@ def advance(
         own = scales.of(crew)
         for piece in block.pieces:
             G = piece.G.astype(dtype, copy=False)
-            x = G @ weights
+            x = panel_product(G, weights)
             x += constants
             x -= (piece.y - scales.level).astype(dtype)[:, None]
             aim = _moved(piece.p, x, own.loss(piece, dtype), ratio, part if residuals else None)
-            part.products[:] += G.T @ aim
+            part.products[:] += panel_product(G.T, aim)
             part.totals[:] += aim.sum(axis=0)
         sums.add(part, crew)
     return sums

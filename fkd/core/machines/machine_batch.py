@@ -10,7 +10,7 @@ from fkd.core.machines.certificate import objectives
 from fkd.core.machines.fair_step import FairStep, FoldBasis
 from fkd.core.machines.iteration import PassSums, Scales, advance
 from fkd.core.machines.machine import MachineOutcome, Solution
-from fkd.core.machines.machine_rows import MachineRows, filled
+from fkd.core.machines.machine_rows import MachineRows, filled, panel_product
 from fkd.core.machines.margin_loss import Loss
 
 # Passes between two certificates, of which one costs as much as two passes in single precision.
@@ -90,7 +90,7 @@ class MachineBatch:
             for i, j in enumerate(columns[columns < len(self.steps)]):
                 hats[:, i] = self.steps[j].weights(self.T[:, j])
             # Rounded as the pass will read them, so that the next step corrects it.
-            B = (basis.vectors @ hats).astype(self.rows.dtype).astype(np.float64)
+            B = panel_product(basis.vectors, hats).astype(self.rows.dtype).astype(np.float64)
             self.B[:, columns] = B
             self.b[columns] = self.means[columns] - basis.mean @ B
 
@@ -99,7 +99,9 @@ class MachineBatch:
         for basis, columns in self._folds():
             B, totals, Q = self.B[:, columns], sums.totals[columns], basis.vectors
             away = sums.products[:, columns] - np.outer(basis.mean, totals)
-            self.T[:, columns] = Q.T @ away + basis.values[:, None] * (Q.T @ B)
+            self.T[:, columns] = panel_product(Q.T, away) + basis.values[:, None] * panel_product(
+                Q.T, B
+            )
             self.means[columns] = self.b[columns] + basis.mean @ B + totals / basis.n
 
     def _balanced(self, sums: PassSums) -> Array:

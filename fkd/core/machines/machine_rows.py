@@ -13,8 +13,10 @@ from fkd.core.machines.row_source import RowBlock, Source
 Precision = type[np.floating[Any]]
 # Rows that are worked on at a time: what they need stays in the level-2 cache.
 PASS_ROWS = 512
-# Machines stand in columns, filled up to a multiple of so many: a product of narrower matrices
-# could round the same machine differently, alone or in company.
+# Machines are columns, padded to a multiple of this width and multiplied in panels of it. A BLAS
+# may round a column differently in a matrix of another width, or at another place in a wide one
+# (OpenBLAS: single precision on Haswell and Zen, small matrices with AVX-512). In panels of 16 the
+# numbers of a machine do not depend on the others.
 WIDTH = 16
 
 
@@ -110,3 +112,11 @@ def _pieces(known: _Block, G: AnyArray | None) -> Iterator[RowPiece]:
 def filled(columns: IntArray, none: int) -> IntArray:
     """Return columns filled up to a multiple of `WIDTH` by one that stands for none."""
     return np.append(columns, np.full(-len(columns) % WIDTH, none))
+
+
+def panel_product(A: AnyArray, B: AnyArray) -> AnyArray:
+    """Return A @ B, `WIDTH` columns of B at a time."""
+    product: AnyArray = np.empty((len(A), B.shape[1]), dtype=np.result_type(A, B))
+    for panel in row_blocks(B.shape[1], WIDTH):
+        np.matmul(A, B[:, panel], out=product[:, panel])
+    return product
