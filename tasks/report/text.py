@@ -65,7 +65,7 @@ def _chosen_sentences(
     report: ReportData, champion: ChampionSummary, chosen: TrialSummary
 ) -> tuple[str, ...]:
     """Return the sentences on a chosen model, empty ones among them."""
-    opening = (f"The chosen model is {setting_words(chosen)}.",)
+    opening = (f"The chosen model is {setting_words(chosen)}.", _within_noise(champion))
     found, noise = champion.held_out, _noise_sentence(report, champion.held_out)
     standing = standing_sentence(report, found)
     if chosen.dummy:
@@ -87,6 +87,17 @@ def _chosen_sentences(
         *dependence_sentences(report, comparison),
         noise,
         cost_sentence(report, comparison),
+    )
+
+
+def _within_noise(champion: ChampionSummary) -> str:
+    """Return that the most accurate model was chosen as it is not unfair beyond noise."""
+    if not champion.policy.within_noise:
+        return ""
+    label = MEASURES[champion.policy.measure].label
+    return (
+        f"It is the most accurate model, and was chosen because its {label} on the inner folds "
+        "does not exceed the noise floor: no model is fairer beyond noise."
     )
 
 
