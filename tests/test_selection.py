@@ -3,42 +3,17 @@
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
+from selection_sample import computed
 
-from configs.load import parse_config
 from fkd import measures
 from tasks.report.gather import report_data
 from tasks.report.text import finding_of
 from tasks.study.champion import candidates, foresee_champion, select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
 from tasks.study.run_notes import model_note
 from tasks.study.selection import noise_on_inner_folds, select_trial
 
 FKS = {"name": "krr_fks", "grid": {"penalty": [0, 2, 20, 400]}}
-
-
-def computed(folder, settings, *, methods, unfair=0.0, signal=1.0, n=240, **more):
-    """A study of a table in which s acts on an input and y by `unfair`, all trials computed."""
-    rng = np.random.default_rng(0)
-    s, x = rng.uniform(size=n), rng.normal(size=(n, 2))
-    x[:, 0] += unfair * s
-    y = signal * (x @ [1.0, 0.5]) + 0.3 * rng.normal(size=n)
-    path = folder / "rows.csv"
-    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "s": s, "y": y}).to_csv(path, index=False)
-    data = {
-        "problem": "table",
-        "path": str(path),
-        "target": "y",
-        "sensitive": ["s"],
-        "numeric": ["a", "b"],
-    }
-    tree = {"name": "rows", "data": data, "methods": methods, "folds": {"k": 3}, **more}
-    study = open_study(parse_config(tree, "test"), settings)
-    for job in study.missing():
-        run_job(job)
-    return study
 
 
 @pytest.mark.parametrize("measure", ["gdp", "hgr", "pf"])

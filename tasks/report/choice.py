@@ -65,7 +65,7 @@ def limit_sentences(report: ReportData) -> tuple[str, ...]:
         _limit_sentence(name, limit, champion.held_out.scores[column.name][name], column)
         for name, limit in champion.policy.subject_to.items()
         for column in report.columns
-        if name in champion.held_out.scores.get(column.name, {})
+        if name in champion.held_out.scores.get(column.name, {})  # broken_limits has the others
     )
 
 

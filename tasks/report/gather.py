@@ -134,7 +134,11 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         label=study.names[result.trial.key],
         mae=_number(result, "mae", first),
         scores={
-            column: {m: _number(result, m, column) for m in ("hgr", "gdp", "pf")}
+            column: {
+                m: _number(result, m, column)
+                for m in ("hgr", "gdp", "pf")
+                if result.is_defined(m, column)
+            }
             for column in study.inputs.measure_on
         },
         folds=len(result.records),

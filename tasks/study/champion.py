@@ -18,6 +18,7 @@ from fkd.catalog.methods import method
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
+from fkd.measures.subsamples import FEWEST_ROWS
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.state.shared_store import SharedStore
@@ -65,6 +66,12 @@ def select_champion(study: Study) -> Champion:
     policy = study.config.select
     if policy is None:
         raise NoChampionError("No champion was to be chosen: select is null.")
+    rows = _held_out_rows(study)
+    if rows < FEWEST_ROWS:
+        raise NoChampionError(
+            f"folds must hold out at least {FEWEST_ROWS} rows to judge a champion, got {rows}. "
+            "Use fewer folds, or select: null."
+        )
     found = candidates(study)
     selected, within_noise = _selected(study, found, policy)
     key = _key(study, selected)
@@ -88,7 +95,7 @@ def foresee_champion(study: Study) -> None:
     Selecting then finds it; where it chooses another one, that is made as ever.
     """
     policy, inputs = study.config.select, study.inputs
-    if policy is None:
+    if policy is None or _held_out_rows(study) < FEWEST_ROWS:
         return
     fold = inputs.splits.held_out_fold(study.loaded.table)
     fitted = [
@@ -98,6 +105,12 @@ def foresee_champion(study: Study) -> None:
     ]
     selected, _ = _selected(study, fitted, policy)
     _stored(study, selected.trial, _key(study, selected), _judged)
+
+
+def _held_out_rows(study: Study) -> int:
+    """Return the number of held-out rows that count."""
+    w, fold = study.held_out_weights(), study.inputs.splits.held_out_fold(study.loaded.table)
+    return len(fold.test) if w is None else int(np.count_nonzero(w))
 
 
 def _selected(

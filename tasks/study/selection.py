@@ -15,7 +15,7 @@ from fkd.measures.strata import UndefinedMeasureError
 from tasks.adapters.store import TrialRecord
 from tasks.planned.weighing import measure_weights
 from tasks.study.opening import Study
-from tasks.study.results import TrialResult
+from tasks.study.results import UNDEFINED, TrialResult
 
 KNEE_VERSION = 2  # to be raised whenever the knee selects otherwise; part of a run's identity
 _PERMUTATIONS = 50
@@ -41,6 +41,12 @@ def select_trial(
     """
     if not results:
         raise NoChampionError("There is nothing to choose from: no trial finished on all folds.")
+    for name in [policy.knee_of] if policy.knee_of else policy.subject_to:
+        if any(np.isnan(worst(result, name)) for result in results):
+            raise NoChampionError(
+                f"select: {name} is undefined on an inner fold ({UNDEFINED}). "
+                "Select by another measure."
+            )
     if policy.knee_of:
         found = _knee(results, policy.knee_of, noise)
         return _knee(_contenders(results), policy.knee_of, noise) if _is_constant(found) else found
@@ -71,8 +77,9 @@ def _knee(results: Sequence[TrialResult], measure: str, noise: float) -> TrialRe
 
 
 def worst(result: TrialResult, measure: str) -> float:
-    """Return the mean over folds on the column where it is greatest."""
-    return max(result.mean(measure, column) for column in result.records[0].measures)
+    """Return the mean over folds on the column where it is greatest, NaN if one is undefined."""
+    means = [result.mean(measure, column) for column in result.records[0].measures]
+    return float(np.max(means))  # NaN if one of them is
 
 
 def is_most_accurate(selected: TrialResult, results: Sequence[TrialResult]) -> bool:
