@@ -1,5 +1,6 @@
 """The command that says how two runs differ."""
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -95,7 +96,12 @@ def _cells(pair: PairedTrial) -> list[tuple[str, str, str, str]]:
                 continue
             name = "MAE" if measure == "mae" else f"{measure.upper()} {column}"
             change = f"{second - first:+.4f}"
-            if pair.scores is not None:
+            if math.isnan(second - first):
+                a, b = ("undefined" if math.isnan(x) else f"{x:.4f}" for x in (first, second))
+                rows.append((name, a, b, "undefined"))
+                continue
+            known = () if pair.scores is None else pair.scores[0].measures[column]
+            if pair.scores is not None and (measure == "mae" or measure in known):
                 after, before, both = (
                     scores.mae if measure == "mae" else scores.measures[column][measure]
                     for scores in pair.scores

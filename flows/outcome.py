@@ -141,6 +141,8 @@ class Outcome:
             declared, chosen = method(result.trial.method), result.trial.key == self.champion
             numbers = [
                 f"{_short(result.mean(m, column))}±{_short(result.std(m, column))}"
+                if result.is_defined(m, column)
+                else "undefined"
                 for m in ("mae", "hgr", "gdp", "pf")
             ]
             table.add_row(

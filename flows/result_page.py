@@ -53,7 +53,12 @@ def _trials(outcome: Outcome, column: str) -> str:
             [
                 name + (" ← champion" if chosen else ""),
                 f"{result.trial.strength:g}" if declared.strength else "",
-                *(f"{result.mean(m, column):.4f} ± {result.std(m, column):.4f}" for m in _MEASURES),
+                *(
+                    f"{result.mean(m, column):.4f} ± {result.std(m, column):.4f}"
+                    if result.is_defined(m, column)
+                    else "undefined"
+                    for m in _MEASURES
+                ),
             ]
         )
     return markdown_table(["method", "strength", *(m.upper() for m in _MEASURES)], rows)

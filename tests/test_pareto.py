@@ -82,6 +82,31 @@ def test_a_straight_front_has_its_knee_at_an_end_or_on_the_line():
     assert knee([[3, 3]]) == 0
 
 
+def test_differences_within_the_tolerance_count_as_none():
+    # A constant at the end of the front, and errors that double for a dependence below the noise.
+    points = [[0.07, 0.0], [0.03, 0.003], [0.001, 0.0038], [0.0, 0.004]]
+    assert knee(points, tolerance=[0.002, 0.005]) == 3
+    # Unfair beyond noise: a fairer point at an error that is within its tolerance wins.
+    assert knee([[0.0, 0.1], [0.01, 0.02], [0.2, 0.0]], tolerance=[0.02, 0.01]) == 1
+
+
+def test_an_excess_that_is_small_against_the_tolerance_decides_little():
+    points = [[0.07, 0.0], [0.0, 0.0052]]
+    assert knee(points, tolerance=[0.0, 0.0]) == 1  # a tie is decided by the first coordinate
+    assert knee([[0.07, 0.0], [0.02, 0.002], [0.0, 0.0052]], tolerance=[0.0, 0.005]) == 2
+
+
+@some
+@given(points=flat_clouds)
+def test_no_tolerance_and_a_tolerance_of_zero_find_the_same_bend(points):
+    rows = np.array(points, dtype=float)
+    rows -= rows.min(axis=0)
+    front = rows[non_dominated(rows)]
+    spread = np.where(np.ptp(front, axis=0) > 0, np.ptp(front, axis=0), 1)
+    bends = [(rows[i] / spread).sum() for i in (knee(rows), knee(rows, tolerance=[0, 0]))]
+    assert_allclose(*bends)
+
+
 TRIALS = {"mae": [0.10, 0.12, 0.15, 0.12], "gdp": [0.05, 0.02, 0.01, 0.015], "hgr": [0.2] * 4}
 
 
@@ -128,6 +153,8 @@ def test_limits_out_of_reach_are_named_with_what_can_be_reached(limits, cause):
         (lambda: non_dominated([]), "points must be a table of at least one row"),
         (lambda: non_dominated([[1.0, np.nan]]), "points must be finite, got .* in row 0"),
         (lambda: knee([[1, 2, 3]]), "points must have two coordinates here, got 3"),
+        (lambda: knee([[1, 2]], tolerance=[1]), "tolerance must be two finite numbers"),
+        (lambda: knee([[1, 2]], tolerance=[1, -1]), "tolerance must be two finite numbers"),
         (lambda: hypervolume([[1, 2]], [1, np.inf]), "reference must be two finite numbers"),
         (lambda: hypervolume([[1, 2]], [1]), "reference must be two finite numbers"),
         (

@@ -18,6 +18,7 @@ from fkd.measures.intervals import (
 from fkd.measures.pair_parts import PART_ROWS, PARTS_FROM, gaps_of, pairwise_on_parts
 from fkd.measures.pair_resampling import pairwise_on_quarters
 from fkd.measures.repeated_rows import weighed
+from fkd.measures.strata import UndefinedMeasureError
 
 
 def pairwise_interval(
@@ -139,7 +140,7 @@ def _defined(values: Array) -> Array:
     """Return the values, (..., quarters), of quarters with pairs to compare, which most must be."""
     defined = np.atleast_1d(~np.isnan(np.atleast_2d(values)).any(axis=0))
     if 2 * defined.sum() <= len(defined):
-        raise ValueError(
+        raise UndefinedMeasureError(
             "sensitive must leave pairs to compare in both directions in most quarters of the "
             f"rows, got {defined.sum()} of {len(defined)}; more rows are needed"
         )

@@ -32,7 +32,7 @@ def non_dominated(points: ArrayLike) -> NDArray[np.bool_]:
     return mask
 
 
-def knee(points: ArrayLike) -> int:
+def knee(points: ArrayLike, *, tolerance: ArrayLike | None = None) -> int:
     """Return the index of the front's point farthest below the line between the front's ends.
 
     Both coordinates are scaled to the range of the front first, so units do not matter.
@@ -41,18 +41,39 @@ def knee(points: ArrayLike) -> int:
     ----------
     points
         One row per point, both coordinates minimised (p, 2).
+    tolerance
+        Noise of both coordinates (2,), >= 0. The best value of each coordinate is then 0: a value
+        within the tolerance counts as 0, a greater one as its excess. If the excesses of the front
+        differ by less than the tolerance, they are scaled by the tolerance, so that a coordinate in
+        which points hardly differ decides little. Of equal points the least one is taken, first
+        coordinate first.
 
     Returns
     -------
     int
         A row number; an end of the front if none of its points lies below the line.
+
+    Examples
+    --------
+    >>> from fkd.measures.pareto import knee
+    >>> points = [[0.0, 0.004], [0.02, 0.001], [0.08, 0.0]]
+    >>> knee(points)
+    1
+    >>> knee(points, tolerance=[0.001, 0.005])
+    0
     """
     rows = _as_pairs(points)
     front = np.flatnonzero(non_dominated(rows))
+    noise = np.zeros(2)
+    if tolerance is not None:
+        noise = _as_tolerance(tolerance)
+        front = front[np.lexsort((rows[front, 1], rows[front, 0]))]
+        rows = np.maximum(rows - noise, 0.0)
     low, high = rows[front].min(axis=0), rows[front].max(axis=0)
-    spread = np.where(high > low, high - low, 1.0)
+    spread = np.maximum(high - low, noise)
     # The ends now lie at (0, 1) with (1, 0), so the sum tells the distance from their line.
-    return int(front[np.argmin(((rows[front] - low) / spread).sum(axis=1))])
+    distance = ((rows[front] - low) / np.where(spread > 0, spread, 1.0)).sum(axis=1)
+    return int(front[np.argmin(distance)])
 
 
 def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
@@ -141,6 +162,14 @@ def _as_pairs(points: ArrayLike) -> Array:
     if rows.shape[1] != 2:
         raise ValueError(f"points must have two coordinates here, got {rows.shape[1]}")
     return rows
+
+
+def _as_tolerance(tolerance: ArrayLike) -> Array:
+    """Return two finite numbers of at least 0."""
+    noise = np.asarray(tolerance, dtype=np.float64)
+    if noise.shape != (2,) or not (np.isfinite(noise) & (noise >= 0)).all():
+        raise ValueError(f"tolerance must be two finite numbers >= 0, got {tolerance!r}")
+    return noise
 
 
 def _as_points(points: ArrayLike) -> Array:

@@ -14,6 +14,7 @@ from fkd.core.border import as_numbers, as_sensitive, require_length
 from fkd.core.row_weights import weighted_mean
 from fkd.measures.columns import is_constant
 from fkd.measures.repeated_rows import weighed
+from fkd.measures.strata import UndefinedMeasureError
 
 MAX_ROWS = 4000
 FEWEST_ROWS = 20
@@ -224,7 +225,7 @@ def _require_variation(S: Array) -> None:
     """Raise for a sensitive column that rows to be judged on do not tell apart."""
     for j, s in enumerate(S.T):
         if is_constant(s):
-            raise ValueError(
+            raise UndefinedMeasureError(
                 f"sensitive_features must vary among the held-out rows, got column {j} constant "
                 f"at {s[0]} in {len(s)} rows"
             )

@@ -37,7 +37,8 @@ class TrialRecord:
     parameters: dict[str, Any]
     strength: float
     split: str
-    measures: dict[str, dict[str, float]]  # by measured column: mae, mse, hgr, gdp, gdp_plugin, pf
+    # By measured column: mae, mse, hgr, gdp, gdp_plugin, pf. An undefined measure is left out.
+    measures: dict[str, dict[str, float]]
     seconds: float
     predicted: PredictedRows = field(repr=False)  # of the test rows, whose own may not be kept
     # What it was computed with, for the record: no part of the key.

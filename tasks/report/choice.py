@@ -29,7 +29,10 @@ def policy_sentence(champion: ChampionSummary) -> str:
         label = _label(policy.measure)
         return (
             f"The configured rule: take the knee of the front of {label} against MAE, "
-            "the setting after which a further gain in fairness costs clearly more accuracy."
+            "the setting after which a further gain in fairness costs clearly more accuracy. "
+            "Errors within one standard error of the least count as equal, and so do values of "
+            f"{label} within the noise floor. A constant is chosen only if every other model has a "
+            "greater error."
         )
     limits = [f"{_label(name)} of at most {limit:g}" for name, limit in policy.subject_to.items()]
     if not limits:
@@ -62,7 +65,7 @@ def limit_sentences(report: ReportData) -> tuple[str, ...]:
         _limit_sentence(name, limit, champion.held_out.scores[column.name][name], column)
         for name, limit in champion.policy.subject_to.items()
         for column in report.columns
-        if name in champion.held_out.scores.get(column.name, {})
+        if name in champion.held_out.scores.get(column.name, {})  # broken_limits has the others
     )
 
 

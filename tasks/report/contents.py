@@ -105,6 +105,7 @@ class SelectionPolicy:
     minimise: str = "mae"
     subject_to: Mapping[str, float] = field(default_factory=dict)
     measure: str = "gdp"  # the front whose knee is taken
+    within_noise: bool = False  # the most accurate trial does not depend on s beyond noise
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from configs.decision import Decision, read_decision
-from configs.schema import SelectConfig
 from fkd.catalog.methods import method
 from fkd.core.predictors import FourierExpansion, KernelExpansion
 from tasks.report.contents import (
@@ -135,7 +134,11 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         label=study.names[result.trial.key],
         mae=_number(result, "mae", first),
         scores={
-            column: {m: _number(result, m, column) for m in ("hgr", "gdp", "pf")}
+            column: {
+                m: _number(result, m, column)
+                for m in ("hgr", "gdp", "pf")
+                if result.is_defined(m, column)
+            }
             for column in study.inputs.measure_on
         },
         folds=len(result.records),
@@ -173,7 +176,7 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
     approximation = champion.trial.parameters.get("approximation", {})
     return ChampionSummary(
         trial=champion.trial.key,
-        policy=_policy(champion.policy),
+        policy=_policy(champion),
         held_out=_scores(judgement.held_out),
         reference=None if judgement.reference is None else _scores(judgement.reference),
         changes=None if judgement.changes is None else _scores(judgement.changes),
@@ -192,10 +195,12 @@ def _champion(study: Study, champion: Champion) -> ChampionSummary:
     )
 
 
-def _policy(select: SelectConfig) -> SelectionPolicy:
+def _policy(champion: Champion) -> SelectionPolicy:
     """Return the policy in the report's words."""
+    select = champion.policy
     if select.knee_of:
-        return SelectionPolicy("knee", measure=select.knee_of)
+        noise = champion.within_noise
+        return SelectionPolicy("knee", measure=select.knee_of, within_noise=noise)
     return SelectionPolicy("least", select.minimise, select.subject_to)
 
 

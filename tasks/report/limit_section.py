@@ -1,5 +1,6 @@
 """The part of a report in which a reader moves a limit."""
 
+import math
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -221,7 +222,7 @@ def _grid(report: ReportData, moves: LimitMoves, measure: str) -> Grid:
             trial.title,
             own_number(trial.mae, report.target),
             *(
-                shown(trial.scores[column.name][name], MEASURES[name].decimals)
+                shown(trial.scores[column.name].get(name, math.nan), MEASURES[name].decimals)
                 for column, name in pairs
             ),
         ]

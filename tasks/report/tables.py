@@ -150,7 +150,7 @@ def _trial_cells(
         *(
             TableCell(with_std(score, MEASURES[measure].decimals), score.mean)
             if score
-            else TableCell(ABSENT)
+            else TableCell("undefined" if MEASURES[measure].drawn else ABSENT)
             for score, measure in scores
         ),
         TableCell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),

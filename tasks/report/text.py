@@ -18,6 +18,7 @@ from tasks.report.effect import (
 from tasks.report.within_tables import within_sentence
 from tasks.report.words import MEASURES, count, joined, setting_words, with_interval
 from tasks.study.finding import Finding
+from tasks.study.results import UNDEFINED
 
 
 def removed_words(report: ReportData) -> str:
@@ -56,16 +57,30 @@ def result_sentences(report: ReportData) -> tuple[str, ...]:
     """Return what was chosen, what it changed, what that cost."""
     champion, chosen = report.champion, report.chosen
     if not champion or not chosen:
-        return (report.no_champion or "No model was chosen; the figures show what can be had.",)
-    sentences = (*_chosen_sentences(report, champion, chosen), within_sentence(report))
+        nothing = report.no_champion or "No model was chosen; the figures show what can be had."
+        return (nothing, *_undefined_sentences(report))
+    told = _chosen_sentences(report, champion, chosen)
+    sentences = (*told, *_undefined_sentences(report), within_sentence(report))
     return tuple(filter(None, sentences))
+
+
+def _undefined_sentences(report: ReportData) -> tuple[str, ...]:
+    """Return one sentence per column on which a measure is undefined."""
+    held_out = [report.champion.held_out.scores] if report.champion else []
+    known = [*(trial.scores for trial in report.trials), *held_out]
+    return tuple(
+        f"{MEASURES[name].label} on {column.words} is undefined: {UNDEFINED}."
+        for column in report.columns
+        for name in ("hgr", "gdp", "pf")
+        if any(name not in scores[column.name] for scores in known)
+    )
 
 
 def _chosen_sentences(
     report: ReportData, champion: ChampionSummary, chosen: TrialSummary
 ) -> tuple[str, ...]:
     """Return the sentences on a chosen model, empty ones among them."""
-    opening = (f"The chosen model is {setting_words(chosen)}.",)
+    opening = (f"The chosen model is {setting_words(chosen)}.", _within_noise(champion))
     found, noise = champion.held_out, _noise_sentence(report, champion.held_out)
     standing = standing_sentence(report, found)
     if chosen.dummy:
@@ -90,18 +105,38 @@ def _chosen_sentences(
     )
 
 
+def _within_noise(champion: ChampionSummary) -> str:
+    """Return that the most accurate model was chosen as it is not unfair beyond noise."""
+    if not champion.policy.within_noise:
+        return ""
+    label = MEASURES[champion.policy.measure].label
+    return (
+        f"It is the most accurate model, and was chosen because its {label} on the inner folds "
+        "does not exceed the noise floor: no model is fairer beyond noise."
+    )
+
+
 def broken_limits(report: ReportData) -> tuple[str, ...]:
     """Return one sentence per limit that the chosen model breaks on the held-out rows."""
     champion = report.champion
     if not champion:
         return ()
-    return tuple(
-        f"The chosen model breaks its limit: {MEASURES[name].label} on {column.words} is "
-        f"{with_interval(found, MEASURES[name].decimals)} on the held-out rows, above {limit:g}."
-        for name, limit in champion.limits.items()
-        for column in report.columns
-        if (found := champion.held_out.scores[column.name].get(name)) and found.value > limit
-    )
+    sentences = []
+    for name, limit in champion.limits.items():
+        for column in report.columns:
+            found = champion.held_out.scores[column.name].get(name)
+            subject = f"{MEASURES[name].label} on {column.words} is"
+            if found is None:
+                sentences.append(
+                    f"A limit cannot be checked: {subject} undefined on the held-out rows."
+                )
+            elif found.value > limit:
+                sentences.append(
+                    f"The chosen model breaks its limit: {subject} "
+                    f"{with_interval(found, MEASURES[name].decimals)} on the held-out rows, above "
+                    f"{limit:g}."
+                )
+    return tuple(sentences)
 
 
 def noise_floor_of(report: ReportData, column: SensitiveColumn) -> ReportedNoiseFloor | None:

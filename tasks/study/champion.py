@@ -18,6 +18,7 @@ from fkd.catalog.methods import method
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
+from fkd.measures.subsamples import FEWEST_ROWS
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.state.shared_store import SharedStore
@@ -29,7 +30,13 @@ from tasks.study.judgement import VERSION, Judgement, judge, probed_rows, recove
 from tasks.study.opening import Study
 from tasks.study.refit import Refitted, refit
 from tasks.study.results import TrialResult
-from tasks.study.selection import NoChampionError, select_trial
+from tasks.study.selection import (
+    NoChampionError,
+    is_most_accurate,
+    noise_on_inner_folds,
+    select_trial,
+    worst,
+)
 
 _EXAMPLE_ROWS = 5
 _Judged = tuple[Judgement, Sequence[measures.Recovery]]
@@ -47,6 +54,7 @@ class Champion:
     judgement: Judgement
     example: pd.DataFrame  # a few made-up rows, as the served model takes them
     policy: SelectConfig
+    within_noise: bool = False  # the most accurate trial does not depend on s beyond noise
 
 
 def select_champion(study: Study) -> Champion:
@@ -58,12 +66,26 @@ def select_champion(study: Study) -> Champion:
     policy = study.config.select
     if policy is None:
         raise NoChampionError("No champion was to be chosen: select is null.")
-    selected = select_trial(candidates(study), policy)
+    rows = _held_out_rows(study)
+    if rows < FEWEST_ROWS:
+        raise NoChampionError(
+            f"folds must hold out at least {FEWEST_ROWS} rows to judge a champion, got {rows}. "
+            "Use fewer folds, or select: null."
+        )
+    found = candidates(study)
+    selected, within_noise = _selected(study, found, policy)
     key = _key(study, selected)
     bundle, judgement = _stored(study, selected.trial, key, _judged_by_two)
     example = study.once(("example", bundle.input_columns), lambda: _example(study, bundle))
     return Champion(
-        key, selected.trial, study.title(selected.trial), bundle, judgement, example, policy
+        key=key,
+        trial=selected.trial,
+        title=study.title(selected.trial),
+        bundle=bundle,
+        judgement=judgement,
+        example=example,
+        policy=policy,
+        within_noise=within_noise,
     )
 
 
@@ -73,7 +95,7 @@ def foresee_champion(study: Study) -> None:
     Selecting then finds it; where it chooses another one, that is made as ever.
     """
     policy, inputs = study.config.select, study.inputs
-    if policy is None:
+    if policy is None or _held_out_rows(study) < FEWEST_ROWS:
         return
     fold = inputs.splits.held_out_fold(study.loaded.table)
     fitted = [
@@ -81,8 +103,26 @@ def foresee_champion(study: Study) -> None:
         for result in study.results(inner=True)
         if record_key(result.trial, fold, inputs) in study.store
     ]
-    selected = select_trial(fitted, policy)
+    selected, _ = _selected(study, fitted, policy)
     _stored(study, selected.trial, _key(study, selected), _judged)
+
+
+def _held_out_rows(study: Study) -> int:
+    """Return the number of held-out rows that count."""
+    w, fold = study.held_out_weights(), study.inputs.splits.held_out_fold(study.loaded.table)
+    return len(fold.test) if w is None else int(np.count_nonzero(w))
+
+
+def _selected(
+    study: Study, found: Sequence[TrialResult], policy: SelectConfig
+) -> tuple[TrialResult, bool]:
+    """Return the selected trial, and whether the least error decided as the rest is noise."""
+    if not found or not policy.knee_of:
+        return select_trial(found, policy), False
+    noise = noise_on_inner_folds(study, found, policy.knee_of)
+    selected = select_trial(found, policy, noise)
+    fair = worst(selected, policy.knee_of) <= noise
+    return selected, fair and is_most_accurate(selected, found)
 
 
 def _stored(study: Study, trial: Trial, key: str, judged: _Judge) -> tuple[Bundle, Judgement]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from fkd.core.arrays import Array
+from fkd.measures.recoverability import FEWEST_ROWS
 from tasks.study.champion import Champion, select_champion
 from tasks.study.check_values import (
     CHECKS,
@@ -111,9 +112,14 @@ def check_kept(judgement: Judgement, limits: Mapping[str, float]) -> CheckResult
 def check_recoverable(judgement: Judgement) -> CheckResult:
     """Return how much of an attribute probes read from the features that are left."""
     if not judgement.recovered:
-        return CheckResult(
-            RECOVERABLE, SKIPPED, "This method leaves no features that could be probed."
+        rows = judgement.rows_held_out
+        why = (
+            f"Probes need at least {FEWEST_ROWS} held-out rows, got {rows}."
+            if rows < FEWEST_ROWS
+            else "This method leaves no features that could be probed, or an attribute is constant "
+            "among the probed rows."
         )
+        return _skipped(RECOVERABLE, why)
     worst = max(judgement.recovered, key=lambda row: row.after)
     said = (
         f"The best probe ({worst.probe}) explains {max(0.0, worst.after):.0%} of the variation of "

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from fkd.catalog.predictions import predict_all
 from fkd.catalog.table import Table
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.predictors import Predictor
+from fkd.measures.strata import UndefinedMeasureError
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
 from tasks.adapters.peak_memory import PeakMemory
@@ -180,7 +182,10 @@ def judges_of(
 def measure(
     y_pred: Array, y: Array, judges: Mapping[str, ColumnJudge], w: Array | None = None
 ) -> dict[str, dict[str, float]]:
-    """Return accuracy with every fairness measure, by measured column, rows counted w times."""
+    """Return accuracy with every fairness measure, by measured column, rows counted w times.
+
+    An undefined measure is left out.
+    """
     if not np.isfinite(y_pred).all():
         raise ValueError("predictions must be finite, got NaN or infinity")
     by: Any = {"sample_weight": w}
@@ -194,8 +199,9 @@ def measure(
             "hgr": float(measures.hgr(y_pred, s, margins="standard", **by)),
             "gdp": float(measures.gdp(y_pred, s, margins="given", **by)),
             "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin", margins="given", **by)),
-            "pf": float(judge.pairs.fairness(y_pred)),
         }
+        with suppress(UndefinedMeasureError):
+            found[column]["pf"] = float(judge.pairs.fairness(y_pred))
     return found
 
 

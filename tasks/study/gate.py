@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from configs.errors import UserError
 from tasks.study.judgement import Judgement
+from tasks.study.results import UNDEFINED
 
 
 class GateError(UserError):
@@ -21,10 +22,13 @@ def verdict(judgement: Judgement, gate: Mapping[str, float], refused: tuple[str,
 
 
 def broken_limits(judgement: Judgement, gate: Mapping[str, float]) -> list[str]:
-    """Return one sentence per limit that the held-out rows break."""
+    """Return one sentence per limit that the held-out rows break, or leave undecided."""
     return [
         f"{measure} on {column} is {found[measure][0]:.4f}, above the limit {limit:g}"
+        if measure in found
+        else f"{measure} on {column} is undefined ({UNDEFINED}), so the limit {limit:g} cannot be "
+        "checked"
         for column, found in judgement.held_out.measures.items()
         for measure, limit in gate.items()
-        if found[measure][0] > limit
+        if measure not in found or found[measure][0] > limit
     ]

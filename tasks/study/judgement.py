@@ -1,6 +1,7 @@
 """Numbers on held-out rows: scores with intervals, the noise floor, what can still be guessed."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -24,7 +25,8 @@ from fkd.measures import (
     recoverability,
 )
 from fkd.measures.mean_errors import mean_of
-from fkd.measures.recoverability import MAX_ROWS
+from fkd.measures.recoverability import FEWEST_ROWS, MAX_ROWS
+from fkd.measures.strata import UndefinedMeasureError
 from tasks.planned.trials import Trial, record_key
 from tasks.study.counted_ends import COUNTED, is_counted
 from tasks.study.opening import Study
@@ -43,7 +45,8 @@ class ScoreIntervals:
     """A model's numbers on some rows: each is (value, low, high)."""
 
     mae: tuple[float, float, float]
-    measures: Mapping[str, Mapping[str, tuple[float, float, float]]]  # by column, then measure
+    # By column, then measure. An undefined measure is left out.
+    measures: Mapping[str, Mapping[str, tuple[float, float, float]]]
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
@@ -150,15 +153,19 @@ def recover(
     """Return how well other models guess S from the fair features, against with nothing removed.
 
     Both are features of the same map: what a change of the map alone hides was not removed. Errors
-    on rows count w times.
+    on rows count w times. There is nothing to return if the method has no features, or if the
+    rows are too few to probe or agree in S.
     """
     declared, setting = method(trial.method), trial.setting()
-    if declared.represent is None:
+    if declared.represent is None or (len(S) if w is None else np.count_nonzero(w)) < FEWEST_ROWS:
         return ()
     features = declared.represent(training, setting, X)
     before = declared.features_before(training, setting, X)
     seed = training.seed
-    return recoverability(features, S, before=before, random_state=seed, sample_weight=w)
+    try:
+        return recoverability(features, S, before=before, random_state=seed, sample_weight=w)
+    except UndefinedMeasureError:
+        return ()
 
 
 def without_removal(study: Study, trial: Trial) -> Trial | None:
@@ -200,8 +207,9 @@ def _scores(
                 "hgr": interval(_HGR, y_pred, s, most=1.0),
                 "gdp": interval(_GDP, y_pred, s),
             }
-        pf = _ends(pairwise_interval(y, y_pred, s, **drawn))
-        by_column[column] = {**found, "pf": pf}
+        with suppress(UndefinedMeasureError):
+            found["pf"] = _ends(pairwise_interval(y, y_pred, s, **drawn))
+        by_column[column] = found
     return ScoreIntervals(interval(mean_of, np.abs(y_pred - y)), by_column)
 
 
@@ -229,8 +237,9 @@ def compared(
         else:
             sides = (after, s), (before, s)
             found = {"hgr": both(_HGR, *sides, most=1.0), "gdp": both(_GDP, *sides)}
-        pf = pairwise_pair(y, after, before, s, **drawn)
-        pairs[column] = {**found, "pf": pf}
+        with suppress(UndefinedMeasureError):
+            found["pf"] = pairwise_pair(y, after, before, s, **drawn)
+        pairs[column] = found
     mae = both(mean_of, (np.abs(after - y),), (np.abs(before - y),))
     first, second, difference = (
         ScoreIntervals(

@@ -18,6 +18,7 @@ from tasks.adapters.store import digest
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.data.prepared import read_prepared
 from tasks.study.opening import Study, open_study
+from tasks.study.selection import KNEE_VERSION
 
 _PLACE = "tracking.json"  # beside a run's files: whose they are, where MLflow has it
 
@@ -55,7 +56,10 @@ class KnownRun:
 def identity_of(study: Study) -> str:
     """Return the digest of what makes a run another one: settings, rows, versions of the code."""
     versions = {entry.name: method(entry.name).version for entry in study.config.methods}
-    return digest({"config": study.config.digest, "methods": versions, **study.inputs.identity()})
+    plain = {"config": study.config.digest, "methods": versions, **study.inputs.identity()}
+    if study.config.select is not None and study.config.select.knee_of:
+        plain["selection"] = KNEE_VERSION
+    return digest(plain)
 
 
 def now() -> str:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
+
 from configs.schema import SelectConfig
 from tasks.adapters.store import TrialRecord
 from tasks.planned.trials import Trial, record_key
@@ -85,7 +87,8 @@ def limit_moves(study: Study) -> LimitMoves | None:
     results = [] if policy is None else candidates(study)
     if policy is None or not results:
         return None
-    steps = {measure: steps_of(results, measure) for measure in MEASURES}
+    known = [m for m in MEASURES if not any(np.isnan(worst(r, m)) for r in results)]
+    steps = {measure: steps_of(results, measure) for measure in known}
     wanted = dict.fromkeys(step.trial for found in steps.values() for step in found)
     by_key = {result.trial.key: result for result in results}
     _foresee(study, [by_key[key].trial for key in wanted])
@@ -94,10 +97,10 @@ def limit_moves(study: Study) -> LimitMoves | None:
         measure: {
             result.trial.key: (worst(result, measure), worst(result, "mae")) for result in results
         }
-        for measure in MEASURES
+        for measure in known
     }
-    known = {key: trial for key, trial in trials.items() if trial is not None}
-    return LimitMoves(steps, points, known, dict(policy.subject_to))
+    stored = {key: trial for key, trial in trials.items() if trial is not None}
+    return LimitMoves(steps, points, stored, dict(policy.subject_to))
 
 
 def _foresee(study: Study, trials: Sequence[Trial]) -> None:
@@ -139,7 +142,7 @@ def _moved(study: Study, result: TrialResult) -> MovedTrial | None:
         study.title(result.trial),
         first["mae"],
         {
-            column: {measure: found[measure] for measure in MEASURES}
+            column: {measure: found[measure] for measure in MEASURES if measure in found}
             for column, found in record.measures.items()
         },
         along_study(study, result.trial),

@@ -16,6 +16,8 @@ from tasks.planned.trials import Inputs, Trial, record_key
 from tasks.study.counted_ends import end_names
 
 MEASURES = ("mae", "hgr", "gdp", "pf")
+# Why a measure may be undefined. Only PF can be: constants have 0 in the others.
+UNDEFINED = "too few pairs of rows differ in target and sensitive column in both directions"
 _WRITTEN = ("mae", "mse", "hgr", "gdp", "pf")  # who is best may depend on the error
 
 
@@ -27,11 +29,15 @@ class TrialResult:
     records: tuple[TrialRecord, ...]
 
     def values(self, measure: str, column: str) -> list[float]:
-        """Return one measure on one column, fold by fold."""
-        return [record.measures[column][measure] for record in self.records]
+        """Return one measure on one column, fold by fold; NaN on a fold where it is undefined."""
+        return [record.measures[column].get(measure, np.nan) for record in self.records]
+
+    def is_defined(self, measure: str, column: str) -> bool:
+        """Return whether a measure is defined on every fold."""
+        return all(measure in record.measures[column] for record in self.records)
 
     def mean(self, measure: str, column: str) -> float:
-        """Return the mean over folds."""
+        """Return the mean over folds, NaN if the measure is undefined on one of them."""
         return float(np.mean(self.values(measure, column)))
 
     def std(self, measure: str, column: str) -> float:
@@ -80,7 +86,7 @@ def tidy(results: Sequence[TrialResult], problem: str, removed: Sequence[str]) -
             "sensitive": column,
             "removed": " ".join(removed),
             "fold": fold,
-            **{measure: found[measure] for measure in _WRITTEN},
+            **{measure: found.get(measure) for measure in _WRITTEN},
             "seconds": record.seconds,
         }
         for result in results

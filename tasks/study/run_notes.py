@@ -15,7 +15,7 @@ from tasks.planned.trials import Trial, record_key
 from tasks.study.champion import Champion
 from tasks.study.finding import Finding
 from tasks.study.opening import Study
-from tasks.study.results import MEASURES, TrialResult, flat_parameters
+from tasks.study.results import MEASURES, UNDEFINED, TrialResult, flat_parameters
 
 _DIGEST = 32  # characters that MLflow keeps of a data set's digest
 _METRICS = """\
@@ -64,9 +64,13 @@ def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialR
     """Return one trial as MLflow shall hold it; further columns carry their name."""
     folds: dict[str, list[float]] = {}
     summary: dict[str, float] = {}
+    undefined: list[str] = []
     for i, column in enumerate(study.inputs.measure_on):
         for measure in MEASURES:
             name = metric_name(measure if i == 0 else f"{measure}.{column}")
+            if not result.is_defined(measure, column):
+                undefined.append(name)
+                continue
             folds[f"fold/{name}"] = result.values(measure, column)
             summary[f"{name}_mean"] = result.mean(measure, column)
             summary[f"{name}_std"] = result.std(measure, column)
@@ -76,7 +80,10 @@ def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialR
     title = study.title(result.trial)
     searched = [_SEARCHED] if result.trial.key in study.searched else []
     opening = f"{title}, one trial of {study.config.name}. {_subject(study)}"
-    note = "\n\n".join([opening, *searched, _METRICS])
+    missing = [f"Undefined: {', '.join(undefined)} ({UNDEFINED})."] if undefined else []
+    if undefined:
+        tags = {**tags, "fkd.undefined": " ".join(undefined)}
+    note = "\n\n".join([opening, *searched, *missing, _METRICS])
     span = _span(study, [result.trial], inner=False)
     details = RunDetails(note, params, used_data(study), span)
     return TrialRun(result.trial.key, title, tags, folds, summary, details)

@@ -1,30 +1,57 @@
-"""The trial that becomes the champion, selected on inner folds alone."""
+"""Selection of the champion from scores on inner folds."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from configs.errors import UserError
 from configs.schema import SelectConfig
+from fkd import measures
+from fkd.core.arrays import Array
 from fkd.measures.pareto import knee, select
-from tasks.study.results import TrialResult
+from fkd.measures.strata import UndefinedMeasureError
+from tasks.adapters.store import TrialRecord
+from tasks.planned.weighing import measure_weights
+from tasks.study.opening import Study
+from tasks.study.results import UNDEFINED, TrialResult
+
+KNEE_VERSION = 2  # to be raised whenever the knee selects otherwise; part of a run's identity
+_PERMUTATIONS = 50
+# Noise is computed on at most so many rows of a fold, and scaled to the number of its rows.
+_NOISE_ROWS = 1000
+_CONSTANT = 1e-12  # spread relative to magnitude, as in fkd.measures
 
 
 class NoChampionError(UserError):
     """No trial satisfies the limits."""
 
 
-def select_trial(results: Sequence[TrialResult], policy: SelectConfig) -> TrialResult:
+def select_trial(
+    results: Sequence[TrialResult], policy: SelectConfig, noise: float = 0.0
+) -> TrialResult:
     """Return the trial that the policy selects from results on inner folds.
 
     With several measured columns a limit must hold on the worst of them.
+
+    Under `knee_of`, an error within one standard error of the least counts as the least, and a
+    dependence of at most `noise` counts as none. A constant prediction is selected only if
+    every other trial has a greater error.
     """
     if not results:
         raise NoChampionError("There is nothing to choose from: no trial finished on all folds.")
-    names = ["mae", *([policy.knee_of] if policy.knee_of else policy.subject_to)]
-    points = np.array([[worst(result, name) for name in names] for result in results])
+    for name in [policy.knee_of] if policy.knee_of else policy.subject_to:
+        if any(np.isnan(worst(result, name)) for result in results):
+            raise NoChampionError(
+                f"select: {name} is undefined on an inner fold ({UNDEFINED}). "
+                "Select by another measure."
+            )
     if policy.knee_of:
-        return results[knee(points)]
+        found = _knee(results, policy.knee_of, noise)
+        return _knee(_contenders(results), policy.knee_of, noise) if _is_constant(found) else found
+    names = ["mae", *policy.subject_to]
+    points = np.array([[worst(result, name) for name in names] for result in results])
     try:
         index = select(
             {name: points[:, i] for i, name in enumerate(names)},
@@ -39,6 +66,103 @@ def select_trial(results: Sequence[TrialResult], policy: SelectConfig) -> TrialR
     return results[index]
 
 
+def _knee(results: Sequence[TrialResult], measure: str, noise: float) -> TrialResult:
+    """Return the knee of the front, differences within noise counting as none."""
+    points = np.array([[worst(result, name) for name in ("mae", measure)] for result in results])
+    best = int(np.argmin(points[:, 0]))
+    points[:, 0] -= points[best, 0]
+    folds = results[best].values("mae", next(iter(results[best].records[0].measures)))
+    standard_error = np.std(folds, ddof=1) / np.sqrt(len(folds))
+    return results[knee(points, tolerance=[standard_error, noise])]
+
+
 def worst(result: TrialResult, measure: str) -> float:
-    """Return the mean over folds on the column where it is greatest."""
-    return max(result.mean(measure, column) for column in result.records[0].measures)
+    """Return the mean over folds on the column where it is greatest, NaN if one is undefined."""
+    means = [result.mean(measure, column) for column in result.records[0].measures]
+    return float(np.max(means))  # NaN if one of them is
+
+
+def is_most_accurate(selected: TrialResult, results: Sequence[TrialResult]) -> bool:
+    """Return whether no trial has less error, and the selected one is not a constant."""
+    least = min(worst(result, "mae") for result in results)
+    return worst(selected, "mae") <= least and not _is_constant(selected)
+
+
+def noise_on_inner_folds(study: Study, results: Sequence[TrialResult], measure: str) -> float:
+    """Return the noise floor of a measure for the most accurate trial.
+
+    It is the 95 % quantile under independence of the mean over inner folds, on the column where it
+    is greatest.
+    """
+    best = min(results, key=lambda result: worst(result, "mae"))
+    return study.once(
+        ("noise", measure, best.trial.key),
+        lambda: max(_noise(study, best, measure, column) for column in study.inputs.measure_on),
+    )
+
+
+def _noise(study: Study, best: TrialResult, measure: str, column: str) -> float:
+    """Return the noise floor on one column.
+
+    Predictions need not be stored: s is shuffled against Gaussian ones of the same standard
+    deviation and the same correlation with y. Under independence GDP depends on predictions by the
+    former, PF by the latter, HGR hardly.
+    """
+    table, rng = study.loaded.table, np.random.default_rng(study.config.seed)
+    weights = measure_weights(table, study.inputs.weights)
+    floors = []
+    for fold, record in zip(study.inputs.splits.inner(table).values(), best.records, strict=True):
+        n = min(len(fold.test), _NOISE_ROWS)
+        rows = np.sort(rng.choice(fold.test, n, replace=False))
+        test, share = table.take(rows), n / len(fold.test)
+        r = _correlation(record, column, table.y[fold.test])
+        y = (test.y - test.y.mean(axis=0)) / (test.y.std(axis=0) or 1.0)
+        f = record.predicted.std * (r * y + np.sqrt(1 - r**2) * rng.normal(size=n))
+        # Each row counts 1 / share times, so that bandwidths are those of the whole fold.
+        w = (np.ones(n) if weights is None else weights[rows]) / share
+        found = _shuffled(measure, test.y, f, test.S([column])[:, 0], rng, w)
+        floors.append(np.sqrt(share) * np.array(found))
+    mean, upper = np.array(floors).T
+    # Folds are independent: their distances to the quantile add up as squares.
+    return float(mean.mean(axis=0) + np.linalg.norm(upper - mean) / len(mean))
+
+
+def _correlation(record: TrialRecord, column: str, y: Array) -> float:
+    """Return the correlation of a record's predictions with y, from its moments."""
+    told, mse = record.predicted, record.measures[column]["mse"]
+    product = float(told.std * y.std(axis=0))
+    squares = told.std**2 + y.var(axis=0) + (told.mean - y.mean(axis=0)) ** 2
+    return float(np.clip((squares - mse) / (2 * product), -1, 1)) if product > 0 else 0.0
+
+
+def _shuffled(
+    measure: str, y: Array, f: Array, s: Array, rng: np.random.Generator, w: Array
+) -> tuple[float, float]:
+    """Return the mean and the upper quantile of a measure after shuffling s."""
+    by_name: dict[str, Any] = {
+        "hgr": partial(measures.hgr, margins="standard"),
+        "gdp": partial(measures.gdp, margins="given"),
+        "pf": partial(measures.pairwise_fairness, y),
+    }
+    drawn: Any = {"rng": rng, "permutations": _PERMUTATIONS, "sample_weight": w}
+    try:
+        floor = measures.noise_floor(f, s, measure=by_name[measure], **drawn)
+    except UndefinedMeasureError:  # PF of few rows: any value may be noise
+        return 1.0, 1.0
+    return float(floor.mean), float(floor.upper)
+
+
+def _contenders(results: Sequence[TrialResult]) -> Sequence[TrialResult]:
+    """Return the trials that no constant beats, constants only if they beat all others."""
+    constants = [result for result in results if _is_constant(result)]
+    if not constants:
+        return results
+    least = min(worst(result, "mae") for result in constants)
+    others = [r for r in results if not _is_constant(r) and worst(r, "mae") <= least]
+    return others or constants
+
+
+def _is_constant(result: TrialResult) -> bool:
+    """Return whether the predictions of every fold are constant."""
+    told = [record.predicted for record in result.records]
+    return all(one.std <= _CONSTANT * one.size for one in told)
