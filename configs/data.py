@@ -16,7 +16,7 @@ from configs.census import Horizon, check_release, expand_states
 from configs.control import check_control
 from configs.model import Frozen
 from configs.nearest import check_name
-from configs.own_columns import check_columns, check_own_columns
+from configs.own_columns import Range, check_columns, check_own_columns
 from configs.own_words import OwnWords, check_words, words_last
 from configs.text_form import AUTO, Decimal, MissingWords, Separator, check_encoding
 from fkd.catalog.encoder import Scale
@@ -36,7 +36,7 @@ Years = Annotated[tuple[int, ...], BeforeValidator(_as_tuple)]
 
 _CENSUS_KEYS = ("states", "year", "horizon")
 _FORM_KEYS = ("encoding", "separator", "decimal", "missing_words")
-_TABLE_KEYS = ("path", "target", "numeric", "categorical", "keep", *_FORM_KEYS)
+_TABLE_KEYS = ("path", "target", "numeric", "categorical", "keep", "ranges", *_FORM_KEYS)
 
 
 class TwinConfig(Frozen):
@@ -80,6 +80,10 @@ class DataConfig(OwnWords):
     """Problem table, text: the decimal sign; auto goes by the numbers."""
     missing_words: MissingWords = ()
     """Problem table: words that mean a missing value, besides the usual ones."""
+    ranges: dict[str, Range] = Field(default_factory=dict)
+    """Problem table: the least and the greatest valid value of a number column, by its name. Values
+    outside are refused; values inside are real, even if they look like codes for a missing value.
+    """
     scale: Literal["minmax", "none", "zscore"] | None = None
     """How numeric inputs are scaled; as the problem declares if not said, a table's by minmax."""
     missing: Literal["drop", "zero", "impute"] = "drop"
@@ -135,6 +139,9 @@ class DataConfig(OwnWords):
         _refuse_idle(self, ("twin",), self.source == "synthetic", "source synthetic")
         if self.problem == TABLE:
             check_own_columns(self)
+            numbers = dict.fromkeys((self.target or "", *self.sensitive_columns, *self.numeric))
+            for name in self.ranges:
+                check_name(name, numbers, key="data.ranges")
         check_words(self, self.declaration.columns, own=self.problem == TABLE)
         _check_alternatives(self)
         problem = self.declaration
@@ -158,6 +165,8 @@ class DataConfig(OwnWords):
             plain.pop("control", None)
         if self.faulty == "stop":
             plain.pop("faulty", None)
+        if not self.ranges:
+            plain.pop("ranges", None)
         if self.problem == TABLE:
             return plain
         return {key: value for key, value in plain.items() if key not in _FORM_KEYS}
@@ -242,7 +251,7 @@ def _refuse_idle(data: DataConfig, keys: tuple[str, ...], used: bool, owner: str
     """Refuse keys that would be ignored, or census keys left empty."""
     for key in keys:
         value = getattr(data, key)
-        if not used and value not in ((), None, AUTO):
+        if not used and value not in ((), {}, None, AUTO):
             raise ValueError(f"data.{key} has a meaning for {owner} only, got {value!r}")
         if used and keys is _CENSUS_KEYS and not value:
             raise ValueError(f"data.{key} must not be empty for {owner}, got {value!r}")

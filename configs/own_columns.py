@@ -1,9 +1,25 @@
 """Which columns of an own table are what."""
 
+import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Annotated, Any, Protocol
+
+from pydantic import BeforeValidator
 
 from configs.nearest import check_name
+
+
+def _ordered(value: Any) -> Any:
+    """Refuse anything but two finite numbers, the smaller one first."""
+    pair = value if isinstance(value, list | tuple) else ()
+    numbers = [v for v in pair if isinstance(v, int | float) and not isinstance(v, bool)]
+    finite = len(pair) == len(numbers) == 2 and all(map(math.isfinite, numbers))
+    if not finite or not numbers[0] < numbers[1]:
+        raise ValueError(f"must be two numbers [low, high] with low < high, got {value!r}")
+    return value
+
+
+Range = Annotated[tuple[float, float], BeforeValidator(_ordered)]
 
 
 class OwnColumns(Protocol):

@@ -242,7 +242,7 @@ class RunConfig(Frozen):
     def digest(self) -> str:
         """Digest of all that decides the numbers: not where they are computed or kept."""
         around = dict.fromkeys(_AROUND, True)
-        return self._digest(exclude={**around, "cluster": _PLACE, "data": set(WORD_KEYS)})
+        return self._digest(exclude={**around, "cluster": _PLACE, "data": {*WORD_KEYS, "ranges"}})
 
     def _digest(self, exclude: Any) -> str:
         """Return 16 hexadecimal digits of the canonical JSON."""

@@ -170,10 +170,10 @@ def _model(address: str) -> AppliedModel:
 def _show(audit: Audit, story: AuditStory, page: Path) -> None:
     """Print the numbers, then where the page lies."""
     console = Console(highlight=False)
-    console.print(_table(audit_grid(audit, story)))
-    console.print(escape(" ".join(audit_sentences(audit, story))))
     for note in audit.notes:
         console.print(f"[yellow]{escape(note)}[/yellow]")
+    console.print(_table(audit_grid(audit, story)))
+    console.print(escape(" ".join(audit_sentences(audit, story))))
     console.print(f"[bold]page[/bold] {escape(str(page))}", soft_wrap=True)
 
 

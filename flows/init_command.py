@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
+from fkd.core.sentinel_values import shown_values
 from flows.command_options import Overrides
 from flows.said_form import written_form
 from tasks.data.own_look import LookedAt, look_at
@@ -68,5 +69,13 @@ def _show(looked: LookedAt, out: Path) -> None:
     for column in looked.columns:
         grid.add_row(escape(column.name), column.role, escape(column.why))
     console.print(grid)
+    for column in looked.columns:
+        if column.codes:
+            text = (
+                f"Column {column.name} holds {shown_values(column.codes)}, far from its "
+                "other values. The configuration reads them as missing (data.missing_words); "
+                "declare data.ranges instead if they are real."
+            )
+            console.print(f"[yellow]{escape(text)}[/yellow]", soft_wrap=True)
     console.print(f"[bold]configuration[/bold] {escape(str(out))}", soft_wrap=True)
     console.print(f"Next: fkd run {escape(str(out))} --dry-run", soft_wrap=True)

@@ -9,11 +9,12 @@ from sklearn.utils.metaestimators import available_if
 
 from fkd.core.arrays import Array, Rows
 from fkd.core.basis_moments import BasisMoments, basis_moments
-from fkd.core.border import sensitive_matrix, target_vector
+from fkd.core.border import column_names, sensitive_matrix, target_vector
 from fkd.core.directions import Removals
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.moments import Moments, weighed_moments
 from fkd.core.row_weights import RowWeights, weighted_mean
+from fkd.core.sentinel_values import warn_sentinels
 from fkd.core.shrinkage import shrinkage
 from fkd.estimators.regressor import FairRegressor
 from fkd.estimators.removal_estimator import OF_MAP, Removal
@@ -98,7 +99,9 @@ class GrowingRegressor(FairRegressor):
         X, n = there.inputs(X), len(there)
         z = self._next_target(there.beside("y", y), n, weights.fit, first=first)
         # Few further rows may all have one value; the first must have something to remove.
-        S = sensitive_matrix(there.beside("sensitive_features", sensitive_features), n, vary=first)
+        s = there.beside("sensitive_features", sensitive_features)
+        S = sensitive_matrix(s, n, vary=first)
+        warn_sentinels("sensitive_features", S, column_names(s, S.shape[1]))
         so_far = (
             self._begun(X, z, S, weights)
             if known is None

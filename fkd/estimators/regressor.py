@@ -19,6 +19,7 @@ from fkd.core.row_weights import (
     weighted_median,
     weighted_std,
 )
+from fkd.core.sentinel_values import warn_sentinels
 from fkd.core.target_expansions import TargetExpansions
 from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.held_out import (
@@ -48,6 +49,7 @@ class FairRegressor(RegressorMixin, BoundedEstimator):
     def _target(self, y: Any, n: int, w: Array | None) -> Array:
         """Return (y - level) / unit, so that an offset costs no sum its digits."""
         checked = target_matrix(y, n) if self._several else target_vector(y, n)
+        warn_sentinels("y", checked)
         self._level, self._unit = self._scale(checked, w)
         return np.asarray((checked - self._level) / self._unit)
 

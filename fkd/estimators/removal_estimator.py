@@ -19,6 +19,7 @@ from fkd.core.parameters import positive, truth
 from fkd.core.removal_path import RemovalPath, removal_path
 from fkd.core.row_weights import ONCE, RowWeights, row_count, weighted_mean
 from fkd.core.sensitive_basis import BasisSettings, centred
+from fkd.core.sentinel_values import warn_sentinels
 from fkd.core.shrinkage import shrinkage
 from fkd.estimators.held_out import HeldOut, split_rows
 from fkd.estimators.legitimate import is_target, legitimate_columns, refuse_sensitive
@@ -86,6 +87,7 @@ class RemovalEstimator(RemovalParameters, ABC):
         them.
         """
         S = sensitive_matrix(sensitive_features, X.shape[0])
+        warn_sentinels("sensitive_features", S, column_names(sensitive_features, S.shape[1]))
         self._check_given(X, S, sensitive_features)
         if truth("center_sensitive", self.center_sensitive):
             # Before any sum: an offset of the columns then costs no digits.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive, require_length
 from fkd.core.cautions import FairnessWarning, caution
+from fkd.core.sentinel_values import warn_sentinels
 from fkd.measures.audited_rows import POSITIVE, AuditedColumn, AuditedRows
 from fkd.measures.bootstrap import Interval, bootstrap_interval, require_rows
 from fkd.measures.columns import is_constant
@@ -152,6 +153,8 @@ def audit(
     auditor = AuditedRows(y, f, g, control, rng, replicates, level, w)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FairnessWarning)
+        warn_sentinels("sensitive_features", S, names)
+        warn_sentinels("y_true", y)
         found = _audited(auditor, S, names)
     # A page is made of the value alone, later; whoever called hears of it now.
     told = [one for one in caught if issubclass(one.category, FairnessWarning)]

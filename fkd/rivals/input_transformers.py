@@ -10,7 +10,6 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
-from fkd.core.border import sensitive_matrix
 from fkd.core.linalg import project
 from fkd.core.parameters import positive, truth, whole
 from fkd.core.row_weights import weighted_mean
@@ -29,8 +28,7 @@ class InputTransformer(OneToOneFeatureMixin, TransformerMixin, RivalEstimator):
         """Return checked training rows with sensitive columns, weights."""
         X = self._inputs(X, reset=True)
         there = self._present(sample_weight, len(X))
-        S = there.beside("sensitive_features", sensitive_features)
-        return there.inputs(X), sensitive_matrix(S, len(there)), there.w
+        return there.inputs(X), self._sensitive(there, sensitive_features), there.w
 
     def fit_transform(
         self,

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import check_finite_result, sensitive_matrix, target_vector
+from fkd.core.border import check_finite_result, column_names, sensitive_matrix, target_vector
 from fkd.core.estimator_rows import estimator_rows
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.feature_maps.make import stays_sparse
@@ -18,6 +18,7 @@ from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import Predictor
 from fkd.core.present_rows import PresentRows
+from fkd.core.sentinel_values import warn_sentinels
 
 
 class RivalEstimator(BaseEstimator):
@@ -42,6 +43,13 @@ class RivalEstimator(BaseEstimator):
         """Return which of n rows are there, by their weights."""
         return PresentRows.of(sample_weight, n)
 
+    def _sensitive(self, there: PresentRows, sensitive_features: Any) -> Array:
+        """Return the checked sensitive columns of the rows that are there."""
+        s = there.beside("sensitive_features", sensitive_features)
+        S = sensitive_matrix(s, len(there))
+        warn_sentinels("sensitive_features", S, column_names(s, S.shape[1]))
+        return S
+
 
 class RivalRegressor(RegressorMixin, RivalEstimator):
     """A rival whose fitted form is a predictor of plain arrays."""
@@ -55,8 +63,9 @@ class RivalRegressor(RegressorMixin, RivalEstimator):
         X = self._inputs(X, reset=True)
         there = self._present(sample_weight, X.shape[0])
         z = target_vector(there.beside("y", y), len(there))
-        S = there.beside("sensitive_features", sensitive_features)
-        return there.inputs(X), z, sensitive_matrix(S, len(there)), there.w
+        warn_sentinels("y", z)
+        S = self._sensitive(there, sensitive_features)
+        return there.inputs(X), z, S, there.w
 
     def predict(self, X: Any) -> Array:
         """Return one prediction per row.

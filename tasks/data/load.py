@@ -19,7 +19,7 @@ from tasks.data.columns import Columns, to_table
 from tasks.data.prepared import Loaded, prepared_or_made
 from tasks.data.sources import Source, open_source
 from tasks.data.transfer import Progress
-from tasks.data.validation import column_report
+from tasks.data.validation import check_own_values, column_report
 
 
 def load_table(data: DataConfig, settings: Settings, progress: Progress | None = None) -> Loaded:
@@ -41,12 +41,16 @@ def load_table(data: DataConfig, settings: Settings, progress: Progress | None =
     try:
         source = open_source(data, settings, progress)
         with named_disk_errors(settings.store):
-            return prepared_or_made(settings, _digest(data, source), lambda: _make(data, source))
+            loaded = prepared_or_made(settings, _digest(data, source), lambda: _make(data, source))
     except MemoryError as error:
         raise UserError(
             f"There is not enough memory to load {data.problem} ({error}); close other programs or "
             "take fewer states or years at once."
         ) from error
+    # A table that an earlier version prepared is checked too.
+    if data.problem == OWN:
+        check_own_values(data, loaded.table)
+    return loaded
 
 
 def describe_rows(provenance: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from tasks.data.own_numbers import read_numbers
 # Labels per row from which a column is taken for an id, or at least worth a word.
 _ID, MANY_LABELS = 0.9, 0.5
 FEW_ROWS = 10
+_MOST_SHOWN = 5
 
 
 def own_path(data: DataConfig) -> Path:
@@ -69,6 +70,16 @@ def read_own_file(data: DataConfig) -> Columns:
             *_drop_notes(dropped, problem.numeric, required),
         ),
     )
+
+
+def rows_holding(data: DataConfig, name: str, values: Array) -> str:
+    """Return which rows of the file hold one of these values in a column: count, first few."""
+    raw = read_raw(own_path(data), data, (name,), (name,))
+    numbers, _ = read_numbers(raw, (name,), data)
+    rows = np.flatnonzero(np.isin(numbers[name], values))
+    listed = ", ".join(raw.place(int(row)) for row in rows[:_MOST_SHOWN])
+    more = ", ..." if len(rows) > _MOST_SHOWN else ""
+    return f"{len(rows):,} row{'s' if len(rows) > 1 else ''} ({listed}{more})"
 
 
 def _complete(

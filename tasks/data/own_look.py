@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -14,9 +14,12 @@ from pyarrow import compute as pc
 from configs.errors import UserError
 from configs.text_form import WrittenForm
 from fkd.catalog.labels import canonical_label, labels_of
+from fkd.core.arrays import Array
+from fkd.core.sentinel_values import sentinel_values, shown_values
 from tasks.data.own_cells import DATE, CellColumn, as_mask, cell_column
 from tasks.data.own_file import FEW_ROWS, MANY_LABELS
 from tasks.data.own_formats import RawColumns, check_names, header_of, read_raw
+from tasks.data.own_numbers import read_numbers
 
 Role = Literal["target", "sensitive", "numeric", "categorical", "left out"]
 # A word among numbers means a missing value where nearly all cells are numbers.
@@ -43,6 +46,8 @@ class ProposedColumn:
     why: str
     words: tuple[str, ...] = ()  # that mean a missing value in it
     missing: int = 0
+    codes: tuple[float, ...] = ()  # numbers that look like codes for a missing value
+    ends: tuple[float, float] = (0.0, 0.0)  # least and greatest number, if there are codes
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,21 @@ def look_at(path: Path, form: WrittenForm, target: str, sensitive: Sequence[str]
             + "; ".join(f"{column.name}: {column.why}" for column in looked.named("left out"))
             + "."
         )
-    return looked
+    words = (*form.missing_words, *looked.words)
+    numbers, _ = read_numbers(raw, wanted, form.model_copy(update={"missing_words": words}))
+    columns = [_with_codes(c, numbers[c.name]) if c.name in wanted else c for c in looked.columns]
+    return replace(looked, columns=tuple(columns))
+
+
+def _with_codes(column: ProposedColumn, numbers: Array) -> ProposedColumn:
+    """Return a column with the numbers that look like codes for a missing value."""
+    codes, rows = sentinel_values(numbers)
+    if not len(codes):
+        return column
+    why = f"{column.why}; {shown_values(codes)} in {len(rows):,} of them look like missing values"
+    ends = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    words = (*column.words, *(shown_values([code]) for code in codes))
+    return replace(column, why=why, words=words, codes=tuple(codes.tolist()), ends=ends)
 
 
 def _look(raw: RawColumns, name: str, form: WrittenForm, role: Role | None) -> ProposedColumn:

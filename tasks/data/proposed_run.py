@@ -87,6 +87,10 @@ def _form_lines(looked: LookedAt, form: WrittenForm) -> Iterator[str]:
     if words:
         line = f"  missing_words: {_plain(words)}"
         yield _commented(line, "found where there should be numbers")
+    if coded := [column for column in looked.columns if column.codes]:
+        ranges = {column.name: list(column.ends) for column in coded}
+        yield "  # Numbers among these words are read as missing in every column. If they are real:"
+        yield f"  # ranges: {_plain(ranges)}"
     if gaps := [column for column in looked.named("numeric") if column.missing]:
         why = f"{', '.join(column.name for column in gaps)} lack values; drop leaves such rows out"
         yield _commented("  missing: impute", why)

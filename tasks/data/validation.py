@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import yaml
 
+from configs.data import DataConfig
 from configs.errors import UserError
+from fkd.catalog.table import Table
 from fkd.core.arrays import Array
+from fkd.core.sentinel_values import sentinel_values, shown_values
 from tasks.data.columns import Category, Columns
+from tasks.data.own_file import rows_holding
 
 
 def column_report(columns: Columns) -> list[dict[str, Any]]:
@@ -40,6 +45,61 @@ def check_limits(columns: Columns, limits: Mapping[str, tuple[float, float]], *,
         raise UserError(
             f"{file} does not hold what its columns promise: {'; '.join(faults)}. It is damaged or "
             "of another layout; fetch it again, or check the year."
+        )
+
+
+def check_own_values(data: DataConfig, table: Table) -> None:
+    """Raise UserError for a value outside its declared range or a code for a missing value.
+
+    Codes are looked for in the target and the sensitive columns, which are scaled by their range,
+    unless `data.ranges` declares the column.
+
+    Parameters
+    ----------
+    data
+        The configuration of an own table.
+    table
+        Its rows.
+    """
+    # The range of a sample is that of all rows, so that its ends belong to the column.
+    scaled = {table.target_name: np.append(table.target, table.target_range)}
+    for name, values, ends in zip(
+        table.sensitive_names, table.sensitive.T, table.sensitive_range, strict=True
+    ):
+        scaled[name] = np.append(values, ends)
+    inputs = dict(zip(table.numeric_names, table.numeric.T, strict=True))
+    for name, values in {**inputs, **scaled}.items():
+        if name in data.ranges:
+            _check_declared(data, name, values)
+        elif name in scaled:
+            _check_codes(data, name, values)
+
+
+def _check_declared(data: DataConfig, name: str, values: Array) -> None:
+    """Refuse values outside the declared range."""
+    low, high = data.ranges[name]
+    found = np.unique(values[(values < low) | (values > high)])
+    if len(found):
+        raise UserError(
+            f"{data.path}: column {name} must lie in [{shown_values((low, high))}] (data.ranges), "
+            f"got {shown_values(found)} in {rows_holding(data, name, found)}. Correct the file, "
+            "list the values in data.missing_words if they stand for missing ones, or widen the "
+            "range."
+        )
+
+
+def _check_codes(data: DataConfig, name: str, values: Array) -> None:
+    """Refuse values that look like codes for a missing value."""
+    found, rows = sentinel_values(values)
+    if len(found):
+        rest = np.delete(values, rows)
+        label = yaml.safe_dump(name, allow_unicode=True, width=10**6).removesuffix("...\n").strip()
+        raise UserError(
+            f"{data.path}: column {name} must not hold codes for missing values, got "
+            f"{shown_values(found)} in {rows_holding(data, name, found)}, far from the other "
+            f"values ({rest.min():g} to {rest.max():g}). Set data.missing_words: "
+            f"[{shown_values(found)}] to read them as missing, or data.ranges: {{{label}: "
+            f"[{shown_values((values.min(), values.max()))}]}} if they are real."
         )
 
 
