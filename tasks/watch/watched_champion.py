@@ -1,6 +1,6 @@
 """The champion that is watched: its record, its configuration, its checks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from tasks.adapters.model_versions import KnownVersion, champion_version
 from tasks.adapters.registry import load_model, told
 from tasks.adapters.settings import Settings
 from tasks.adapters.timed_client import TimedClient
+from tasks.data.load import load_table
+from tasks.data.prepared import Loaded, read_prepared
 from tasks.data.raw_frame import raw_frame
 from tasks.study.held_out_record import HeldOutRecord, record_name
 
@@ -35,6 +37,7 @@ class WatchedChampion:
     predict: Callable[[pd.DataFrame], Any]
     inputs: tuple[str, ...]
     data: str  # the digest of the rows that it was chosen on
+    parts: tuple[str, ...] = ()  # beginnings of the digests of tables joined into these rows
 
     @property
     def issues(self) -> frozenset[str]:
@@ -58,12 +61,30 @@ class WatchedChampion:
         return np.asarray(self.predict(frame), dtype=np.float64).ravel()
 
 
+def champion_rows(settings: Settings, champion: WatchedChampion) -> Loaded:
+    """Return the rows that a champion was chosen on; refuse others in their place."""
+    found, why = read_prepared(settings, champion.data), "the source has other rows now"
+    if found is None:
+        try:
+            found = load_table(champion.config.data, settings)
+        except UserError as error:
+            why = str(error).rstrip(".")
+    if found is None or found.digest != champion.data:
+        raise UserError(
+            f"--refit needs the rows that {champion.version.model} version "
+            f"{champion.version.version} was chosen on (digest {champion.data[:12]}). They are not "
+            f"in the store {settings.store}, and cannot be read again: {why}. Restore them, or "
+            "fit a configuration that names old and new rows with `fkd run`."
+        )
+    return found
+
+
 def watched_champion(settings: Settings, model: str) -> WatchedChampion:
     """Return the champion of a registered name; what is missing of it is told with the cure."""
     version = champion_version(settings, model)
     client = TimedClient(settings)
     if version.run:
-        data, kept, written = told(settings, lambda: _files(client, version))
+        tags, kept, written = told(settings, lambda: _files(client, version))
     if not version.run or kept is None or written is None:
         raise UserError(
             f"{model} version {version.version} has no record of its held-out rows, which fkd did "
@@ -80,14 +101,17 @@ def watched_champion(settings: Settings, model: str) -> WatchedChampion:
         HeldOutRecord.from_arrays(unpack_arrays(kept)),
         loaded.predict,
         tuple(schema.input_names()),
-        data,
+        tags.get("fkd.data", ""),
+        tuple(tags.get("fkd.data.parts", "").split()),
     )
 
 
-def _files(client: TimedClient, version: KnownVersion) -> tuple[str, bytes | None, bytes | None]:
-    """Return the digest of a version's rows, its record, its configuration."""
-    tags = client.get_run(version.run).data.tags
+def _files(
+    client: TimedClient, version: KnownVersion
+) -> tuple[Mapping[str, str], bytes | None, bytes | None]:
+    """Return the tags of a version's run, its record, its configuration."""
+    tags: Mapping[str, str] = client.get_run(version.run).data.tags
     kept, written = (
         read_file(client, version.run, name) for name in (record_name(version.key), "config.yaml")
     )
-    return tags.get("fkd.data", ""), kept, written
+    return tags, kept, written
