@@ -11,12 +11,14 @@ import yaml
 from configs.errors import UserError
 from configs.load import parse_config
 from configs.schema import RunConfig
+from fkd.catalog.bundle import NonFinitePredictionError
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from tasks.adapters.files import unpack_arrays
 from tasks.adapters.kept_files import read_file
+from tasks.adapters.model_files import fetch_bundle
 from tasks.adapters.model_versions import KnownVersion, champion_version
-from tasks.adapters.registry import load_model, told
+from tasks.adapters.registry import told
 from tasks.adapters.settings import Settings
 from tasks.adapters.timed_client import TimedClient
 from tasks.data.load import load_table
@@ -50,7 +52,7 @@ class WatchedChampion:
         )
 
     def predictions(self, table: Table) -> Array:
-        """Return what the served model says of rows, in the target's own unit."""
+        """Return the registered model's predictions, in the target's own unit."""
         try:
             frame = raw_frame(table, self.inputs)
         except ValueError as error:
@@ -58,7 +60,13 @@ class WatchedChampion:
                 f"{error}; {self.version.model} version {self.version.version} takes "
                 f"{len(self.inputs)} columns, see its signature in MLflow."
             ) from None
-        return np.asarray(self.predict(frame), dtype=np.float64).ravel()
+        try:
+            return np.asarray(self.predict(frame), dtype=np.float64).ravel()
+        except NonFinitePredictionError as error:
+            raise UserError(
+                f"{self.version.model} version {self.version.version} cannot predict these rows: "
+                f"{error}. Check the inputs of these rows."
+            ) from error
 
 
 def champion_rows(settings: Settings, champion: WatchedChampion) -> Loaded:
@@ -93,14 +101,13 @@ def watched_champion(settings: Settings, model: str) -> WatchedChampion:
     tree = yaml.safe_load(written)
     # Addresses of hooks were cut to their hosts before the file was written.
     tree.pop("hooks", None)
-    loaded = load_model(settings, f"models:/{model}/{version.version}")
-    schema = loaded.metadata.get_input_schema()
+    bundle = fetch_bundle(settings, f"models:/{model}/{version.version}").bundle()
     return WatchedChampion(
         version,
         parse_config(tree, f"config.yaml of {model} version {version.version}"),
         HeldOutRecord.from_arrays(unpack_arrays(kept)),
-        loaded.predict,
-        tuple(schema.input_names()),
+        bundle.predict,
+        bundle.input_columns,
         tags.get("fkd.data", ""),
         tuple(tags.get("fkd.data.parts", "").split()),
     )
