@@ -22,7 +22,7 @@ from tasks.report.gather import report_data
 from tasks.report.text import finding_of
 from tasks.report.writing import write_report
 from tasks.study.champion import select_champion
-from tasks.study.known_runs import note_time
+from tasks.study.known_runs import note_time, take_folder
 from tasks.study.opening import Study, open_studies
 from tasks.study.recording import record_champion, record_files, record_trials
 from tasks.study.results import tidy, write_results
@@ -115,6 +115,7 @@ def record(study: Study) -> tuple[str, ...]:
     """Write results.csv, fill MLflow; return what could not be done, in sentences."""
     data = study.config.data
     frame = tidy(study.results(), data.problem, data.sensitive)
+    take_folder(study)
     write_results(frame, study.folder)
     try:
         added = record_trials(study)

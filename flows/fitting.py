@@ -27,6 +27,7 @@ from tasks.blocks.spilled_features import planned_spill, spill_features
 from tasks.blocks.streaming import stream_moments
 from tasks.planned.trials import Job
 from tasks.study.evaluate import run_job
+from tasks.study.known_runs import take_folder
 from tasks.study.opening import Study
 from tasks.study.settling import sum_remarks
 
@@ -80,6 +81,7 @@ def _reported(client: Any, studies: Sequence[Study]) -> AbstractContextManager[N
 
     def keep(page: bytes) -> None:
         for study in studies:
+            take_folder(study)
             write_atomic(study.folder / PAGE, page)
 
     if not is_reported(studies[0].config.cluster, client):

@@ -74,6 +74,7 @@ def serve_watch(
     cron: str | None,
     every: float | None,
     hooks: Path | None = None,
+    refit: bool = False,
 ) -> None:
     """Look at new rows of a model on a schedule until Ctrl-C or SIGTERM.
 
@@ -84,6 +85,7 @@ def serve_watch(
     cron : when to run, in UTC.
     every : seconds between two runs, instead of cron.
     hooks : a YAML file whose hooks are told of every look; read anew at every run.
+    refit : whether to refit if a band is crossed.
     """
     settings = read_settings()
     if hooks is not None:
@@ -106,6 +108,7 @@ def serve_watch(
                     "model": model,
                     "data": [located(text) for text in data],
                     "hooks": named,
+                    "refit": refit,
                 },
                 address=url,
             )

@@ -36,7 +36,10 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
 
 @calendar_flow("scheduled-watch", watch_run_name)
 def scheduled_watch(
-    model: str = "crimes", data: tuple[str, ...] = (), hooks: str | None = None
+    model: str = "crimes",
+    data: tuple[str, ...] = (),
+    hooks: str | None = None,
+    refit: bool = False,
 ) -> str:
     """Return the history page of a model after a look at what is new.
 
@@ -45,12 +48,13 @@ def scheduled_watch(
     model : the registered name of the champion.
     data : new rows, each a file, a pattern of files, or keys of the data.
     hooks : a YAML file whose hooks are told of every look.
+    refit : whether to refit if a band is crossed.
     """
     end_with_parent()
     watched = WatchedModel(model, read_hooks(Path(hooks))) if hooks else WatchedModel(model)
     with failure_told([watched]):
         check_home()
         clear_leftovers()
-        found, page = watch_all(model, data)
+        found, page = watch_all(model, data, refit=refit)
     end_watch(watched, found, page)
     return page

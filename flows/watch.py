@@ -1,49 +1,57 @@
-"""The watch as a Prefect flow: look at new rows, fit anew where a band is crossed, keep why."""
+"""The watch as a Prefect flow: look at new rows, refit on request, record both."""
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from prefect import flow
 
-from flows.experiment import conclude, fit, load
+from configs.schema import RunConfig, TrackingConfig
+from fkd.catalog.problems.own_table import NAME as OWN
+from flows.experiment import conclude, fit
 from flows.progress import watcher
 from flows.run_label import watch_run_name
 from flows.run_page import post_markdown, tagged_run
 from flows.stage import stage
 from tasks.adapters.markdown import plain_markdown
+from tasks.adapters.model_versions import versions_of
 from tasks.adapters.settings import read_settings
 from tasks.data.fetch import AbsentFileError
-from tasks.data.load import load_table
+from tasks.data.load import join_tables, load_table
 from tasks.data.prepared import Loaded
 from tasks.report.history_page import write_history
+from tasks.study.opening import open_study
 from tasks.study.selection import NoChampionError
 from tasks.watch.batches import Batch, NextBatch, read_batches
 from tasks.watch.looking import look
 from tasks.watch.refit_judgement import judged_refit
 from tasks.watch.watch_log import is_watched, record_watch, tell_origin
 from tasks.watch.watch_values import Refit, Watch
-from tasks.watch.watched_champion import WatchedChampion, watched_champion
+from tasks.watch.watched_champion import WatchedChampion, champion_rows, watched_champion
+
+_REFIT = "-refit"  # behind the name of the run whose champion was refitted
 
 
 @flow(name="watch", flow_run_name=watch_run_name, persist_result=False)
-def watch(model: str, data: Sequence[str]) -> list[Watch]:
+def watch(model: str, data: Sequence[str], refit: bool = False) -> list[Watch]:
     """Look at new rows, batch by batch; return what was found in those not seen before.
 
     Parameters
     ----------
     model : the registered name of the champion.
     data : new rows, each a file, a pattern of files, or keys of the data.
+    refit : whether to refit on the rows of the champion and a batch that crosses a band.
     """
-    return watch_all(model, data)[0]
+    return watch_all(model, data, refit=refit)[0]
 
 
-def watch_all(model: str, data: Sequence[str]) -> tuple[list[Watch], str]:
-    """Look at everything that was named; return what is new, then where the history lies."""
+def watch_all(model: str, data: Sequence[str], *, refit: bool = False) -> tuple[list[Watch], str]:
+    """Look at each batch; return the new looks and the path of the history page."""
     with tagged_run([f"model:{model}"]):
         batches = read_batches(watched_champion(read_settings(), model).config, data)
         if not batches:
             watcher().say(f"no file matches {', '.join(data)} yet")
-        found = [one for batch in batches if (one := watch_batch(model, batch)) is not None]
+        found = [one for batch in batches if (one := watch_batch(model, batch, refit)) is not None]
         page = str(write_history(read_settings(), model))
         watcher().say(f"history: {page}")
         if found:
@@ -52,19 +60,19 @@ def watch_all(model: str, data: Sequence[str]) -> tuple[list[Watch], str]:
     return found, page
 
 
-def watch_batch(model: str, batch: Batch | NextBatch) -> Watch | None:
-    """Return what one batch shows, None where it was seen before; the champion is read anew."""
+def watch_batch(model: str, batch: Batch | NextBatch, refit: bool) -> Watch | None:
+    """Return the look at one batch, None if it was seen before; the champion is read anew."""
     champion = watched_champion(read_settings(), model)
     if isinstance(batch, NextBatch):
-        return _watch_next(champion, batch)
+        return _watch_next(champion, batch, refit)
     loaded = load_table(batch.config.data, read_settings())
-    if known := _known(champion, loaded):
+    if known := _known(champion, loaded, refit):
         watcher().say(f"{batch.label}: {known}")
         return None
-    return _watch_rows(champion, batch, loaded)
+    return _watch_rows(champion, batch, loaded, refit)
 
 
-def _watch_next(champion: WatchedChampion, upcoming: NextBatch) -> Watch | None:
+def _watch_next(champion: WatchedChampion, upcoming: NextBatch, refit: bool) -> Watch | None:
     """Return what the first rows show that were not looked at; None where they are not there."""
     for batch in upcoming.choices(champion.config):
         try:
@@ -72,45 +80,73 @@ def _watch_next(champion: WatchedChampion, upcoming: NextBatch) -> Watch | None:
         except AbsentFileError as error:
             watcher().say(f"{upcoming.label}: {batch.label} is not there yet. {error}")
             return None
-        if not _known(champion, loaded):
-            return _watch_rows(champion, batch, loaded)
+        if not _known(champion, loaded, refit):
+            return _watch_rows(champion, batch, loaded, refit)
     watcher().say(f"{upcoming.label}: all there is was looked at before")
     return None
 
 
-def _known(champion: WatchedChampion, loaded: Loaded) -> str:
-    """Return why rows need no look, nothing where they do."""
+def _known(champion: WatchedChampion, loaded: Loaded, refit: bool) -> str:
+    """Return why rows need no look, nothing if they do."""
     version = champion.version
-    if loaded.digest == champion.data:
+    if loaded.digest == champion.data or loaded.digest.startswith(champion.parts):
         # A pattern may well match them.
         return f"the rows that version {version.version} was chosen on, nothing new"
-    seen = is_watched(read_settings(), champion.config.experiment, version.model, loaded.digest)
-    return "looked at before" if seen else ""
+    place = champion.config.experiment, version.model, loaded.digest
+    return "looked at before" if is_watched(read_settings(), *place, refit=refit) else ""
 
 
-def _watch_rows(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
-    """Return what rows show that were not looked at; where they crossed, a model is fitted anew."""
+def _watch_rows(champion: WatchedChampion, batch: Batch, loaded: Loaded, refit: bool) -> Watch:
+    """Return the look at rows that were not looked at, with the refit if one is asked for."""
     found = look(champion, batch, loaded)
     watcher().say(f"{batch.label}: {found.reason}")
-    if found.reasons:
-        found = found.with_refit(refit(champion, batch))
-        watcher().say(f"{batch.label}: {found.refit.why if found.refit else ''}")
+    # Before the refit, which may fail: the crossing is known then.
     keep(champion, found)
+    if found.reasons and refit:
+        found = found.with_refit(refit_champion(champion, batch, loaded))
+        watcher().say(f"{batch.label}: {found.refit.why if found.refit else ''}")
+        keep(champion, found)
     return found
 
 
-def refit(champion: WatchedChampion, batch: Batch) -> Refit:
-    """Run the champion's configuration on the new rows; it is promoted through the checks."""
-    start = time.monotonic()
-    studies = load([batch.config])
-    fit(studies)
-    study = studies[0].again()
+def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Refit:
+    """Run the champion's configuration on its own rows and the new ones; register the result.
+
+    It becomes the champion only if a configured gate and all other checks let it pass.
+    """
+    start, settings, version = time.monotonic(), read_settings(), champion.version
+    before = champion_rows(settings, champion)
+    rows = join_tables(before, added, settings)
+    watcher().say(
+        f"{batch.label}: refit on {before.table.n:,} rows of version {version.version} and "
+        f"{added.table.n:,} new rows"
+    )
+    study = open_study(_refit_config(champion, batch), settings, rows)
+    fit([study])
+    study = study.again()
     try:
-        study, told = judged_refit(study, champion)
+        study, told = judged_refit(study, champion, before.table.n)
     except NoChampionError as error:
-        told = Refit("", False, f"no model could be chosen on {batch.label}: {error}")
-    conclude(study, start)
-    return told
+        told = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
+    outcome = conclude(study, start)
+    watcher().say(f"{batch.label}: report of the refit: {outcome.paths['report']}")
+    known = [one for one in versions_of(settings, version.model) if one.key == told.champion]
+    if told.promoted or not told.champion or not known:
+        return told
+    promote = f"fkd promote {version.model} --version {known[0].version} --why ..."
+    return replace(told, why=f"{told.why}. Promote it with `{promote}`")
+
+
+def _refit_config(champion: WatchedChampion, batch: Batch) -> RunConfig:
+    """Return the champion's configuration under a name, hence with a folder, of its own."""
+    config = champion.config
+    name = f"{config.name.removesuffix(_REFIT)[:90]}{_REFIT}"
+    tracking = TrackingConfig(experiment=config.experiment, model=champion.version.model)
+    data = config.data
+    if data.problem == OWN:  # its title is the name of a file
+        title = f"{data.declaration.title} and {batch.label}"
+        data = data.model_copy(update={"title": title})
+    return config.model_copy(update={"name": name, "tracking": tracking, "data": data})
 
 
 @stage

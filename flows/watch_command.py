@@ -26,8 +26,9 @@ def watch_model(
     cron: str | None = None,
     every: float | None = None,
     hooks: Path | None = None,
+    refit: bool = False,
 ) -> None:
-    """Look at new rows with a champion; fit anew where something changed.
+    """Look at new rows with a champion; report whether something changed.
 
     Parameters
     ----------
@@ -42,6 +43,9 @@ def watch_model(
         Instead of cron: seconds between two looks.
     hooks
         A YAML file whose `hooks` are told of every look, such as the configuration of the run.
+    refit
+        If a band is crossed, refit on the rows of the champion and the new ones. The result is
+        registered as a candidate; only a configured gate that it passes makes it the champion.
     """
     check_address_space(run=True)
     clear_leftovers()
@@ -50,7 +54,7 @@ def watch_model(
     if cron is not None or every is not None:
         from flows.schedule import serve_watch
 
-        serve_watch(model, data, cron=cron, every=every, hooks=hooks)
+        serve_watch(model, data, cron=cron, every=every, hooks=hooks, refit=refit)
         return
     watched = WatchedModel(model) if hooks is None else WatchedModel(model, read_hooks(hooks))
     from tasks.watch.batches import read_batches
@@ -65,7 +69,7 @@ def watch_model(
         # Prefect reads its settings when it is first imported: only now are they in force.
         from flows.watch import watch
 
-        found = watch(model, list(data))
+        found = watch(model, list(data), refit)
     _show(found)
     from tasks.report.history_page import history_path
 

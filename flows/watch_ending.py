@@ -1,4 +1,4 @@
-"""How a watch ends: hooks hear of each look, what crossed without a successor is an error."""
+"""The end of a watch: call the hooks for each look, fail if a band was crossed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tasks.watch.watch_values import CROSSED, Watch
 
 
 class BandCrossedError(UserError):
-    """New rows are not like the record, and what was fitted to them was not promoted."""
+    """New rows differ from the record, and no promoted refit answers that."""
 
     exit_code = 3
 
@@ -25,18 +25,20 @@ class WatchedModel:
 
 
 def end_watch(watched: WatchedModel, found: Sequence[Watch], page: str) -> None:
-    """Tell the hooks of each look, a crossed one as a failure; raise what has no successor."""
+    """Call the hooks for each look, then raise if rows crossed without a promoted refit."""
     problems: list[str] = []
     for one in found:
         hook = watched.hooks.on_failure if one.verdict == CROSSED else watched.hooks.on_success
         problems += tell(hook, message_of(one, page))
-    left = [one.rows_from for one in found if one.refit is not None and not one.refit.promoted]
+    left = [one for one in found if one.reasons and (not one.refit or not one.refit.promoted)]
     if left:
-        text = (
-            f"{', '.join(left)} crossed the band of {watched.name}, and what was fitted there is "
-            "no champion; see above."
-        )
-        raise BandCrossedError(" ".join([text, *problems]))
+        rows = ", ".join(one.rows_from for one in left)
+        refits = [f"{one.refit.why}." for one in left if one.refit is not None]
+        remedy = refits or [
+            "The champion was not changed; add --refit to fit a candidate on old and new rows."
+        ]
+        text = f"{rows} crossed the band of {watched.name}."
+        raise BandCrossedError(" ".join([text, *remedy, *problems]))
     if problems:
         raise UserError(" ".join(dict.fromkeys(problems)))
 

@@ -17,10 +17,10 @@ def run_stages(*configs):
         return experiment.run_all(configs)
 
 
-def watch_stages(model, *data):
+def watch_stages(model, *data, refit=False):
     """What was found in new rows, through the stages of the watch as plain functions."""
-    with plain_stages(experiment, STAGES), plain_stages(watch, ("load", "fit", "keep")):
-        return watch.watch_all(model, data)
+    with plain_stages(experiment, STAGES), plain_stages(watch, ("fit", "keep")):
+        return watch.watch_all(model, data, refit=refit)
 
 
 @contextmanager

@@ -165,7 +165,6 @@ def test_imports_go_one_way(room, forbidden):
                 "tasks/adapters/parent_claim.py",
                 "tasks/adapters/trial_claims.py",
                 "tasks/adapters/registry.py",
-                "tasks/adapters/model_files.py",
                 "tasks/adapters/served_model.py",
             },
         ),

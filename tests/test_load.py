@@ -14,7 +14,7 @@ from fkd.catalog.encoder import Encoder
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.shared_store import SharedStore
 from tasks.data.columns import Category, Columns, to_table
-from tasks.data.load import describe_rows, load_table
+from tasks.data.load import describe_rows, join_tables, load_table
 from tasks.data.prepared import prepared_name
 from tasks.data.twin import write_twin
 
@@ -258,3 +258,45 @@ def test_a_sample_is_drawn_once_and_counted(settings):
 
 def test_a_sample_of_more_rows_than_there_are_is_all_of_them(settings):
     assert load_table(DataConfig(sample=5000), settings).table.n == 1993
+
+
+def rents(path, rows, **changes):
+    """The configuration of a table with a label, a group and a gap, whose rows these are."""
+    names = ("rent", "age", "area", "town", "block")
+    path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]))
+    keys = {"numeric": ("area",), "categorical": ("town",), "keep": ("block",), **changes}
+    return DataConfig(problem="table", path=str(path), target="rent", sensitive=("age",), **keys)
+
+
+OLD = [(500, 20, 30, "ulm", 1), (700, 40, 50, "bonn", 2), (600, 30, 45, "", 2)]
+NEW = [(900, 35, 80, "aachen", 3), (650, 70, 40, "ulm", 4)]
+
+
+def test_joined_tables_hold_the_rows_of_both(settings, tmp_path):
+    old = load_table(rents(tmp_path / "old.csv", OLD), settings)
+    new = load_table(rents(tmp_path / "new.csv", NEW), settings)
+    joined = join_tables(old, new, settings)
+    whole = load_table(rents(tmp_path / "whole.csv", OLD + NEW), settings).table
+    for name, array in whole.arrays().items():
+        assert_array_equal(joined.table.arrays()[name], array)
+    assert len({old.digest, new.digest, joined.digest, join_tables(new, old, settings).digest}) == 4
+    story = joined.provenance
+    assert (story["rows_read"], story["rows_used"]) == (5, 5)
+    assert [file["name"] for file in story["files"]] == ["old.csv", "new.csv"]
+    assert story["parts"] == [old.digest, new.digest]
+    again = join_tables(joined, new, settings)
+    assert again.provenance["parts"] == [old.digest, new.digest, new.digest]
+
+
+@pytest.mark.parametrize(
+    ("rows", "column"),
+    [
+        ([(*row[:3], "ulm", row[4]) for row in NEW], "town"),  # constant, so no input
+        ([(*row[:4], f"b{row[4]}") for row in NEW], "block"),
+    ],
+)
+def test_tables_of_other_columns_are_not_joined(settings, tmp_path, rows, column):
+    old = load_table(rents(tmp_path / "old.csv", OLD), settings)
+    new = load_table(rents(tmp_path / "new.csv", rows), settings)
+    with pytest.raises(UserError, match=column):
+        join_tables(old, new, settings)

@@ -1,6 +1,7 @@
 """Every bundle that was ever released loads, and predicts what it did."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from bundle_sample import CASES, FOLDER, WITHOUT_RANGES, keep_bundle, make_bundl
 from numpy.testing import assert_allclose
 
 from fkd import __version__
-from fkd.catalog.bundle import Bundle
+from fkd.catalog.bundle import Bundle, NonFinitePredictionError
 from fkd.core.predictors import PREDICTORS
 
 KEPT = sorted(path.parent for path in FOLDER.glob("*/*/bundle.npz"))
@@ -66,3 +67,44 @@ def test_what_is_kept_is_what_is_read(tmp_path):
     assert arrays.keys() == bundle.arrays().keys()
     with pytest.raises(FileExistsError):
         keep_bundle(tmp_path / "new", bundle, rows)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["predictor.coef", "encoder.span", "target_range"])
+def test_an_array_that_is_not_finite_is_refused(name, value):
+    arrays = make_bundle("kernel").arrays()
+    arrays[name] = np.where(np.arange(arrays[name].size) == 0, value, arrays[name])
+    with pytest.raises(ValueError, match=name):
+        Bundle.from_arrays(arrays)
+
+
+def test_nan_stays_where_it_has_a_meaning():
+    arrays = make_bundle("kernel").arrays()
+    assert np.isnan(arrays["encoder.fill"]).any()
+    arrays["ranges"] = np.full_like(arrays["ranges"], np.nan)
+    Bundle.from_arrays(arrays)
+    arrays["ranges"] = np.full_like(arrays["ranges"], np.inf)
+    with pytest.raises(ValueError, match="ranges"):
+        Bundle.from_arrays(arrays)
+
+
+def overflowing():
+    """A bundle whose numbers are finite, while most of its predictions are not."""
+    bundle = make_bundle("kernel")
+    inner = replace(bundle.predictor, kernel="linear", coef=bundle.predictor.coef * 1e200)
+    return replace(bundle, predictor=replace(inner, centers=inner.centers * 1e200))
+
+
+def test_predictions_that_are_not_finite_are_refused():
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(NonFinitePredictionError) as caught,
+    ):
+        overflowing().predict(make_rows())
+    assert 0 < len(caught.value.rows) <= len(make_rows())
+
+
+def test_a_row_without_a_sensitive_value_has_no_prediction():
+    bundle, rows = make_bundle("sensitive"), make_rows()
+    rows.loc[3, "age"] = np.nan
+    assert np.flatnonzero(np.isnan(bundle.predict(rows))).tolist() == [3]

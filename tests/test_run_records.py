@@ -20,10 +20,12 @@ from tasks.adapters.registry import load_champion
 from tasks.adapters.settings import Settings
 from tasks.adapters.tracked import metric_name
 from tasks.adapters.tracking_places import tracking_uri
+from tasks.report.writing import write_report
 from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
 from tasks.study.finding import Finding
-from tasks.study.known_runs import note_time, recorded, time_taken
+from tasks.study.known_runs import identity_of, note_time, recorded, time_taken
+from tasks.study.named_runs import find_study
 from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_files, record_trials
 
@@ -290,3 +292,57 @@ def test_models_go_to_the_registry_that_is_named(study, tmp_path, tmp_path_facto
 
 def test_names_of_columns_become_names_of_metrics():
     assert metric_name("gdp.Größe (m²)") == "gdp.Größe _m²_"
+
+
+def test_two_different_runs_of_one_name_keep_both_reports(quick_study, tmp_path_factory):
+    study = quick_study
+    warm_mlflow(study.settings.mlflow, tmp_path_factory.getbasetemp())
+    select = study.config.select.model_copy(update={"subject_to": {"gdp": 1.0}})
+    other = open_study(study.config.model_copy(update={"select": select}), study.settings)
+
+    def written(one):
+        record_trials(one)
+        return {**contents(write_report(one).parent)}
+
+    first = written(study)
+    assert {"report.html", "model_card.md", "config.yaml"} <= first.keys()
+    second = written(other)
+    assert second["report.html"] != first["report.html"]
+    earlier = study.folder / "earlier" / identity_of(study)[:12]
+    assert contents(earlier) == first
+    record_files(other)
+    run = client_of(other).list_artifacts(recorded(other).run_id)
+    assert "earlier" not in {file.path for file in run}
+    # A repeat rewrites in place; the other run, repeated, has its files back.
+    assert written(other) == second
+    assert contents(earlier) == first
+    assert written(study) == first
+    assert not earlier.exists()
+    assert contents(study.folder / "earlier" / identity_of(other)[:12]) == second
+
+
+def contents(folder):
+    """The files that people read, by name."""
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file() and p.suffix != ".json"}
+
+
+def test_a_moved_report_is_found_as_the_run_that_wrote_it(quick_study, tmp_path_factory):
+    study = quick_study
+    warm_mlflow(study.settings.mlflow, tmp_path_factory.getbasetemp())
+    select = study.config.select.model_copy(update={"subject_to": {"gdp": 1.0}})
+    other = open_study(study.config.model_copy(update={"select": select}), study.settings)
+    for one in (study, other):
+        record_trials(one)
+        write_report(one)
+    for one, folder in ((other, study.folder), (study, next(study.folder.glob("earlier/*")))):
+        found = find_study(study.settings, str(folder / "report.html"))
+        assert identity_of(found) == identity_of(one)
+
+
+def test_a_report_without_an_owner_is_kept_as_well(quick_study):
+    study = quick_study
+    study.folder.mkdir(parents=True)
+    (study.folder / "report.html").write_text("of an old version")
+    write_report(study)
+    (kept,) = study.folder.glob("earlier/*/report.html")
+    assert kept.read_text() == "of an old version"

@@ -384,3 +384,14 @@ def test_memory_is_that_of_a_block_of_rows(model, tmp_path, monkeypatch):
     assert max(rows) == 500
     assert max(held) < size / 2  # the writer holds pages of its own
     assert max(held) - held[0] < size / 20
+
+
+def test_rows_without_a_finite_prediction_are_named(tmp_path):
+    bundle, _ = rent_model(tmp_path)
+    linear = replace(bundle.predictor, kernel="linear", coef=bundle.predictor.coef * 1e200)
+    huge = replace(bundle, predictor=replace(linear, centers=linear.centers * 1e200))
+    data = write_file(tmp_path / "new.csv", rents(n=3), columns=INPUTS)
+    asked = request(tmp_path, register(tmp_path, huge), data)
+    with np.errstate(all="ignore"), pytest.raises(UserError, match=r"models:/rents/3 .*line 2"):
+        score_table(asked)
+    assert not asked.out.exists()

@@ -2,6 +2,8 @@
 
 import re
 
+import mlflow
+import numpy as np
 import pandas as pd
 import pytest
 from mlflow.tracking import MlflowClient
@@ -9,12 +11,14 @@ from numpy.testing import assert_allclose
 from pyarrow import parquet
 from tracking_server import warm_mlflow
 
+from configs.errors import UserError
 from flows.cli import main
-from tasks.adapters.files import sha256
+from tasks.adapters.files import pack_arrays, sha256, unpack_arrays
 from tasks.adapters.model_files import fetch_bundle
+from tasks.adapters.registry import BUNDLE_TAG, addressed, load_model
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.study.champion import select_champion
-from tasks.study.recording import record_champion, record_trials
+from tasks.study.recording import record_champion, record_files, record_trials
 
 
 def fkd(*words):
@@ -129,3 +133,86 @@ def test_nothing_is_registered_yet(settings, tmp_path_factory, tmp_path, monkeyp
     (tmp_path / "rows.csv").write_text("a\n1\n")
     assert fkd("models:/quick@champion", "rows.csv", "--out", "p.parquet") == 2
     assert "there is no registered model 'quick', nor any other" in told(capsys)
+
+
+def client_of(study):
+    return MlflowClient(tracking_uri(study.settings), tracking_uri(study.settings))
+
+
+def rewrite(study, factor):
+    """Multiply the coefficients in the registered file; return its bytes."""
+    (path,) = study.settings.mlflow.rglob("bundle.npz")
+    arrays = unpack_arrays(path.read_bytes())
+    arrays["predictor.coef"] = arrays["predictor.coef"] * factor
+    path.write_bytes(pack_arrays(arrays))
+    return path.read_bytes()
+
+
+AUDIT = ("audit", "rows.csv", "--target", "population", "--sensitive", "householdsize")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("score", "models:/quick@champion", "rows.csv", "--out", "p.parquet"),
+        (*AUDIT, "--model", "models:/quick@champion"),
+        (*AUDIT, "--model", "models:/quick/latest"),
+        ("watch", "quick", "--data", "source=uci"),
+    ],
+    ids=["score", "audit", "audit latest", "watch"],
+)
+def test_a_changed_bundle_is_refused(registered, tmp_path, capsys, words):
+    study = registered[0]
+    record_files(study)
+    rewrite(study, 1.5)
+    with pytest.raises(SystemExit) as end:
+        main(list(words))
+    said = told(capsys)
+    assert end.value.code == 2
+    assert "models:/quick/" in said
+    assert "sha256" in said
+    assert not (tmp_path / "p.parquet").exists()
+
+
+def test_a_served_model_refuses_a_changed_bundle(registered):
+    study, bundle, frame = registered
+    with addressed(study.settings):
+        served = mlflow.pyfunc.load_model("models:/quick@champion")
+        assert_allclose(served.predict(frame), bundle.predict(frame), rtol=1e-12)
+        rewrite(study, 1.5)
+        with pytest.raises(ValueError, match="sha256"):
+            mlflow.pyfunc.load_model("models:/quick@champion")
+
+
+def test_a_version_without_a_checksum_gets_one_by_another_run(registered, capsys):
+    study, client = registered[0], client_of(registered[0])
+    digest = client.get_model_version("quick", "1").tags[BUNDLE_TAG]
+    client.delete_model_version_tag("quick", "1", BUNDLE_TAG)
+    assert fkd("models:/quick@champion", "rows.csv", "--out", "p.parquet") == 2
+    assert "fkd.bundle" in told(capsys)
+    with pytest.raises(UserError, match=BUNDLE_TAG):
+        load_model(study.settings, "models:/quick/1")
+    record_champion(study)
+    assert client.get_model_version("quick", "1").tags[BUNDLE_TAG] == digest
+    assert fkd("models:/quick/1", "rows.csv", "--out", "p.parquet") == 0
+
+
+def test_a_changed_version_without_a_checksum_is_registered_anew(registered):
+    study, client = registered[0], client_of(registered[0])
+    client.delete_model_version_tag("quick", "1", BUNDLE_TAG)
+    rewrite(study, 1.5)
+    record_champion(study)
+    assert BUNDLE_TAG not in client.get_model_version("quick", "1").tags
+    assert client.get_model_version_by_alias("quick", "champion").version == 2
+    assert fkd("models:/quick@champion", "rows.csv", "--out", "p.parquet") == 0
+
+
+def test_a_model_with_nan_coefficients_is_refused(registered, tmp_path, capsys):
+    study = registered[0]
+    data = rewrite(study, np.nan)
+    client_of(study).set_model_version_tag("quick", "1", BUNDLE_TAG, sha256(data))
+    assert fkd("models:/quick@champion", "rows.csv", "--out", "p.parquet") == 2
+    said = told(capsys)
+    assert "models:/quick/1" in said
+    assert "predictor.coef" in said
+    assert not (tmp_path / "p.parquet").exists()

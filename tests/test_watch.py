@@ -13,19 +13,25 @@ from tracking_server import warm_mlflow
 from watch_sample import COLUMNS, write_month, write_wages
 
 from configs.errors import UserError
-from configs.load import load_config
+from configs.load import load_config, parse_config
 from fkd.measures import NumberChange, SampleChanges
+from flows.sync import sync_all
+from flows.watch_ending import BandCrossedError, WatchedModel, end_watch
 from tasks.adapters.tracking_places import tracking_uri
+from tasks.data.load import load_table
 from tasks.study.champion import select_champion
+from tasks.study.evaluate import run_job
 from tasks.study.held_out_record import HeldOutRecord, held_out_record
+from tasks.study.known_runs import known_runs
 from tasks.study.opening import open_study
-from tasks.study.recording import record_champion
+from tasks.study.recording import record_champion, record_trials
 from tasks.watch.batches import read_batches
 from tasks.watch.change_words import reasons_of
 from tasks.watch.looking import strictest_limits
+from tasks.watch.refit_judgement import judged_refit, refusals
 from tasks.watch.watch_log import known_watches
 from tasks.watch.watch_values import Watch
-from tasks.watch.watched_champion import watched_champion
+from tasks.watch.watched_champion import champion_rows, watched_champion
 
 
 @pytest.fixture(scope="module")
@@ -103,60 +109,137 @@ def test_a_month_like_the_others_is_quiet_and_looked_at_once(office, home, tmp_p
     assert "quiet.csv" in Path(page).read_text()
 
 
-def test_a_planted_drift_is_found_refitted_and_promoted_through_the_checks(office, home, tmp_path):
-    for i in (1, 2):
-        write_month(tmp_path / f"month-{i}.csv", n=400, seed=30 + i, drift=150.0)
-    found, page = watch_stages("wages", str(tmp_path / "month-*.csv"))
-    first, second = found
-    assert first.verdict == "crossed"
-    assert any("mean signed error along age" in reason for reason in first.reasons)
-    error = next(c for c in first.changes.curves if c.quantity == "error")
+@pytest.fixture
+def drifted(tmp_path):
+    return str(write_month(tmp_path / "drifted.csv", n=800, seed=31, drift=150.0))
+
+
+def versions(settings):
+    return sorted(int(v.version) for v in client(settings).search_model_versions("name='wages'"))
+
+
+def test_a_planted_drift_is_reported_and_changes_nothing(home, drifted):
+    report = home.experiments / "wages" / "report.html"
+    before = report.read_bytes()
+    (found,), page = watch_stages("wages", drifted)
+    assert found.verdict == "crossed"
+    assert any("mean signed error along age" in reason for reason in found.reasons)
+    error = next(c for c in found.changes.curves if c.quantity == "error")
     assert error.points[error.crossed].min() > 40
-    assert first.refit.promoted
-    assert champion_number(home) == 2
-    # The next month is shown to the new champion, which has learnt the drift.
-    assert (second.version, second.verdict) == (2, "quiet")
-    tags = client(home).get_model_version("wages", "2").tags
-    assert tags["fkd.because"].startswith("month-1.csv crossed: ")
-    assert tags["fkd.verdict"] == "no gate"
-    runs = [
+    assert found.refit is None
+    assert (champion_number(home), versions(home)) == (1, [1])
+    assert report.read_bytes() == before
+    assert [path.name for path in home.experiments.iterdir()] == ["wages"]
+    (run,) = [
         run
         for place in client(home).search_experiments()
         for run in client(home).search_runs([place.experiment_id])
         if run.data.tags.get("fkd.watch.model") == "wages"
     ]
-    reasons = {run.data.tags["fkd.watch"]: run.data.tags["fkd.watch.reason"] for run in runs}
-    assert {*reasons} == {"quiet", "crossed"}
-    assert reasons["crossed"] == first.reason
-    assert all(run.data.metrics["watch/mae_after"] > 0 for run in runs)
-    text = Path(page).read_text()
-    assert text.index("Version 2") < text.index("Version 1")
-    assert "champion once" in text
-    assert "Where curves moved" in text
+    assert run.data.tags["fkd.watch"] == "crossed"
+    assert run.data.tags["fkd.watch.reason"] == found.reason
+    assert run.data.metrics["watch/mae_after"] > 0
+    assert "Where curves moved" in Path(page).read_text()
+
+
+def test_a_crossed_band_without_refit_ends_with_exit_code_3(home, drifted):
+    found, page = watch_stages("wages", drifted)
+    with pytest.raises(BandCrossedError, match="--refit") as caught:
+        end_watch(WatchedModel("wages"), found, page)
+    assert caught.value.exit_code == 3
+
+
+def test_a_refit_without_a_gate_is_a_candidate_fitted_on_old_and_new_rows(office, home, drifted):
+    report = home.experiments / "wages" / "report.html"
+    before = report.read_bytes()
+    watch_stages("wages", drifted)  # a look alone does not stand in the way of a refit
+    (found,), page = watch_stages("wages", drifted, refit=True)
+    assert not found.refit.promoted
+    assert "fkd promote wages --version 2 --why" in found.refit.why
+    assert (champion_number(home), versions(home)) == (1, [1, 2])
+    assert int(client(home).get_model_version_by_alias("wages", "candidate").version) == 2
+    tags = client(home).get_model_version("wages", "2").tags
+    assert tags["fkd.because"].startswith("drifted.csv crossed: ")
+    assert "gate" in tags["fkd.verdict"]
+    assert "(candidate)" in Path(page).read_text()
+
+    data = load_config(office / "wages.yaml").data
+    old = load_table(data, home).table
+    new = load_table(data.model_copy(update={"path": drifted}), home).table
+    (run,) = [run for run in known_runs(home)[0] if run.config.name == "wages-refit"]
+    table = run.open(home).loaded.table
+    assert_allclose(table.target, np.concatenate([old.target, new.target]))
+    assert_allclose(table.numeric, np.concatenate([old.numeric, new.numeric]))
+
+    assert report.read_bytes() == before
+    assert (
+        "models:/wages@candidate" in (home.experiments / "wages-refit" / "report.html").read_text()
+    )
+    assert watch_stages("wages", drifted, refit=True)[0] == []  # done before
+    sync_all()
+    assert champion_number(home) == 1
+
+
+def test_a_refit_that_passes_a_configured_gate_is_promoted(office, home, drifted):
+    run_stages(load_config(office / "wages.yaml", ["gate={gdp: 0.5}"]))
+    (found,), _ = watch_stages("wages", drifted, refit=True)
+    assert found.refit.promoted
+    assert champion_number(home) == 2
+    assert client(home).get_model_version("wages", "2").tags["fkd.verdict"] == "passed"
+    end_watch(WatchedModel("wages"), [found], "")  # no error: a promoted refit is the answer
+    # Neither part of its rows is new to the new champion.
+    assert watch_stages("wages", str(office / "month-0.csv"), drifted)[0] == []
+
+
+def test_a_refit_that_breaks_the_gate_stays_a_candidate(home):
+    champion = watched_champion(home, "wages")
+    study = open_study(champion.config.model_copy(update={"gate": {"gdp": 1e-6}}), home)
+    _, told = judged_refit(study, champion)
+    assert not told.promoted
+    assert "gdp on age" in told.why
 
 
 def test_a_refit_with_a_new_issue_stays_a_candidate(office, home, tmp_path):
-    month = write_month(tmp_path / "few.csv", n=60, seed=40, drift=400.0)
-    (found,), _ = watch_stages("wages", str(month))
-    assert found.verdict == "crossed"
-    assert not found.refit.promoted
-    assert "check D1 found an issue that version 1 did not have" in found.refit.why
+    path = write_month(tmp_path / "few.csv", n=60, seed=40, drift=400.0)
+    champion = watched_champion(home, "wages")
+    tree = champion.config.model_dump(mode="json")
+    tree["data"]["path"], tree["gate"] = str(path), {"gdp": 1.0}
+    study = open_study(parse_config(tree, "few"), home)
+    for job in study.missing():
+        run_job(job)
+    judged, told = judged_refit(study, champion)
+    assert not told.promoted
+    assert judged.refused[0].startswith("check D1 found an issue that version 1 did not have")
+    record_trials(judged)
+    assert record_champion(judged) == "models:/wages@candidate"
+    # The reason is kept with the run, so that recording it again does not promote it.
+    sync_all()
     assert champion_number(home) == 1
-    version = client(home).get_model_version_by_alias("wages", "candidate")
-    assert version.tags["fkd.verdict"].startswith("refused: check D1")
-    page = (home.experiments / "wages" / "report.html").read_text()
-    assert "models:/wages@candidate" in page
 
 
-def test_a_refit_with_more_error_than_the_champion_stays_a_candidate(office, home, monkeypatch):
-    from tasks.watch.refit_judgement import refusals
+def test_a_refit_is_compared_on_new_rows_only(office, home):
+    study = open_study(load_config(office / "wages.yaml"), home)
+    (refusal,) = refusals(study, watched_champion(home, "wages"), study.loaded.table.n)
+    assert "none of the new rows is held out" in refusal
 
+
+def test_a_refit_without_the_rows_of_the_champion_is_refused(home, drifted):
+    champion = watched_champion(home, "wages")
+    with pytest.raises(UserError, match=r"--refit .* wages version 1"):
+        champion_rows(home, replace(champion, data="0" * 64))
+    gone = champion.config.data.model_copy(update={"path": "gone.csv"})
+    config = champion.config.model_copy(update={"data": gone})
+    with pytest.raises(UserError, match=r"--refit .*gone\.csv"):
+        champion_rows(home, replace(champion, config=config, data="0" * 64))
+
+
+def test_a_refit_with_more_error_than_the_champion_stays_a_candidate(office, home):
     study = open_study(load_config(office / "wages.yaml"), home)
     champion = watched_champion(home, "wages")
     assert refusals(study, champion) == ()
     perfect = replace(champion, predict=lambda frame: _truth(study, len(frame)))
     (refusal,) = refusals(study, perfect)
-    assert refusal.startswith("its mean absolute error on the held-out rows is greater by")
+    assert refusal.startswith("its mean absolute error on the new held-out rows is greater by")
 
 
 def _truth(study, n):

@@ -65,6 +65,15 @@ def test_every_look_is_told_before_one_without_a_successor_ends_the_watch(heard)
     assert [one["rows_from"] for one in lines(files["on_success"])] == ["may.csv"]
 
 
+def test_a_crossed_look_without_a_refit_ends_the_watch(heard):
+    watched, files = heard
+    with pytest.raises(BandCrossedError) as caught:
+        end_watch(watched, [look(1, 3.0, crossed=True, rows="april.csv")], "history.html")
+    assert caught.value.exit_code == 3
+    (told,) = lines(files["on_failure"])
+    assert (told["refit"], told["promoted"]) == (None, False)
+
+
 def test_a_watch_that_breaks_off_is_told_as_a_failure(heard):
     watched, files = heard
     with pytest.raises(UserError), failure_told([watched]):

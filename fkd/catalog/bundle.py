@@ -7,11 +7,27 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from fkd.catalog.encoder import Encoder
-from fkd.core.arrays import AnyArray, Array
+from fkd.core.arrays import AnyArray, Array, IntArray
 from fkd.core.predictors import PREDICTORS, Predictor
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Arrays in which NaN has a meaning: a number that may not be missing, a column without values.
+_MAY_BE_NAN = ("encoder.fill", "ranges")
+
+
+class NonFinitePredictionError(ValueError):
+    """A model predicts NaN or infinity for rows with complete inputs."""
+
+    def __init__(self, rows: IntArray) -> None:
+        self.rows = rows  # positions in the frame
+        shown = ", ".join(map(str, rows[:5].tolist()))
+        super().__init__(
+            f"predictions must be finite, got NaN or infinity in {len(rows)} rows (positions "
+            f"{shown}{', ...' if len(rows) > 5 else ''})"
+        )
 
 
 @dataclass(frozen=True)
@@ -47,7 +63,10 @@ class Bundle:
         return (*self.encoder.input_columns, *self.sensitive)
 
     def predict(self, frame: "pd.DataFrame") -> Array:
-        """Return low + (high - low) f(x) for every row of raw columns."""
+        """Return low + (high - low) f(x) for every row of raw columns.
+
+        A row without a sensitive value that the predictor needs has the prediction NaN.
+        """
         if missing := [name for name in self.sensitive if name not in frame.columns]:
             raise ValueError(f"frame must have the column {missing[0]}, which this model needs")
         low, high = self.target_range
@@ -56,7 +75,12 @@ class Bundle:
             least, most = self.sensitive_range.T
             S = (frame[list(self.sensitive)].to_numpy(dtype=np.float64) - least) / (most - least)
             X = np.hstack([X, S])
-        return low + (high - low) * self.predictor.predict(X)
+        f = low + (high - low) * self.predictor.predict(X)
+        if not np.isfinite(f).all():
+            rows = np.flatnonzero(~np.isfinite(f) & ~np.isnan(X).any(axis=1))
+            if len(rows):
+                raise NonFinitePredictionError(rows)
+        return f
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the bundle as arrays of numbers or text, which npz keeps without pickle."""
@@ -74,7 +98,11 @@ class Bundle:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """Return the bundle whose `arrays` these are."""
+        """Return the bundle whose `arrays` these are; all numbers must be finite."""
+        for name, array in arrays.items():
+            bad = np.isinf if name in _MAY_BE_NAN else _is_not_finite
+            if array.dtype.kind == "f" and bad(array).any():
+                raise ValueError(f"array {name} of a bundle must be finite, got NaN or infinity")
         low, high = arrays["target_range"].tolist()
         return cls(
             encoder=Encoder.from_arrays(_part(arrays, "encoder.")),
@@ -84,6 +112,10 @@ class Bundle:
             sensitive_range=arrays["sensitive_range"],
             ranges=arrays.get("ranges"),
         )
+
+
+def _is_not_finite(array: AnyArray) -> AnyArray:
+    return ~np.isfinite(array)
 
 
 def _part(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:

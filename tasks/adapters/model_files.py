@@ -1,28 +1,20 @@
 """The arrays of a registered model, read without running anything that lies beside them."""
 
-import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import mlflow
 
 from configs.errors import UserError
 from configs.nearest import check_name
 from fkd.catalog.bundle import Bundle
-from tasks.adapters.deadline import within
 from tasks.adapters.files import sha256
-from tasks.adapters.registry import addressed, told
+from tasks.adapters.registry import ADDRESS, told, verified_bundle
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.timed_client import TimedClient, patience
+from tasks.adapters.timed_client import TimedClient
 from tasks.adapters.tracking import prepare_stores
 
-_ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _MOST = 1000  # registered models that MLflow lists at once
-_FILE = Path("artifacts") / "bundle.npz"
 
 
 @dataclass(frozen=True)
@@ -58,12 +50,18 @@ class RegisteredBundle:
                 f"{store.shown(name)} must be readable on every worker, but it is absent or "
                 "damaged; let FKD_STORE be a place that all of them see, then run the same command"
             )
-        return Bundle.from_arrays(arrays)
+        try:
+            return Bundle.from_arrays(arrays)
+        except ValueError as error:
+            raise UserError(
+                f"{self.address} cannot be used: {error}. Run its configuration again with `fkd "
+                "run`, or name another version."
+            ) from error
 
 
 def fetch_bundle(settings: Settings, address: str) -> RegisteredBundle:
     """Return the bundle at an address such as models:/NAME@champion or models:/NAME/3."""
-    asked = _ADDRESS.fullmatch(address)
+    asked = ADDRESS.fullmatch(address)
     if asked is None:
         raise UserError(
             "a model is named by models:/NAME@champion, another alias, or models:/NAME/VERSION, "
@@ -71,7 +69,7 @@ def fetch_bundle(settings: Settings, address: str) -> RegisteredBundle:
         )
     prepare_stores(settings)
     name, version = told(settings, lambda: _resolved(TimedClient(settings), asked.groupdict()))
-    data = told(settings, lambda: within(10 * patience(), lambda: _file(settings, name, version)))
+    data = verified_bundle(settings, name, version)
     digest = sha256(data)
     store = open_store(settings)
     if store.read(_stored_name(digest)) != data:
@@ -107,18 +105,3 @@ def _resolved(client: TimedClient, asked: Mapping[str, str | None]) -> tuple[str
     except ValueError as error:
         raise UserError(f"{error}.") from None
     return name, int(version)
-
-
-def _file(settings: Settings, name: str, version: int) -> bytes:
-    """Return the bytes of a version's bundle."""
-    with tempfile.TemporaryDirectory() as folder, addressed(settings):
-        root = mlflow.artifacts.download_artifacts(
-            artifact_uri=f"models:/{name}/{version}", dst_path=folder
-        )
-        path = Path(root) / _FILE
-        if not path.is_file():
-            raise UserError(
-                f"models:/{name}/{version} must be a model that `fkd run` registered, but it has "
-                f"no {_FILE}; models of others are audited by `fkd audit --model`."
-            )
-        return path.read_bytes()

@@ -1,9 +1,10 @@
 """Registered models: a selected one is registered once, aliases say which is served."""
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +19,7 @@ from mlflow.models import infer_signature
 from configs.errors import UserError
 from fkd.catalog.bundle import Bundle
 from tasks.adapters.deadline import within
-from tasks.adapters.files import pack_arrays
+from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.reachable import not_recorded
 from tasks.adapters.settings import Settings
 from tasks.adapters.timed_client import TimedClient, patience
@@ -27,6 +28,7 @@ from tasks.adapters.tracking import FAULTS, Tracking, prepare_stores
 from tasks.adapters.tracking_places import registry_uri, tracking_uri
 
 T = TypeVar("T")
+ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 # By which a loaded model refuses rows: MLflow's signature, then whatever stands behind it.
 REFUSALS = (MlflowException, ValueError, TypeError, KeyError)
 # Aliases of registered models: what is served, what the gate has refused last.
@@ -34,6 +36,8 @@ CHAMPION = "champion"
 CANDIDATE = "candidate"
 _RAN = "fkd.ran"
 _PROMOTED = "fkd.promoted_at"
+BUNDLE_TAG = "fkd.bundle"  # of a version: the sha256 of its bundle
+_BUNDLE = Path("artifacts") / "bundle.npz"
 _ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 
 
@@ -76,6 +80,7 @@ class Registry(Tracking):
         model = wanted.model
 
         def work() -> None:
+            self._tag_bundles(wanted)
             with addressed(self.settings):
                 version = self._version(model, wanted.key)
                 if version is None:
@@ -101,11 +106,12 @@ class Registry(Tracking):
     def _create_version(self, run: str, wanted: ModelVersion) -> str:
         if not self.client.search_registered_models(f"name = '{wanted.model}'"):
             self.client.create_registered_model(wanted.model)
-        logged = self._log_model(run, wanted)
+        arrays = pack_arrays(wanted.bundle.arrays())
+        logged = self._log_model(run, wanted, arrays)
         self._log_numbers(run, wanted, logged.model_id)
         # A registry apart from the runs knows nothing of their models, only of files.
         apart = registry_uri(self.settings) != self.uri
-        tags = {**wanted.tags, CHAMPION_TAG: wanted.key}
+        tags = {**wanted.tags, CHAMPION_TAG: wanted.key, BUNDLE_TAG: sha256(arrays)}
         # Not by `registered_model_name`, which prints to the user's terminal.
         created = self.client.create_model_version(
             wanted.model,
@@ -117,9 +123,8 @@ class Registry(Tracking):
         )
         return str(created.version)
 
-    def _log_model(self, run: str, wanted: ModelVersion) -> Any:
+    def _log_model(self, run: str, wanted: ModelVersion, arrays: bytes) -> Any:
         library = Path(str(files("fkd")))
-        arrays = pack_arrays(wanted.bundle.arrays())
         size = len(arrays) + sum(file.stat().st_size for file in library.rglob("*.py"))
         return within(4 * patience() + patience(size), lambda: _logged(run, wanted, arrays))
 
@@ -139,11 +144,31 @@ class Registry(Tracking):
         return str(self.client.get_logged_model(model_id).artifact_location)
 
     def _version(self, model: str, key: str) -> str | None:
-        """Return the version under which a champion is registered, None where it is not."""
-        found = self.client.search_model_versions(
-            f"name = '{model}' and tags.`{CHAMPION_TAG}` = '{key}'"
+        """Return the version under which a champion is registered, None if it is not."""
+        known = [one for one in self._versions(model, key) if BUNDLE_TAG in one.tags]
+        return str(min(int(one.version) for one in known)) if known else None
+
+    def _versions(self, model: str, key: str) -> list[Any]:
+        """Return all versions of a champion."""
+        return list(
+            self.client.search_model_versions(
+                f"name = '{model}' and tags.`{CHAMPION_TAG}` = '{key}'"
+            )
         )
-        return str(min(int(one.version) for one in found)) if found else None
+
+    def _tag_bundles(self, wanted: ModelVersion) -> None:
+        """Add the checksum to versions without one whose file is the wanted bundle.
+
+        A version whose file differs gets none: the bundle is then registered as a new version.
+        """
+        model = wanted.model
+        for one in self._versions(model, wanted.key):
+            if BUNDLE_TAG in one.tags:
+                continue
+            data = pack_arrays(wanted.bundle.arrays())
+            with suppress(UserError, *FAULTS):  # its file cannot be read
+                if bundle_bytes(self.settings, model, int(one.version)) == data:
+                    self.client.set_model_version_tag(model, one.version, BUNDLE_TAG, sha256(data))
 
     def _alias(self, model: str, alias: str) -> str | None:
         """Return which version an alias points at, None where there is none."""
@@ -189,15 +214,74 @@ def load_champion(settings: Settings, model: str) -> Any:
     return load_model(settings, f"models:/{model}@{CHAMPION}")
 
 
+def bundle_bytes(settings: Settings, name: str, version: int) -> bytes:
+    """Return the bytes of a version's bundle, as the registry's files have them."""
+    with tempfile.TemporaryDirectory() as folder, addressed(settings):
+        root = mlflow.artifacts.download_artifacts(
+            artifact_uri=f"models:/{name}/{version}", dst_path=folder
+        )
+        path = Path(root) / _BUNDLE
+        if not path.is_file():
+            raise UserError(
+                f"models:/{name}/{version} must be a model that `fkd run` registered, but it has "
+                f"no {_BUNDLE}; models of others are audited by `fkd audit --model`."
+            )
+        return path.read_bytes()
+
+
+def verified_bundle(settings: Settings, name: str, version: int) -> bytes:
+    """Return the bytes of a version's bundle; refuse others than those that were registered."""
+    address = f"models:/{name}/{version}"
+
+    def work() -> tuple[bytes, str | None]:
+        tags = TimedClient(settings).get_model_version(name, str(version)).tags
+        data = within(10 * patience(), lambda: bundle_bytes(settings, name, version))
+        return data, tags.get(BUNDLE_TAG)
+
+    data, expected = told(settings, work)
+    if expected is None:
+        raise UserError(
+            f"{address} must have the sha256 of its bundle in the tag {BUNDLE_TAG}, got none. Run "
+            "its configuration again with `fkd run`: it adds the tag, or registers a new version "
+            "if the file has changed."
+        )
+    if (found := sha256(data)) != expected:
+        raise UserError(
+            f"{address} must have a bundle.npz with the sha256 {expected[:12]}... of its tag "
+            f"{BUNDLE_TAG}, got {found[:12]}...: the file was changed after it was registered. "
+            "Restore it, or delete the version and run its configuration again with `fkd run`."
+        )
+    return data
+
+
 def load_model(settings: Settings, address: str) -> Any:
-    """Return the model at an MLflow address, such as models:/NAME@champion, as a pyfunc model."""
+    """Return the model at an MLflow address, such as models:/NAME@champion, as a pyfunc model.
+
+    The bundle of a model that fkd registered must be the one that was registered.
+    """
     prepare_stores(settings)
+    if (asked := ADDRESS.fullmatch(address)) is not None:
+        found = told(settings, lambda: _registered(settings, asked))
+        if CHAMPION_TAG in found.tags:
+            verified_bundle(settings, found.name, int(found.version))
+        address = f"models:/{found.name}/{found.version}"  # an alias may move meanwhile
 
     def work() -> Any:
         with addressed(settings):
-            return mlflow.pyfunc.load_model(address)
+            try:
+                return mlflow.pyfunc.load_model(address)
+            except ValueError as error:  # by which a served model refuses its bundle
+                raise UserError(f"{address} cannot be loaded: {error}") from error
 
     return told(settings, lambda: within(10 * patience(), work))
+
+
+def _registered(settings: Settings, asked: re.Match[str]) -> Any:
+    """Return the version that an address names, as MLflow describes it."""
+    client = TimedClient(settings)
+    if asked["alias"] is not None:
+        return client.get_model_version_by_alias(asked["name"], asked["alias"])
+    return client.get_model_version(asked["name"], asked["version"])
 
 
 def told(settings: Settings, work: Callable[[], T]) -> T:
@@ -218,6 +302,7 @@ def _logged(run: str, wanted: ModelVersion, arrays: bytes) -> Any:
             name="champion",
             python_model=str(files("tasks") / "adapters" / "served_model.py"),
             artifacts={"bundle": str(bundle)},
+            model_config={"bundle_sha256": sha256(arrays)},
             # The library travels with the model: whoever serves it need not have fkd.
             code_paths=[str(files("fkd"))],
             signature=infer_signature(wanted.example, wanted.bundle.predict(wanted.example)),

@@ -1,5 +1,8 @@
 """The champion as MLflow serves it: rows in the user's own columns in, the target's unit out."""
 
+import hashlib
+import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +17,15 @@ class ServedModel(PythonModel):
     """A bundle of plain arrays behind MLflow's interface."""
 
     def load_context(self, context: Any) -> None:
-        """Read the arrays; nothing is unpickled."""
-        with np.load(context.artifacts["bundle"], allow_pickle=False) as archive:
+        """Read the arrays, whose checksum was logged with the model; nothing is unpickled."""
+        data = Path(context.artifacts["bundle"]).read_bytes()
+        expected = (context.model_config or {}).get("bundle_sha256")
+        if (found := hashlib.sha256(data).hexdigest()) != expected:
+            raise ValueError(
+                f"bundle.npz must have the sha256 {expected} that was logged with the model, got "
+                f"{found}. Restore the file, or register the model again with `fkd run`."
+            )
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             self.bundle = Bundle.from_arrays({name: archive[name] for name in archive.files})
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: Any = None) -> Any:

@@ -38,6 +38,11 @@ class TimedClient:
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         within(patience(size), lambda: self._client.log_artifacts(run, str(folder)))
 
+    def log_artifact(self, run: str, file: Path) -> None:
+        """Put one file on a run, in a time that grows with its size."""
+        size = file.stat().st_size
+        within(patience(size), lambda: self._client.log_artifact(run, str(file)))
+
 
 def patience(size: int = 0) -> float:
     """Return how many seconds one call may take that sends so many bytes."""

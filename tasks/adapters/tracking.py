@@ -165,10 +165,11 @@ class Tracking:
         folder: Path,
         details: RunDetails | None = None,
     ) -> None:
-        """Put an experiment's files and tags on its run, then close it."""
+        """Put a folder's files, without its subfolders, and tags on a run, then close it."""
 
         def work() -> None:
-            self.client.log_artifacts(run, folder)
+            for file in sorted(path for path in folder.iterdir() if path.is_file()):
+                self.client.log_artifact(run, file)
             self._tag(run, {**tags, _COMPLETE: "true"})
             self._close(self.client.get_run(run), details or RunDetails())
 

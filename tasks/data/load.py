@@ -15,7 +15,7 @@ from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.files import sha256
 from tasks.adapters.settings import Settings, ensure_writable
 from tasks.adapters.state.opened_store import ensure_store
-from tasks.data.columns import Columns, to_table
+from tasks.data.columns import Category, Columns, merge_categories, to_table
 from tasks.data.prepared import Loaded, prepared_or_made
 from tasks.data.sources import Source, open_source
 from tasks.data.transfer import Progress
@@ -51,6 +51,86 @@ def load_table(data: DataConfig, settings: Settings, progress: Progress | None =
     if data.problem == OWN:
         check_own_values(data, loaded.table)
     return loaded
+
+
+def join_tables(before: Loaded, added: Loaded, settings: Settings) -> Loaded:
+    """Return the rows of two tables in one, those of `before` first, under a digest of its own.
+
+    The columns are those of `before`; `added` must have them all.
+    """
+    key = json.dumps({"joined": [before.digest, added.digest]})
+    with named_disk_errors(settings.store):
+        return prepared_or_made(settings, sha256(key.encode()), lambda: _joined(before, added))
+
+
+def _joined(before: Loaded, added: Loaded) -> tuple[Table, dict[str, Any]]:
+    """Return the joined rows with their provenance."""
+    old, new = before.table, added.table
+    for kind in ("numeric_names", "categorical_names", "sensitive_names", "extra"):
+        absent = [name for name in getattr(old, kind) if name not in getattr(new, kind)]
+        if absent:
+            raise UserError(
+                f"Tables must have the same columns to be joined. Column {absent[0]} is missing "
+                "or constant in the new rows."
+            )
+    for name, column in old.extra.items():
+        if (column.dtype.kind == "U") != (new.extra[name].dtype.kind == "U"):
+            raise UserError(
+                f"Tables must have columns of the same types to be joined. Column {name} has "
+                "numbers in one table and text in the other."
+            )
+    places = [new.numeric_names.index(name) for name in old.numeric_names]
+    measured = [new.sensitive_names.index(name) for name in old.sensitive_names]
+    labels = [
+        merge_categories(
+            [Category(table.codes[:, place], table.levels[place]) for table, place in both]
+        )
+        for both in (
+            ((old, i), (new, new.categorical_names.index(name)))
+            for i, name in enumerate(old.categorical_names)
+        )
+    ]
+    limits = np.stack([old.sensitive_range, new.sensitive_range[measured]])
+    (low, high), (other_low, other_high) = old.target_range, new.target_range
+    table = replace(
+        old,
+        numeric=np.concatenate([old.numeric, new.numeric[:, places]], axis=0),
+        codes=np.column_stack(
+            [np.empty((old.n + new.n, 0)), *(one.codes for one in labels)]
+        ).astype(np.int32),
+        levels=tuple(one.labels for one in labels),
+        target=np.concatenate([old.target, new.target], axis=0),
+        sensitive=np.concatenate([old.sensitive, new.sensitive[:, measured]], axis=0),
+        target_range=(min(low, other_low), max(high, other_high)),
+        sensitive_range=np.stack([limits[..., 0].min(axis=0), limits[..., 1].max(axis=0)], axis=1),
+        extra={
+            name: np.concatenate([column, new.extra[name]], axis=0)
+            for name, column in old.extra.items()
+        },
+    )
+    first, second = before.provenance, added.provenance
+    reasons = dict.fromkeys((*first["rows_dropped"], *second["rows_dropped"]))
+    return table, {
+        **first,
+        "files": [*first["files"], *second["files"]],
+        "rows_read": first["rows_read"] + second["rows_read"],
+        "rows_dropped": {
+            reason: first["rows_dropped"].get(reason, 0) + second["rows_dropped"].get(reason, 0)
+            for reason in reasons
+        },
+        "rows_used": table.n,
+        "columns": [],
+        "notes": [*first.get("notes", []), *second.get("notes", [])],
+        "target_range": table.target_range,
+        "synthetic": first["synthetic"] or second["synthetic"],
+        "parts": [*table_parts(before), *table_parts(added)],
+    }
+
+
+def table_parts(loaded: Loaded) -> list[str]:
+    """Return the digests of the tables that were joined into one, its own if it is one."""
+    found: list[str] = loaded.provenance.get("parts", [loaded.digest])
+    return found
 
 
 def describe_rows(provenance: dict[str, Any]) -> str:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from configs.errors import UserError
 from configs.text_form import AUTO, WrittenForm
-from fkd.catalog.bundle import Bundle
+from fkd.catalog.bundle import Bundle, NonFinitePredictionError
 from fkd.catalog.labels import canonical_label
+from fkd.core.arrays import Array
 from tasks.adapters.model_files import RegisteredBundle
 from tasks.data.decimal_signs import DecimalSigns
 from tasks.data.own_blocks import FilePiece, RawBlock, read_blocks
@@ -78,9 +79,22 @@ def score_blocks(job: ScoreJob) -> Iterator[tuple["pa.RecordBatch", Unfamiliar]]
         lacking = _lacking(job, bundle, block, frame)
         prediction = np.full(len(frame), np.nan)
         if not lacking.all():
-            prediction[~lacking] = bundle.predict(frame[~lacking])
+            prediction[~lacking] = _predicted(job, bundle, block, frame[~lacking])
         seen = replace(Unfamiliar.of(bundle, frame), unscored=_first_lacks(bundle, frame))
         yield _batch(block, job.keep, prediction, lacking), seen
+
+
+def _predicted(job: ScoreJob, bundle: Bundle, block: RawBlock, frame: pd.DataFrame) -> Array:
+    """Return the predictions of complete rows; name the first ones without a finite number."""
+    try:
+        return bundle.predict(frame)
+    except NonFinitePredictionError as error:
+        rows = [block.raw.place(int(frame.index[row])) for row in error.rows[:3]]
+        raise UserError(
+            f"{job.model.address} must predict a finite number for each row, got NaN or infinity "
+            f"for {len(error.rows)} rows of {job.piece.path}, first {', '.join(rows)}. Check the "
+            "inputs of these rows."
+        ) from error
 
 
 def _read(job: ScoreJob, piece: FilePiece, names: tuple[str, ...]) -> Iterator[RawBlock]:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from configs.load import dump_config
 from fkd import __version__
 from fkd.catalog.problems.own_table import NAME as TABLE
+from tasks.data.load import table_parts
 from tasks.report.contents import DataFile, DataProvenance, RunProvenance
 from tasks.study.champion import Champion
 from tasks.study.known_runs import time_taken
@@ -86,7 +87,8 @@ def run_provenance(study: Study, champion: Champion | None) -> RunProvenance:
         config_digest=study.config.digest,
         config_yaml=dump_config(study.config),
         data_digest=study.loaded.digest,
-        commands=(command_again(study),),
+        # No configuration names joined rows.
+        commands=(command_again(study),) if len(table_parts(study.loaded)) == 1 else (),
         versions={"fkd": __version__, **{name: version(name) for name in _PACKAGES}},
         machine={"system": platform.platform(), "python": platform.python_version()},
         tracking=tracking,

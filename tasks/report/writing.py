@@ -13,6 +13,7 @@ from tasks.report.gather import report_data, with_curves
 from tasks.report.model_card import model_card
 from tasks.report.page import render
 from tasks.report.page_pieces import markdown_html, page_template, resource
+from tasks.study.known_runs import take_folder
 from tasks.study.opening import Study
 from tasks.study.shared_runs import share_run
 
@@ -29,6 +30,7 @@ def write_report(study: Study, *, again: bool = False) -> Path:
     again
         Whether to write what lies there already, as it would be written.
     """
+    take_folder(study)
     told = report_data(study, curves=False)
     drawn = DrawnPages.of(study, told)
     if again or not drawn.lie_there():

@@ -9,6 +9,7 @@ from tasks.adapters.settings import Settings
 from tasks.adapters.tracking import Tracking
 from tasks.reproduction.story import Story
 from tasks.reproduction.tally import COUNTS
+from tasks.study.known_runs import take_folder
 from tasks.study.opening import Study
 from tasks.study.recording import record_files, record_trials
 from tasks.study.results import tidy, write_results
@@ -22,6 +23,7 @@ def record_studies(studies: Iterable[Study]) -> tuple[int, list[str]]:
     added, problems = 0, []
     for study in studies:
         data = study.config.data
+        take_folder(study)
         write_results(tidy(study.results(), data.problem, data.sensitive), study.folder)
         try:
             added += record_trials(study)

@@ -2,7 +2,8 @@
 
 import json
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tasks.study.opening import Study, open_study
 from tasks.study.selection import KNEE_VERSION
 
 _PLACE = "tracking.json"  # beside a run's files: whose they are, where MLflow has it
+_EARLIER = "earlier"  # folder for the files of other runs of the same name
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class KnownRun:
     data: str | None  # the digest of its rows, None where an older version kept none
     ran: str  # in ISO form
     identity: str = ""  # what makes it another run than others, empty for an older version's
+    refused: tuple[str, ...] = ()  # reasons that keep its champion a candidate
 
     def open(self, settings: Settings) -> Study:
         """Return its study on the rows that it was computed on, fresh ones or not."""
@@ -50,7 +53,7 @@ class KnownRun:
                 f"the rows that it was computed on (digest {str(self.data)[:12]}) are neither "
                 f"in the store {settings.store} nor where they came from any more."
             )
-        return study
+        return replace(study, refused=self.refused)
 
 
 def identity_of(study: Study) -> str:
@@ -70,8 +73,57 @@ def now() -> str:
 def note_run(study: Study) -> None:
     """Keep what `fkd sync` needs to find a run; the files of its name are its own from now on."""
     write_atomic(_entry(study), json.dumps(_new_entry(study), indent=1).encode())
-    if _owner(study) != identity_of(study):
+    take_folder(study)
+    if files_owner(study.folder) != identity_of(study):
         _write_place(study, None)
+
+
+def take_folder(study: Study) -> None:
+    """Give the folder of the study's name to this run; files of another run are moved away."""
+    if not owns_files(study):
+        move_earlier(study.settings, study.config.name, identity_of(study))
+        if files_owner(study.folder) != identity_of(study):
+            _write_place(study, None)
+
+
+def move_earlier(settings: Settings, name: str, identity: str) -> None:
+    """Move the files of another run of that name to `earlier/ID`, where ID names that run.
+
+    Files that an earlier call moved away for the run of `identity` itself are moved back.
+    """
+    folder = settings.experiments / name
+    owner = files_owner(folder)
+    if owner == identity or not folder.is_dir():
+        return
+    if files := _report_files(folder):
+        # Files of an old version have no owner: their time tells them apart.
+        last = datetime.fromtimestamp(max(file.stat().st_mtime for file in files), UTC)
+        _move(files, folder / _EARLIER / (owner[:12] if owner else f"{last:%Y%m%dT%H%M%S}"))
+    own = folder / _EARLIER / identity[:12]
+    if own.is_dir():
+        _move(_report_files(own), folder)
+        with suppress(OSError):  # somebody has put another file there
+            own.rmdir()
+
+
+def _report_files(folder: Path) -> list[Path]:
+    """Return the files of a run, `tracking.json` last; other JSON is state of the pipeline."""
+    found = [
+        path
+        for path in folder.iterdir()
+        if path.is_file()
+        and not path.name.startswith(".")
+        and (path.suffix != ".json" or path.name == _PLACE)
+    ]
+    return sorted(found, key=lambda path: (path.name == _PLACE, path.name))
+
+
+def _move(files: list[Path], folder: Path) -> None:
+    """Move files in their order: if this is interrupted, the next call moves the others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        with suppress(FileNotFoundError):  # moved by another process
+            file.replace(folder / file.name)
 
 
 def run_entry(study: Study) -> dict[str, Any]:
@@ -111,7 +163,7 @@ def note_place(study: Study, experiment_id: str, run_id: str) -> None:
 
 def recorded(study: Study) -> Recorded | None:
     """Return where the study was recorded, None where it was not, or elsewhere."""
-    found = _read_place(study)
+    found = _read_place(study.folder)
     if found.get("identity") != identity_of(study) or found.get("uri") is None:
         return None
     place = Recorded(*(str(found.get(name)) for name in ("uri", "experiment_id", "run_id")))
@@ -136,9 +188,9 @@ def recorded_experiments(settings: Settings) -> dict[str, str]:
 def owns_files(study: Study) -> bool:
     """Return whether report and results under the study's name are its own.
 
-    Runs of one name share a folder, in which each leaves its files in the place of the last one's.
+    Runs of one name share a folder: it has the files of the latest one.
     """
-    owner = _owner(study)
+    owner = files_owner(study.folder)
     if owner is not None:
         return owner == identity_of(study)
     try:
@@ -147,10 +199,10 @@ def owns_files(study: Study) -> bool:
         return False
 
 
-def _owner(study: Study) -> str | None:
-    """Return which run the files belong to, None where nothing readable says so."""
+def files_owner(folder: Path) -> str | None:
+    """Return the identity of the run whose files a folder has, None if it is unknown."""
     try:
-        return _read_place(study).get("identity")
+        return _read_place(folder).get("identity")
     except UserError:
         return None  # damaged, so written again
 
@@ -194,7 +246,7 @@ def parse_entry(entry: Any, shown: str, identity: str) -> KnownRun:
             "writes it again."
         ) from error
     found = parse_config(config, str(entry.get("name", identity)))
-    return KnownRun(found, data, ran, identity)
+    return KnownRun(found, data, ran, identity, tuple(entry.get("refused", ())))
 
 
 def _new_entry(study: Study) -> dict[str, Any]:
@@ -205,6 +257,7 @@ def _new_entry(study: Study) -> dict[str, Any]:
         "data": study.loaded.digest,
         "ran": now(),
         "config": study.config.model_dump(mode="json", exclude={"hooks"}),
+        **({"refused": list(study.refused)} if study.refused else {}),
     }
 
 
@@ -238,8 +291,8 @@ def _write_place(study: Study, place: Recorded | None) -> None:
     write_atomic(study.folder / _PLACE, json.dumps(entry, indent=2).encode())
 
 
-def _read_place(study: Study) -> dict[str, Any]:
-    path = study.folder / _PLACE
+def _read_place(folder: Path) -> dict[str, Any]:
+    path = folder / _PLACE
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:

@@ -8,7 +8,7 @@ from configs.errors import UserError
 from configs.load import load_config, shipped
 from configs.nearest import check_name
 from tasks.adapters.settings import Settings
-from tasks.study.known_runs import KnownRun, known_runs
+from tasks.study.known_runs import KnownRun, files_owner, known_runs
 from tasks.study.opening import Study, open_study
 
 _DIGITS = re.compile(r"[0-9a-f]{6,64}")
@@ -35,6 +35,10 @@ def find_study(settings: Settings, word: str) -> Study:
                 f"{word} must be the report or the folder of a run, but no config.yaml lies "
                 f"there; runs of this home are under {settings.experiments}."
             )
+        # By its identity, if it is known: the rows that its configuration names may have changed.
+        for run in known_runs(settings)[0]:
+            if run.identity and run.identity == files_owner(folder):
+                return _opened(settings, run)
         return open_study(load_config(folder / "config.yaml"), settings)
     if path.is_file():
         return open_study(load_config(word), settings)

@@ -11,6 +11,7 @@ from tasks.adapters.kept_files import keep_file
 from tasks.adapters.registry import CANDIDATE, CHAMPION, ModelVersion, Registry
 from tasks.adapters.tracked import RunDetails
 from tasks.adapters.tracking import Tracking
+from tasks.data.load import table_parts
 from tasks.study.champion import Champion, select_champion
 from tasks.study.checks import check_study
 from tasks.study.finding import Finding
@@ -172,8 +173,10 @@ def _write_files(study: Study, folder: Path) -> None:
 
 def _tags(study: Study) -> dict[str, str]:
     """Return what every run of the study carries."""
+    parts = table_parts(study.loaded)
     return {
         "fkd.data": study.loaded.digest,
+        **({"fkd.data.parts": " ".join(one[:16] for one in parts)} if len(parts) > 1 else {}),
         "fkd.version": __version__,
         "fkd.config": study.config.digest,
         "fkd.synthetic": str(bool(study.loaded.provenance["synthetic"])).lower(),

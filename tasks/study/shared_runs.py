@@ -14,6 +14,7 @@ from tasks.study.known_runs import (
     KnownRun,
     adopt_run,
     identity_of,
+    move_earlier,
     owns_files,
     parse_entry,
     run_entry,
@@ -103,6 +104,7 @@ def fetch_run(settings: Settings, shared: SharedRun) -> Path:
                 f"{run.config.name} was on, or by its own `fkd run` here."
             )
     folder = settings.experiments / run.config.name
+    move_earlier(settings, run.config.name, run.identity)
     for name, blob in names.items():
         write_atomic(folder / name, found[blob])
     adopt_run(settings, run, shared.entry)

@@ -12,10 +12,11 @@ from tasks.adapters.store import digest
 from tasks.adapters.timed_client import TimedClient
 from tasks.adapters.tracked import RunDetails, metric_name
 from tasks.adapters.tracking import Tracking, prepare_stores
-from tasks.watch.watch_values import VERSION, Watch
+from tasks.watch.watch_values import QUIET, VERSION, Watch
 
 _FILE = "watch.json"
 _MODEL, _VERDICT, _REASON = "fkd.watch.model", "fkd.watch", "fkd.watch.reason"
+_REFIT = "fkd.watch.refit"
 _LONGEST = 4000  # characters; MLflow refuses a tag of more than 5000
 _AT_ONCE = 1000
 
@@ -53,11 +54,20 @@ def tell_origin(settings: Settings, watch: Watch, champion: str) -> None:
             tag_version(settings, version, {"fkd.because": said})
 
 
-def is_watched(settings: Settings, experiment: str, model: str, data: str) -> bool:
-    """Return whether a champion of that name was shown rows of that digest before."""
+def is_watched(
+    settings: Settings, experiment: str, model: str, data: str, *, refit: bool = False
+) -> bool:
+    """Return whether a champion of that name was shown rows of that digest before.
+
+    With `refit`, rows that crossed a band count only if a model was fitted because of them.
+    """
     tracking = Tracking(settings, experiment)
     run = tracking.find_parent(_identity(model, data))
-    return run is not None and tracking.is_complete(run)
+    seen = run is not None and tracking.is_complete(run)
+    if not seen or not refit:
+        return seen
+    tags = tracking.safely(lambda: tracking.client.get_run(run)).data.tags
+    return tags.get(_VERDICT) == QUIET or _REFIT in tags
 
 
 def known_watches(settings: Settings, model: str) -> list[Watch]:
@@ -82,7 +92,7 @@ def _identity(model: str, data: str) -> str:
 
 def _said(watch: Watch) -> Mapping[str, str]:
     """Return verdict, reason and what was done, as tags."""
-    done = {} if watch.refit is None else {"fkd.watch.refit": watch.refit.why[:_LONGEST]}
+    done = {} if watch.refit is None else {_REFIT: watch.refit.why[:_LONGEST]}
     return {_VERDICT: watch.verdict, _REASON: watch.reason[:_LONGEST], **done}
 
 

@@ -16,7 +16,7 @@ QUIET, CROSSED = "quiet", "crossed"
 
 @dataclass(frozen=True)
 class Refit:
-    """What came of fitting anew on the rows that crossed."""
+    """The result of refitting on the rows of the champion and those that crossed."""
 
     title: str  # of the model that was chosen there, empty where none could be
     promoted: bool
@@ -45,7 +45,7 @@ class Watch:
     reasons
         Why it counts as crossed, in sentences; none where it is quiet.
     refit
-        What was done about it, None where nothing was.
+        The refit, None if there was none.
     """
 
     model: str

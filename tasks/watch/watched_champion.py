@@ -1,6 +1,6 @@
 """The champion that is watched: its record, its configuration, its checks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,18 @@ import yaml
 from configs.errors import UserError
 from configs.load import parse_config
 from configs.schema import RunConfig
+from fkd.catalog.bundle import NonFinitePredictionError
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from tasks.adapters.files import unpack_arrays
 from tasks.adapters.kept_files import read_file
+from tasks.adapters.model_files import fetch_bundle
 from tasks.adapters.model_versions import KnownVersion, champion_version
-from tasks.adapters.registry import load_model, told
+from tasks.adapters.registry import told
 from tasks.adapters.settings import Settings
 from tasks.adapters.timed_client import TimedClient
+from tasks.data.load import load_table
+from tasks.data.prepared import Loaded, read_prepared
 from tasks.data.raw_frame import raw_frame
 from tasks.study.held_out_record import HeldOutRecord, record_name
 
@@ -35,6 +39,7 @@ class WatchedChampion:
     predict: Callable[[pd.DataFrame], Any]
     inputs: tuple[str, ...]
     data: str  # the digest of the rows that it was chosen on
+    parts: tuple[str, ...] = ()  # beginnings of the digests of tables joined into these rows
 
     @property
     def issues(self) -> frozenset[str]:
@@ -47,7 +52,7 @@ class WatchedChampion:
         )
 
     def predictions(self, table: Table) -> Array:
-        """Return what the served model says of rows, in the target's own unit."""
+        """Return the registered model's predictions, in the target's own unit."""
         try:
             frame = raw_frame(table, self.inputs)
         except ValueError as error:
@@ -55,7 +60,31 @@ class WatchedChampion:
                 f"{error}; {self.version.model} version {self.version.version} takes "
                 f"{len(self.inputs)} columns, see its signature in MLflow."
             ) from None
-        return np.asarray(self.predict(frame), dtype=np.float64).ravel()
+        try:
+            return np.asarray(self.predict(frame), dtype=np.float64).ravel()
+        except NonFinitePredictionError as error:
+            raise UserError(
+                f"{self.version.model} version {self.version.version} cannot predict these rows: "
+                f"{error}. Check the inputs of these rows."
+            ) from error
+
+
+def champion_rows(settings: Settings, champion: WatchedChampion) -> Loaded:
+    """Return the rows that a champion was chosen on; refuse others in their place."""
+    found, why = read_prepared(settings, champion.data), "the source has other rows now"
+    if found is None:
+        try:
+            found = load_table(champion.config.data, settings)
+        except UserError as error:
+            why = str(error).rstrip(".")
+    if found is None or found.digest != champion.data:
+        raise UserError(
+            f"--refit needs the rows that {champion.version.model} version "
+            f"{champion.version.version} was chosen on (digest {champion.data[:12]}). They are not "
+            f"in the store {settings.store}, and cannot be read again: {why}. Restore them, or "
+            "fit a configuration that names old and new rows with `fkd run`."
+        )
+    return found
 
 
 def watched_champion(settings: Settings, model: str) -> WatchedChampion:
@@ -63,7 +92,7 @@ def watched_champion(settings: Settings, model: str) -> WatchedChampion:
     version = champion_version(settings, model)
     client = TimedClient(settings)
     if version.run:
-        data, kept, written = told(settings, lambda: _files(client, version))
+        tags, kept, written = told(settings, lambda: _files(client, version))
     if not version.run or kept is None or written is None:
         raise UserError(
             f"{model} version {version.version} has no record of its held-out rows, which fkd did "
@@ -72,22 +101,24 @@ def watched_champion(settings: Settings, model: str) -> WatchedChampion:
     tree = yaml.safe_load(written)
     # Addresses of hooks were cut to their hosts before the file was written.
     tree.pop("hooks", None)
-    loaded = load_model(settings, f"models:/{model}/{version.version}")
-    schema = loaded.metadata.get_input_schema()
+    bundle = fetch_bundle(settings, f"models:/{model}/{version.version}").bundle()
     return WatchedChampion(
         version,
         parse_config(tree, f"config.yaml of {model} version {version.version}"),
         HeldOutRecord.from_arrays(unpack_arrays(kept)),
-        loaded.predict,
-        tuple(schema.input_names()),
-        data,
+        bundle.predict,
+        bundle.input_columns,
+        tags.get("fkd.data", ""),
+        tuple(tags.get("fkd.data.parts", "").split()),
     )
 
 
-def _files(client: TimedClient, version: KnownVersion) -> tuple[str, bytes | None, bytes | None]:
-    """Return the digest of a version's rows, its record, its configuration."""
-    tags = client.get_run(version.run).data.tags
+def _files(
+    client: TimedClient, version: KnownVersion
+) -> tuple[Mapping[str, str], bytes | None, bytes | None]:
+    """Return the tags of a version's run, its record, its configuration."""
+    tags: Mapping[str, str] = client.get_run(version.run).data.tags
     kept, written = (
         read_file(client, version.run, name) for name in (record_name(version.key), "config.yaml")
     )
-    return tags.get("fkd.data", ""), kept, written
+    return tags, kept, written
