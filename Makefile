@@ -8,6 +8,8 @@ LOCKED := $(PIP) --no-deps --require-hashes -r
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
+# Several targets install into one environment.
+.NOTPARALLEL:
 .PHONY: help setup dev deploy-packages neural run test test-optional stack fullstack slurm soak lint format bench bench-scale mutants wheels resolve docs lock audit system clean
 
 help: ## list the targets
@@ -45,7 +47,7 @@ QUICK := not stack and not slow and not network and not fullstack and not slurm
 test: dev ## the tests, but for those with whole stacks of processes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "$(QUICK)" -n 2 --dist loadfile --durations 15
 
-test-optional: dev ## those of them alone that `make test` skips without `make neural` and `make system`
+test-optional: dev ## only the tests that `make test` skips without `make neural` and `make system`
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "needs and $(QUICK)" -n 2 --dist loadfile --durations 15
 
 stack: dev ## servers, kills, schedules: one quick instance of every fault, with real processes
@@ -116,7 +118,7 @@ lock: dev ## renew all lock files from pyproject.toml; `make lock UPGRADE=` keep
 	  { print > (cuda ? "requirements-cuda.lock" : "requirements-neural.lock") }' build/torch/all.lock
 
 # --strict: a release whose advisories cannot be asked for counts as a fault, or nothing asked would pass for clean.
-audit: dev ## known vulnerabilities of every locked package (asks PyPI)
+audit: dev ## known vulnerabilities of the packages in requirements-dev.lock (asks PyPI)
 	$(BIN)/uv tool run pip-audit --strict --disable-pip --require-hashes -r requirements-dev.lock
 
 system: ## Debian's chromium and PostgreSQL, which some tests drive (root)

@@ -30,6 +30,7 @@ from tasks.watch.watch_values import Refit, Watch
 from tasks.watch.watched_champion import WatchedChampion, champion_rows, watched_champion
 
 _REFIT = "-refit"  # behind the name of the run whose champion was refitted
+_NEWER = " and newer rows"  # behind the title of its table
 
 
 @flow(name="watch", flow_run_name=watch_run_name, persist_result=False)
@@ -121,7 +122,7 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
         f"{batch.label}: refit on {before.table.n:,} rows of version {version.version} and "
         f"{added.table.n:,} new rows"
     )
-    study = open_study(_refit_config(champion, batch), settings, rows)
+    study = open_study(_refit_config(champion), settings, rows)
     fit([study])
     study = study.again()
     try:
@@ -137,14 +138,14 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
     return replace(told, why=f"{told.why}. Promote it with `{promote}`")
 
 
-def _refit_config(champion: WatchedChampion, batch: Batch) -> RunConfig:
+def _refit_config(champion: WatchedChampion) -> RunConfig:
     """Return the champion's configuration under a name, hence with a folder, of its own."""
     config = champion.config
     name = f"{config.name.removesuffix(_REFIT)[:90]}{_REFIT}"
     tracking = TrackingConfig(experiment=config.experiment, model=champion.version.model)
     data = config.data
     if data.problem == OWN:  # its title is the name of a file
-        title = f"{data.declaration.title} and {batch.label}"
+        title = f"{data.declaration.title.removesuffix(_NEWER)[:60]}{_NEWER}"
         data = data.model_copy(update={"title": title})
     return config.model_copy(update={"name": name, "tracking": tracking, "data": data})
 

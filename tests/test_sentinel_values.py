@@ -13,7 +13,6 @@ from configs.data import DataConfig
 from configs.errors import UserError
 from configs.load import parse_config
 from fkd import FairKernelRidge, FairnessWarning
-from fkd.catalog.problems.registry import PROBLEMS
 from fkd.core.sentinel_values import sentinel_values
 from fkd.measures import hgr
 from fkd.rivals import NullspaceProjection, ResidualTargetRidge
@@ -100,10 +99,8 @@ def test_missing_values_and_constants_are_no_codes():
         assert not len(sentinel_values(column)[0])
 
 
-@pytest.mark.parametrize("name", ["crimes"])
-def test_embedded_columns_are_left_alone(name, settings):
-    table = load_table(DataConfig(problem=name), read_settings()).table
-    assert PROBLEMS[name].target == table.target_name
+def test_embedded_columns_are_left_alone(settings):
+    table = load_table(DataConfig(problem="crimes"), read_settings()).table
     for column in (table.target, *table.sensitive.T, *table.numeric.T):
         assert not len(sentinel_values(column)[0])
 
@@ -193,6 +190,15 @@ def test_the_target_a_measured_column_and_a_sample_are_checked(here):
     assert load(here, frame).table.n == 600  # an input
     with pytest.raises(UserError, match=r"column hours .* in 9 rows .*\.\.\."):
         load(here, frame, measure_on=["age", "hours"])
+
+
+def test_a_short_code_counts_from_three_rows_on(here):
+    frame = people()
+    frame.loc[[3, 50], "age"] = -9
+    assert load(here, frame).table.n == 600
+    frame.loc[70, "age"] = -9
+    with pytest.raises(UserError, match=r"column age .*-9 in 3 rows"):
+        load(here, frame)
 
 
 def test_a_table_that_was_prepared_is_checked_again(here, coded):

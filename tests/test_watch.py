@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from flow_stages import run_stages, watch_stages
 from mlflow.tracking import MlflowClient
 from numpy.testing import assert_allclose
@@ -13,9 +14,10 @@ from tracking_server import warm_mlflow
 from watch_sample import COLUMNS, write_month, write_wages
 
 from configs.errors import UserError
-from configs.load import load_config, parse_config
+from configs.load import dump_config, load_config, parse_config
 from fkd.measures import NumberChange, SampleChanges
 from flows.sync import sync_all
+from flows.watch import _refit_config
 from flows.watch_ending import BandCrossedError, WatchedModel, end_watch
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.data.load import load_table
@@ -221,6 +223,15 @@ def test_a_refit_is_compared_on_new_rows_only(office, home):
     study = open_study(load_config(office / "wages.yaml"), home)
     (refusal,) = refusals(study, watched_champion(home, "wages"), study.loaded.table.n)
     assert "none of the new rows is held out" in refusal
+
+
+def test_the_configuration_of_a_refit_of_a_refit_can_be_read_again(home):
+    champion = watched_champion(home, "wages")
+    long = champion.config.data.model_copy(update={"title": 80 * "w"})
+    config = champion.config.model_copy(update={"data": long})
+    for _ in range(2):
+        config = _refit_config(replace(champion, config=config))
+        assert parse_config(yaml.safe_load(dump_config(config)), "config.yaml") == config
 
 
 def test_a_refit_without_the_rows_of_the_champion_is_refused(home, drifted):

@@ -64,9 +64,9 @@ class Preflight:
         told = {
             where: found
             for where, found in ask_workers(client, partial(answer, settings, nonce), new).items()
-            # `answer` returns faults of the store, so this is a lost connection: the worker died.
-            # It is asked again at the next look if it is still there.
-            if not isinstance(found, OSError)
+            # Without an error number it is Dask's: the connection broke, as if the worker died.
+            # The worker is asked again at the next look if it is still there.
+            if not (isinstance(found, OSError) and found.errno is None)
         }
         self.asked |= set(told)
         try:

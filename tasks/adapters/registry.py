@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -80,7 +80,6 @@ class Registry(Tracking):
         model = wanted.model
 
         def work() -> None:
-            self._tag_bundles(wanted)
             with addressed(self.settings):
                 version = self._version(model, wanted.key)
                 if version is None:
@@ -145,30 +144,11 @@ class Registry(Tracking):
 
     def _version(self, model: str, key: str) -> str | None:
         """Return the version under which a champion is registered, None if it is not."""
-        known = [one for one in self._versions(model, key) if BUNDLE_TAG in one.tags]
-        return str(min(int(one.version) for one in known)) if known else None
-
-    def _versions(self, model: str, key: str) -> list[Any]:
-        """Return all versions of a champion."""
-        return list(
-            self.client.search_model_versions(
-                f"name = '{model}' and tags.`{CHAMPION_TAG}` = '{key}'"
-            )
+        found = self.client.search_model_versions(
+            f"name = '{model}' and tags.`{CHAMPION_TAG}` = '{key}'"
         )
-
-    def _tag_bundles(self, wanted: ModelVersion) -> None:
-        """Add the checksum to versions without one whose file is the wanted bundle.
-
-        A version whose file differs gets none: the bundle is then registered as a new version.
-        """
-        model = wanted.model
-        for one in self._versions(model, wanted.key):
-            if BUNDLE_TAG in one.tags:
-                continue
-            data = pack_arrays(wanted.bundle.arrays())
-            with suppress(UserError, *FAULTS):  # its file cannot be read
-                if bundle_bytes(self.settings, model, int(one.version)) == data:
-                    self.client.set_model_version_tag(model, one.version, BUNDLE_TAG, sha256(data))
+        known = [int(one.version) for one in found if BUNDLE_TAG in one.tags]
+        return str(min(known)) if known else None
 
     def _alias(self, model: str, alias: str) -> str | None:
         """Return which version an alias points at, None where there is none."""
@@ -242,8 +222,7 @@ def verified_bundle(settings: Settings, name: str, version: int) -> bytes:
     if expected is None:
         raise UserError(
             f"{address} must have the sha256 of its bundle in the tag {BUNDLE_TAG}, got none. Run "
-            "its configuration again with `fkd run`: it adds the tag, or registers a new version "
-            "if the file has changed."
+            "its configuration again with `fkd run`, which registers a new version."
         )
     if (found := sha256(data)) != expected:
         raise UserError(

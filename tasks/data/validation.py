@@ -62,11 +62,13 @@ def check_own_values(data: DataConfig, table: Table) -> None:
         Its rows.
     """
     # The range of a sample is that of all rows, so that its ends belong to the column.
-    scaled = {table.target_name: np.append(table.target, table.target_range)}
-    for name, values, ends in zip(
-        table.sensitive_names, table.sensitive.T, table.sensitive_range, strict=True
-    ):
-        scaled[name] = np.append(values, ends)
+    names = (table.target_name, *table.sensitive_names)
+    columns = (table.target, *table.sensitive.T)
+    limits = (np.array(table.target_range), *table.sensitive_range)
+    scaled = {
+        name: np.append(values, ends[~np.isin(ends, values)])
+        for name, values, ends in zip(names, columns, limits, strict=True)
+    }
     inputs = dict(zip(table.numeric_names, table.numeric.T, strict=True))
     for name, values in {**inputs, **scaled}.items():
         if name in data.ranges:
@@ -98,7 +100,7 @@ def _check_codes(data: DataConfig, name: str, values: Array) -> None:
             f"{data.path}: column {name} must not hold codes for missing values, got "
             f"{shown_values(found)} in {rows_holding(data, name, found)}, far from the other "
             f"values ({rest.min():g} to {rest.max():g}). Set data.missing_words: "
-            f"[{shown_values(found)}] to read them as missing, or data.ranges: {{{label}: "
+            f"[{', '.join(shown_values([value]) for value in found)}] to read them as missing, or data.ranges: {{{label}: "
             f"[{shown_values((values.min(), values.max()))}]}} if they are real."
         )
 
