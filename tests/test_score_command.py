@@ -15,7 +15,7 @@ from configs.errors import UserError
 from flows.cli import main
 from tasks.adapters.files import pack_arrays, sha256, unpack_arrays
 from tasks.adapters.model_files import fetch_bundle
-from tasks.adapters.registry import BUNDLE_TAG, addressed, load_model
+from tasks.adapters.registry import BUNDLE_TAG, addressed, load_model, promote_version
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.study.champion import select_champion
 from tasks.study.recording import record_champion, record_files, record_trials
@@ -182,6 +182,16 @@ def test_a_served_model_refuses_a_changed_bundle(registered):
         rewrite(study, 1.5)
         with pytest.raises(ValueError, match="sha256"):
             mlflow.pyfunc.load_model("models:/quick@champion")
+
+
+def test_a_changed_bundle_is_neither_promoted_nor_loaded_as_the_latest(registered):
+    study = registered[0]
+    rewrite(study, 1.5)
+    with pytest.raises(UserError, match="sha256"):
+        promote_version(study.settings, "quick", 1, {"why": "none"})
+    assert "why" not in client_of(study).get_model_version("quick", "1").tags
+    with pytest.raises(UserError, match=BUNDLE_TAG):
+        load_model(study.settings, "models:/quick/latest")
 
 
 def test_a_version_without_a_checksum_is_refused_and_registered_anew(registered, capsys):

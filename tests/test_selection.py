@@ -1,5 +1,6 @@
 """Which trial the default policy selects: noise decides nothing, a constant hardly ever."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -93,7 +94,53 @@ def test_the_noise_floor_is_that_of_shuffled_predictions(tmp_path, settings, mea
         shuffled.append([own(f, s[rng.permutation(len(s))]) for _ in range(200)])
     expected = np.quantile(np.mean(shuffled, axis=0), 0.95)
     found = noise_on_inner_folds(study, candidates(study), measure)
-    assert found == pytest.approx(expected, rel=0.3)
+    assert found == {"s": pytest.approx(expected, rel=0.3)}
+
+
+@pytest.fixture
+def stub(tmp_path, settings):
+    """Return a function that makes results with given errors by fold and GDP by column."""
+    study = computed(tmp_path, settings, methods=[FKS], select={"inner_folds": 4})
+    results = iter(study.results(inner=True))
+
+    def make(errors, **gdp):
+        known = next(results)
+        records = tuple(
+            replace(record, measures={c: {"mae": mae, "gdp": v} for c, v in gdp.items()})
+            for record, mae in zip(known.records, errors, strict=True)
+        )
+        return replace(known, records=records)
+
+    return make, study.config.select
+
+
+def test_each_column_has_a_noise_floor_of_its_own(stub):
+    make, policy = stub
+    unfair = make(4 * [0.10], age=0.10, rare=0.05)
+    fairer = make(4 * [0.11], age=0.02, rare=0.05)
+    worst = make(4 * [0.20], age=0.01, rare=0.05)
+    results, noise = [unfair, fairer, worst], {"age": 0.005, "rare": 0.2}
+    assert select_trial(results, policy, noise) is fairer
+    assert select_trial(results, policy, {"age": 0.2, "rare": 0.2}) is unfair
+
+
+def test_the_standard_error_is_that_of_differences_fold_by_fold(stub):
+    """Folds differ in difficulty, but one model is worse by a fifth on each of them."""
+    make, policy = stub
+    folds = np.array([0.05, 0.15, 0.08, 0.12])
+    better, worse = make(folds, s=0.100), make(1.2 * folds, s=0.097)
+    assert select_trial([better, worse], policy, {"s": 0.01}) is better
+
+
+def test_any_value_may_be_noise_if_one_row_has_most_of_the_weight(tmp_path, settings):
+    study = computed(tmp_path, settings, methods=[FKS])
+    fold = next(iter(study.inputs.splits.inner(study.loaded.table).values()))
+    w = np.ones(240)
+    w[fold.test[0]] = 300
+    weights = {"column": "w", "fit": False, "removal": False}
+    heavy = computed(tmp_path, settings, methods=[FKS], w=w, weights=weights)
+    assert select_champion(heavy).within_noise
+    assert noise_on_inner_folds(heavy, candidates(heavy), "gdp")["s"] > 0.2
 
 
 def test_limits_do_not_look_at_noise(tmp_path, settings):

@@ -42,11 +42,11 @@ def knee(points: ArrayLike, *, tolerance: ArrayLike | None = None) -> int:
     points
         One row per point, both coordinates minimised (p, 2).
     tolerance
-        Noise of both coordinates (2,), >= 0. The best value of each coordinate is then 0: a value
-        within the tolerance counts as 0, a greater one as its excess. If the excesses of the front
-        differ by less than the tolerance, they are scaled by the tolerance, so that a coordinate in
-        which points hardly differ decides little. Of equal points the least one is taken, first
-        coordinate first.
+        Noise of both coordinates, >= 0, of all points (2,) or of each (p, 2). The best value of
+        each coordinate is then 0: a value within the tolerance counts as 0, a greater one as its
+        excess. If the excesses of the front differ by less than the tolerance, they are scaled by
+        the tolerance, so that a coordinate in which points hardly differ decides little. Of equal
+        points the least one is taken, first coordinate first.
 
     Returns
     -------
@@ -64,13 +64,13 @@ def knee(points: ArrayLike, *, tolerance: ArrayLike | None = None) -> int:
     """
     rows = _as_pairs(points)
     front = np.flatnonzero(non_dominated(rows))
-    noise = np.zeros(2)
+    noise = np.zeros_like(rows)
     if tolerance is not None:
-        noise = _as_tolerance(tolerance)
+        noise = _as_tolerance(tolerance, len(rows))
         front = front[np.lexsort((rows[front, 1], rows[front, 0]))]
         rows = np.maximum(rows - noise, 0.0)
     low, high = rows[front].min(axis=0), rows[front].max(axis=0)
-    spread = np.maximum(high - low, noise)
+    spread = np.maximum(high - low, noise[front].max(axis=0))
     # The ends now lie at (0, 1) with (1, 0), so the sum tells the distance from their line.
     distance = ((rows[front] - low) / np.where(spread > 0, spread, 1.0)).sum(axis=1)
     return int(front[np.argmin(distance)])
@@ -164,12 +164,15 @@ def _as_pairs(points: ArrayLike) -> Array:
     return rows
 
 
-def _as_tolerance(tolerance: ArrayLike) -> Array:
-    """Return two finite numbers of at least 0."""
+def _as_tolerance(tolerance: ArrayLike, p: int) -> Array:
+    """Return two finite numbers of at least 0 for each of p points."""
     noise = np.asarray(tolerance, dtype=np.float64)
-    if noise.shape != (2,) or not (np.isfinite(noise) & (noise >= 0)).all():
-        raise ValueError(f"tolerance must be two finite numbers >= 0, got {tolerance!r}")
-    return noise
+    if noise.shape not in ((2,), (p, 2)) or not (np.isfinite(noise) & (noise >= 0)).all():
+        raise ValueError(
+            f"tolerance must be two finite numbers >= 0, or two for each of {p} points, got "
+            f"{tolerance!r}"
+        )
+    return np.broadcast_to(noise, (p, 2))
 
 
 def _as_points(points: ArrayLike) -> Array:

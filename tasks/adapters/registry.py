@@ -28,7 +28,7 @@ from tasks.adapters.tracking import FAULTS, Tracking, prepare_stores
 from tasks.adapters.tracking_places import registry_uri, tracking_uri
 
 T = TypeVar("T")
-ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+|latest))")
 # By which a loaded model refuses rows: MLflow's signature, then whatever stands behind it.
 REFUSALS = (MlflowException, ValueError, TypeError, KeyError)
 # Aliases of registered models: what is served, what the gate has refused last.
@@ -175,6 +175,7 @@ def promote_version(settings: Settings, model: str, version: int, tags: Mapping[
         if version not in versions:
             known = ", ".join(map(str, sorted(versions)))
             raise UserError(f"{model} has no version {version}; it has {known}.")
+        verified_bundle(settings, model, version)
         for name, value in tags.items():
             client.set_model_version_tag(model, str(version), name, value)
         client.set_registered_model_alias(model, CHAMPION, str(version))
@@ -260,6 +261,9 @@ def _registered(settings: Settings, asked: re.Match[str]) -> Any:
     client = TimedClient(settings)
     if asked["alias"] is not None:
         return client.get_model_version_by_alias(asked["name"], asked["alias"])
+    known = client.search_model_versions(f"name = '{asked['name']}'")
+    if asked["version"] == "latest" and known:
+        return max(known, key=lambda one: int(one.version))
     return client.get_model_version(asked["name"], asked["version"])
 
 

@@ -100,8 +100,9 @@ def _check_codes(data: DataConfig, name: str, values: Array) -> None:
             f"{data.path}: column {name} must not hold codes for missing values, got "
             f"{shown_values(found)} in {rows_holding(data, name, found)}, far from the other "
             f"values ({rest.min():g} to {rest.max():g}). Set data.missing_words: "
-            f"[{', '.join(shown_values([value]) for value in found)}] to read them as missing, or data.ranges: {{{label}: "
-            f"[{shown_values((values.min(), values.max()))}]}} if they are real."
+            f"[{', '.join(shown_values([value]) for value in found)}] to read them as missing, or "
+            f"data.ranges: {{{label}: [{shown_values((values.min(), values.max()))}]}} if they are "
+            "real."
         )
 
 

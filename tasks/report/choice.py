@@ -30,9 +30,9 @@ def policy_sentence(champion: ChampionSummary) -> str:
         return (
             f"The configured rule: take the knee of the front of {label} against MAE, "
             "the setting after which a further gain in fairness costs clearly more accuracy. "
-            "Errors within one standard error of the least count as equal, and so do values of "
-            f"{label} within the noise floor. A constant is chosen only if every other model has a "
-            "greater error."
+            "Errors within one standard error of the least count as equal to it. Values of "
+            f"{label} within the noise floor count as 0. A constant is chosen only if every "
+            "other model has a greater error."
         )
     limits = [f"{_label(name)} of at most {limit:g}" for name, limit in policy.subject_to.items()]
     if not limits:

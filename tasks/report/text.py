@@ -112,7 +112,7 @@ def _within_noise(champion: ChampionSummary) -> str:
     label = MEASURES[champion.policy.measure].label
     return (
         f"It is the most accurate model, and was chosen because its {label} on the inner folds "
-        "does not exceed the noise floor: no model is fairer beyond noise."
+        f"does not exceed the noise floor: by {label} no model is fairer beyond noise."
     )
 
 

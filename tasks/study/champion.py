@@ -32,10 +32,10 @@ from tasks.study.refit import Refitted, refit
 from tasks.study.results import TrialResult
 from tasks.study.selection import (
     NoChampionError,
+    excess,
     is_most_accurate,
     noise_on_inner_folds,
     select_trial,
-    worst,
 )
 
 _EXAMPLE_ROWS = 5
@@ -70,7 +70,7 @@ def select_champion(study: Study) -> Champion:
     if rows < FEWEST_ROWS:
         raise NoChampionError(
             f"folds must hold out at least {FEWEST_ROWS} rows to judge a champion, got {rows}. "
-            "Use fewer folds, or select: null."
+            "Use more rows, fewer folds, or select: null."
         )
     found = candidates(study)
     selected, within_noise = _selected(study, found, policy)
@@ -121,7 +121,7 @@ def _selected(
         return select_trial(found, policy), False
     noise = noise_on_inner_folds(study, found, policy.knee_of)
     selected = select_trial(found, policy, noise)
-    fair = worst(selected, policy.knee_of) <= noise
+    fair = excess(selected, policy.knee_of, noise)[0] <= 0
     return selected, fair and is_most_accurate(selected, found)
 
 

@@ -1,7 +1,8 @@
 """Selection of the champion from scores on inner folds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from configs.schema import SelectConfig
 from fkd import measures
 from fkd.core.arrays import Array
 from fkd.measures.pareto import knee, select
-from fkd.measures.strata import UndefinedMeasureError
 from tasks.adapters.store import TrialRecord
 from tasks.planned.weighing import measure_weights
 from tasks.study.opening import Study
@@ -29,15 +29,17 @@ class NoChampionError(UserError):
 
 
 def select_trial(
-    results: Sequence[TrialResult], policy: SelectConfig, noise: float = 0.0
+    results: Sequence[TrialResult],
+    policy: SelectConfig,
+    noise: Mapping[str, float] = MappingProxyType({}),
 ) -> TrialResult:
     """Return the trial that the policy selects from results on inner folds.
 
     With several measured columns a limit must hold on the worst of them.
 
-    Under `knee_of`, an error within one standard error of the least counts as the least, and a
-    dependence of at most `noise` counts as none. A constant prediction is selected only if
-    every other trial has a greater error.
+    Under `knee_of`, an error that exceeds the least by at most the standard error of this
+    difference counts as the least, and a dependence of at most the `noise` of its column counts as
+    none. A constant prediction is selected only if every other trial has a greater error.
     """
     if not results:
         raise NoChampionError("There is nothing to choose from: no trial finished on all folds.")
@@ -66,14 +68,32 @@ def select_trial(
     return results[index]
 
 
-def _knee(results: Sequence[TrialResult], measure: str, noise: float) -> TrialResult:
+def _knee(results: Sequence[TrialResult], measure: str, noise: Mapping[str, float]) -> TrialResult:
     """Return the knee of the front, differences within noise counting as none."""
-    points = np.array([[worst(result, name) for name in ("mae", measure)] for result in results])
-    best = int(np.argmin(points[:, 0]))
-    points[:, 0] -= points[best, 0]
-    folds = results[best].values("mae", next(iter(results[best].records[0].measures)))
-    standard_error = np.std(folds, ddof=1) / np.sqrt(len(folds))
-    return results[knee(points, tolerance=[standard_error, noise])]
+    mae = np.array([_errors(result) for result in results])
+    best = int(np.argmin(mae.mean(axis=1)))
+    # Folds are shared: of two trials the differences fold by fold have the smaller error.
+    more = mae - mae[best]
+    standard_errors = more.std(axis=1, ddof=1) / np.sqrt(mae.shape[1])
+    beyond = np.array([excess(result, measure, noise)[0] for result in results])
+    _, floor = excess(results[best], measure, noise)
+    points = np.column_stack([more.mean(axis=1), floor + beyond])
+    tolerance = np.column_stack([standard_errors, np.full(len(results), floor)])
+    return results[knee(points, tolerance=tolerance)]
+
+
+def excess(result: TrialResult, measure: str, noise: Mapping[str, float]) -> tuple[float, float]:
+    """Return by how much a measure exceeds the noise floor of its column, and that floor.
+
+    With several measured columns this is the column where it exceeds its floor most.
+    """
+    floors = {column: noise.get(column, 0.0) for column in result.records[0].measures}
+    return max((result.mean(measure, column) - floor, floor) for column, floor in floors.items())
+
+
+def _errors(result: TrialResult) -> list[float]:
+    """Return the mean absolute error fold by fold, the same on every measured column."""
+    return result.values("mae", next(iter(result.records[0].measures)))
 
 
 def worst(result: TrialResult, measure: str) -> float:
@@ -88,16 +108,19 @@ def is_most_accurate(selected: TrialResult, results: Sequence[TrialResult]) -> b
     return worst(selected, "mae") <= least and not _is_constant(selected)
 
 
-def noise_on_inner_folds(study: Study, results: Sequence[TrialResult], measure: str) -> float:
-    """Return the noise floor of a measure for the most accurate trial.
+def noise_on_inner_folds(
+    study: Study, results: Sequence[TrialResult], measure: str
+) -> dict[str, float]:
+    """Return the noise floor of a measure on each column, for the most accurate trial.
 
-    It is the 95 % quantile under independence of the mean over inner folds, on the column where it
-    is greatest.
+    It is the 95 % quantile under independence of the mean over inner folds.
     """
     best = min(results, key=lambda result: worst(result, "mae"))
     return study.once(
         ("noise", measure, best.trial.key),
-        lambda: max(_noise(study, best, measure, column) for column in study.inputs.measure_on),
+        lambda: {
+            column: _noise(study, best, measure, column) for column in study.inputs.measure_on
+        },
     )
 
 
@@ -147,7 +170,7 @@ def _shuffled(
     drawn: Any = {"rng": rng, "permutations": _PERMUTATIONS, "sample_weight": w}
     try:
         floor = measures.noise_floor(f, s, measure=by_name[measure], **drawn)
-    except UndefinedMeasureError:  # PF of few rows: any value may be noise
+    except ValueError:  # too few pairs, or one row has most of the weight: any value may be noise
         return 1.0, 1.0
     return float(floor.mean), float(floor.upper)
 
