@@ -35,9 +35,9 @@ deploy-packages: setup ## the packages of a team's servers and clusters: S3, Pos
 
 neural: setup ## PyTorch, numba and the packages of the optional methods
 	$(LOCKED) requirements-neural.lock
-	@# The Linux build of torch that indexes usually have needs CUDA libraries, its CPU build does not.
-	@if $(BIN)/python -c 'from importlib.metadata import requires as r; raise SystemExit(not any("cuda" in x for x in r("torch")))'; then \
-	  $(LOCKED) requirements-cuda.lock; fi
+	@# The Linux build of torch that indexes usually have needs CUDA libraries. Where pip finds a CPU build, it is taken.
+	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --no-deps --report - $$($(NEEDS) neural) | grep -q '+cpu'; \
+	  then $(LOCKED) requirements-torch-cpu.lock; else $(LOCKED) requirements-torch.lock; fi
 
 run: setup ## the default experiment: data, trials, champion, report
 	@$(BIN)/fkd run
@@ -107,15 +107,14 @@ lock: dev ## renew all lock files from pyproject.toml; `make lock UPGRADE=` keep
 	$(COMPILE) --group editable --extra dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
 	$(NEEDS) deploy | $(COMPILE) --constraint requirements-dev.lock - -o requirements-deploy.lock
 	$(NEEDS) docs | $(COMPILE) --constraint requirements-dev.lock - -o requirements-docs.lock
-	@rm -rf build/torch && mkdir -p build/torch
-	@cat requirements-neural.lock requirements-cuda.lock >build/torch/all.lock
-	$(NEEDS) neural erasure fast oracles | $(COMPILE) --constraint requirements-dev.lock - -o build/torch/all.lock
-	@# pip may find another build of torch under the same version (a CPU build) than uv does: its hash is accepted too.
-	$(BIN)/python -m pip download --quiet --no-deps --dest build/torch "$$($(NEEDS) neural)"
-	@awk -v hash="$$(sha256sum build/torch/torch-*.whl | cut -d' ' -f1)" ' \
-	  /^[a-z]/ { cuda = /^(cuda|nvidia|triton)/ } \
-	  /^torch==/ { $$0 = $$0 "\n    --hash=sha256:" hash " \\" } \
-	  { print > (cuda ? "requirements-cuda.lock" : "requirements-neural.lock") }' build/torch/all.lock
+	@mkdir -p build && cat requirements-neural.lock requirements-torch.lock >build/neural.lock
+	$(NEEDS) neural erasure fast oracles | $(COMPILE) --constraint requirements-dev.lock - -o build/neural.lock
+	@awk '/^[a-z]/ { torch = /^(torch|cuda|nvidia|triton)/ } { print > (torch ? "requirements-torch.lock" : "requirements-neural.lock") }' build/neural.lock
+	@# uv does not see a CPU build that pip finds. If there is one, its hash is renewed.
+	@rm -rf build/torch
+	$(BIN)/python -m pip download --quiet --no-deps --dest build/torch $$($(NEEDS) neural)
+	@if ls build/torch/*+cpu*.whl >/dev/null 2>&1; then \
+	  echo "$$($(NEEDS) neural) --hash=sha256:$$(sha256sum build/torch/*.whl | cut -d' ' -f1)" >requirements-torch-cpu.lock; fi
 
 # --strict: a release whose advisories cannot be asked for counts as a fault, or nothing asked would pass for clean.
 audit: dev ## known vulnerabilities of the packages in requirements-dev.lock (asks PyPI)

@@ -50,7 +50,8 @@ LOCKS = {
     "requirements-dev.lock": ["dev"],
     "requirements-deploy.lock": ["deploy"],
     "requirements-docs.lock": ["docs"],
-    "requirements-neural.lock": ["neural", "erasure", "fast"],
+    "requirements-neural.lock": ["fast"],
+    "requirements-torch.lock": ["neural"],
 }
 
 
