@@ -71,11 +71,18 @@ def _show(looked: LookedAt, out: Path) -> None:
     console.print(grid)
     for column in looked.columns:
         if column.codes:
-            text = (
-                f"Column {column.name} holds {shown_values(column.codes)}, far from its "
-                "other values. The configuration reads them as missing (data.missing_words); "
+            remedy = (
+                "The configuration reads them as missing (data.missing_words); "
                 "declare data.ranges instead if they are real."
             )
+            if column.real_elsewhere:
+                remedy = (
+                    "Codes are left out of data.missing_words, which applies to every column and "
+                    f"would also remove {column.real_elsewhere}. Empty the cells in the file, or "
+                    "declare data.ranges if they are real."
+                )
+            held = f"Column {column.name} holds {shown_values(column.codes)}"
+            text = f"{held}, far from its other values. {remedy}"
             console.print(f"[yellow]{escape(text)}[/yellow]", soft_wrap=True)
     console.print(f"[bold]configuration[/bold] {escape(str(out))}", soft_wrap=True)
     console.print(f"Next: fkd run {escape(str(out))} --dry-run", soft_wrap=True)

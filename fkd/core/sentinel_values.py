@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array, IntArray
 from fkd.core.cautions import caution
 
-# Numbers that people and programs write for a missing value: 99, 998, 7777, -9, -88.
-_CODE = re.compile(r"-[789]|-?(?:77+|88+|9+[789])")
-_MOST = 5  # distinct values that are set apart
+# Numbers that people and programs write for a missing value: -9, 99, 888, 996, 1111, -99.9.
+_CODE = re.compile(r"-[789]|-?(?:77+|88+|9[789]|99+[4-9]|([1-9])\1{3,}|99+\.9+)")
+_MOST = 8  # distinct values that are set apart
 _TAIL = (20, 100)  # distances of which the log excess is the mean; a tenth of all in between
-# Quotients from simulations: of honest columns fewer than 1 in 1,000 are stopped, among them
-# Pareto columns of tail index 1 with 20 rows.
-_ISOLATED, _CODED = 15.0, 4.0
-_LEAST_EXCESS = 0.35  # a code is e^1.4 = 4 times as far away as the rest, any other value 190 times
+# Quotients from simulations of honest columns; docs/data.md has the rates of false alarms.
+_ISOLATED, _ZERO, _CODED = 15.0, 8.0, 4.0
+_LEAST_EXCESS = 0.35  # then 4, 8 and 15 units are 4, 16 and 190 times the largest distance
 _LEAST_VALUES = 10  # distinct values from which the tail of a column can be judged without a code
 _REPEATED = 3  # rows that hold a short code
 _SHOWN = 5
@@ -26,14 +25,21 @@ _SHOWN = 5
 def sentinel_values(values: ArrayLike) -> tuple[Array, IntArray]:
     """Return the values of a column that look like codes for a missing value, and their rows.
 
-    Up to five distinct values, those farthest from the median, are set apart one after the other,
-    and the distance of each from the median of the rest is compared with the largest distance of
-    the rest on a log scale, in units of the mean log excess of the rest's largest distances (the
-    Hill estimator, at least 0.35), so that a heavy tail widens the unit. A value is suspicious if
-    this quotient exceeds 15, or if it exceeds 4 and the value is a code: 7s, 8s or 9s, or 9s
-    followed by a 7 or 8; a value farther away than a suspicious one is suspicious too. A negative
-    code is also suspicious if all other values are at least 0, and a code between -98 and 99 counts
-    only if three rows hold it or if other values have decimals.
+    Up to eight distinct values (at most a third of them), those farthest from the median, are set
+    apart one after the other. The distance of each from the median of the rest is compared with the
+    largest distance of the rest on a log scale, in units of the mean log excess of the rest's
+    largest distances (the Hill estimator, at least 0.35), so that a heavy tail widens the unit.
+    A value is suspicious if this quotient exceeds
+
+    - 4 for a code: 7s or 8s (77, 888), 97 to 99, two or more 9s and a last digit from 4 to 9 (996),
+      four or more equal digits (1111), two or more 9s with further 9s after the point (99.9), these
+      with a minus sign, and -7, -8, -9;
+    - 8 for 0, and 15 for any other value, if the rest has at least ten distinct values.
+
+    A value farther away than a suspicious one is suspicious too. If at most eight distinct values
+    are negative, all of these are codes and at least two other values exist, they are suspicious at
+    any distance. A code between -98 and 99 counts only if three rows hold it; for the quotient, one
+    row is enough in a column with decimals.
 
     Parameters
     ----------
@@ -57,10 +63,11 @@ def sentinel_values(values: ArrayLike) -> tuple[Array, IntArray]:
     column = np.asarray(values, dtype=np.float64)
     u = np.unique(column)
     u = u[np.isfinite(u)]
+    decimals = bool((u != np.floor(u)).any())
     negative = int(np.searchsorted(u, 0.0))
     low, high = 0, len(u)  # the rest is u[low:high]
     if 0 < negative <= _MOST and negative < len(u) - 1:
-        low = negative if all(_is_code(v, u, column) for v in u[:negative]) else 0
+        low = negative if all(_is_code(v, column) for v in u[:negative]) else 0
     first, last = low, high
     for _ in range(min(_MOST, len(u) // 3)):
         centre = _median(u[first:last])
@@ -70,9 +77,13 @@ def sentinel_values(values: ArrayLike) -> tuple[Array, IntArray]:
         else:
             value = u[first]
             first += 1
-        quotient = _isolation(value, u[first:last])
-        enough = last - first >= _LEAST_VALUES
-        if (quotient > _ISOLATED and enough) or (quotient > _CODED and _is_code(value, u, column)):
+        if _is_code(value, column, lone=decimals):
+            limit = _CODED
+        elif last - first >= _LEAST_VALUES:
+            limit = _ISOLATED if value else _ZERO
+        else:
+            continue
+        if _isolation(value, u[first:last]) > limit:
             low, high = first, last
     found = np.concatenate([u[:low], u[high:]])
     return found, np.flatnonzero(np.isin(column, found)) if len(found) else np.empty(0, np.int64)
@@ -99,13 +110,12 @@ def _median(ascending: Array) -> float:
     return float(0.5 * ascending[(k - 1) // 2] + 0.5 * ascending[k // 2])
 
 
-def _is_code(value: float, u: Array, column: Array) -> bool:
-    """Return whether a value is a code; a short one occurs by chance in counts, hence the rows."""
-    if value != np.floor(value) or _CODE.fullmatch(f"{value:.0f}") is None:
+def _is_code(value: float, column: Array, *, lone: bool = False) -> bool:
+    """Return whether a value is a code; a short one counts in three rows, or in one if `lone`."""
+    if _CODE.fullmatch(shown_values([value])) is None:
         return False
-    if not -99 < value < 100:
-        return True
-    return bool((u != np.floor(u)).any() or np.count_nonzero(column == value) >= _REPEATED)
+    short = -99 < value < 100
+    return lone or not short or bool(np.count_nonzero(column == value) >= _REPEATED)
 
 
 def shown_values(found: Sequence[float] | Array) -> str:

@@ -1,7 +1,7 @@
 """What each column of an unknown file seems to be, so that a run on it can be proposed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from pathlib import Path
@@ -48,6 +48,7 @@ class ProposedColumn:
     missing: int = 0
     codes: tuple[float, ...] = ()  # numbers that look like codes for a missing value
     ends: tuple[float, float] = (0.0, 0.0)  # least and greatest number, if there are codes
+    real_elsewhere: str = ""  # codes that are no words, since another column holds them as values
 
 
 @dataclass(frozen=True)
@@ -105,20 +106,38 @@ def look_at(path: Path, form: WrittenForm, target: str, sensitive: Sequence[str]
             + "."
         )
     words = (*form.missing_words, *looked.words)
-    numbers, _ = read_numbers(raw, wanted, form.model_copy(update={"missing_words": words}))
-    columns = [_with_codes(c, numbers[c.name]) if c.name in wanted else c for c in looked.columns]
+    used = [*dict.fromkeys((*wanted, *(column.name for column in looked.named("numeric"))))]
+    numbers, _ = read_numbers(raw, used, form.model_copy(update={"missing_words": words}))
+    columns = [_with_codes(c, numbers) if c.name in wanted else c for c in looked.columns]
     return replace(looked, columns=tuple(columns))
 
 
-def _with_codes(column: ProposedColumn, numbers: Array) -> ProposedColumn:
-    """Return a column with the numbers that look like codes for a missing value."""
-    codes, rows = sentinel_values(numbers)
+def _with_codes(column: ProposedColumn, numbers: Mapping[str, Array]) -> ProposedColumn:
+    """Return a column with the numbers that look like codes for a missing value.
+
+    A code is a missing word unless it is a value of another column, to which the word applies too.
+    """
+    values = numbers[column.name]
+    codes, rows = sentinel_values(values)
     if not len(codes):
         return column
     why = f"{column.why}; {shown_values(codes)} in {len(rows):,} of them look like missing values"
-    ends = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    words = (*column.words, *(shown_values([code]) for code in codes))
-    return replace(column, why=why, words=words, codes=tuple(codes.tolist()), ends=ends)
+    real = [
+        (code, f"{shown_values([code])} in {count:,} row{'s' if count > 1 else ''} of {name}")
+        for name, other in numbers.items()
+        for code in np.setdiff1d(codes, sentinel_values(other)[0])
+        if (count := np.count_nonzero(other == code))
+    ]
+    safe = np.setdiff1d(codes, [code for code, _ in real])
+    return replace(
+        column,
+        why=why,
+        words=(*column.words, *(shown_values([code]) for code in safe)),
+        codes=tuple(codes.tolist()),
+        ends=(float(np.nanmin(values)), float(np.nanmax(values))),
+        real_elsewhere=", ".join(text for _, text in real[:_SHOWN])
+        + (", ..." if len(real) > _SHOWN else ""),
+    )
 
 
 def _look(raw: RawColumns, name: str, form: WrittenForm, role: Role | None) -> ProposedColumn:

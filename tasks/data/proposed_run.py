@@ -89,7 +89,12 @@ def _form_lines(looked: LookedAt, form: WrittenForm) -> Iterator[str]:
         yield _commented(line, "found where there should be numbers")
     if coded := [column for column in looked.columns if column.codes]:
         ranges = {column.name: list(column.ends) for column in coded}
-        yield "  # Numbers among these words are read as missing in every column. If they are real:"
+        for column in coded:
+            if real := _comment(column.real_elsewhere):
+                yield f"  # {_comment(column.name)}: codes are left out of missing_words,"
+                yield f"  # which applies to every column and would also remove {real}."
+                yield "  # Empty the cells in the file if they stand for missing values."
+        yield "  # Numbers in missing_words are read as missing in every column. If codes are real:"
         yield f"  # ranges: {_plain(ranges)}"
     if gaps := [column for column in looked.named("numeric") if column.missing]:
         why = f"{', '.join(column.name for column in gaps)} lack values; drop leaves such rows out"

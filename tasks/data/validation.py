@@ -70,11 +70,12 @@ def check_own_values(data: DataConfig, table: Table) -> None:
         for name, values, ends in zip(names, columns, limits, strict=True)
     }
     inputs = dict(zip(table.numeric_names, table.numeric.T, strict=True))
-    for name, values in {**inputs, **scaled}.items():
+    used = {**inputs, **scaled}
+    for name, values in used.items():
         if name in data.ranges:
             _check_declared(data, name, values)
         elif name in scaled:
-            _check_codes(data, name, values)
+            _check_codes(data, name, used)
 
 
 def _check_declared(data: DataConfig, name: str, values: Array) -> None:
@@ -90,19 +91,23 @@ def _check_declared(data: DataConfig, name: str, values: Array) -> None:
         )
 
 
-def _check_codes(data: DataConfig, name: str, values: Array) -> None:
+def _check_codes(data: DataConfig, name: str, used: Mapping[str, Array]) -> None:
     """Refuse values that look like codes for a missing value."""
+    values = used[name]
     found, rows = sentinel_values(values)
     if len(found):
         rest = np.delete(values, rows)
+        others = [other for other in used if other != name and np.isin(used[other], found).any()]
+        also = "; ".join(f"{other} in {rows_holding(data, other, found)}" for other in others[:3])
+        ends = shown_values((values.min(), values.max()))
+        words = ", ".join(shown_values([value]) for value in found)
         label = yaml.safe_dump(name, allow_unicode=True, width=10**6).removesuffix("...\n").strip()
         raise UserError(
             f"{data.path}: column {name} must not hold codes for missing values, got "
             f"{shown_values(found)} in {rows_holding(data, name, found)}, far from the other "
-            f"values ({rest.min():g} to {rest.max():g}). Set data.missing_words: "
-            f"[{', '.join(shown_values([value]) for value in found)}] to read them as missing, or "
-            f"data.ranges: {{{label}: [{shown_values((values.min(), values.max()))}]}} if they are "
-            "real."
+            f"values ({rest.min():g} to {rest.max():g}). Set data.missing_words: [{words}] to read "
+            f"them as missing, or data.ranges: {{{label}: [{ends}]}} if they are real."
+            + (f" missing_words applies to every column, also to {also}." if also else "")
         )
 
 
