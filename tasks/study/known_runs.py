@@ -74,14 +74,16 @@ def note_run(study: Study) -> None:
     """Keep what `fkd sync` needs to find a run; the files of its name are its own from now on."""
     write_atomic(_entry(study), json.dumps(_new_entry(study), indent=1).encode())
     take_folder(study)
+    if files_owner(study.folder) != identity_of(study):
+        _write_place(study, None)
 
 
 def take_folder(study: Study) -> None:
     """Give the folder of the study's name to this run; files of another run are moved away."""
     if not owns_files(study):
         move_earlier(study.settings, study.config.name, identity_of(study))
-    if files_owner(study.folder) != identity_of(study):
-        _write_place(study, None)
+        if files_owner(study.folder) != identity_of(study):
+            _write_place(study, None)
 
 
 def move_earlier(settings: Settings, name: str, identity: str) -> None:
