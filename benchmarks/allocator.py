@@ -7,11 +7,11 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
-from fkd.catalog.methods.extras import NEURAL
 
 from benchmarks.calibration import between
 from benchmarks.neural import SIZES, penalty_of, recipe_of
 from benchmarks.record import Goal, Record
+from fkd.rivals.optional_packages import NEURAL
 from tasks.adapters.cluster import ALLOCATOR
 
 EPOCHS, REPEATS = 20, 3

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from fkd.catalog.methods.extras import NEURAL
 
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from fkd.catalog.methods import method
 from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
+from fkd.rivals.optional_packages import NEURAL
 from tasks.data.embedded import read_crimes
 
 FOLDS, EPOCHS, CORES = 5, 500, 2
