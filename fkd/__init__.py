@@ -10,7 +10,6 @@ from fkd.estimators.kernel_shrinkage import FairKernelShrinkage
 from fkd.estimators.support_vector_classification import FairSVC
 from fkd.estimators.support_vector_regression import FairSVR
 from fkd.measures.auditing import Audit, audit
-from fkd.moved import put_up
 
 __all__ = [
     "Audit",
@@ -26,5 +25,3 @@ __all__ = [
 ]
 
 __version__ = "0.2.0"
-
-put_up()

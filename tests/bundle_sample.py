@@ -1,22 +1,17 @@
-"""Small bundles of every kind of predictor, to be kept for ever in tests/bundles/VERSION."""
+"""A small bundle of every kind of predictor."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from fkd import __version__
 from fkd.catalog.bundle import Bundle
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Training, method
 from fkd.catalog.methods.training_fold import Approximation
 from fkd.catalog.table import Table
 
-ROOT = Path(__file__).parent.parent
-FOLDER = ROOT / "tests" / "bundles"
-# What is fitted, by the name of the folder.
+# Method and parameters, by name.
 CASES = {
     "kernel": ("krr_fkd", {"iterations": 2}),
     "nystroem": ("krr_fks", {"approximation": Approximation("nystroem", 12), "penalty": 1.0}),
@@ -28,7 +23,6 @@ CASES = {
     "perceptron": ("nn_hgr", {}),
     "constant": ("dummy", {}),
 }
-WITHOUT_RANGES = "without_ranges"  # as versions before ranges have registered them
 
 
 def make_table(n=60):
@@ -57,17 +51,17 @@ def make_table(n=60):
 
 def make_bundle(name):
     """Return the bundle of one case."""
-    fitted, parameters = CASES["kernel" if name == WITHOUT_RANGES else name]
+    fitted, parameters = CASES[name]
     table = make_table()
     declared, encoder = method(fitted), Encoder.fit(table, scale="minmax")
     training = Training(encoder.transform(table), table.y, table.S(), seed=0)
     (predictor,) = declared.fit(training, [declared.parameters(**parameters)])
     limits = [np.nanmin(table.numeric, axis=0), np.nanmax(table.numeric, axis=0)]
-    bundle = Bundle(encoder, predictor, table.target_range, ranges=np.stack(limits, axis=1))
+    bundle = Bundle(encoder, predictor, table.target_range, np.stack(limits, axis=1))
     if declared.needs_sensitive:
         units = {"sensitive": table.sensitive_names, "sensitive_range": table.sensitive_range}
         bundle = replace(bundle, **units)
-    return replace(bundle, ranges=None) if name == WITHOUT_RANGES else bundle
+    return bundle
 
 
 def make_rows(n=12):
@@ -84,22 +78,3 @@ def make_rows(n=12):
             "income": rng.normal(-3, 2, n),
         }
     )
-
-
-def keep_bundle(folder, bundle, rows):
-    """Write a bundle beside rows with its predictions of them."""
-    folder.mkdir(parents=True)
-    np.savez_compressed(folder / "bundle.npz", **bundle.arrays())
-    columns = {name: [None if pd.isna(v) else v for v in rows[name].tolist()] for name in rows}
-    plain = {"rows": columns, "predictions": bundle.predict(rows).tolist()}
-    (folder / "expected.json").write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
-
-
-def main():
-    """Keep the bundles of this version; those of a version are written once."""
-    for name in (*CASES, WITHOUT_RANGES):
-        keep_bundle(FOLDER / __version__ / name, make_bundle(name), make_rows())
-
-
-if __name__ == "__main__":
-    main()

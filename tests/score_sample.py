@@ -51,7 +51,7 @@ def rent_model(folder, *, missing="impute"):
     coef = np.random.default_rng(0).normal(size=len(X))
     ranges = np.stack([np.nanmin(table.numeric, axis=0), np.nanmax(table.numeric, axis=0)], axis=1)
     predictor = KernelExpansion("rbf", 0.7, 1, 0.0, X, coef)
-    return Bundle(encoder, predictor, table.target_range, ranges=ranges), table
+    return Bundle(encoder, predictor, table.target_range, ranges), table
 
 
 def request(folder, model, data, **changes):

@@ -99,7 +99,8 @@ def test_a_served_row_may_lack_any_number(table):
     )
     d = len(encoder.feature_names)
     predictor = KernelExpansion("linear", 1.0, 1, 0.0, np.eye(d), np.ones(d))
-    bundle = Bundle(encoder, predictor, (0.0, 10.0))
+    ranges = np.full((len(encoder.numeric_names), 2), np.nan)
+    bundle = Bundle(encoder, predictor, (0.0, 10.0), ranges)
     kept = Bundle.from_arrays(unpack_arrays(pack_arrays(bundle.arrays())))
     assert np.isfinite(kept.predict(lacking)).all()
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-PIPELINE = frozenset({"tasks", "flows", "configs", "benchmarks", "mutants", "wheels"})
+PIPELINE = frozenset({"tasks", "flows", "configs", "benchmarks", "tools", "wheels"})
 FIXTURES = "pipeline_fixtures.py"
 _NAMES_A_MODULE = re.compile(rf"({'|'.join(sorted(PIPELINE))})\.[a-z]")
 _LEAVES_THE_TESTS = re.compile(r"__file__\)\.(resolve\(\)\.)?(parents\[[1-9]|parent\.parent)")

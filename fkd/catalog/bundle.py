@@ -42,20 +42,20 @@ class Bundle:
         The model on encoded rows, in scaled units.
     target_range
         Scaled prediction 0, scaled prediction 1, in the target's own unit.
+    ranges
+        Smallest and largest value of each numeric input among the training rows, (p, 2). Scoring
+        compares new rows with them.
     sensitive, sensitive_range
         Sensitive columns that the predictor needs behind its inputs, with the ranges (l, 2) that
-        scale them; none for most methods.
-    ranges
-        Least and greatest value of each numeric input among the training rows, (p, 2), to tell
-        rows that are unlike them; None in a bundle of a version that kept none.
+        scale them. Most methods need none.
     """
 
     encoder: Encoder
     predictor: Predictor
     target_range: tuple[float, float]
+    ranges: Array
     sensitive: tuple[str, ...] = ()
     sensitive_range: Array = field(default_factory=lambda: np.empty((0, 2)))
-    ranges: Array | None = None
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -85,13 +85,12 @@ class Bundle:
     def arrays(self) -> dict[str, AnyArray]:
         """Return the bundle as arrays of numbers or text, which npz keeps without pickle."""
         kind = next(k for k, c in PREDICTORS.items() if type(self.predictor) is c)
-        known = {} if self.ranges is None else {"ranges": self.ranges}
         return {
             "kind": np.array(kind),
             "target_range": np.array(self.target_range),
+            "ranges": self.ranges,
             "sensitive": np.array(self.sensitive, dtype=np.str_),
             "sensitive_range": self.sensitive_range,
-            **known,
             **{f"encoder.{k}": v for k, v in self.encoder.arrays().items()},
             **{f"predictor.{k}": v for k, v in self.predictor.arrays().items()},
         }
@@ -108,9 +107,9 @@ class Bundle:
             encoder=Encoder.from_arrays(_part(arrays, "encoder.")),
             predictor=PREDICTORS[str(arrays["kind"])].from_arrays(_part(arrays, "predictor.")),
             target_range=(low, high),
+            ranges=arrays["ranges"],
             sensitive=tuple(str(name) for name in arrays["sensitive"]),
             sensitive_range=arrays["sensitive_range"],
-            ranges=arrays.get("ranges"),
         )
 
 

@@ -95,8 +95,6 @@ class Unfamiliar:
         A missing value is neither low nor high; as a label it is one like any other.
         """
         encoder = bundle.encoder
-        ranges = np.full((len(encoder.numeric_names), 2), np.nan)
-        ranges = ranges if bundle.ranges is None else bundle.ranges
         numbers = {name: frame[name].to_numpy() for name in encoder.numeric_names}
         filled = {
             name: int(np.isnan(numbers[name]).sum(axis=0))
@@ -107,7 +105,7 @@ class Unfamiliar:
             rows=len(frame),
             outside={
                 name: found
-                for name, limits in zip(encoder.numeric_names, ranges, strict=True)
+                for name, limits in zip(encoder.numeric_names, bundle.ranges, strict=True)
                 if (found := _outside(numbers[name], *limits)) is not None
             },
             unseen={
@@ -135,11 +133,7 @@ class Unfamiliar:
 
     def told(self, bundle: Bundle) -> list[str]:
         """Return one sentence per column with something in it, with counts and shares of rows."""
-        ranges = dict(
-            zip(bundle.encoder.numeric_names, bundle.ranges, strict=True)
-            if bundle.ranges is not None
-            else ()
-        )
+        ranges = dict(zip(bundle.encoder.numeric_names, bundle.ranges, strict=True))
         found = [
             f"column {name}: {self._share(out.below + out.above)} outside the training range "
             f"{ranges[name][0]:g} to {ranges[name][1]:g} ({out.below:,} below, {out.above:,} "
@@ -160,11 +154,6 @@ class Unfamiliar:
             "without a prediction"
             for name, count in self.unscored.items()
         ]
-        if bundle.ranges is None and bundle.encoder.numeric_names:
-            found.append(
-                "this bundle does not know its training ranges, as it was registered by a version "
-                "that kept none: only labels were compared"
-            )
         return found
 
     def _share(self, count: int) -> str:

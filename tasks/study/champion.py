@@ -4,7 +4,7 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -137,10 +137,7 @@ def _stored(study: Study, trial: Trial, key: str, judged: _Judge) -> tuple[Bundl
         if found is None:
             found = _make(study, trial, judged)
             _write(store, name, *found)
-        bundle, judgement = found
-        if bundle.ranges is None:  # stored by a version that kept none
-            bundle = replace(bundle, ranges=_ranges(study, bundle.encoder))
-        known = study.made[("champion", key)] = store.stamp(name), (bundle, judgement)
+        known = study.made[("champion", key)] = store.stamp(name), found
     champion: tuple[Bundle, Judgement] = known[1]
     return champion
 
@@ -194,10 +191,10 @@ def _bundle(study: Study, trial: Trial, encoder: Encoder, predictor: Predictor) 
     """Return all that predicting from raw columns needs."""
     table, ranges = study.loaded.table, _ranges(study, encoder)
     if not method(trial.method).needs_sensitive:
-        return Bundle(encoder, predictor, table.target_range, ranges=ranges)
+        return Bundle(encoder, predictor, table.target_range, ranges)
     names = study.inputs.sensitive
     units = table.sensitive_range[[table.sensitive_names.index(name) for name in names]]
-    return Bundle(encoder, predictor, table.target_range, names, units, ranges)
+    return Bundle(encoder, predictor, table.target_range, ranges, names, units)
 
 
 def _ranges(study: Study, encoder: Encoder) -> Array:

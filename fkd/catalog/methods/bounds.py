@@ -1,4 +1,4 @@
-"""Fields of parameters, with what a configuration may set them to."""
+"""Dataclass fields of method parameters, with the values that a configuration accepts."""
 
 from dataclasses import field
 from typing import Any
@@ -16,10 +16,6 @@ def number(
     return field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
 
 
-def later(default: Any, **metadata: Any) -> Any:
-    """Return a field that a method got after its first numbers were stored.
-
-    Where it has its default it is left out of descriptions, so that trials from before it keep
-    their keys.
-    """
-    return field(default=default, metadata={**metadata, "later": True})
+def option(default: Any, **metadata: Any) -> Any:
+    """Return a dataclass field with bounds or choices that configs turn into validation."""
+    return field(default=default, metadata=metadata)

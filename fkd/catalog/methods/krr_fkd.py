@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.calibration import CALIBRATIONS, calibrated
 from fkd.catalog.methods.kernel_settings import (
     RIDGE_RULES,
@@ -32,10 +32,10 @@ class Parameters:
     fit_intercept: bool = False
     center_sensitive: bool = False
     approximation: Approximation = field(default_factory=Approximation)
-    basis: str = later("columns", choices=BASES)
-    gamma_s: float = later(10.0, gt=0)
-    ridges: str = later("fixed", choices=RIDGE_RULES)
-    calibrate: str = later("mean", choices=CALIBRATIONS)
+    basis: str = option("columns", choices=BASES)
+    gamma_s: float = option(10.0, gt=0)
+    ridges: str = option("fixed", choices=RIDGE_RULES)
+    calibrate: str = option("mean", choices=CALIBRATIONS)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:

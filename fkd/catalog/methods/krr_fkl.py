@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.dependence_settings import (
     SCALES,
     by_dependence,
@@ -27,9 +27,9 @@ class Parameters:
     alpha: float = number(0.25, above=0)
     gamma_s: float = number(0.05, above=0)
     mu_scale: str = field(default="none", metadata={"choices": SCALES})
-    fit_intercept: bool = later(False)
+    fit_intercept: bool = False
     approximation: Approximation = field(default_factory=Approximation)
-    ridges: str = later("fixed", choices=RIDGE_RULES)
+    ridges: str = option("fixed", choices=RIDGE_RULES)
 
 
 def _system(p: Parameters) -> Hashable:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.calibration import CALIBRATIONS, calibrated
 from fkd.catalog.methods.kernel_settings import RIDGE_RULES, effective_ridge, kernel_key
 from fkd.catalog.methods.method_declaration import Method, Published
@@ -36,7 +36,7 @@ class Parameters:
     fit_intercept: bool = True
     calibrate: str = field(default="mean", metadata={"choices": CALIBRATIONS})
     approximation: Approximation = field(default_factory=Approximation)
-    ridges: str = later("fixed", choices=RIDGE_RULES)
+    ridges: str = option("fixed", choices=RIDGE_RULES)
 
 
 def _mu(p: Parameters, n: float) -> float:

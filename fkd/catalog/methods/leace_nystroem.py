@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.erasure_settings import (
     erased_features,
     erasure_of,
@@ -26,7 +26,7 @@ class Parameters:
     alpha: float = number(0.25, above=0)
     fit_intercept: bool = False
     approximation: Approximation = field(default_factory=few_landmarks)
-    ridges: str = later("fixed", choices=RIDGE_RULES)
+    ridges: str = option("fixed", choices=RIDGE_RULES)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:

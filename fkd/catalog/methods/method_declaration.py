@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 from fkd.catalog.methods.cost import Cost, kernel_cost
@@ -199,14 +199,4 @@ class Method:
 
     def describe(self, parameters: Any) -> dict[str, Any]:
         """Return the parameters as a plain dictionary, nested ones included."""
-        return _described(parameters)
-
-
-def _described(parameters: Any) -> dict[str, Any]:
-    """Return the values of a dataclass by name, without later ones that have their default."""
-    plain: dict[str, Any] = {}
-    for f in fields(parameters):
-        value = getattr(parameters, f.name)
-        if not f.metadata.get("later") or value != f.default:
-            plain[f.name] = _described(value) if is_dataclass(value) else value
-    return plain
+        return asdict(parameters)

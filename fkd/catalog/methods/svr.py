@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
 from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
@@ -22,8 +22,8 @@ class Parameters:
     C: float = number(0.75, above=0)
     epsilon: float = number(0.01, at_least=0)
     approximation: Approximation = field(default_factory=Approximation)
-    solver: str = later("auto", choices=SETTING_SOLVERS)
-    C_rule: str = later("fixed", choices=RIDGE_RULES)
+    solver: str = option("auto", choices=SETTING_SOLVERS)
+    C_rule: str = option("fixed", choices=RIDGE_RULES)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.kernel_settings import (
     RIDGE_RULES,
     features_left,
@@ -31,11 +31,11 @@ class Parameters:
     ridge: float = number(0.05, above=0)
     center_sensitive: bool = False
     approximation: Approximation = field(default_factory=Approximation)
-    basis: str = later("columns", choices=BASES)
-    gamma_s: float = later(10.0, gt=0)
-    ridges: str = later("fixed", choices=RIDGE_RULES)
-    solver: str = later("auto", choices=SETTING_SOLVERS)
-    C_rule: str = later("fixed", choices=RIDGE_RULES)
+    basis: str = option("columns", choices=BASES)
+    gamma_s: float = option(10.0, gt=0)
+    ridges: str = option("fixed", choices=RIDGE_RULES)
+    solver: str = option("auto", choices=SETTING_SOLVERS)
+    C_rule: str = option("fixed", choices=RIDGE_RULES)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:

@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.nystroem_inverse import inverse_landmarks, removed_columns
 from fkd.catalog.methods.training_fold import Approximation, Training
@@ -28,7 +28,7 @@ class Parameters:
     C: float = number(0.75, above=0)
     epsilon: float = number(0.01, at_least=0)
     ridge: float = number(0.05, above=0)
-    center_sensitive: bool = later(False)
+    center_sensitive: bool = False
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:

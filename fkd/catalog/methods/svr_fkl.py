@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods import krr_fkl, svr_fkd
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.dependence_settings import (
     SCALES,
     by_dependence,
@@ -35,7 +35,7 @@ class Parameters:
     ridges: str = field(default="fixed", metadata={"choices": RIDGE_RULES})
     approximation: Approximation = field(default_factory=Approximation)
     solver: str = field(default="auto", metadata={"choices": SETTING_SOLVERS})
-    C_rule: str = later("fixed", choices=RIDGE_RULES)
+    C_rule: str = option("fixed", choices=RIDGE_RULES)
 
 
 def _mu(p: Parameters, training: Training) -> float:

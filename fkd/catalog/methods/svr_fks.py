@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
 from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
@@ -35,8 +35,8 @@ class Parameters:
     basis: str = field(default="rbf", metadata={"choices": BASES})
     given: str = field(default="none", metadata={"choices": GIVEN})
     approximation: Approximation = field(default_factory=Approximation)
-    solver: str = later("auto", choices=SETTING_SOLVERS)
-    C_rule: str = later("fixed", choices=RIDGE_RULES)
+    solver: str = option("auto", choices=SETTING_SOLVERS)
+    C_rule: str = option("fixed", choices=RIDGE_RULES)
 
 
 def _mu(p: Parameters, training: Training) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.svm import SVR
 
 from fkd.catalog.methods import svr_fkd
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.erasure_settings import (
     erased_features,
     erasure_of,
@@ -37,7 +37,7 @@ class Parameters:
     epsilon: float = number(0.01, at_least=0)
     approximation: Approximation = field(default_factory=few_landmarks)
     solver: str = field(default="auto", metadata={"choices": SETTING_SOLVERS})
-    C_rule: str = later("fixed", choices=RIDGE_RULES)
+    C_rule: str = option("fixed", choices=RIDGE_RULES)
 
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:

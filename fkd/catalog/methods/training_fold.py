@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fkd.catalog.methods.bounds import later, number
+from fkd.catalog.methods.bounds import number, option
 from fkd.core.arrays import Array, IntArray, Rows
 from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import FeatureMap, make_map
@@ -42,10 +42,10 @@ class Approximation:
     shared: bool = False
     # How rows are summed under a shared map: `fkd.core.streamed_sums` has the ways, auto takes the
     # fastest one that is exact enough for a setting's ridges.
-    sums: str = later("auto", choices=("auto", *WAYS))
+    sums: str = option("auto", choices=("auto", *WAYS))
     # Kind auto: share of k(x, x) that landmarks may leave unexplained. With 0.04 some measures of
     # some states lay further from the exact path than a deviation over folds: docs/scale.md.
-    accuracy: float = later(0.03, gt=0, lt=1)
+    accuracy: float = option(0.03, gt=0, lt=1)
 
 
 Reduced = tuple[FeatureMap, Moments]
