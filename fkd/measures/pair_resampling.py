@@ -15,7 +15,7 @@ from fkd.measures.pair_parts import signed_gap
 from fkd.measures.subsamples import quarter
 
 # Entries of a tile of pairs; its four masks stay in a processor's outer cache.
-TILE_CELLS = 1 << 21
+PAIR_TILE_CELLS = 1 << 21
 
 # Measured: from about here on counting each quarter by itself is faster than all pairs for all.
 QUARTERS_FROM = 1 << 13
@@ -109,7 +109,7 @@ def resampled_pairwise_fairness(
     # Pairs, then those ranked rightly, where the row of larger truth has the larger s; the same
     # where it has the smaller s.
     sums = np.zeros((4, W.shape[1]))
-    for rows in row_blocks(len(f), max(1, TILE_CELLS // len(f))):
+    for rows in row_blocks(len(f), max(1, PAIR_TILE_CELLS // len(f))):
         later = slice(rows.start, None)  # rows of larger truth come first
         larger = y[rows, None] > y[later]
         right = f[rows, None] > f[later]
