@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fkd.measures.ascents import ascents_by_bits, ascents_by_merging
+from fkd.measures.pairwise import ascents_by_bits, ascents_by_merging
 
-module = import_module("fkd.measures.ascents")  # the package's attribute may be the function
+module = import_module("fkd.measures.pairwise")  # the package's attribute may be the function
 
 
 def merging(values):

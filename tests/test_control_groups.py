@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fkd.measures.control_groups import control_groups, level_names
+from fkd.measures.groups import control_groups, level_names
 
 
 def sizes(control, n=None):

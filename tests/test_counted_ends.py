@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose
 from report_sample import make_report
 
 from configs.load import load_config
-from fkd.measures import PairwiseRows, counted_interval, counted_intervals, gdp, hgr
-from fkd.measures.counted_deviations import DrawnQuarters
-from fkd.measures.subsamples import quarter
+from fkd.measures import PairwiseRows, counted_interval, gdp, hgr
+from fkd.measures import binned as counted_intervals
+from fkd.measures.binned import DrawnQuarters
+from fkd.measures.resampling import quarter
 from tasks.report.contents import ReportedNumber
 from tasks.report.trial_panels import bar_words, panels_of
 from tasks.study import counted_ends as module

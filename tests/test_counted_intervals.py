@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import hypergeom
 
 from fkd.measures import bootstrap_interval, counted_interval, gdp, hgr
+from fkd.measures.binned import POINTS, quarter_of_cells, rounded_state
 from fkd.measures.cells import SHARES
-from fkd.measures.counted_intervals import POINTS, quarter_of_cells, rounded_state
-from fkd.measures.subsamples import PARTS
+from fkd.measures.resampling import PARTS
 
 by_rows = {
     "hgr": partial(hgr, margins="standard"),

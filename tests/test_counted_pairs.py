@@ -11,17 +11,17 @@ from fkd.measures import (
     counted_pair,
     gdp,
     hgr,
-    noise_floor,
-    pair_parts,
     pairwise_fairness,
     pairwise_interval,
-    pairwise_intervals,
     pairwise_pair,
-    subsamples,
 )
-from fkd.measures.counted_pairs import CountedRows
-from fkd.measures.pair_parts import gaps_of, pairwise_on_parts
-from fkd.measures.subsamples import quarter
+from fkd.measures import pairwise as pair_parts
+from fkd.measures import pairwise as pairwise_intervals
+from fkd.measures import resampling as noise_floor
+from fkd.measures import resampling as subsamples
+from fkd.measures.binned import CountedRows
+from fkd.measures.pairwise import gaps_of, pairwise_on_parts
+from fkd.measures.resampling import quarter
 
 
 def sample(rng, n, levels=True):

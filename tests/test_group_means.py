@@ -9,8 +9,7 @@ from scipy import stats
 
 from fkd.core.arrays import BLOCK_ROWS
 from fkd.measures import means_by_pair, means_by_quantile
-from fkd.measures.group_means import LEAST_IN_GROUP
-from fkd.measures.quantile_groups import merged_codes, quantile_codes
+from fkd.measures.groups import LEAST_IN_GROUP, merged_codes, quantile_codes
 
 
 @pytest.mark.parametrize("n", [400, BLOCK_ROWS + 7])

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from fkd import FairnessWarning
-from fkd.measures.hgr import chi2, hgr, joint_density_grid
-from fkd.measures.joint_tables import witsenhausen
+from fkd.measures.hgr import chi2, hgr, joint_density_grid, witsenhausen
 
 seeds = st.integers(0, 2**32 - 1)
 some = settings(max_examples=20, deadline=None)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.measures import level_rows
-from fkd.measures.level_rows import LevelRows
-from fkd.measures.places import Places
+from fkd.measures import profiles as level_rows
+from fkd.measures.profiles import LevelRows, Places
 
 
 @pytest.mark.parametrize("levels", [6, 40, 10**6])

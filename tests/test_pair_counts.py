@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fkd.measures.pair_counts import count_by_tiles, dense_ranks
+from fkd.measures.pairwise import count_by_tiles, dense_ranks
 
 columns = st.integers(1, 3).flatmap(
     lambda d: st.lists(st.tuples(*[st.integers(0, 9)] * d), min_size=1, max_size=14)

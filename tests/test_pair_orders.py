@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fkd.measures import PairwiseRows, pairwise_fairness, pairwise_rates
-from fkd.measures.pair_counts import dense_ranks, orders_by_tiles
-from fkd.measures.pair_orders import PairOrders, concordant
+from fkd.measures.pairwise import PairOrders, concordant, dense_ranks, orders_by_tiles
 
 module = import_module("fkd.measures.pairwise")
 levels = st.sampled_from([1, 2, 3, 10, 10**6])

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from fkd.measures import pair_resampling, pairwise_fairness
-from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
+from fkd.measures import pairwise as pair_resampling
+from fkd.measures import pairwise_fairness
+from fkd.measures.pairwise import draw_counts, resampled_pairwise_fairness
 
 
 @pytest.fixture

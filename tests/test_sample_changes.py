@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.measures import gdp, hgr, pairwise_fairness, sample_changes
-from fkd.measures.exchanged_curves import ExchangedCurves
-from fkd.measures.permuted_bands import permuted_bands
+from fkd.measures import drift as sample_changes
+from fkd.measures import gdp, hgr, pairwise_fairness
+from fkd.measures.drift import ExchangedCurves, permuted_bands
 
 
 def sample(rng, n, *, shift=0.0, levels=None):
@@ -73,7 +73,7 @@ def test_curves_do_not_depend_on_the_size_of_blocks(monkeypatch):
     V, s = rng.normal(size=(103, 2)), rng.uniform(size=103)
     divisions = rng.uniform(size=(5, 103)) < 0.4
     whole = ExchangedCurves.of(V, s, divisions)
-    monkeypatch.setattr("fkd.measures.exchanged_curves.BLOCK_ROWS", 10)
+    monkeypatch.setattr("fkd.measures.drift.BLOCK_ROWS", 10)
     parts = ExchangedCurves.of(V, s, divisions)
     assert_allclose(parts.points, whole.points)
     assert_allclose(parts.means, whole.means)

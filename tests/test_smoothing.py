@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from fkd.measures import gdp
 
-module = import_module("fkd.measures.smoothing")
+module = import_module("fkd.measures.gdp")
 both = pytest.mark.parametrize("estimator", ["grid", "plugin"])
 shapes = pytest.mark.parametrize("shape", ["uniform", "normal", "lognormal", "standard_cauchy"])
 

@@ -5,7 +5,7 @@ import pytest
 
 from fkd.core.cautions import FairnessWarning
 from fkd.measures import by_stratum, chi2, gdp, gedi, hgr, pairwise_fairness
-from fkd.measures.strata import LEAST_ROWS
+from fkd.measures.groups import LEAST_ROWS
 
 
 @pytest.fixture

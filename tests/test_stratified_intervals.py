@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fkd.measures import by_stratum, gdp, hgr, pairwise_fairness, stratified_interval
-from fkd.measures.subsamples import corrected_draws, quarter
+from fkd.measures.resampling import corrected_draws, quarter
 
 
 @pytest.fixture

@@ -29,14 +29,11 @@ from fkd.measures import (
     bootstrap_pair,
     by_stratum,
     chi2,
-    curves_along,
     gdp,
     gedi,
     hgr,
-    leaking_function,
     means_by_pair,
     means_by_quantile,
-    noise_floor,
     pairwise_fairness,
     pairwise_interval,
     pairwise_pair,
@@ -49,10 +46,12 @@ from fkd.measures import (
     stratified_interval,
     survey_weights,
 )
-from fkd.measures.ascents import weighted_ascents
-from fkd.measures.pair_counts import dense_ranks
-from fkd.measures.repeated_rows import quantiles_of
-from fkd.measures.strata import UndefinedMeasureError
+from fkd.measures import hgr as leaking_function
+from fkd.measures import profiles as curves_along
+from fkd.measures import resampling as noise_floor
+from fkd.measures.columns import quantiles_of
+from fkd.measures.groups import UndefinedMeasureError
+from fkd.measures.pairwise import dense_ranks, weighted_ascents
 
 pytestmark = pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")
 

@@ -1,8 +1,10 @@
-"""Any model's predictions beside the truth along sensitive columns, with intervals."""
+"""Audit of any model's predictions: error, dependence and curves along sensitive columns."""
 
 import itertools
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,135 @@ from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive, require_length
 from fkd.core.cautions import FairnessWarning, caution
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.measures.audited_rows import POSITIVE, AuditedColumn, AuditedRows
-from fkd.measures.bootstrap import Interval, bootstrap_interval, require_rows
-from fkd.measures.columns import is_constant
-from fkd.measures.group_means import GroupMeans
-from fkd.measures.mean_errors import mean_error, mean_excess
-from fkd.measures.profiles import profile_of_pair
-from fkd.measures.strata import LeftOutStratum, weighed_rows
+from fkd.measures.columns import is_constant, mean_error, mean_excess
+from fkd.measures.groups import GroupMeans, LeftOutStratum, UndefinedMeasureError, weighed_rows
+from fkd.measures.profiles import (
+    Profile,
+    StratumProfile,
+    profile_along,
+    profile_of_pair,
+    profile_within,
+)
+from fkd.measures.registry import REPORTED
+from fkd.measures.resampling import (
+    Bounds,
+    Comparison,
+    Interval,
+    NoiseFloor,
+    compare,
+    interval,
+    noise_floor,
+    require_rows,
+)
+
+_NOISE = REPORTED["hgr"].scaled()
+_POSITIVE: Bounds = (0.0, np.inf)
+
+
+@dataclass(frozen=True)
+class AuditedColumn:
+    """What predictions say of one sensitive column.
+
+    Parameters
+    ----------
+    scores
+        hgr, gdp, pf by name, each with its interval; one that is undefined here is left out.
+    other_scores, changes
+        Those of the other model, then the first minus the other on the same rows; empty without
+        one.
+    noise
+        HGR of independent columns of as many rows.
+    profile
+        Means along the column, in the unit of the target.
+    within
+        The measures within groups of the control columns, averaged by rows; empty without any.
+    strata, left_out
+        Means by thirds of the column within these groups, then the groups left out.
+    """
+
+    name: str
+    scores: Mapping[str, Interval]
+    other_scores: Mapping[str, Interval]
+    changes: Mapping[str, Interval]
+    noise: NoiseFloor
+    profile: Profile
+    within: Mapping[str, Interval] = field(default_factory=dict)
+    strata: tuple[StratumProfile, ...] = ()
+    left_out: tuple[LeftOutStratum, ...] = ()
+
+
+@dataclass(frozen=True)
+class AuditedRows:
+    """Truth and the predictions of one or two models on the same rows."""
+
+    y: Array
+    f: Array
+    g: Array | None
+    control: Any
+    rng: np.random.Generator
+    replicates: int
+    level: float
+    w: Array | None = None
+
+    def column(self, name: str, s: Array) -> AuditedColumn:
+        """Return the results for one sensitive column."""
+        found: dict[str, Comparison] = {}
+        for measure in REPORTED.values():
+            # Without pairs to compare in both directions pairwise fairness is left out.
+            with suppress(UndefinedMeasureError):
+                sides = [measure.columns(self.y, f, s) for f in (self.f, self.g) if f is not None]
+                found[measure.name] = self.compared(measure, *sides)
+        strata: tuple[StratumProfile, ...] = ()
+        left_out: tuple[LeftOutStratum, ...] = ()
+        options: dict[str, Any] = {"other": self.g, "level": self.level, "sample_weight": self.w}
+        if self.control is not None:
+            strata, left_out = profile_within(
+                self.y, self.f, s, control_features=self.control, **options
+            )
+        audited = self.f if self.g is None else self.g
+        two = self.g is not None
+        return AuditedColumn(
+            name,
+            {measure: own.first for measure, own in found.items()},
+            {measure: own.second for measure, own in found.items() if two},
+            {measure: own.difference for measure, own in found.items() if two},
+            noise_floor(audited, s, rng=self.rng, measure=_NOISE, sample_weight=self.w),
+            profile_along(self.y, self.f, s, rng=self.rng, **options),
+            {} if self.control is None else self._within(s, list(found)),
+            strata,
+            left_out,
+        )
+
+    def compared(
+        self, measure: Callable[..., Any], *sides: Sequence[Array], bounds: Bounds | None = None
+    ) -> Comparison:
+        """Return a measure of one or two models; a single model stands for both."""
+        if len(sides) == 2:
+            return compare(measure, *sides, bounds=bounds, **self._options)
+        alone = interval(measure, *sides[0], bounds=bounds, **self._options)
+        return Comparison(alone, alone, alone)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Options that all intervals of an audit share."""
+        return {
+            "rng": self.rng,
+            "replicates": self.replicates,
+            "level": self.level,
+            "sample_weight": self.w,
+        }
+
+    def _within(self, s: Array, names: list[str]) -> dict[str, Interval]:
+        """Return the measures within groups of the control columns, with their intervals."""
+        return {
+            name: interval(
+                REPORTED[name],
+                *REPORTED[name].columns(self.y, self.f, s),
+                control_features=self.control,
+                **self._options,
+            )
+            for name in names
+        }
 
 
 @dataclass(frozen=True)
@@ -170,17 +294,9 @@ def audit(
 def _audited(rows: AuditedRows, S: Array, names: list[str]) -> Audit:
     """Return everything on rows that are fit to be audited."""
     y, f, g, w = rows.y, rows.f, rows.g, rows.w
-    # Of an absolute error it does not matter which of the two comes first.
-    mae = rows.compared(mean_error, y, bounds=POSITIVE)
-    error = bootstrap_interval(
-        mean_excess,
-        y,
-        f,
-        rng=rows.rng,
-        replicates=rows.replicates,
-        level=rows.level,
-        sample_weight=w,
-    )
+    sides = [(y, predicted) for predicted in (f, g) if predicted is not None]
+    mae = rows.compared(mean_error, *sides, bounds=_POSITIVE)
+    error = rows.compared(mean_excess, (y, f)).first
     return Audit(
         len(f),
         mae.first,

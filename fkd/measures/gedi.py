@@ -7,8 +7,7 @@ from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive
 from fkd.core.parameters import whole
 from fkd.core.row_weights import weighted_mean
-from fkd.measures.columns import is_constant, per_column
-from fkd.measures.repeated_rows import weighed
+from fkd.measures.columns import is_constant, per_column, weighed
 
 
 def gedi(

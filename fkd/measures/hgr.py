@@ -1,6 +1,7 @@
-"""Maximal correlation by kernel density, the estimator of Mary et al. (2019), section 4."""
+"""Joint distributions of two columns as tables of numbers."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import get_args
 
@@ -8,20 +9,64 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.border import as_column, as_sensitive, require_length
+from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
 from fkd.core.parameters import choice
 from fkd.core.row_weights import weighted_mean
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
-from fkd.measures.columns import in_unit, is_constant, per_column
-from fkd.measures.joint_tables import witsenhausen
-from fkd.measures.margins import (
+from fkd.measures.columns import (
     HgrMargins,
+    deviation_of,
+    in_unit,
+    is_constant,
     normal_scores,
+    per_column,
+    rows_in_all,
     warn_of_outliers,
     warn_of_rare_groups,
+    weighed,
 )
-from fkd.measures.repeated_rows import deviation_of, rows_in_all, weighed
-from fkd.measures.strata import by_stratum
+from fkd.measures.groups import by_stratum
+
+
+def witsenhausen(P: ArrayLike) -> Array:
+    """Return the singular values of P / sqrt(row sums x column sums), largest first.
+
+    The first is one; the second is the maximal correlation of the joint distribution P; the
+    squares of all but the first add up to chi-squared.
+
+    Parameters
+    ----------
+    P
+        A joint distribution as a table of non-negative numbers; it need not be normalised.
+
+    Returns
+    -------
+    Array
+        The singular values, descending.
+    """
+    Q, _, _ = normalised_table(P)
+    return np.asarray(np.linalg.svd(Q, compute_uv=False), dtype=np.float64)
+
+
+def normalised_table(P: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return P / sqrt(row sums x column sums) with the two margins, each summing to one.
+
+    Rows or columns that never occur are left out: they are no part of the distribution.
+
+    Parameters
+    ----------
+    P
+        As in `witsenhausen`.
+    """
+    joint = as_numbers(P, "P")
+    if joint.ndim != 2 or not joint.any() or (joint < 0).any():
+        raise ValueError("P must be a table of non-negative numbers that are not all zero")
+    joint = joint / joint.sum(axis=(0, 1))
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    joint = joint[np.ix_(rows > 0, columns > 0)]
+    rows, columns = rows[rows > 0], columns[columns > 0]
+    return joint / np.sqrt(rows)[:, None] / np.sqrt(columns), rows, columns
+
 
 GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
 LARGEST_GRID = 50
@@ -286,3 +331,96 @@ def _bumps(centers: Array, values: Array, h: float) -> Array:
     """exp(-(c - x)² / 2h²) for each center and value, (g, n)."""
     bumps: Array = np.exp(-0.5 * ((centers[:, None] - values) / h) ** 2)
     return bumps
+
+
+@dataclass(frozen=True)
+class LeakingFunction:
+    """The pair of functions a(y_pred), b(s) whose correlation is the HGR of the two.
+
+    Parameters
+    ----------
+    correlation
+        The maximal correlation, as `hgr` has it.
+    points, values
+        b at points of s within its range; over the rows it has mean 0, variance about 1.
+    predictions, scores
+        a at points of the prediction, rising with the prediction on the whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import LeakingFunction
+    >>> ends, line = np.array([18.0, 80.0]), np.array([-1.0, 1.0])
+    >>> leak = LeakingFunction(0.5, points=ends, values=line, predictions=ends, scores=line)
+    >>> leak.correlation
+    0.5
+    """
+
+    correlation: float
+    points: Array
+    values: Array
+    predictions: Array
+    scores: Array
+
+
+def leaking_function(
+    y_pred: ArrayLike, sensitive: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> LeakingFunction:
+    """Return a, b that maximise corr(a(y_pred), b(s)): the first singular vectors beyond one.
+
+    Whatever somebody wants to know about s, this function of it can be guessed best from the
+    prediction. It is known on the grid of `hgr`, hence no finer than its window.
+
+    Parameters
+    ----------
+    y_pred
+        Predictions (n,) that vary.
+    sensitive
+        One column (n,) that varies.
+    sample_weight
+        How many rows each row stands for (n,), >= 0; a weight of two is a row that is there twice.
+        See `survey_weights` for weights in another unit.
+
+    Returns
+    -------
+    LeakingFunction
+        Both functions at points within the range of their column, with their correlation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import leaking_function
+    >>> s = np.linspace(-1, 1, 401)
+    >>> leak = leaking_function(s**2, s)  # how far s is from the middle, not on which side
+    >>> middle = len(leak.points) // 2
+    >>> bool(leak.values[0] > 1 and leak.values[middle] < -1 and leak.values[-1] > 1)
+    True
+    """
+    f, s = as_column(y_pred, "y_pred"), as_column(sensitive, "sensitive")
+    require_length(s, len(f), "sensitive")
+    w, (f, s) = weighed(sample_weight, f, s)
+    for name, column in (("y_pred", f), ("sensitive", s)):
+        if is_constant(column):
+            raise ValueError(f"{name} must vary to give anything away, got only {column[0]:g}")
+    Q, rows, columns = normalised_table(joint_density_grid(f, s, w))
+    left, singular, right = np.linalg.svd(Q)
+    a, b = left[:, 1] / np.sqrt(rows), right[1] / np.sqrt(columns)
+    centers = grid_centers(rows_in_all(w, len(f)))
+    # Singular vectors have no sign of their own; together they keep the correlation positive.
+    if (rows * a) @ centers < 0:
+        a, b = -a, -b
+    return LeakingFunction(
+        float(np.clip(singular[1], 0.0, 1.0)),
+        *_within(s, centers, b, w),
+        *_within(f, centers, a, w),
+    )
+
+
+def _within(column: Array, centers: Array, values: Array, w: Array | None) -> tuple[Array, Array]:
+    """Return points of the grid in the column's unit with the values there, both in its range."""
+    points = weighted_mean(column, w) + deviation_of(column, w, ddof=1) * centers
+    inside = (points >= column.min(axis=0)) & (points <= column.max(axis=0))
+    if inside.sum(axis=0) >= 2:
+        return points[inside], values[inside]
+    ends = np.array([column.min(axis=0), column.max(axis=0)])
+    return ends, np.interp(ends, points, values)

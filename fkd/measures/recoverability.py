@@ -12,9 +12,8 @@ from threadpoolctl import threadpool_limits
 from fkd.core.arrays import Array
 from fkd.core.border import as_numbers, as_sensitive, require_length
 from fkd.core.row_weights import weighted_mean
-from fkd.measures.columns import is_constant
-from fkd.measures.repeated_rows import weighed
-from fkd.measures.strata import UndefinedMeasureError
+from fkd.measures.columns import is_constant, weighed
+from fkd.measures.groups import UndefinedMeasureError
 
 MAX_ROWS = 4000
 FEWEST_ROWS = 20

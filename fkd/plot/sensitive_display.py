@@ -8,11 +8,9 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, require_length
 from fkd.core.parameters import whole
-from fkd.measures.bootstrap import bootstrap_interval
-from fkd.measures.columns import is_constant
-from fkd.measures.gdp import rate
-from fkd.measures.margins import by_range
-from fkd.measures.smoothing import level_totals, on_points
+from fkd.measures.columns import by_range, is_constant
+from fkd.measures.gdp import level_totals, on_points, rate
+from fkd.measures.resampling import interval
 from fkd.plot.display import REPLICATES, answers, as_frame, draw_band, new_axes
 
 if TYPE_CHECKING:
@@ -141,7 +139,7 @@ class SensitiveDisplay:
                 f"sensitive_features must vary for a curve along it, got {len(s)} times {s[0]:g}"
             )
         places = np.linspace(0.0, 1.0, whole("points", points, low=2))
-        found = bootstrap_interval(
+        found = interval(
             lambda f, s: smoothed(f, s, places),
             f,
             by_range(s),

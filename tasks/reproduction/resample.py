@@ -7,8 +7,8 @@ import numpy as np
 from configs.errors import UserError
 from fkd import measures
 from fkd.core.arrays import Array
-from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
-from fkd.measures.subsamples import corrected_draws, quarter, repeated
+from fkd.measures.pairwise import draw_counts, resampled_pairwise_fairness
+from fkd.measures.resampling import corrected_draws, quarter, repeated
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import TrialStore, digest

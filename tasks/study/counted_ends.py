@@ -6,9 +6,8 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from fkd.core.arrays import Array
-from fkd.measures.counted_deviations import DrawnQuarters
-from fkd.measures.counted_intervals import CountedMeasure, greatest
-from fkd.measures.subsamples import quarter
+from fkd.measures.binned import CountedMeasure, DrawnQuarters, greatest
+from fkd.measures.resampling import quarter
 
 # Held-out rows from which on draws are counted in cells: their rounding is far below the noise.
 COUNTED_ROWS = 100_000

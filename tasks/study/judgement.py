@@ -19,14 +19,14 @@ from fkd.measures import (
     counted_floor,
     counted_interval,
     counted_pair,
-    noise_floor,
     pairwise_interval,
     pairwise_pair,
     recoverability,
 )
-from fkd.measures.mean_errors import mean_of
+from fkd.measures import resampling as noise_floor
+from fkd.measures.columns import mean_of
+from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.recoverability import FEWEST_ROWS, MAX_ROWS
-from fkd.measures.strata import UndefinedMeasureError
 from tasks.planned.trials import Trial, record_key
 from tasks.study.counted_ends import COUNTED, is_counted
 from tasks.study.opening import Study

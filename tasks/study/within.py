@@ -11,8 +11,9 @@ import numpy as np
 from fkd import measures
 from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray, Array
-from fkd.measures import by_stratum, noise_floor, stratified_interval
-from fkd.measures.strata import StratifiedValue
+from fkd.measures import by_stratum, stratified_interval
+from fkd.measures import resampling as noise_floor
+from fkd.measures.groups import StratifiedValue
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.study.champion import Champion

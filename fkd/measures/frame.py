@@ -1,7 +1,5 @@
 """Numbers of a prediction by groups of rows, each with its interval."""
 
-# pandas is imported where it is used: the library does not need it.
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,27 +11,26 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.border import as_column, as_sensitive, require_length
 from fkd.core.row_weights import weighted_mean
-from fkd.measures.bootstrap import bootstrap_interval
-from fkd.measures.control_groups import ControlGroup, control_groups
-from fkd.measures.gdp import gdp
-from fkd.measures.hgr import hgr
-from fkd.measures.intervals import Interval
-from fkd.measures.mean_errors import mean_error, mean_excess
+from fkd.measures.columns import mean_error, mean_excess, weighed
+from fkd.measures.groups import (
+    ControlGroup,
+    LeftOutStratum,
+    as_rows,
+    control_groups,
+    measured_groups,
+    weighed_rows,
+)
 from fkd.measures.pairwise import pairwise_fairness
-from fkd.measures.pairwise_intervals import pairwise_interval
-from fkd.measures.repeated_rows import weighed
-from fkd.measures.strata import LeftOutStratum, as_rows, measured_groups, weighed_rows
-from fkd.measures.subsamples import FEWEST_ROWS
+from fkd.measures.registry import MEASURES, REPORTED
+from fkd.measures.resampling import FEWEST_ROWS, Interval, interval
+
+# pandas is imported where it is used: the library does not need it.
+
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Metric = Callable[..., float]
-_WITHIN: dict[str, Callable[..., float | Array]] = {
-    "gdp": gdp,
-    "hgr": hgr,
-    "pf": pairwise_fairness,
-}
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,7 @@ class MeasureFrame:
         sensitive_features: ArrayLike,
         *,
         control_features: Any,
-        measures: tuple[str, ...] = ("gdp", "hgr", "pf"),
+        measures: tuple[str, ...] = tuple(REPORTED),
         replicates: int = 200,
         level: float = 0.95,
         random_state: int = 0,
@@ -172,15 +169,15 @@ class MeasureFrame:
             ten numbers are levels, more numbers are cut at their quintiles. Groups of fewer than
             30 rows, or in which the attribute does not vary, are left out.
         measures
-            Of ``"gdp"``, ``"hgr"``, ``"pf"``.
+            Names of declared measures.
         replicates, level, random_state
             Of the intervals.
         sample_weight
             How many rows each row stands for (n,), >= 0.
         """
-        unknown = [name for name in measures if name not in _WITHIN]
+        unknown = [name for name in measures if name not in MEASURES]
         if unknown or not measures:
-            raise ValueError(f"measures must be of {', '.join(_WITHIN)}, got {unknown or 'none'}")
+            raise ValueError(f"measures must be of {', '.join(MEASURES)}, got {unknown or 'none'}")
         columns = as_rows((y_true, y_pred, sensitive_features))
         columns, control, w = weighed_rows(columns, control_features, sample_weight)
         y, f, S = (np.asarray(column) for column in columns)
@@ -245,7 +242,7 @@ def _metrics(
     own = y[group.index], f[group.index]
     weights = None if w is None else w[group.index]
     values = {
-        name: bootstrap_interval(
+        name: interval(
             metric, *own, rng=np.random.default_rng(seed), sample_weight=weights, **options
         )
         for name, metric in metrics.items()
@@ -268,12 +265,14 @@ def _dependence(
     weights = None if w is None else w[group.index]
     values = {}
     for name in measures:
-        told = {**options, "rng": np.random.default_rng(seed), "sample_weight": weights}
-        if name == "pf":
-            values[name] = pairwise_interval(*own, **told)
-        else:
-            top = 1.0 if name == "hgr" else np.inf
-            values[name] = bootstrap_interval(_WITHIN[name], *own[1:], bounds=(0.0, top), **told)
+        measure = MEASURES[name]
+        values[name] = interval(
+            measure,
+            *measure.columns(*own),
+            rng=np.random.default_rng(seed),
+            sample_weight=weights,
+            **options,
+        )
     return _measured(group, values, weights)
 
 
