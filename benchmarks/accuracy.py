@@ -6,7 +6,7 @@ from benchmarks.record import Goal, Record
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate, psd_factor
 from fkd.core.moments import Moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 from fkd.paper.printed import algorithm_1
 from fkd.paper.reference import removed_columns
 

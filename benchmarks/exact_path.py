@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from fkd.core.arrays import Array
-from fkd.core.fair_ridge import ridge_coefficients
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import ShiftedInverse, downdate, gram, psd_factor
 from fkd.core.moments import Moments
-from fkd.core.removal_path import RemovalPath, block_lanczos, removal_path
+from fkd.core.removal import RemovalPath, block_lanczos, removal_path
+from fkd.core.ridge import ridge_coefficients
 from fkd.paper.printed import algorithm_1
 
 ROWS, ITERATIONS, RIDGE, REPEATS = 4400, 200, 0.05, 5

@@ -19,10 +19,9 @@ from benchmarks.calibration import between
 from benchmarks.peak import peak_memory
 from benchmarks.record import Goal, Record
 from configs.load import load_config
-from fkd.core.fair_ridge import ridge_coefficients
-from fkd.core.moments import Moments
-from fkd.core.removal_path import removal_path
-from fkd.core.streamed_sums import Way
+from fkd.core.moments import Moments, Way
+from fkd.core.removal import removal_path
+from fkd.core.ridge import ridge_coefficients
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.settings import Settings
 from tasks.blocks.leaves import TASK_ROWS, Leaf, sum_leaf

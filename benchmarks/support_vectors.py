@@ -21,10 +21,9 @@ from benchmarks.record import Goal, Record
 from benchmarks.streaming import MOST, home, scale_study
 from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS
 from fkd.core.arrays import Array
-from fkd.core.machines import Machine, RowBlock, Solution, Source, solve_machines
-from fkd.core.machines.batched_solver import GAP
 from fkd.core.moments import Moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
+from fkd.core.svm import GAP, Machine, RowBlock, Solution, Source, solve_machines
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.settings import Settings
 from tasks.blocks.shared_map import StoredMap, store_map

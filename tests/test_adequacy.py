@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from fkd.core.feature_maps.adequacy import adequate_landmarks
-from fkd.core.feature_maps.landmark_maps import NystroemMap
-from fkd.core.feature_maps.landmarks import rp_cholesky
+from fkd.core.feature_maps import NystroemMap, adequate_landmarks
 from fkd.core.kernels import Kernel
+from fkd.core.landmarks import rp_cholesky
 
 KERNEL = Kernel("rbf", 0.3)
 

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from shrinkage_sample import covariances
 
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import make_map
+from fkd.core.moments import BasisMoments, basis_moments
 from fkd.core.sensitive_basis import SplineBasis
 
 

@@ -3,17 +3,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVC, SVR, LinearSVR
 
-from fkd.core.directions import Directions
-from fkd.core.machines import Machine, MachineOutcome, RowBlock, solve_machines
-from fkd.core.machines import batched_solver as solver_module
-from fkd.core.machines.machine import complaint
+from fkd.core import svm as solver_module
 from fkd.core.moments import Moments
+from fkd.core.removal import Directions
+from fkd.core.svm import Machine, MachineOutcome, RowBlock, complaint, solve_machines
 
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
     """Several pieces to a block, several blocks to a table, in small tests too."""
-    monkeypatch.setattr("fkd.core.machines.machine_rows.PASS_ROWS", 48)
+    monkeypatch.setattr("fkd.core.svm.PASS_ROWS", 48)
 
 
 def sample(rng, n=310, r=12):

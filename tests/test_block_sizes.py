@@ -9,8 +9,7 @@ from scipy.spatial.distance import cdist
 
 from fkd import FairGaussianProcess
 from fkd.core.arrays import BLOCK_ROWS, PANEL_ROWS, row_blocks
-from fkd.core.feature_maps import ExactMap, NystroemMap
-from fkd.core.feature_maps.make import make_map
+from fkd.core.feature_maps import ExactMap, NystroemMap, make_map
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import _SOLVE_ROWS, ShiftedInverse, gram, is_symmetric, mirror_lower
 from fkd.core.moments import Moments, training_moments

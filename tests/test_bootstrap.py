@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.core.cautions import FairnessWarning, caution
+from fkd.core.validation import FairnessWarning, caution
 from fkd.measures import (
     bootstrap_difference,
     bootstrap_interval,

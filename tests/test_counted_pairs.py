@@ -17,7 +17,7 @@ from fkd.measures import (
 )
 from fkd.measures import pairwise as pair_parts
 from fkd.measures import pairwise as pairwise_intervals
-from fkd.measures import resampling as noise_floor
+from fkd.measures import noise_floor
 from fkd.measures import resampling as subsamples
 from fkd.measures.binned import CountedRows
 from fkd.measures.pairwise import gaps_of, pairwise_on_parts

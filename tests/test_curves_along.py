@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.measures import profiles as curves_along
+from fkd.measures import curves_along
 from fkd.measures.profiles import POINTS
 
 BEYOND = BLOCK_ROWS + 409

@@ -10,7 +10,7 @@ import matplotlib as mpl
 import pytest
 from optional import needs
 
-from fkd.core.shared_words import WORDS
+from fkd.core.docstrings import WORDS
 from fkd.rivals.optional_packages import LEACE, NEURAL
 
 MODULES = ("fkd", "fkd.measures", "fkd.rivals", "fkd.plot")

@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from training_sample import make_training, worst_correlation
 
-from fkd.core.basis_moments import BasisMoments
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
-from fkd.core.moments import Moments
+from fkd.core.moments import BasisMoments, Moments
 from fkd.rivals.fair_kernel_learning import (
     closed_form,
     dependence_sums,

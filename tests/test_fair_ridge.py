@@ -6,12 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
-from fkd.core.directions import Directions
-from fkd.core.fair_ridge import FairInverse, ridge_coefficients, ridge_expansions
 from fkd.core.feature_maps import make_map
 from fkd.core.linalg import downdate
 from fkd.core.moments import training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import Directions, removal_path
+from fkd.core.ridge import FairInverse, ridge_coefficients, ridge_expansions
 
 
 def fitted(rng, n=80, l=2, iterations=6, **setting):

@@ -10,9 +10,8 @@ from stored_files import folder_store, map_file, stored
 
 from configs.errors import UserError
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.moments import Moments
+from fkd.core.moments import Moments, StreamedSums
 from fkd.core.sensitive_basis import BasisSettings
-from fkd.core.streamed_sums import StreamedSums
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
 from tasks.blocks import leaves, shared_map

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from shrinkage_sample import GAMMA, bent, covariances, rbf
 
 from fkd import FairKernelDecomposition, FairKernelRidge, FairKernelShrinkage, FairnessWarning
+from fkd.core.conditioning import legitimate_columns
 from fkd.core.sensitive_basis import SplineBasis, centred
-from fkd.estimators.legitimate import legitimate_columns
 
 NAMES = ["income", "age", "distance"]
 

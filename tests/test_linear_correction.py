@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.core.linear_correction import LinearCorrection
+from fkd.core.predictors import LinearCorrection
 
 
 def make_correction(rng, d=4, l=0, w=2):

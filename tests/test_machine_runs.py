@@ -7,7 +7,7 @@ from small_disk import fill, small_disk
 
 from configs.errors import UserError
 from configs.load import load_config
-from fkd.core.machines import MachineOutcome
+from fkd.core.svm import MachineOutcome
 from flows import fitting
 from flows.fitting import fit_all
 from tasks.adapters.settings import Settings

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
 from fkd.core.feature_maps import make_map
-from fkd.core.linear_correction import LinearCorrection
 from fkd.core.moments import Moments, training_moments
+from fkd.core.predictors import LinearCorrection
 
 
 @settings(max_examples=20, deadline=None)

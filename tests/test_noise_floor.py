@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fkd.measures import gdp, hgr
-from fkd.measures import resampling as noise_floor
+from fkd.measures import noise_floor
 
 
 def test_four_hundred_rows_have_the_known_floor(rng):

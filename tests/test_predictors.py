@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.core.linear_correction import LinearCorrection
-from fkd.core.perceptron import Perceptron
 from fkd.core.predictors import (
     PREDICTORS,
     ConstantPrediction,
     CorrectedExpansion,
     FourierExpansion,
     KernelExpansion,
+    LinearCorrection,
+    Perceptron,
     ProjectedExpansion,
     SensitiveExpansion,
 )

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd import FairKernelDecomposition, FairKernelRidge, FairSVR
-from fkd.core.present_rows import PresentRows
+from fkd.core.weights import PresentRows
 from fkd.rivals import FairKernelLearning
 
 BAD = {

@@ -8,7 +8,7 @@ from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate, psd_factor
 from fkd.core.moments import training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 from fkd.paper.kernel_tiles import nystroem_dual_path
 from fkd.paper.nystroem_removal import FeatureRemainder, inverse_product, nystroem_path
 from fkd.paper.printed import algorithm_1

@@ -10,7 +10,7 @@ from fkd.core.feature_maps import ExactMap, IdentityMap, make_map
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate
 from fkd.core.moments import Moments, training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 from fkd.paper.printed import algorithm_1
 from fkd.paper.reference import removed_columns
 

@@ -8,10 +8,18 @@ from moments_sample import assert_equal_moments, sample
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import make_map
-from fkd.core.moments import Moments, training_moments, weighed_moments
-from fkd.core.row_weights import (
+from fkd.core.moments import (
+    WAYS,
+    BasisMoments,
+    Moments,
+    StreamedSums,
+    basis_moments,
+    training_moments,
+    weighed_moments,
+)
+from fkd.core.sensitive_basis import RBF_SIZE, BasisSettings, centred
+from fkd.core.weights import (
     RowWeights,
     row_count,
     times_weights,
@@ -20,8 +28,6 @@ from fkd.core.row_weights import (
     weighted_std,
     weighted_sum,
 )
-from fkd.core.sensitive_basis import RBF_SIZE, BasisSettings, centred
-from fkd.core.streamed_sums import WAYS, StreamedSums
 
 
 def counted(rng, n, most=3):
@@ -96,7 +102,7 @@ def test_products_with_functions_are_those_of_repeated_rows(rng, given):
 
 @pytest.mark.parametrize("kind", ["exact", "nystroem", "fourier"])
 def test_every_block_of_rows_finds_its_own_weights(rng, monkeypatch, kind):
-    monkeypatch.setattr("fkd.core.feature_maps.feature_map.BLOCK_ROWS", 16)
+    monkeypatch.setattr("fkd.core.feature_maps.BLOCK_ROWS", 16)
     X, S, y = sample(rng, n=70)
     w = rng.uniform(0.1, 3.0, size=70)
     fmap = make_map(X, gamma=0.3, approximation=kind, landmarks=20, random_state=0)

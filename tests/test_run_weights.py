@@ -11,10 +11,9 @@ from optional import needs
 from configs.errors import UserError
 from configs.load import dump_config, load_config
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.moments import Moments
-from fkd.core.row_weights import RowWeights
+from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
+from fkd.core.weights import RowWeights
 from fkd.measures import gdp, survey_weights
 from fkd.rivals.optional_packages import LEACE, NEURAL
 from tasks.blocks import leaves, streaming
@@ -290,7 +289,7 @@ def shared_study(settings, name="krr_fks", *overrides, **changes):
 @pytest.fixture
 def _small_tasks(monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", 37)
-    monkeypatch.setattr("fkd.core.streamed_sums.BLOCK_ROWS", 16)
+    monkeypatch.setattr("fkd.core.moments.BLOCK_ROWS", 16)
 
 
 def here(function, jobs, keep):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.measures import drift as sample_changes
+from fkd.measures import sample_changes
 from fkd.measures import gdp, hgr, pairwise_fairness
 from fkd.measures.drift import ExchangedCurves, permuted_bands
 

@@ -3,8 +3,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from shrinkage_sample import covariances
 
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.shrinkage import shrinkage
+from fkd.core.moments import BasisMoments
+from fkd.core.removal import shrinkage
 
 MUS = [0.0, 1e-3, 0.1, 1.0, 30.0, 1e6, np.inf]
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fkd.core.feature_maps import make_map
-from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
+from fkd.core.feature_maps import make_map, map_arrays, map_from_arrays
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from fkd.core.cautions import FairnessWarning
+from fkd.core.validation import FairnessWarning
 from fkd.measures import by_stratum, chi2, gdp, gedi, hgr, pairwise_fairness
 from fkd.measures.groups import LEAST_ROWS
 

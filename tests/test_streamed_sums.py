@@ -3,10 +3,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from fkd.core.basis_moments import BasisMoments
 from fkd.core.feature_maps import make_map
-from fkd.core.moments import Moments
-from fkd.core.streamed_sums import WAYS, StreamedSums, whitened, whitened_products
+from fkd.core.moments import WAYS, BasisMoments, Moments, StreamedSums, whitened, whitened_products
 
 # Below one block of rows, across one, across two.
 SIZES = [1, 300, 4096, 4097, 9000]

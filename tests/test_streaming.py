@@ -16,8 +16,7 @@ from configs.load import load_config
 from configs.schema import ClusterConfig
 from fkd.catalog.methods import Approximation
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.moments import Moments
+from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs

@@ -4,9 +4,15 @@ from scipy.sparse import csr_array
 
 from fkd.core.arrays import BLOCK_ROWS
 from fkd.core.feature_maps import make_map
-from fkd.core.moments import Moments
-from fkd.core.streamed_sums import StreamedSums, whitened
-from fkd.core.sum_precision import SINGLE_ROWS, TOLERANCE, Rounding, measured_rounding
+from fkd.core.moments import (
+    SINGLE_ROWS,
+    TOLERANCE,
+    Moments,
+    Rounding,
+    StreamedSums,
+    measured_rounding,
+    whitened,
+)
 
 
 def landmark_map(X, q=60, gamma=0.5):

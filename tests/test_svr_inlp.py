@@ -8,7 +8,7 @@ from fkd.catalog.methods import Training, method
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
 from fkd.core.moments import training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 
 
 def removed_inputs(training, m):

@@ -5,7 +5,7 @@ import pytest
 from optional import mirror
 
 from configs.load import load_config
-from fkd.measures import drift as sample_changes
+from fkd.measures import sample_changes
 from tasks.adapters.settings import Settings
 from tasks.data.load import load_table
 from tasks.data.raw_frame import raw_frame

@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_validate
 
 import fkd
 from fkd import measures
-from fkd.core.border import weight_vector
+from fkd.core.validation import weight_vector
 from fkd.measures import (
     MeasureFrame,
     MeasureState,
@@ -46,9 +46,9 @@ from fkd.measures import (
     stratified_interval,
     survey_weights,
 )
-from fkd.measures import hgr as leaking_function
-from fkd.measures import profiles as curves_along
-from fkd.measures import resampling as noise_floor
+from fkd.measures import leaking_function
+from fkd.measures import curves_along
+from fkd.measures import noise_floor
 from fkd.measures.columns import quantiles_of
 from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.pairwise import dense_ranks, weighted_ascents

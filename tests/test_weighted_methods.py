@@ -7,7 +7,7 @@ from training_sample import fit_one, make_training
 
 from fkd import FairKernelRidge
 from fkd.catalog.methods import Approximation, Training, methods
-from fkd.core.row_weights import ONCE, RowWeights
+from fkd.core.weights import ONCE, RowWeights
 
 # By method: parameters at which something is removed, how far machines stop from their optimum.
 WEIGHED = {
@@ -107,7 +107,7 @@ def test_a_method_fits_what_its_estimator_fits(training, w, weigh):
 
 @pytest.mark.parametrize("name", ["svr", "svr_fkd", "svr_fks"])
 def test_machines_in_passes_are_weighed_like_those_of_libsvm(name, training, w, monkeypatch):
-    monkeypatch.setattr("fkd.core.feature_maps.landmark_maps.BLOCK_ROWS", 16)
+    monkeypatch.setattr("fkd.core.feature_maps.BLOCK_ROWS", 16)
     setting, _ = WEIGHED[name]
     common = {**setting, "approximation": Approximation("nystroem", 20)}
     rows = weighed(training, w, w)

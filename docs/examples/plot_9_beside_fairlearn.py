@@ -16,8 +16,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import mean_absolute_error
 from sklearn.model_selection import cross_val_predict, cross_validate
 
-from fkd.measures import pairwise_fairness, scorer, survey_weights
-from fkd.measures import gdp
+from fkd.measures import gdp, pairwise_fairness, scorer, survey_weights
 
 rng = np.random.default_rng(0)
 age, job = 18 + 62 * np.sqrt(rng.uniform(size=900)), rng.choice(["clerk", "smith"], size=900)

@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from fkd.core.arrays import PANEL_ROWS, AnyArray, Array, Rows, row_blocks
-from fkd.core.linalg import mirror_lower
-from fkd.core.sparse_rows import sparse_distances, sparse_products, squared_norms
+from fkd.core.linalg import mirror_lower, sparse_distances, sparse_products, squared_norms
 
 KernelFunction = Callable[[AnyArray, AnyArray], AnyArray]
 KERNELS = ("rbf", "laplacian", "polynomial", "linear", "precomputed")

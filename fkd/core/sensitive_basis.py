@@ -11,8 +11,8 @@ from sklearn.preprocessing import SplineTransformer
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.kernels import Kernel
-from fkd.core.parameters import choice, positive
-from fkd.core.row_weights import row_count, weighted_mean
+from fkd.core.validation import choice, positive
+from fkd.core.weights import row_count, weighted_mean
 
 BASES = ("columns", "rbf", "splines", "levels")
 # Landmarks at most, at most one per four rows; at gamma_s = 10 one column needs some twenty.

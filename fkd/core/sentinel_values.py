@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.cautions import caution
+from fkd.core.validation import caution
 
 # Numbers that people and programs write for a missing value: -9, 99, 888, 996, 1111, -99.9.
 _CODE = re.compile(r"-[789]|-?(?:77+|88+|9[789]|99+[4-9]|([1-9])\1{3,}|99+\.9+)")

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.parameters import not_negative
+from fkd.core.validation import not_negative
 from fkd.measures.registry import REPORTED
 from fkd.measures.resampling import Interval, interval
 

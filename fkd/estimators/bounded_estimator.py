@@ -9,13 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import sensitive_matrix
-from fkd.core.directions import Removals
+from fkd.core.docstrings import with_shared_words
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.removal_path import RemovalPath
-from fkd.core.row_weights import RowWeights, weighted_mean
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import RemovalPath, Removals
+from fkd.core.validation import sensitive_matrix
+from fkd.core.weights import RowWeights, weighted_mean
 from fkd.estimators.bound import (
     KeptBound,
     checked_bounds,

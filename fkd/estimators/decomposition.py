@@ -5,9 +5,9 @@ from typing import Any, Self, cast
 
 from sklearn.utils.validation import check_is_fitted
 
+from fkd.core.docstrings import with_shared_words
 from fkd.core.kernels import KernelFunction
-from fkd.core.removal_path import RemovalPath
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import RemovalPath
 from fkd.estimators.kernel_transformer import FairKernelTransformer
 
 

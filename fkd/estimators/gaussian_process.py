@@ -7,19 +7,16 @@ from typing import Any, Self
 import numpy as np
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import check_finite_result
-from fkd.core.directions import Directions
-from fkd.core.fair_kernel import fair_features
-from fkd.core.fair_ridge import FairInverse
+from fkd.core.docstrings import with_shared_words
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import KernelFunction
 from fkd.core.linalg import DEFLATION
 from fkd.core.moments import Moments
-from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
-from fkd.core.price import ridge_mu
-from fkd.core.row_weights import weighted_gram, weighted_std
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import Directions, fair_features, ridge_mu
+from fkd.core.ridge import FairInverse
+from fkd.core.validation import check_finite_result, positive, truth
+from fkd.core.weights import weighted_gram, weighted_std
 from fkd.estimators.growing import GrowingRegressor, RowsSoFar
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.process import ConditionedProcess, predictive_means, without_rows

@@ -8,14 +8,12 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.basis_moments import BasisMoments, basis_moments
-from fkd.core.border import column_names, sensitive_matrix, target_vector
-from fkd.core.directions import Removals
 from fkd.core.feature_maps import FeatureMap, make_map
-from fkd.core.moments import Moments, weighed_moments
-from fkd.core.row_weights import RowWeights, weighted_mean
+from fkd.core.moments import BasisMoments, Moments, basis_moments, weighed_moments
+from fkd.core.removal import Removals, shrinkage
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.shrinkage import shrinkage
+from fkd.core.validation import column_names, sensitive_matrix, target_vector
+from fkd.core.weights import RowWeights, weighted_mean
 from fkd.estimators.regressor import FairRegressor
 from fkd.estimators.removal_estimator import OF_MAP, Removal
 

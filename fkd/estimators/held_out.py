@@ -8,8 +8,7 @@ from scipy.stats import f as f_distribution
 from scipy.stats import rankdata
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.cautions import caution
-from fkd.core.parameters import finite
+from fkd.core.validation import caution, finite
 
 # Fewer rows than this say nothing about removal; more cost time without saying more.
 FEWEST_ROWS = 100

@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 
 from fkd.core.arrays import Array
+from fkd.core.docstrings import with_shared_words
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
-from fkd.core.price import ridge_mu
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import ridge_mu
+from fkd.core.validation import positive, truth
 from fkd.estimators.growing import GrowingRegressor
 from fkd.estimators.regressor import Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal

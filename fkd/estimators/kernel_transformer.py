@@ -11,17 +11,15 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import target_vector
-from fkd.core.directions import Directions
-from fkd.core.fair_kernel import FairFeatures, FairKernel, fair_features
-from fkd.core.fair_ridge import ridge_expansions
+from fkd.core.conditioning import is_target
 from fkd.core.feature_maps import ExactMap, FeatureMap
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import choice
-from fkd.core.row_weights import RowWeights, weighted_sum
+from fkd.core.removal import Directions, FairFeatures, FairKernel, fair_features
+from fkd.core.ridge import ridge_expansions
+from fkd.core.validation import choice, target_vector
+from fkd.core.weights import RowWeights, weighted_sum
 from fkd.estimators.held_out import HeldOut, judge_recovery
-from fkd.estimators.legitimate import is_target
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 
 OUTPUTS = ("kernel", "features")

@@ -8,16 +8,23 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fkd.core.arrays import AnyArray, Array, Rows
-from fkd.core.directions import Removals
 from fkd.core.feature_maps import FeatureMap
-from fkd.core.machines import Machine, RowBlock, Solution, Source, solve_machines
-from fkd.core.machines.batched_solver import ITERATIONS, SINGLE_GAP
-from fkd.core.machines.machine import complaint
-from fkd.core.machines.machine_rows import Precision
-from fkd.core.machines.margin_loss import Loss
 from fkd.core.moments import training_moments
-from fkd.core.parameters import choice, positive, steps
 from fkd.core.predictors import MapExpansion
+from fkd.core.removal import Removals
+from fkd.core.svm import (
+    ITERATIONS,
+    SINGLE_GAP,
+    Loss,
+    Machine,
+    Precision,
+    RowBlock,
+    Solution,
+    Source,
+    complaint,
+    solve_machines,
+)
+from fkd.core.validation import choice, positive, steps
 
 SOLVERS = ("auto", "libsvm", "batched")
 # libsvm's work grows with the square of the rows: at so many it takes minutes.

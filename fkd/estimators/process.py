@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fkd.core.arrays import BLOCK_ROWS, Array, Rows, row_blocks
-from fkd.core.directions import Directions
-from fkd.core.fair_ridge import FairInverse, ridge_expansions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import project
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion
-from fkd.core.row_weights import ONCE
+from fkd.core.removal import Directions
+from fkd.core.ridge import FairInverse, ridge_expansions
+from fkd.core.weights import ONCE
 from fkd.estimators.removal_estimator import Removal
 
 

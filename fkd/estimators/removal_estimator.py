@@ -8,21 +8,15 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.basis_moments import BasisMoments, basis_moments
-from fkd.core.border import column_names, sensitive_matrix
-from fkd.core.cautions import caution
-from fkd.core.directions import Removals
-from fkd.core.feature_maps import ExactMap, FeatureMap, make_map
-from fkd.core.feature_maps.make import EXACT_ROWS
-from fkd.core.moments import Moments, weighed_moments
-from fkd.core.parameters import positive, truth
-from fkd.core.removal_path import RemovalPath, removal_path
-from fkd.core.row_weights import ONCE, RowWeights, row_count, weighted_mean
+from fkd.core.conditioning import is_target, legitimate_columns, refuse_sensitive
+from fkd.core.feature_maps import EXACT_ROWS, ExactMap, FeatureMap, make_map
+from fkd.core.moments import BasisMoments, Moments, basis_moments, weighed_moments
+from fkd.core.removal import RemovalPath, Removals, removal_path, shrinkage
 from fkd.core.sensitive_basis import BasisSettings, centred
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.shrinkage import shrinkage
+from fkd.core.validation import caution, column_names, positive, sensitive_matrix, truth
+from fkd.core.weights import ONCE, RowWeights, row_count, weighted_mean
 from fkd.estimators.held_out import HeldOut, split_rows
-from fkd.estimators.legitimate import is_target, legitimate_columns, refuse_sensitive
 from fkd.estimators.removal_parameters import RemovalParameters
 
 # Of all squared features that is a ridge under which ten iterations bring the dependence of ridge

@@ -5,12 +5,11 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 
 from fkd.core.arrays import Rows
-from fkd.core.estimator_rows import estimator_rows
-from fkd.core.feature_maps.make import stays_sparse
+from fkd.core.docstrings import with_shared_words
+from fkd.core.feature_maps import stays_sparse
 from fkd.core.kernels import KernelFunction
-from fkd.core.parameters import choice, not_negative, whole
-from fkd.core.present_rows import PresentRows
-from fkd.core.shared_words import with_shared_words
+from fkd.core.validation import choice, estimator_rows, not_negative, whole
+from fkd.core.weights import PresentRows
 
 REMOVALS = ("path", "shrinkage")
 # It takes GDP to about a third on Communities and Crime, to a half on incomes of Montana.

@@ -10,13 +10,11 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import AnyArray, Array, Rows
-from fkd.core.border import check_finite_result, class_codes
-from fkd.core.fair_kernel import FairFeatures, FairKernel
+from fkd.core.docstrings import with_shared_words
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import positive, steps
-from fkd.core.price import margin_mu
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import FairFeatures, FairKernel, margin_mu
+from fkd.core.validation import check_finite_result, class_codes, positive, steps
 from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.class_borders import ClassBorders, FeatureBorders, KernelBorders
 from fkd.estimators.held_out import (

@@ -7,16 +7,14 @@ import numpy as np
 from sklearn.svm import SVR
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.directions import Removals
-from fkd.core.fair_kernel import fair_features, fair_gram
+from fkd.core.docstrings import with_shared_words
 from fkd.core.feature_maps import ExactMap, FeatureMap
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import not_negative, positive, steps
 from fkd.core.predictors import MapExpansion
-from fkd.core.price import margin_mu
-from fkd.core.row_weights import weighted_std
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import Removals, fair_features, fair_gram, margin_mu
+from fkd.core.validation import not_negative, positive, steps
+from fkd.core.weights import weighted_std
 from fkd.estimators.many_rows import batched_regressions, is_batched
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal

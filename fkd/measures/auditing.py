@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_sensitive, require_length
-from fkd.core.cautions import FairnessWarning, caution
 from fkd.core.sentinel_values import warn_sentinels
+from fkd.core.validation import FairnessWarning, as_column, as_sensitive, caution, require_length
 from fkd.measures.columns import is_constant, mean_error, mean_excess
 from fkd.measures.groups import GroupMeans, LeftOutStratum, UndefinedMeasureError, weighed_rows
 from fkd.measures.profiles import (

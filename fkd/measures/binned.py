@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_numbers, require_length, weight_vector
-from fkd.core.parameters import choice
+from fkd.core.validation import as_numbers, choice, require_length, weight_vector
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import is_constant, rows_in_all
 from fkd.measures.gdp import GRID, mean_at_levels, mean_on_grid, rate, require_unit_range

@@ -9,9 +9,8 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_numbers, weight_vector
-from fkd.core.cautions import caution
-from fkd.core.row_weights import row_count, weighted_mean
+from fkd.core.validation import as_numbers, caution, weight_vector
+from fkd.core.weights import row_count, weighted_mean
 
 # Less spread than this, relative to the largest magnitude, is rounding, not order.
 CONSTANT_SPREAD = 1e-12

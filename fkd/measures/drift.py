@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.border import as_column, as_sensitive, require_length
-from fkd.core.cautions import FairnessWarning
 from fkd.core.linalg import EPS
+from fkd.core.validation import FairnessWarning, as_column, as_sensitive, require_length
 from fkd.measures.columns import is_constant
 from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.profiles import ABSOLUTE, ERROR, POINTS, PREDICTION, Places

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_sensitive, require_length
-from fkd.core.row_weights import weighted_mean
+from fkd.core.validation import as_column, as_sensitive, require_length
+from fkd.core.weights import weighted_mean
 from fkd.measures.columns import mean_error, mean_excess, weighed
 from fkd.measures.groups import (
     ControlGroup,

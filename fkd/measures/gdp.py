@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array, IntArray, row_blocks
-from fkd.core.border import as_column, as_numbers, as_sensitive
-from fkd.core.parameters import choice
-from fkd.core.row_weights import weighted_mean
+from fkd.core.validation import as_column, as_numbers, as_sensitive, choice
+from fkd.core.weights import weighted_mean
 from fkd.measures.columns import (
     GdpMargins,
     by_range,

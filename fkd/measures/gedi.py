@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_sensitive
-from fkd.core.parameters import whole
-from fkd.core.row_weights import weighted_mean
+from fkd.core.validation import as_column, as_sensitive, whole
+from fkd.core.weights import weighted_mean
 from fkd.measures.columns import is_constant, per_column, weighed
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from fkd.core.arrays import AnyArray, Array
-from fkd.core.border import (
+from fkd.core.validation import (
     as_column,
     as_numbers,
     as_sensitive,

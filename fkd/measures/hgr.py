@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
-from fkd.core.parameters import choice
-from fkd.core.row_weights import weighted_mean
+from fkd.core.validation import as_column, as_numbers, as_sensitive, choice, require_length
+from fkd.core.weights import weighted_mean
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import (
     HgrMargins,

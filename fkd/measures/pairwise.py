@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import AnyArray, Array, IntArray, row_blocks
-from fkd.core.border import as_column, as_numbers, as_sensitive, require_length, weight_vector
+from fkd.core.validation import as_column, as_numbers, as_sensitive, require_length, weight_vector
 from fkd.measures.columns import is_constant, per_column, require_two
 from fkd.measures.groups import UndefinedMeasureError, by_stratum
 

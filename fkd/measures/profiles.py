@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtrit
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
 from fkd.core.linalg import rank_cut
+from fkd.core.validation import as_column, as_numbers, as_sensitive, require_length
 from fkd.measures.columns import by_rank, in_order, is_constant, rows_in_all, weighed
 from fkd.measures.gdp import rate
 from fkd.measures.groups import (

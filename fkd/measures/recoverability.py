@@ -10,8 +10,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from threadpoolctl import threadpool_limits
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_numbers, as_sensitive, require_length
-from fkd.core.row_weights import weighted_mean
+from fkd.core.validation import as_numbers, as_sensitive, require_length
+from fkd.core.weights import weighted_mean
 from fkd.measures.columns import is_constant, weighed
 from fkd.measures.groups import UndefinedMeasureError
 

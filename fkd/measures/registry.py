@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.parameters import choice
+from fkd.core.validation import choice
 from fkd.measures.binned import BinnedRows
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi

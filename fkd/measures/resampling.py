@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.border import as_column, as_numbers, as_sensitive, require_length
-from fkd.core.cautions import FairnessWarning
+from fkd.core.validation import FairnessWarning, as_column, as_numbers, as_sensitive, require_length
 from fkd.measures.binned import BinIndex, round_to_points
 from fkd.measures.columns import in_order, is_constant, require_many, weighed
 from fkd.measures.groups import (
@@ -423,6 +422,12 @@ def rescaled_draws(estimate: float | Array, draws: Array, n: int, part: int | No
     return rescaled
 
 
+def ends(estimate: float | Array, draws: Array, level: float) -> tuple[Array, Array]:
+    """Return the central quantiles of rescaled draws, widened to contain the estimate."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return np.minimum(low, estimate), np.maximum(high, estimate)
+
+
 def require_rows(n: int) -> None:
     """Refuse rows whose quarters are too small to measure anything."""
     if n < FEWEST_ROWS:
@@ -566,9 +571,7 @@ def _interval(
 
 def _clipped(estimate: Any, draws: Array, level: float, bounds: Bounds) -> Interval:
     """Return the central quantiles of rescaled draws, widened to the estimate and clipped."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    low = np.clip(np.minimum(low, estimate), *bounds)
-    high = np.clip(np.maximum(high, estimate), *bounds)
+    low, high = (np.clip(end, *bounds) for end in ends(estimate, draws, level))
     if draws.ndim == 1:
         return Interval(estimate, float(low), float(high), level, len(draws))
     return Interval(estimate, low, high, level, len(draws))

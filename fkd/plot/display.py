@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_sensitive
+from fkd.core.validation import as_column, as_sensitive
 from fkd.measures.columns import mean_error
 from fkd.measures.registry import get_measure
 from fkd.measures.resampling import Interval, interval, noise_floor

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column
+from fkd.core.validation import as_column
 from fkd.measures.pareto import non_dominated
 from fkd.measures.registry import get_measure
 from fkd.plot.display import (

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, require_length
-from fkd.core.parameters import whole
+from fkd.core.validation import as_column, require_length, whole
 from fkd.measures.columns import by_range, is_constant
 from fkd.measures.gdp import level_totals, on_points, rate
 from fkd.measures.resampling import interval

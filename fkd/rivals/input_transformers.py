@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
 from fkd.core.linalg import project
-from fkd.core.parameters import positive, truth, whole
-from fkd.core.row_weights import weighted_mean
+from fkd.core.validation import positive, truth, whole
+from fkd.core.weights import weighted_mean
 from fkd.rivals.linear_erasure import leace
 from fkd.rivals.nullspace import inlp_path
 from fkd.rivals.optional_packages import LEACE

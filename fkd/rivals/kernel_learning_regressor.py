@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any, Self
 
-from fkd.core.parameters import not_negative, positive, truth
-from fkd.core.row_weights import weighted_mean
-from fkd.core.shared_words import with_shared_words
+from fkd.core.docstrings import with_shared_words
+from fkd.core.validation import not_negative, positive, truth
+from fkd.core.weights import weighted_mean
 from fkd.rivals.fair_kernel_learning import dependence_sums, penalised_expansions
 from fkd.rivals.rival_regressor import KernelRival, in_range
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fkd.core.parameters import not_negative, positive, whole
-from fkd.core.perceptron import Perceptron
-from fkd.core.shared_words import with_shared_words
+from fkd.core.docstrings import with_shared_words
+from fkd.core.predictors import Perceptron
+from fkd.core.validation import not_negative, positive, whole
 from fkd.rivals.network_penalties import frem_penalty, hgr_penalty
 from fkd.rivals.optional_packages import NEURAL
 from fkd.rivals.rival_regressor import RivalRegressor, in_range, repeated

@@ -6,12 +6,12 @@ from typing import Any, Self
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.fair_ridge import ridge_expansions
+from fkd.core.docstrings import with_shared_words
 from fkd.core.moments import Moments
-from fkd.core.parameters import finite, positive, truth
-from fkd.core.removal_path import RemovalPath
-from fkd.core.row_weights import times_weights, weighted_mean
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import RemovalPath
+from fkd.core.ridge import ridge_expansions
+from fkd.core.validation import finite, positive, truth
+from fkd.core.weights import times_weights, weighted_mean
 from fkd.rivals.rival_regressor import KernelRival
 
 

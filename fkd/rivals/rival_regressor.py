@@ -10,15 +10,19 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import check_finite_result, column_names, sensitive_matrix, target_vector
-from fkd.core.estimator_rows import estimator_rows
-from fkd.core.feature_maps import FeatureMap, make_map
-from fkd.core.feature_maps.make import stays_sparse
+from fkd.core.feature_maps import FeatureMap, make_map, stays_sparse
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import Predictor
-from fkd.core.present_rows import PresentRows
 from fkd.core.sentinel_values import warn_sentinels
+from fkd.core.validation import (
+    check_finite_result,
+    column_names,
+    estimator_rows,
+    sensitive_matrix,
+    target_vector,
+)
+from fkd.core.weights import PresentRows
 
 
 class RivalEstimator(BaseEstimator):

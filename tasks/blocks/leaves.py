@@ -9,10 +9,8 @@ import numpy as np
 
 from fkd.catalog.methods.training_fold import Functions
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.moments import Moments
-from fkd.core.row_weights import Part, RowWeights
-from fkd.core.streamed_sums import StreamedSums, Way
+from fkd.core.moments import BasisMoments, Moments, StreamedSums, Way
+from fkd.core.weights import Part, RowWeights
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.state.shared_store import SharedStore

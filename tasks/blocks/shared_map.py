@@ -14,12 +14,10 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods.training_fold import Approximation, rbf_map
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array, Rows
-from fkd.core.feature_maps import FeatureMap
-from fkd.core.feature_maps.landmark_maps import NystroemMap
-from fkd.core.feature_maps.landmarks import ROWS_PER_LANDMARK
-from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
-from fkd.core.sparse_rows import written_out
-from fkd.core.sum_precision import Rounding, measured_rounding
+from fkd.core.feature_maps import FeatureMap, NystroemMap, map_arrays, map_from_arrays
+from fkd.core.landmarks import ROWS_PER_LANDMARK
+from fkd.core.linalg import written_out
+from fkd.core.moments import Rounding, measured_rounding
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.state.opened_store import open_store

@@ -7,10 +7,9 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Approximation, Training, method
 from fkd.catalog.methods.training_fold import Functions, Reduced
 from fkd.catalog.table import Table
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.machines import Source
-from fkd.core.row_weights import Part
-from fkd.core.streamed_sums import WAYS, Way
+from fkd.core.moments import WAYS, BasisMoments, Way
+from fkd.core.svm import Source
+from fkd.core.weights import Part
 from tasks.blocks.leaves import study_weights
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.spilled_features import feature_source

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.moments import Moments
-from fkd.core.row_weights import Part
-from fkd.core.streamed_sums import Way, whitened, whitened_products
+from fkd.core.moments import BasisMoments, Moments, Way, whitened, whitened_products
+from fkd.core.weights import Part
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.blocks import leaves

@@ -6,7 +6,7 @@ from configs.errors import UserError
 from configs.weighting import WeightsConfig
 from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray, Array
-from fkd.core.row_weights import ONCE, RowWeights
+from fkd.core.weights import ONCE, RowWeights
 from fkd.measures import survey_weights
 from tasks.planned.splits import Splits
 

@@ -7,14 +7,12 @@ import numpy as np
 
 from fkd.catalog.methods.bounds import number, option
 from fkd.core.arrays import Array, IntArray, Rows
-from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.kernels import Kernel
-from fkd.core.machines import Source
-from fkd.core.moments import Moments, training_moments
-from fkd.core.row_weights import ONCE, Part, RowWeights
+from fkd.core.moments import WAYS, BasisMoments, Moments, basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
-from fkd.core.streamed_sums import WAYS
+from fkd.core.svm import Source
+from fkd.core.weights import ONCE, Part, RowWeights
 from fkd.estimators.many_rows import map_source
 from fkd.paper.kernel_tiles import KernelPasses, KernelRows
 
@@ -40,7 +38,7 @@ class Approximation:
     )
     # One map for all splits, from reserved rows that no split tests on; moments then add up.
     shared: bool = False
-    # How rows are summed under a shared map: `fkd.core.streamed_sums` has the ways, auto takes the
+    # How rows are summed under a shared map: `fkd.core.moments` has the ways, auto takes the
     # fastest one that is exact enough for a setting's ridges.
     sums: str = option("auto", choices=("auto", *WAYS))
     # Kind auto: share of k(x, x) that landmarks may leave unexplained. With 0.04 some measures of

@@ -1,16 +1,99 @@
-"""The border, where what callers pass becomes checked float64 arrays instead of a NaN."""
+"""What a fitted model says where it may not be what its user believes."""
 
+import sys
+import warnings
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
-from fkd.core.arrays import AnyArray, Array, IntArray
-from fkd.core.linalg import rank_cut
+from fkd.core.arrays import AnyArray, Array, IntArray, Rows
+from fkd.core.linalg import rank_cut, written_out
+
+
+class FairnessWarning(UserWarning):
+    """A number came out, but it may not mean what the name of the model or measure promises.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from fkd import FairnessWarning
+    >>> warnings.simplefilter("ignore", FairnessWarning)  # or "error", to stop at one
+    >>> warnings.resetwarnings()
+    """
+
+
+def caution(text: str) -> None:
+    """Warn the first caller outside this package and scikit-learn, which wraps some methods."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_inside(frame.f_globals):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, FairnessWarning, stacklevel=level)
+
+
+def _is_inside(module: dict[str, Any]) -> bool:
+    """Return whether a module's code is not the user's."""
+    return str(module.get("__name__", "")).startswith(("fkd.", "sklearn."))
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+    return float(value)
+
+
+def finite(name: str, value: Any) -> float:
+    """Return a finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """Return an integer of at least `low`, at most `high`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        limits = f"at least {low}" if high is None else f"in [{low}, {high}]"
+        raise ValueError(f"{name} must be {limits}, got {number}")
+    return number
+
+
+def truth(name: str, value: Any) -> bool:
+    """Return True or False; a word for either would always count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """Return a finite number of at least zero."""
+    if finite(name, value) < 0:
+        raise ValueError(f"{name} must not be negative, got {value}")
+    return float(value)
+
+
+def steps(name: str, value: Any) -> int:
+    """Return a limit of steps: at least one, or -1 for none."""
+    if value == -1 and not isinstance(value, bool):
+        return -1
+    return whole(name, value, low=1)
+
+
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """Return one of the options."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}")
+    return value
+
 
 # Squares of larger inputs, summed over a row, leave the range of float64.
 LARGEST_INPUT = 1e150
@@ -276,3 +359,47 @@ def weight_vector(sample_weight: Any, n: int) -> Array | None:
             f"{w.sum(axis=0):g}; give some row a weight, or scale them"
         )
     return w
+
+
+def estimator_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False) -> Rows:
+    """Return X as checked float64 rows; `reset` learns the columns, else they must agree.
+
+    Parameters
+    ----------
+    estimator, X, reset
+        Whose rows they are.
+    sparse
+        Whether sparse rows may stay so; else they become dense, as far as memory allows.
+    """
+    if issparse(X):
+        checked = validate_data(
+            estimator, X, accept_sparse="csr", ensure_all_finite=False, reset=reset
+        )
+        rows = _canonical(csr_array(checked, dtype=np.float64))
+        _check_sparse_range(rows, X)
+        return rows if sparse else written_out(rows)
+    check_numeric_columns("X", X)
+    # One memory order, so that a data frame gives the same bits as its array.
+    A = validate_data(
+        estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
+    )
+    check_range("X", A, column_names(X, A.shape[1]))
+    return np.asarray(A)
+
+
+def _canonical(rows: csr_array) -> csr_array:
+    """Return rows without entries that stand twice, whose sum alone is a value."""
+    if rows.has_canonical_format:
+        return rows
+    rows = rows.copy()  # it may be the caller's
+    rows.sum_duplicates()
+    return rows
+
+
+def _check_sparse_range(rows: csr_array, X: Any) -> None:
+    """Refuse what `check_range` refuses, from the entries alone."""
+    # Written so that NaN fails it too.
+    good = np.abs(rows.data) <= LARGEST_INPUT
+    if not good.all():
+        j = int(rows.indices[~good].min())
+        check_range("X", rows[:, [j]].toarray(), [column_names(X, rows.shape[1])[j]])

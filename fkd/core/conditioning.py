@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, Rows
-from fkd.core.parameters import whole
-from fkd.core.row_weights import weighted_mean
+from fkd.core.linalg import written_out
 from fkd.core.sensitive_basis import SplineBasis
-from fkd.core.sparse_rows import written_out
+from fkd.core.validation import whole
+from fkd.core.weights import weighted_mean
 
 # Columns that correlate more closely are one column in two units.
 _SAME = 1e-12
