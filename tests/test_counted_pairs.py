@@ -11,13 +11,13 @@ from fkd.measures import (
     counted_pair,
     gdp,
     hgr,
+    noise_floor,
     pairwise_fairness,
     pairwise_interval,
     pairwise_pair,
 )
 from fkd.measures import pairwise as pair_parts
 from fkd.measures import pairwise as pairwise_intervals
-from fkd.measures import noise_floor
 from fkd.measures import resampling as subsamples
 from fkd.measures.binned import CountedRows
 from fkd.measures.pairwise import gaps_of, pairwise_on_parts

@@ -10,8 +10,7 @@ from estimator_sample import people
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd import FairKernelRidge, FairSVC
-from fkd.measures import bootstrap_interval, gdp, hgr, pairwise_interval
-from fkd.measures import noise_floor
+from fkd.measures import bootstrap_interval, gdp, hgr, noise_floor, pairwise_interval
 from fkd.plot import FrontDisplay, SensitiveDisplay, StrengthDisplay
 
 QUICK = {"replicates": 30}

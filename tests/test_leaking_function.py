@@ -3,8 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.measures import hgr
-from fkd.measures import leaking_function
+from fkd.measures import hgr, leaking_function
 
 
 def rows(n, shape, seed=0):

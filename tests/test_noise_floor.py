@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.measures import gdp, hgr
-from fkd.measures import noise_floor
+from fkd.measures import gdp, hgr, noise_floor
 
 
 def test_four_hundred_rows_have_the_known_floor(rng):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.measures import sample_changes
-from fkd.measures import gdp, hgr, pairwise_fairness
+from fkd.measures import gdp, hgr, pairwise_fairness, sample_changes
 from fkd.measures.drift import ExchangedCurves, permuted_bands
 
 

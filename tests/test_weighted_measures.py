@@ -29,11 +29,14 @@ from fkd.measures import (
     bootstrap_pair,
     by_stratum,
     chi2,
+    curves_along,
     gdp,
     gedi,
     hgr,
+    leaking_function,
     means_by_pair,
     means_by_quantile,
+    noise_floor,
     pairwise_fairness,
     pairwise_interval,
     pairwise_pair,
@@ -46,9 +49,6 @@ from fkd.measures import (
     stratified_interval,
     survey_weights,
 )
-from fkd.measures import leaking_function
-from fkd.measures import curves_along
-from fkd.measures import noise_floor
 from fkd.measures.columns import quantiles_of
 from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.pairwise import dense_ranks, weighted_ascents
