@@ -2,6 +2,7 @@
 
     python tests/baseline.py record    # write tests/baseline.json
     python tests/baseline.py compare   # exit 1 if a number differs by more than 1e-10
+    python tests/baseline.py results FKD_HOME/experiments/crimes/results.csv   # more than 1e-8
 
 The comparison is relative to the largest value of an entry. It is meant for the machine on which
 the file was recorded: other BLAS kernels round differently. `make test` has `method_outputs.json`,
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from contract_sample import ESTIMATORS, METHODS, answers, fitted, rows
 from threadpoolctl import threadpool_limits
 from version_sample import outputs
@@ -24,7 +26,9 @@ from fkd import measures
 from fkd.catalog.methods import methods
 
 STORED = Path(__file__).with_suffix(".json")
+RESULTS = Path(__file__).with_suffix(".csv.gz")  # results.csv of `fkd run`
 TOLERANCE = 1e-10
+MEASURED = ("mae", "mse", "hgr", "gdp", "pf")
 SMALL = {"gamma": 0.3, "held_out": 0}
 
 
@@ -59,14 +63,17 @@ def _features_of_estimators(X, y, S, fresh) -> Iterator[tuple[str, np.ndarray]]:
     for name, machine in machines.items():
         target = np.where(y > 0.5, "yes", "no") if name == "classifier" else y
         score = "decision_function" if name == "classifier" else "predict"
-        path = machine(iterations=4, **SMALL).fit_path(X, target, sensitive_features=S)
-        for strength in (0, 1, 4):
-            yield f"{name} at {strength}", getattr(path.at(strength), score)(fresh)
+        options = {"sensitive_features": S, "iterations": [0, 1, 4]}
+        path = machine(**SMALL).fit_path(X, target, **options)
+        for strength, model in path.items():
+            yield f"{name}, path of {strength}", getattr(model, score)(fresh)
+        model = machine(iterations=4, **SMALL).fit(X, target, sensitive_features=S).at(2)
+        yield f"{name} at 2", getattr(model, score)(fresh)
         given = machine(iterations=2, given=[3], **SMALL).fit(X, target, sensitive_features=S)
         yield f"{name}, given", getattr(given, score)(fresh)
         model = machine(gamma=0.3).fit(X, target, sensitive_features=S)
         yield f"{name}, defaults", getattr(model, score)(fresh)
-        bounded = machine(unfairness=0.5, gamma=0.3).fit(X, target, sensitive_features=S)
+        bounded = machine(unfairness={"hgr": 0.6}, gamma=0.3).fit(X, target, sensitive_features=S)
         yield f"{name}, bounded", getattr(bounded, score)(fresh)
     for name in ("ridge", "process"):
         reduced = {"approximation": "nystroem", "landmarks": 30, "random_state": 0}
@@ -88,14 +95,22 @@ def _measures(rng) -> Iterator[tuple[str, np.ndarray]]:
         f = s + 0.5 * rng.normal(size=n)
         y = f + rng.normal(size=n)
         w = rng.integers(1, 4, size=n).astype(float)
-        yield f"hgr of {n}", np.array([measures.hgr(f, s), measures.hgr(f, s, w)])
-        yield f"gdp of {n}", np.array([measures.gdp(f, s), measures.gdp(f, s, w)])
-        yield f"gedi of {n}", np.array(measures.gedi(f, s))
-        pairs = measures.pairwise_fairness(y, f, s)
-        yield f"pairwise fairness of {n}", np.array([pairs.inter, pairs.intra])
-    audit = fkd.audit(y[:900], f[:900], sensitive_features=s[:900])
-    table = audit.to_frame().select_dtypes("number")
-    yield "audit", table.to_numpy(float)
+        options = ({}, {"sample_weight": w}, {"control_features": np.floor(3 * f)})
+        for name, measure, before in (
+            ("hgr", measures.hgr, ()),
+            ("gdp", measures.gdp, ()),
+            ("pf", measures.pairwise_fairness, (y,)),
+        ):
+            yield f"{name} of {n}", np.array([measure(*before, f, s, **own) for own in options])
+        yield f"gdp plugin of {n}", np.array(measures.gdp(f, s, estimator="plugin"))
+        yield f"gedi and chi2 of {n}", np.array([measures.gedi(f, s), measures.chi2(f, s)])
+    audit = fkd.audit(y[:900], f[:900], s[:900], replicates=20)
+    (column,) = audit.columns
+    estimates = [audit.mae.estimate, audit.error.estimate]
+    estimates += [interval.estimate for interval in column.scores.values()]
+    yield "audit", np.array(estimates)
+    for name, curve in column.profile.curves.items():
+        yield f"profile of {name}", curve.mean
 
 
 def found() -> dict[str, list[float]]:
@@ -115,11 +130,24 @@ def difference(now: list[float], before: list[float]) -> float:
     return float(np.nanmax(np.abs(a - b), initial=0.0) / np.nanmax(np.abs(b), initial=1e-300))
 
 
-def main(command: str) -> int:
+def compare_results(path: str) -> int:
+    """Compare the numbers of a default run; columns that are new or gone are named."""
+    before, now = pd.read_csv(RESULTS), pd.read_csv(path)
+    print("columns:", sorted(set(now) ^ set(before)) or "the same")
+    keys = [c for c in before.columns if c in now and c not in (*MEASURED, "seconds")]
+    both = before.merge(now, on=keys, suffixes=("", "_now"), how="outer", indicator=True)
+    worst = max(difference(both[f"{name}_now"].tolist(), both[name].tolist()) for name in MEASURED)
+    print(f"{len(both)} rows, {(both._merge != 'both').sum()} unmatched, difference {worst:.2g}")
+    return int((both._merge != "both").any() or not worst <= 1e-8)
+
+
+def main(command: str, path: str = "") -> int:
     """Record, or compare and return 1 if something differs."""
+    if command == "results":
+        return compare_results(path)
     now = found()
     if command == "record":
-        STORED.write_text(json.dumps(now, indent=0) + "\n")
+        STORED.write_text(json.dumps(now) + "\n")
         return 0
     before = json.loads(STORED.read_text())
     differences = {name: difference(now[name], before[name]) for name in now.keys() & before.keys()}
