@@ -74,6 +74,8 @@ def _sample(folder: Path, seed: int, size: int, jobs: int) -> int:
     for path in tests.rglob("test_*.py"):
         if path not in kept:
             path.unlink()
+    # numba cannot compile a function that mutmut has wrapped.
+    (tests / "numba.py").write_text("raise ImportError('hidden from mutation tests')\n")
     with (folder / "pyproject.toml").open("a") as file:
         file.write(
             "\n[tool.mutmut]\n"
