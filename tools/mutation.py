@@ -108,7 +108,7 @@ def _configure(folder: Path, project: str, tests: list[str], unsuitable: list[st
 
 
 def _failing_when_wrapped(folder: Path, tests: list[str]) -> list[str]:
-    """Return the tests that look at signatures, warnings' places or sources, which mutmut changes."""
+    """Return the tests of signatures, calls or places of warnings, which wrapping changes."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *PYTEST[2:]]
     done = subprocess.run(
         [*command, *tests], cwd=folder, env=_environment(), capture_output=True, text=True
