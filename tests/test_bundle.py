@@ -12,6 +12,9 @@ from fkd.catalog.methods import method
 from fkd.core.predictors import PREDICTORS
 from tasks.adapters.files import pack_arrays, unpack_arrays
 
+# concept_erasure compiles a function with it when it is first imported.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+
 
 @pytest.mark.parametrize(
     "case",

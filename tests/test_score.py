@@ -202,15 +202,6 @@ def test_rows_like_those_of_training_bring_no_word(model, tmp_path):
     assert seen.told(model.bundle()) == []
 
 
-def test_an_old_bundle_does_not_know_its_ranges(model, tmp_path):
-    old = register(tmp_path, replace(model.bundle(), ranges=None))
-    rows = [row for row in rents() if None not in row]
-    rows[0][3] = 1e6
-    seen = score_table(request(tmp_path, old, write_file(tmp_path / "new.csv", rows)))
-    (told,) = seen.told(old.bundle())
-    assert "does not know its training ranges" in told
-
-
 def test_counts_do_not_depend_on_how_rows_are_split(model, tmp_path):
     bundle = model.bundle()
     frame = frame_of(rents(n=80, seed=11))[list(INPUTS)]
