@@ -38,8 +38,8 @@ from fkd.measures.resampling import (
 )
 from fkd.measures.scorers import scorer
 
-# Increase this when a measure changes its value on the same rows, so that stored trials are computed
-# again.
+# Increase this when a measure changes its value on the same rows, so that stored trials are
+# computed again.
 VERSION = 1
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Audit of the predictions of any model.
 
-`audit` needs truth, predictions and sensitive columns, but no model. It returns the mean errors and,
-for each sensitive column, the reported measures, the noise floor of HGR, and curves along the
+`audit` needs truth, predictions and sensitive columns, but no model. It returns the mean errors
+and, for each sensitive column, the reported measures, the noise floor of HGR, and curves along the
 column, with intervals. With a second model everything is also compared on the same rows. With
 control columns the measures are also computed within their groups.
 """
@@ -337,8 +337,8 @@ def _require_varied(column: Array, name: str) -> None:
     """Raise for constant predictions."""
     if is_constant(column):
         raise ValueError(
-            f"{name} must vary to be audited, got {len(column)} times {column[0]:g}. Check that "
-            "this is the column of predictions"
+            f"{name} must vary to be audited, got {len(column)} times {column[0]:g}: a constant "
+            "is independent of every column. Check that this is the column of predictions"
         )
 
 

@@ -10,8 +10,8 @@ A measure is one number. A profile shows which values of s get higher prediction
   columns, and by thirds of two sensitive columns.
 
 The smoothed mean at a point t of s is m(t) = sum_k b_k(t) v_k / sum_k b_k(t). The weight b_k(t) is
-Gaussian in the distance of the *ranks* of t and s_k, so that every point sees the same share of the
-rows. A column with few levels is not smoothed: b_k(t) is one if s_k = t, otherwise zero.
+Gaussian in the distance of the *ranks* of t and s_k, so that each window contains the same share of
+the rows. A column with few levels is not smoothed: b_k(t) is one if s_k = t, otherwise zero.
 
 The error of m(t) has the covariance H(t, u) = sum_k b_k(t) b_k(u) (v_k - m(t)) (v_k - m(u)), up to
 the factors sum_k b_k(t) and sum_k b_k(u). The band of the whole curve is a quantile of the largest
@@ -232,7 +232,10 @@ def curves_along(
     w, (V, s) = drop_zero_weights(sample_weight, V, s)
     check_draws(draws, level)
     if is_constant(s):
-        raise ValueError(f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}")
+        raise ValueError(
+            f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}; name another "
+            "column"
+        )
     rows = LevelRows.from_rows(np.column_stack([V, s]), SmoothingPoints.from_column(s, points, w))
     # A single row between many equal ones has no spread either.
     rows = rows.at_points(rows.weight**2 >= LEAST_AT_LEVEL * rows.squares)
@@ -484,7 +487,7 @@ class SmoothingPoints:
             if not len(drawn):
                 raise ValueError(
                     f"sensitive must have a value that {LEAST_AT_LEVEL} rows share, or more than "
-                    f"{MOST_LEVELS} values, got {len(s)} rows. More rows are needed"
+                    f"{MOST_LEVELS} values, got {len(s)} rows; more rows are needed"
                 )
             return cls(drawn, drawn, s, 0.0, w)
         ranks, n = by_rank(s, w), total_weight(w, len(s))
