@@ -233,8 +233,8 @@ def means_by_quantile(
     level
         Nominal coverage of the intervals, in (0, 1).
     sample_weight
-        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals count a row once,
-        regardless of its weight.
+        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals treat a row
+        of any weight as one observation.
 
     Returns
     -------
@@ -282,8 +282,8 @@ def means_by_pair(
     level
         Nominal coverage of the intervals, in (0, 1).
     sample_weight
-        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals count a row once,
-        regardless of its weight.
+        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals treat a row
+        of any weight as one observation.
 
     Returns
     -------

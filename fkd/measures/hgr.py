@@ -390,7 +390,7 @@ def density_from_cells(
     h = bandwidth(n)
     centers = _centers(h)
     A, B = (_kernel_values(centers, nodes.points, nodes.window(h)) for nodes in (a, b))
-    # The factor _normalise expects kernels of width h; these are narrower by `Nodes.window`.
+    # `_normalise` expects kernels of width h. The narrower ones are scaled to the same integral.
     scale = h**2 / (a.window(h) * b.window(h) * SHARES**2)
     return _normalise(scale * (A @ cells @ B.T), n, h, damping)
 

@@ -208,8 +208,8 @@ def curves_along(
     level
         Nominal coverage, in (0, 1).
     sample_weight
-        Weights (n,), >= 0. Points, windows and means are those of repeated rows. Bands count a row
-        once, regardless of its weight.
+        Weights (n,), >= 0. Points, windows and means are those of repeated rows. Bands treat a row of
+        any weight as one observation.
 
     Returns
     -------
@@ -279,8 +279,8 @@ def profile_along(
     level
         Nominal coverage of intervals and bands, in (0, 1).
     sample_weight
-        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals count a row once,
-        regardless of its weight.
+        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals treat a row
+        of any weight as one observation.
 
     Returns
     -------
@@ -341,8 +341,8 @@ def profile_within(
     level
         Nominal coverage of the intervals, in (0, 1).
     sample_weight
-        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals count a row once,
-        regardless of its weight.
+        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals treat a row
+        of any weight as one observation.
 
     Returns
     -------
@@ -403,8 +403,8 @@ def profile_of_pair(
     level
         Nominal coverage of the intervals, in (0, 1).
     sample_weight
-        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals count a row once,
-        regardless of its weight.
+        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals treat a row
+        of any weight as one observation.
 
     Returns
     -------
