@@ -208,8 +208,8 @@ def curves_along(
     level
         Nominal coverage, in (0, 1).
     sample_weight
-        Weights (n,), >= 0. Points, windows and means are those of repeated rows. Bands treat a row of
-        any weight as one observation.
+        Weights (n,), >= 0. Points, windows and means are those of repeated rows. Bands treat a row
+        of any weight as one observation.
 
     Returns
     -------
