@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 
 from fkd.core.arrays import BLOCK_ROWS
 from fkd.measures import profile_along, profile_of_pair, profile_within
-from fkd.measures.profiles import means_of
+from fkd.measures.profiles import profile_columns
 
 BEYOND = BLOCK_ROWS + 55
 
@@ -46,7 +46,7 @@ def test_what_two_curves_differ_by_is_the_curve_of_the_difference():
 def test_deciles_hold_the_same_columns_in_the_same_order():
     age, y, fair, plain, rng = rows(700)
     found = profile_along(y, fair, age, other=plain, rng=rng, draws=50)
-    whole = {name: column.mean() for name, column in means_of(y, fair, plain).items()}
+    whole = {name: column.mean() for name, column in profile_columns(y, fair, plain).items()}
     weights = [group.rows for group in found.groups]
     for j, name in enumerate(found.names):
         mean = np.average([group.mean[j] for group in found.groups], weights=weights)
@@ -99,4 +99,4 @@ def test_columns_of_another_length_are_refused(which, words):
     columns = {"y_true": np.arange(9.0), "y_pred": np.arange(9.0), "other": np.arange(9.0)}
     columns[which] = np.arange(8.0)
     with pytest.raises(ValueError, match=words):
-        means_of(**columns)
+        profile_columns(**columns)

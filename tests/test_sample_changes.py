@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fkd.measures import gdp, hgr, pairwise_fairness, sample_changes
-from fkd.measures.drift import ExchangedCurves, permuted_bands
+from fkd.measures.drift import PermutedCurves, permuted_bands
 
 
 def sample(rng, n, *, shift=0.0, levels=None):
@@ -71,9 +71,9 @@ def test_curves_do_not_depend_on_the_size_of_blocks(monkeypatch):
     rng = np.random.default_rng(1)
     V, s = rng.normal(size=(103, 2)), rng.uniform(size=103)
     divisions = rng.uniform(size=(5, 103)) < 0.4
-    whole = ExchangedCurves.of(V, s, divisions)
+    whole = PermutedCurves.from_divisions(V, s, divisions)
     monkeypatch.setattr("fkd.measures.drift.BLOCK_ROWS", 10)
-    parts = ExchangedCurves.of(V, s, divisions)
+    parts = PermutedCurves.from_divisions(V, s, divisions)
     assert_allclose(parts.points, whole.points)
     assert_allclose(parts.means, whole.means)
     assert np.isfinite(whole.means).any()
@@ -83,7 +83,7 @@ def test_curves_at_levels_are_means_of_their_rows():
     rng = np.random.default_rng(2)
     s, V = np.repeat([1.0, 2.0, 5.0], 40), rng.normal(size=(120, 1))
     side = rng.uniform(size=120) < 0.5
-    found = ExchangedCurves.of(V, s, side[None])
+    found = PermutedCurves.from_divisions(V, s, side[None])
     assert_allclose(found.points, [1, 2, 5])
     for i, mask in enumerate((side, ~side)):
         expected = [V[mask & (s == level), 0].mean() for level in (1, 2, 5)]

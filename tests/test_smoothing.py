@@ -79,10 +79,10 @@ def test_mean_at_levels_is_a_mean_of_neighbours(seed, n, digits):
     h = 0.2
     weights = np.exp(-0.5 * ((levels[:, None] - s) / h) ** 2)
     expected = weights @ d / weights.sum(axis=1)
-    assert_allclose(module.at_levels(levels, totals, h), expected, rtol=1e-9, atol=1e-12)
+    assert_allclose(module.smooth_at_levels(levels, totals, h), expected, rtol=1e-9, atol=1e-12)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_CELLS", 0)
-        assert_allclose(module.at_levels(levels, totals, h), expected, rtol=1e-4, atol=1e-4)
+        assert_allclose(module.smooth_at_levels(levels, totals, h), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_way_changes_at_a_number_of_cells_not_before(monkeypatch, rng):

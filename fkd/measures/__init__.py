@@ -38,8 +38,8 @@ from fkd.measures.resampling import (
 )
 from fkd.measures.scorers import scorer
 
-# Raised by hand when a measure gives another number on the same rows: stored trials of the old
-# version are then computed again.
+# Increase this when a measure changes its value on the same rows, so that stored trials are
+# computed again.
 VERSION = 1
 
 __all__ = [

@@ -16,14 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from fkd.core.arrays import Array
 from fkd.core.validation import as_numbers, choice, require_length, weight_vector
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
-from fkd.measures.columns import is_constant, rows_in_all
+from fkd.measures.columns import is_constant, total_weight
 from fkd.measures.gdp import GRID, mean_at_levels, mean_on_grid, rate, require_unit_range
-from fkd.measures.hgr import density_of_cells, witsenhausen
+from fkd.measures.hgr import density_from_cells, witsenhausen
 
-# Rounding to 512 points moves a row by a thousandth of the range at most.
+# Rounding to 512 points moves a row by at most a thousandth of the range.
 POINTS = 512
-
-
 Ends = tuple[float, float]
 
 
@@ -40,11 +38,11 @@ class BinnedRows:
     f_nodes, s_nodes
         Points of prediction and attribute.
     cells
-        Of `count_cells`.
+        Counts from `count_cells`.
     rows
-        How many were counted, whatever their weights.
+        Number of rows, regardless of their weights.
     f_ends, s_ends
-        Least and greatest value of either column.
+        Smallest and largest value of either column.
 
     Examples
     --------
@@ -86,12 +84,12 @@ class BinnedRows:
         y_pred
             Predictions (n,), n >= 1, within the points of f.
         sensitive
-            One column (n,), within the points of s, or among them where they are levels.
+            One column (n,), within the points of s, or among them if they are levels.
         f_nodes, s_nodes
-            `Nodes.between(low, high)`, or `Nodes.levels` of a column with few values; the same for
-            all blocks.
+            `Nodes.between(low, high)`, or `Nodes.levels` for a column with few values. They are
+            the same for all blocks.
         sample_weight
-            How many rows each row stands for (n,), >= 0, in the same unit for all blocks.
+            Weights (n,), >= 0, in the same unit for all blocks.
         """
         f, s = _block(y_pred, "y_pred"), _block(sensitive, "sensitive")
         require_length(s, len(f), "sensitive")
@@ -109,7 +107,7 @@ class BinnedRows:
                 raise ValueError(
                     f"binned rows must have the same points, got {len(mine.points)} from "
                     f"{mine.points[0]:g} to {mine.points[-1]:g} with {len(theirs.points)} from "
-                    f"{theirs.points[0]:g} to {theirs.points[-1]:g}; fix them beforehand"
+                    f"{theirs.points[0]:g} to {theirs.points[-1]:g}"
                 )
         return BinnedRows(
             self.f_nodes,
@@ -121,11 +119,11 @@ class BinnedRows:
         )
 
     def hgr(self, *, margins: Literal["standard"] | None = None) -> float:
-        """Return `hgr` of all rows counted, with standard margins."""
+        """Return `hgr` of all counted rows, with standard margins."""
         if self._is_constant:
             return 0.0
         f, s = (self._standardised(axis) for axis in (0, 1))
-        P = density_of_cells(self.cells, f, s, self._total)
+        P = density_from_cells(self.cells, f, s, self._total)
         return float(np.clip(witsenhausen(P)[1], 0.0, 1.0))
 
     def gdp(
@@ -134,7 +132,7 @@ class BinnedRows:
         estimator: Literal["grid", "plugin"] = "grid",
         margins: Literal["range", "given"] | None = None,
     ) -> float:
-        """Return `gdp` of all rows counted, at its default bandwidth."""
+        """Return `gdp` of all counted rows, with the default bandwidth."""
         choice("estimator", estimator, ("grid", "plugin"))
         margins = margins or "range"
         choice("margins", margins, ("range", "given"))
@@ -155,64 +153,35 @@ class BinnedRows:
 
     @cached_property
     def _total(self) -> float:
-        """How many rows those counted stand for: every one lies among the points."""
-        return rows_in_all(self._margin(1), self.rows)
+        """Sum of the weights. All rows lie within the points."""
+        return total_weight(self._margin(1), self.rows)
 
     @property
     def _is_constant(self) -> bool:
         return any(is_constant(np.array(ends)) for ends in (self.f_ends, self.s_ends))
 
     def _margin(self, axis: int) -> Array:
-        """Rows at each point of f (0) or s (1)."""
+        """Return the rows at each point of f (0) or s (1)."""
         return np.asarray(self.cells.sum(axis=1 - axis) / SHARES**2)
 
     def _moments(self, axis: int) -> tuple[float, float]:
-        """Mean and standard deviation (n) of f (0) or s (1)."""
+        """Return mean and standard deviation (n) of f (0) or s (1)."""
         nodes, counts = (self.f_nodes, self.s_nodes)[axis], self._margin(axis)
         mean = float(nodes.points @ counts / self._total)
-        # Without the spread that sharing out adds.
+        # Minus the variance that linear binning adds.
         variance = float((nodes.points - mean) ** 2 @ counts / self._total) - nodes.step**2 / 6
         if variance <= nodes.step**2:
             raise ValueError(
                 f"{('y_pred', 'sensitive')[axis]} must vary by more than a step of its points, "
-                f"{nodes.step:g}, to be measured; take a narrower range or more points"
+                f"{nodes.step:g}. Use a narrower range or more points"
             )
         return mean, float(np.sqrt(variance))
 
     def _standardised(self, axis: int) -> Nodes:
-        """Points of f (0) or s (1) in standard deviations (n - 1) from the mean."""
+        """Return the points of f (0) or s (1) in standard deviations (n - 1) from the mean."""
         nodes, (mean, deviation) = (self.f_nodes, self.s_nodes)[axis], self._moments(axis)
         unit = deviation * float(np.sqrt(self._total / (self._total - 1)))
         return Nodes((nodes.points - mean) / unit, nodes.step / unit)
-
-
-def _require_inside(name: str, values: Array, nodes: Nodes) -> None:
-    """Refuse rows that no point would count."""
-    low, high = nodes.points[0], nodes.points[-1]
-    if not nodes.step and not np.isin(values, nodes.points).all():
-        strange = values[~np.isin(values, nodes.points)][0]
-        raise ValueError(f"{name} must be among its {len(nodes.points)} levels, got {strange:g}")
-    if values.min() < low or values.max() > high:
-        raise ValueError(
-            f"{name} must lie between the ends of its points, [{low:g}, {high:g}], got "
-            f"[{values.min():g}, {values.max():g}]; fix a wider range before the first block"
-        )
-
-
-def _block(values: ArrayLike, name: str) -> Array:
-    """Return a column of which a single row may be left."""
-    column = as_numbers(values, name)
-    if column.ndim != 1 or len(column) == 0:
-        raise ValueError(f"{name} must be one column with rows, got shape {column.shape}")
-    return column
-
-
-def _ends(values: Array) -> Ends:
-    return float(values.min(axis=0)), float(values.max(axis=0))
-
-
-def _joined(one: Ends, other: Ends) -> Ends:
-    return min(one[0], other[0]), max(one[1], other[1])
 
 
 @dataclass(frozen=True)
@@ -259,10 +228,39 @@ class BinIndex:
 
 
 def round_to_points(values: Array) -> tuple[Nodes, NDArray[np.int32]]:
-    """Return the points of a column with the position of the point nearest to each row."""
+    """Return at most 512 points of a column, and the index of the nearest point for each row."""
     nodes = Nodes.few_levels(values, POINTS)
     if nodes is not None:
         return nodes, np.searchsorted(nodes.points, values).astype(np.int32)
     points = np.linspace(values.min(), values.max(), POINTS)
-    places = (values - points[0]) * ((POINTS - 1) / (points[-1] - points[0]))
-    return Nodes(points, 0.0), np.rint(places).astype(np.int32)
+    positions = (values - points[0]) * ((POINTS - 1) / (points[-1] - points[0]))
+    return Nodes(points, 0.0), np.rint(positions).astype(np.int32)
+
+
+def _require_inside(name: str, values: Array, nodes: Nodes) -> None:
+    """Raise if a row lies outside of the points."""
+    low, high = nodes.points[0], nodes.points[-1]
+    if not nodes.step and not np.isin(values, nodes.points).all():
+        unknown = values[~np.isin(values, nodes.points)][0]
+        raise ValueError(f"{name} must be among its {len(nodes.points)} levels, got {unknown:g}")
+    if values.min() < low or values.max() > high:
+        raise ValueError(
+            f"{name} must lie between the ends of its points, [{low:g}, {high:g}], got "
+            f"[{values.min():g}, {values.max():g}]. Use a wider range for all blocks"
+        )
+
+
+def _block(values: ArrayLike, name: str) -> Array:
+    """Return a column of at least one row."""
+    column = as_numbers(values, name)
+    if column.ndim != 1 or len(column) == 0:
+        raise ValueError(f"{name} must be one column with rows, got shape {column.shape}")
+    return column
+
+
+def _ends(values: Array) -> Ends:
+    return float(values.min(axis=0)), float(values.max(axis=0))
+
+
+def _joined(one: Ends, other: Ends) -> Ends:
+    return min(one[0], other[0]), max(one[1], other[1])

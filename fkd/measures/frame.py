@@ -1,4 +1,8 @@
-"""Numbers of a prediction by groups of rows, each with its interval."""
+"""Tables of metrics and measures by groups of rows, with intervals.
+
+`MeasureFrame.by_quantiles` shows errors in quantile groups of the sensitive attribute.
+`MeasureFrame.by_strata` shows measures of dependence within groups of control columns.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,23 +15,20 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.validation import as_column, as_sensitive, require_length
 from fkd.core.weights import weighted_mean
-from fkd.measures.columns import mean_error, mean_excess, weighed
+from fkd.measures.columns import drop_zero_weights, mean_absolute_error, mean_signed_error
 from fkd.measures.groups import (
     ControlGroup,
     LeftOutStratum,
     as_rows,
     control_groups,
+    drop_zero_weight_rows,
     measured_groups,
-    weighed_rows,
 )
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.registry import MEASURES, REPORTED
 from fkd.measures.resampling import FEWEST_ROWS, Interval, interval
 
-# pandas is imported where it is used: the library does not need it.
-
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pandas is optional
     import pandas as pd
 
 Metric = Callable[..., float]
@@ -35,18 +36,18 @@ Metric = Callable[..., float]
 
 @dataclass(frozen=True)
 class MeasuredGroup:
-    """A group of rows with its numbers.
+    """A group of rows with its values.
 
     Parameters
     ----------
     label
-        Of the group.
+        Label of the group.
     rows
-        How many it has.
+        Number of rows.
     values
-        Intervals by name.
+        Intervals by name of the metric or measure.
     weight
-        How many rows they stand for; None is as many as they are.
+        Sum of the weights. None without weights.
 
     Examples
     --------
@@ -63,19 +64,19 @@ class MeasuredGroup:
 
 @dataclass(frozen=True)
 class MeasureFrame:
-    """Numbers of a prediction of all rows, group by group, with intervals.
+    """Metrics or measures of all rows and of each group, with intervals.
 
-    Made by `by_quantiles`, whose groups are of the sensitive attribute itself, or `by_strata`,
-    which takes measures of dependence within groups of legitimate columns.
+    It is created by `by_quantiles`, with groups of the sensitive attribute, or by `by_strata`, with
+    measures of dependence within groups of control columns.
 
     Attributes
     ----------
     overall : MeasuredGroup
         All rows.
     groups : tuple of MeasuredGroup
-        In the order of their values.
+        Groups in the order of their values.
     left_out : tuple of LeftOutStratum
-        Groups on which nothing can be measured, with the reason.
+        Groups on which the measures are undefined, with the reason.
 
     Examples
     --------
@@ -114,33 +115,33 @@ class MeasureFrame:
         y_true, y_pred
             Target and predictions (n,).
         sensitive_features
-            One column (n,): at most ten values are groups, more are cut at their quintiles.
+            One column (n,). Up to ten distinct values are groups. More are cut at their quintiles.
         metrics
-            Functions of (y_true, y_pred) by name; None is mean prediction, mean of prediction
-            minus target, mean absolute error.
+            Functions of (y_true, y_pred) by name. None is mean prediction, mean of prediction -
+            target, and mean absolute error.
         replicates, level, random_state
-            Of the intervals.
+            Number of subsamples, nominal coverage and seed of the intervals.
         sample_weight
-            How many rows each row stands for (n,), >= 0; metrics get their group's by this keyword,
-            and quintiles are of these.
+            Weights (n,), >= 0, used for the quintiles and passed to the metrics as this keyword.
         """
         y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
         require_length(y, len(f), "y_true")
         s = as_sensitive(sensitive_features, len(f))
         if s.shape[1] != 1:
             raise ValueError(f"sensitive_features must be one column here, got {s.shape[1]}")
-        w, (y, f, s) = weighed(sample_weight, y, f, s)
+        w, (y, f, s) = drop_zero_weights(sample_weight, y, f, s)
         options = {"replicates": replicates, "level": level}
-        told = _METRICS if metrics is None else metrics
-        judge = partial(_metrics, told, y, f, w, options, random_state)
-        kept, left = [], []
+        chosen = _METRICS if metrics is None else metrics
+        measure_group = partial(_metrics, chosen, y, f, w, options, random_state)
+        kept, left_out = [], []
         for group in control_groups(s[:, 0], len(f), w):
             if len(group.index) < FEWEST_ROWS:
                 why = f"fewer than {FEWEST_ROWS} rows"
-                left.append(LeftOutStratum(group.label, len(group.index), why))
+                left_out.append(LeftOutStratum(group.label, len(group.index), why))
             else:
-                kept.append(judge(group))
-        return cls(judge(ControlGroup("all", np.arange(len(f)))), tuple(kept), tuple(left))
+                kept.append(measure_group(group))
+        overall = measure_group(ControlGroup("all", np.arange(len(f))))
+        return cls(overall, tuple(kept), tuple(left_out))
 
     @classmethod
     def by_strata(
@@ -156,7 +157,7 @@ class MeasureFrame:
         random_state: int = 0,
         sample_weight: ArrayLike | None = None,
     ) -> "MeasureFrame":
-        """Return measures of dependence within each group of legitimate columns.
+        """Return measures of dependence within each group of the control columns.
 
         Parameters
         ----------
@@ -165,42 +166,42 @@ class MeasureFrame:
         sensitive_features
             One column (n,).
         control_features
-            One column (n,) or several (n, k), whose combinations are the groups: text and up to
-            ten numbers are levels, more numbers are cut at their quintiles. Groups of fewer than
-            30 rows, or in which the attribute does not vary, are left out.
+            One column (n,) or several (n, k), whose combinations are the groups. Text and up to ten
+            distinct numbers are levels. More numbers are cut at their quintiles. Groups with fewer
+            than 30 rows, or with a constant attribute, are left out.
         measures
             Names of declared measures.
         replicates, level, random_state
-            Of the intervals.
+            Number of subsamples, nominal coverage and seed of the intervals.
         sample_weight
-            How many rows each row stands for (n,), >= 0.
+            Weights (n,), >= 0.
         """
         unknown = [name for name in measures if name not in MEASURES]
         if unknown or not measures:
             raise ValueError(f"measures must be of {', '.join(MEASURES)}, got {unknown or 'none'}")
         columns = as_rows((y_true, y_pred, sensitive_features))
-        columns, control, w = weighed_rows(columns, control_features, sample_weight)
+        columns, control, w = drop_zero_weight_rows(columns, control_features, sample_weight)
         y, f, S = (np.asarray(column) for column in columns)
         if S.shape[1] != 1:
             raise ValueError(f"sensitive_features must be one column here, got {S.shape[1]}")
         options = {"replicates": replicates, "level": level}
         found, left_out = measured_groups(
-            pairwise_fairness if "pf" in measures else _nothing,
+            pairwise_fairness if "pf" in measures else _zero,
             columns,
             control,
             w,
         )
-        judge = partial(_dependence, measures, y, f, S[:, 0], w, options, random_state)
-        everyone = judge(ControlGroup("all", np.arange(len(f))))
-        return cls(everyone, tuple(judge(group) for group, _ in found), left_out)
+        measure_group = partial(_dependence, measures, y, f, S[:, 0], w, options, random_state)
+        overall = measure_group(ControlGroup("all", np.arange(len(f))))
+        return cls(overall, tuple(measure_group(group) for group, _ in found), left_out)
 
     def difference(self, name: str) -> float:
-        """Return by how much the greatest group value exceeds the least."""
+        """Return the difference between the largest and the smallest value of a group."""
         values = [float(group.values[name].estimate) for group in self.groups]
         return max(values) - min(values)
 
     def frame(self) -> "pd.DataFrame":
-        """Return one row per group, all rows first; columns are (metric, estimate/low/high)."""
+        """Return a data frame with one row per group, and columns (metric, estimate/low/high)."""
         import pandas as pd
 
         groups = (self.overall, *self.groups)
@@ -217,15 +218,15 @@ def _mean_prediction(y: Array, f: Array, *, sample_weight: Array | None = None) 
     return float(weighted_mean(f, sample_weight))
 
 
-def _nothing(*columns: Array, sample_weight: Array | None = None) -> float:
-    """Stand in for a measure where groups are only to be told apart."""
+def _zero(*columns: Array, sample_weight: Array | None = None) -> float:
+    """Return zero, as a measure that is defined on all groups."""
     return 0.0
 
 
 _METRICS: dict[str, Metric] = {
     "mean_prediction": _mean_prediction,
-    "mean_excess": mean_excess,
-    "mean_error": mean_error,
+    "mean_excess": mean_signed_error,
+    "mean_error": mean_absolute_error,
 }
 
 
@@ -238,12 +239,12 @@ def _metrics(
     seed: int,
     group: ControlGroup,
 ) -> MeasuredGroup:
-    """Return the metrics of a group's rows."""
-    own = y[group.index], f[group.index]
+    """Return the metrics on the rows of a group."""
+    rows = y[group.index], f[group.index]
     weights = None if w is None else w[group.index]
     values = {
         name: interval(
-            metric, *own, rng=np.random.default_rng(seed), sample_weight=weights, **options
+            metric, *rows, rng=np.random.default_rng(seed), sample_weight=weights, **options
         )
         for name, metric in metrics.items()
     }
@@ -260,15 +261,15 @@ def _dependence(
     seed: int,
     group: ControlGroup,
 ) -> MeasuredGroup:
-    """Return the measures of a group's rows."""
-    own = y[group.index], f[group.index], s[group.index]
+    """Return the measures on the rows of a group."""
+    rows = y[group.index], f[group.index], s[group.index]
     weights = None if w is None else w[group.index]
     values = {}
     for name in measures:
         measure = MEASURES[name]
         values[name] = interval(
             measure,
-            *measure.columns(*own),
+            *measure.columns(*rows),
             rng=np.random.default_rng(seed),
             sample_weight=weights,
             **options,
@@ -279,6 +280,6 @@ def _dependence(
 def _measured(
     group: ControlGroup, values: Mapping[str, Interval], w: Array | None
 ) -> MeasuredGroup:
-    """Return a group with its numbers, and how many rows its rows stand for."""
+    """Return a group with its values and the sum of its weights."""
     weight = None if w is None else float(w.sum(axis=0))
     return MeasuredGroup(group.label, len(group.index), values, weight)

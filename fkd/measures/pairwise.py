@@ -16,188 +16,312 @@ from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import AnyArray, Array, IntArray, row_blocks
 from fkd.core.validation import as_column, as_numbers, as_sensitive, require_length, weight_vector
-from fkd.measures.columns import is_constant, per_column, require_two
+from fkd.measures.columns import is_constant, per_column, require_two_rows
 from fkd.measures.groups import UndefinedMeasureError, by_stratum
 
 Ranks = NDArray[np.int64]
-
-# Positions are 32-bit; a number of pairs, below 2^61, then fits 64 bits with room to spare.
-MOST_ROWS = 2**31 - 1
-# Of fewer rows importing and compiling takes longer than it saves.
+_Both = tuple[float, float]
+# Measured: with more rows, sorting is faster than comparing all pairs.
+SORT_FROM = 500
+# Measured: with more rows, counting each subsample alone is faster than comparing all pairs.
+SUBSAMPLES_FROM = 1 << 13
+TILE_CELLS = 1 << 18  # booleans of one tile, which fit the cache
+# Entries of a tile of pairs. Its four masks fit the outer cache.
+PAIR_TILE_CELLS = 1 << 21
+# With fewer values, importing numba and compiling takes longer than it saves.
 COMPILED_FROM = 1 << 17
+# Positions have 32 bits. The number of pairs is then below 2^61 and fits 64 bits.
+MOST_ROWS = 2**31 - 1
 _KEY_BITS = 63
-
-
-def ascents(values: Ranks) -> int:
-    """Return the number of pairs i < j with values[i] < values[j].
-
-    Compiled by numba where it is installed (`fkd[fast]`), from the first 2^17 values on that a
-    process counts, else by numpy: both are exact, so neither can be told from the result.
-
-    Parameters
-    ----------
-    values
-        Non-negative integers (n,), n < 2^31.
-    """
-    if len(values) > MOST_ROWS:
-        raise ValueError(f"values must be at most {MOST_ROWS}, got {len(values)}; count a sample")
-    # Once compiled it is faster on any number of values.
-    worth = len(values) >= COMPILED_FROM or _compiled.cache_info().currsize
-    compiled = _compiled() if worth else None
-    if compiled is None:
-        return ascents_by_bits(values)
-    return int(compiled(values.copy(), np.empty_like(values)))
-
-
-def ascents_by_bits(values: Ranks) -> int:
-    """Return the ascents by parting the sequence by one bit of its order after the other."""
-    order = _untied_order(values)
-    n, total = len(order), 0
-    places = np.arange(n, dtype=np.int32)
-    # Before the step of a bit the numbers that share all higher bits stand together, in the order
-    # of the sequence: i < j rise by this bit where i has 0 and j has 1. As every number below n is
-    # there once, those that share the higher bits fill the places of just these numbers.
-    for bit in reversed(range((n - 1).bit_length())):
-        one = (order >> bit) & 1
-        ones = np.cumsum(one, dtype=np.int32)
-        start = places & -(2 << bit)
-        ones_before = ones - one
-        ones_before -= ones_before[start]
-        zeros_before = (places - start) - ones_before
-        rising = one.view(np.int32) * zeros_before
-        total += int(rising.sum(dtype=np.int64))
-        parted = np.empty_like(order)
-        parted[np.where(one, start + (1 << bit) + ones_before, start + zeros_before)] = order
-        order = parted
-    return total
-
-
-def weighted_ascents(values: Ranks, w: Array) -> float:
-    """Return the sum of w[i] w[j] over pairs i < j with values[i] < values[j].
-
-    Exact where weights are whole numbers with a sum below 2^26, as all sums are then integers.
-
-    Parameters
-    ----------
-    values
-        Non-negative integers (n,), n < 2^31.
-    w
-        Weight of each (n,).
-    """
-    order = _untied_order(values)
-    own, total = w[order], 0.0
-    places = np.arange(len(order))
-    # As in `ascents_by_bits`, with weights in place of numbers of zeros before each one.
-    for bit in reversed(range((len(order) - 1).bit_length())):
-        one = (order >> bit & 1).astype(bool)
-        start = places & -(2 << bit)
-        total += float(own[one] @ _before(np.where(one, 0.0, own), start)[one])
-        zeros_before = _before((~one).astype(np.int64), start)
-        place = np.where(one, places + (1 << bit) - zeros_before, start + zeros_before)
-        order[place], own[place] = order.copy(), own.copy()
-    return total
-
-
-def _before(values: AnyArray, start: Ranks) -> AnyArray:
-    """Return the sum of what stands before each place from its start on."""
-    sums = np.cumsum(values) - values
-    return np.asarray(sums - sums[start])
-
-
-def _untied_order(values: Ranks) -> NDArray[np.int32]:
-    """Return the positions in rising order of the values, equal ones from the last to the first.
-
-    It has as many ascents as the values: turning a permutation around swaps i with values[i], and
-    equal values, which do not rise, fall here.
-    """
-    n = len(values)
-    last = n - 1
-    width = last.bit_length()
-    if width + int(values.max(initial=0)).bit_length() <= _KEY_BITS:
-        # One sort of plain numbers is several times faster than one that moves positions along.
-        keys = (values << width) | np.arange(last, -1, -1)
-        keys.sort()
-        return (last - (keys & ((1 << width) - 1))).astype(np.int32)
-    return (last - np.argsort(values[::-1], kind="stable")).astype(np.int32)
-
-
-def ascents_by_merging(values: Ranks, spare: Ranks) -> int:
-    """Return the ascents by a merge sort, for which numba has a compiler; both arrays change."""
-    n, total, width = len(values), 0, 1
-    while width < n:
-        for start in range(0, n, 2 * width):
-            middle, stop = min(start + width, n), min(start + 2 * width, n)
-            i, j = start, middle
-            for k in range(start, stop):
-                # Of two equal values the right one goes first: only smaller ones stand below it.
-                if i < middle and (j >= stop or values[i] < values[j]):
-                    spare[k] = values[i]
-                    i += 1
-                else:
-                    spare[k] = values[j]
-                    total += i - start
-                    j += 1
-        values, spare = spare, values
-        width *= 2
-    return total
-
-
-@cache
-def _compiled() -> Callable[[Ranks, Ranks], int] | None:
-    """Return the merge sort as machine code, None without numba or with one for another numpy."""
-    try:
-        import numba
-    except ImportError:
-        return None
-    compiled: Callable[[Ranks, Ranks], int]
-    try:
-        # Kept beside this file, or for this user: compiling takes a second of every process.
-        compiled = numba.njit(nogil=True, cache=True)(ascents_by_merging)
-        compiled(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
-    except (RuntimeError, OSError):  # where nothing may be written, or there is no room
-        compiled = numba.njit(nogil=True)(ascents_by_merging)
-    return compiled
-
-
-# Below this sum, products of whole weights add up to integers that float64 holds exactly.
+# Below this sum, sums of products of integer weights are exact in float64.
 EXACT_BELOW = 1 << 26
-# Sums of other products are off by less than this share of all pairs: fewer cannot be told from
-# none.
+# Bound of the rounding error of other sums, as a share of all pairs.
 _ROUNDING = 1e-12
 
 
-_Two = tuple[float, float]
+def pairwise_fairness(
+    y_true: ArrayLike | None,
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    criterion: Literal["eo", "dp"] = "eo",
+    ties: Literal["strict", "half"] = "strict",
+    control_features: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float | Array:
+    """Return |P(f > f' | y > y', s > s') - P(f > f' | y > y', s < s')| per sensitive column.
+
+    Of two rows, the first has the larger truth. The value is how much the probability of ranking
+    it first depends on which of the two has the larger s.
+
+    Parameters
+    ----------
+    y_true
+        Truth (n,). It is not used with criterion "dp", and may then be None.
+    y_pred
+        Predictions f (n,), n >= 2.
+    sensitive_features
+        One column (n,) or several (n, l). Only their order matters.
+    criterion
+        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
+    ties
+        Pairs with f = f' count as ranked incorrectly ("strict") or as half ("half"). Pairs tied in
+        y or s never count.
+    control_features
+        Conditioning columns (n,) or (n, k). The measure is computed within each of their groups of
+        rows and averaged, weighted by rows. `by_stratum` returns the groups.
+    sample_weight
+        Weights (n,), >= 0. A pair counts the product of its two weights, so that their unit does
+        not matter.
+
+    Returns
+    -------
+    float or Array
+        A value in [0, 1] per sensitive column, exactly 0.0 for a constant prediction.
+
+    References
+    ----------
+    Narasimhan et al. (2020), "Pairwise Fairness for Ranking and Regression", AAAI.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import pairwise_fairness
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> y = rng.normal(size=400)
+    >>> bool(pairwise_fairness(y, f, s) > 0.5), bool(pairwise_fairness(y, y, s) < 0.2)
+    (True, True)
+    """
+    _check_ties(ties)
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    y = _truth(y_true, len(f), criterion)
+    if control_features is not None:
+        within = partial(pairwise_fairness, criterion=criterion, ties=ties)
+        return by_stratum(
+            within, y, f, S, control_features=control_features, sample_weight=sample_weight
+        ).mean
+    if sample_weight is None and is_constant(f):
+        return per_column(lambda s: 0.0, S)
+    rows = PairwiseRows(y, S, criterion=criterion, sample_weight=sample_weight)
+    return rows.fairness(f, ties=ties)
+
+
+def pairwise_rates(
+    y_true: ArrayLike | None,
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    criterion: Literal["eo", "dp"] = "eo",
+    ties: Literal["strict", "half"] = "strict",
+    sample_weight: ArrayLike | None = None,
+) -> tuple[float | Array, float | Array]:
+    """Return P(f > f' | y > y', s > s') and P(f > f' | y > y', s < s'), per sensitive column.
+
+    The absolute difference of the two is `pairwise_fairness`.
+
+    Parameters
+    ----------
+    y_true
+        Truth (n,), or None with criterion "dp".
+    y_pred
+        Predictions f (n,), n >= 2.
+    sensitive_features
+        One column (n,) or several (n, l). Only their order matters.
+    criterion
+        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
+    ties
+        Pairs with f = f' count as ranked incorrectly ("strict") or as half ("half").
+    sample_weight
+        Weights (n,), >= 0. A pair counts the product of its two weights, so that their unit does
+        not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import pairwise_rates
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> above, below = pairwise_rates(rng.normal(size=400), f, s)
+    >>> bool(above > 0.8 > 0.2 > below)
+    True
+    """
+    _check_ties(ties)
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    y = _truth(y_true, len(f), criterion)
+    rows = PairwiseRows(y, S, criterion=criterion, sample_weight=sample_weight)
+    return rows.rates(f, ties=ties)
+
+
+class PairwiseRows:
+    """Truth and sensitive columns, sorted once for any number of predictions.
+
+    Its values equal those of `pairwise_fairness` and `pairwise_rates` exactly.
+
+    Parameters
+    ----------
+    y_true
+        Truth (n,), or None with criterion "dp".
+    sensitive_features
+        One column (n,) or several (n, l). Only their order matters.
+    criterion
+        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
+    sample_weight
+        Weights (n,), >= 0. A pair counts the product of its two weights, so that their unit does
+        not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import PairwiseRows, pairwise_fairness
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> y = rng.normal(size=400)
+    >>> rows = PairwiseRows(y, s)
+    >>> rows.fairness(f) == pairwise_fairness(y, f, s)
+    True
+    """
+
+    def __init__(
+        self,
+        y_true: ArrayLike | None,
+        sensitive_features: ArrayLike,
+        *,
+        criterion: Literal["eo", "dp"] = "eo",
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
+        numbers = as_numbers(sensitive_features, "sensitive_features")
+        S = as_sensitive(numbers, len(numbers) if numbers.ndim else 0)
+        y = _truth(y_true, len(S), criterion)
+        self._rows = len(S)
+        w = weight_vector(sample_weight, len(S))
+        # Rows of weight zero have no pairs.
+        self._kept: slice | IntArray = (
+            slice(None) if w is None or (w > 0).all() else np.flatnonzero(w)
+        )
+        if w is not None:
+            require_two_rows(w)
+            w, S, y = w[self._kept], S[self._kept], None if y is None else y[self._kept]
+        y_ranks = None if y is None else dense_ranks(y)
+        self._orders = [PairOrders(y_ranks, dense_ranks(s), w) for s in S.T]
+
+    def fairness(
+        self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
+    ) -> float | Array:
+        """Return `pairwise_fairness` of a prediction."""
+        f = self._checked(y_pred)
+        _check_ties(ties)
+        if is_constant(f):
+            return _float_or_array([0.0 for _ in self._orders])
+        return _float_or_array([abs(above - below) for above, below in self._rates(f, ties)])
+
+    def rates(
+        self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
+    ) -> tuple[float | Array, float | Array]:
+        """Return `pairwise_rates` of a prediction."""
+        f = self._checked(y_pred)
+        _check_ties(ties)
+        above, below = zip(*self._rates(f, ties), strict=True)
+        return _float_or_array(above), _float_or_array(below)
+
+    def _checked(self, y_pred: ArrayLike) -> Array:
+        f = as_column(y_pred, "y_pred")
+        require_length(f, self._rows, "y_pred")
+        return np.asarray(f[self._kept])
+
+    def _rates(self, f: Array, ties: str) -> list[tuple[float, float]]:
+        """Return per column the rates of f > f' given s > s', and given s < s'."""
+        ranks = dense_ranks(f)
+        return [
+            _rates(_counts(orders, ranks), ties, orders.y is not None) for orders in self._orders
+        ]
+
+
+def pairwise_gap(y: Array, f: Array, s: Array, w: Array | None = None) -> float:
+    """Return the first of the two rates minus the second, 0 for a constant prediction."""
+    if is_constant(f):
+        return 0.0
+    above, below = PairwiseRows(y, s, sample_weight=w).rates(f)
+    return float(above) - float(below)
+
+
+def pairwise_on_subsamples(
+    y: Array,
+    predictions: Sequence[Array],
+    s: Array,
+    subsamples: Iterable[IntArray],
+    w: Array | None = None,
+) -> Array:
+    """Return the signed gap of the two rates on subsamples of the rows, NaN without pairs.
+
+    Parameters
+    ----------
+    y, predictions, s
+        Truth, predictions and one sensitive column, each (n,).
+    subsamples
+        Positions of the rows of each subsample.
+    w
+        Weights (n,), above zero.
+
+    Returns
+    -------
+    Array
+        Gaps (predictions, subsamples). The absolute value is `pairwise_fairness`.
+    """
+    constant = [is_constant(f) for f in predictions]
+    if len(y) < SUBSAMPLES_FROM:
+        membership = _membership(len(y), list(subsamples), w)
+        gaps = [_gaps_by_tiles(y, f, s, membership) for f in predictions]
+        return np.array([0.0 * g if same else g for g, same in zip(gaps, constant, strict=True)])
+    # Rows are ranked once. Ranks among all rows order every subsample.
+    everything = PairOrders(dense_ranks(y), dense_ranks(s), w)
+    ranks = [dense_ranks(f) for f in predictions]
+    values = []
+    for rows in subsamples:
+        part = everything.take(rows)
+        values.append(
+            [
+                0.0 if same else _signed_gap(part, f[rows])
+                for f, same in zip(ranks, constant, strict=True)
+            ]
+        )
+    return np.array(values).T
 
 
 @dataclass(frozen=True)
 class OrderCounts:
-    """Ordered pairs of rows (i, j), those with s > s' first, then those with s < s'.
+    """Numbers of ordered pairs of rows: with s > s', and with s < s'.
 
-    Without truth all pairs untied in s count, else those with y > y'.
+    With the truth only pairs with y > y' count, without it all pairs.
     """
 
-    pairs: _Two
-    right: _Two  # of these: f > f'
-    wrong: _Two  # of these: f < f'
+    pairs: _Both
+    right: _Both  # of these, pairs with f > f'
+    wrong: _Both  # of these, pairs with f < f'
 
 
 @dataclass(frozen=True)
 class PairOrders:
     """Ranks of truth and attribute, sorted once for any number of predictions.
 
-    Of a pair untied in y, f and s the three orders agree thrice or once: three agreements are
-    counted, N pairs, so that 2 T + N of them are found if all three agree in T pairs. Two keys at
-    a time are thus enough for three.
+    In a pair that is untied in y, f and s, either all three keys agree, which gives three
+    agreements of two keys, or only two of them do, which gives one. With N such pairs, of which T
+    agree in all three, the agreements of two keys sum to 2 T + N. Counting two keys at a time is
+    therefore enough.
 
     Parameters
     ----------
     y
-        Ranks of the truth (n,), equal for equal values, or None where it plays no part.
+        Ranks of the truth (n,), equal for equal values, or None without the truth.
     s
         Ranks of the attribute (n,).
     w
-        How many rows each row stands for (n,), or None where each is one: a pair counts as often
-        as the product of its two says.
+        Weights (n,), or None. A pair counts the product of its two weights.
     """
 
     y: Ranks | None
@@ -205,7 +329,7 @@ class PairOrders:
     w: Array | None = None
 
     def take(self, rows: IntArray) -> "PairOrders":
-        """Return some of the rows by their ranks among all of them: nothing is sorted again."""
+        """Return some of the rows. They keep their ranks among all rows, so nothing is sorted."""
         y = None if self.y is None else self.y[rows]
         part = PairOrders(y, self.s[rows], None if self.w is None else self.w[rows])
         if y is not None:
@@ -213,33 +337,33 @@ class PairOrders:
         return part
 
     def counts(self, f: Ranks) -> OrderCounts:
-        """Return the pairs of a prediction, by its ranks (n,), which may leave numbers out."""
+        """Return the pairs of a prediction from its ranks (n,), which may have gaps."""
         w = self.w
-        everything, tied_s, tied_f = _all_pairs(len(f), w), self._tied_s, _tied(*_sorted(f, w))
+        total, tied_s, tied_f = _all_pairs(len(f), w), self._tied_s, _tied(*_sorted(f, w))
         same_sf, tied_sf = concordant(self.s, f, w)
         if self.y is None:
-            pairs = everything - tied_s
+            pairs = total - tied_s
             opposed = pairs - tied_f + tied_sf - same_sf
-            return self._told((pairs, pairs), (same_sf, opposed), (opposed, same_sf))
+            return self._without_rounding((pairs, pairs), (same_sf, opposed), (opposed, same_sf))
         same_ys, tied_ys = self._same_ys
         same_yf, tied_yf = concordant(self.y, f, w)
         yf_in_s, tied_in_all = _concordant_within(self.s, self._sy, f, w)
         sf_in_y, _ = _concordant_within(self.y, self._ys, f, w)
         ys_in_f = self._same_ys_within(f)
-        untied_ys = everything - self._tied_y - tied_s + tied_ys
+        untied_ys = total - self._tied_y - tied_s + tied_ys
         untied = untied_ys - tied_f + tied_yf + tied_sf - tied_in_all
-        # Pairs untied in all three.
+        # Concordant pairs that are untied in all three.
         yf, ys, sf = same_yf - yf_in_s, same_ys - ys_in_f, same_sf - sf_in_y
         twice = yf + ys + sf - untied
         agree = twice // 2 if w is None else twice / 2
-        return self._told(
+        return self._without_rounding(
             pairs=(same_ys, untied_ys - same_ys),
             right=(agree, yf - agree),
             wrong=(ys - agree, sf - agree),
         )
 
-    def _told(self, pairs: _Two, right: _Two, wrong: _Two) -> OrderCounts:
-        """Return the counts, without what rounding makes of none."""
+    def _without_rounding(self, pairs: _Both, right: _Both, wrong: _Both) -> OrderCounts:
+        """Return the counts, with sums below the rounding error set to zero."""
         if self.w is None:
             return OrderCounts(pairs, right, wrong)
         found = [pair if pair > self._rounding else 0.0 for pair in pairs]
@@ -251,7 +375,7 @@ class PairOrders:
 
     @cached_property
     def _rounding(self) -> float:
-        """Up to which sum of products of weights there may be no pair at all."""
+        """Bound of the rounding error of a sum of products of weights."""
         assert self.w is not None
         total = float(self.w.sum(axis=0))
         exact = total < EXACT_BELOW and bool((self.w == np.rint(self.w)).all())
@@ -283,355 +407,29 @@ class PairOrders:
         return self.y
 
     def _same_ys_within(self, f: Ranks) -> float:
-        """Pairs tied in f that y and s order alike; most predictions have few such rows."""
+        """Return the pairs tied in f that y and s order alike. Usually few rows are tied in f."""
         shared = np.bincount(f)[f] > 1
         if not shared.any():
             return 0
-        y, s = (_renumbered(key[shared]) for key in (self._truth, self.s))
+        y, s = (dense_ranks(key[shared]) for key in (self._truth, self.s))
         w = None if self.w is None else self.w[shared]
         return _concordant_within(f[shared], _pair_ranks(f[shared], y), s, w)[0]
 
 
-def concordant(a: Ranks, b: Ranks, w: Array | None = None) -> tuple[float, float]:
-    """Return how many pairs two keys order alike, and how many are tied in both."""
-    keys, b, w = _sorted_falling(a, b, w)
-    return _rising(b, w), _tied(keys, w)
-
-
-def _concordant_within(group: Ranks, pair: Ranks, b: Ranks, w: Array | None) -> tuple[float, float]:
-    """Pairs tied in `group` ordered alike by a and b, and pairs tied in all three.
-
-    `pair` are the dense ranks of (group, a). Groups stand in rising order while their numbers in
-    the values fall: no pair of two groups rises.
-    """
-    of_pair = np.empty(int(pair.max()) + 1, dtype=np.int64)
-    of_pair[pair] = group.max() - group
-    width = _width(b)
-    keys, b, w = _sorted_falling(pair, b, w)
-    return _rising((of_pair[keys >> width] << width) | b, w), _tied(keys, w)
-
-
-def _sorted_falling(a: Ranks, b: Ranks, w: Array | None) -> tuple[Ranks, Ranks, Array | None]:
-    """Return rows by rising a, among equals by falling b: both as one key, b alone, weights."""
-    width, top = _width(b), b.max()
-    keys = (a << width) | (top - b)
-    keys, w = _sorted(keys, w)
-    return keys, top - (keys & ((1 << width) - 1)), w
-
-
-def _sorted(keys: Ranks, w: Array | None) -> tuple[Ranks, Array | None]:
-    """Return keys in rising order with the weights of their rows."""
-    if w is None:
-        return np.sort(keys), None
-    order = np.argsort(keys)
-    return keys[order], w[order]
-
-
-def _rising(values: Ranks, w: Array | None) -> float:
-    """Pairs of a sequence in rising order."""
-    return ascents(values) if w is None else weighted_ascents(values, w)
-
-
-def _pair_ranks(a: Ranks, b: Ranks) -> Ranks:
-    """Return dense ranks of the pairs (a, b)."""
-    return _renumbered((a << _width(b)) | b)
-
-
-def _renumbered(values: Ranks) -> Ranks:
-    """Return dense ranks of integers."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int64, copy=False)
-
-
-def _width(key: Ranks) -> int:
-    return int(key.max()).bit_length()
-
-
-def _all_pairs(n: int, w: Array | None) -> float:
-    """Pairs of rows; with weights, as in `_tied`, half of each row with itself too."""
-    return n * (n - 1) // 2 if w is None else float(w.sum(axis=0)) ** 2 / 2
-
-
-def _tied(ordered: Ranks, w: Array | None) -> float:
-    """Pairs of equal numbers in sorted ones."""
-    edges = np.flatnonzero(np.diff(ordered)) + 1
-    if w is not None:
-        there = np.add.reduceat(w, np.append(0, edges))
-        return float(there @ there) / 2
-    runs = np.diff(edges, prepend=0, append=len(ordered))
-    return int((runs * (runs - 1)).sum()) // 2
-
-
-TILE_CELLS = 1 << 18  # booleans of one tile: they stay in the cache
-
-
-def dense_ranks(values: Array) -> Ranks:
-    """Return 0 for the least value, 1 for the next one, equal values sharing a rank."""
-    ranks = np.unique(values, return_inverse=True)[1]
-    return ranks.astype(np.int64, copy=False)
-
-
-def count_by_tiles(keys: Sequence[Ranks], w: Array | None = None) -> float:
-    """Return the number of ordered pairs (i, j) with key[i] > key[j] for every key, in O(n²).
-
-    Parameters
-    ----------
-    keys
-        Dense ranks (n,), one vector per key.
-    w
-        How many rows each row stands for (n,): pairs count w[i] w[j] each.
-    """
-    n = len(keys[0])
-    # Narrow integers compare several times faster, and the ranks of a tiled problem are small.
-    narrow = [key.astype(np.int32) for key in keys]
-    total: float = 0
-    for tile in row_blocks(n, max(1, TILE_CELLS // n)):
-        above = np.greater(narrow[0][tile, None], narrow[0])
-        for key in narrow[1:]:
-            above &= np.greater(key[tile, None], key)
-        total += int(np.count_nonzero(above)) if w is None else float(w[tile] @ (above @ w))
-    return total
-
-
-def orders_by_tiles(y: Ranks | None, s: Ranks, f: Ranks, w: Array | None = None) -> OrderCounts:
-    """Return what `PairOrders(y, s, w).counts(f)` does, by comparing each row with each."""
-    conditions = [(s,), (_reversed(s),)] if y is None else [(y, s), (y, _reversed(s))]
-    pairs, right, wrong = zip(
-        *(
-            [count_by_tiles([*given, *order], w) for order in ((), (f,), (_reversed(f),))]
-            for given in conditions
-        ),
-        strict=True,
-    )
-    return OrderCounts((pairs[0], pairs[1]), (right[0], right[1]), (wrong[0], wrong[1]))
-
-
-def _reversed(ranks: Ranks) -> Ranks:
-    """Dense ranks of the opposite order."""
-    reversed_ranks: Ranks = ranks.max(axis=0) - ranks
-    return reversed_ranks
-
-
-# Measured: from about here sorting beats comparing each row with each.
-SORT_FROM = 500
-
-
-def pairwise_fairness(
-    y_true: ArrayLike | None,
-    y_pred: ArrayLike,
-    sensitive_features: ArrayLike,
-    *,
-    criterion: Literal["eo", "dp"] = "eo",
-    ties: Literal["strict", "half"] = "strict",
-    control_features: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-) -> float | Array:
-    """Return |P(f > f' | y > y', s > s') - P(f > f' | y > y', s < s')| per sensitive column.
-
-    Read: of two rows where the first has the larger truth, how much does it matter for ranking
-    them rightly which of the two has the larger s.
-
-    Parameters
-    ----------
-    y_true
-        Truth (n,). With criterion "dp" it plays no part, so None is accepted there.
-    y_pred
-        Predictions f (n,), n >= 2.
-    sensitive_features
-        One column (n,) or several (n, l); only their order matters.
-    criterion
-        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
-    ties
-        Pairs with f = f' count as not ranked rightly ("strict") or as half ("half"). Pairs tied in
-        y or s never count.
-    control_features
-        Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
-        and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
-    sample_weight
-        How many rows each row stands for (n,), >= 0: a pair counts as often as the product of its
-        two weights says. Their unit does not matter here.
-
-    Returns
-    -------
-    float or Array
-        A value in [0, 1], one per sensitive column; exactly 0.0 for a constant prediction.
-
-    References
-    ----------
-    Narasimhan et al. (2020), "Pairwise Fairness for Ranking and Regression", AAAI.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fkd.measures import pairwise_fairness
-    >>> rng = np.random.default_rng(0)
-    >>> s = rng.uniform(size=400)
-    >>> f = s + 0.1 * rng.normal(size=400)
-    >>> y = rng.normal(size=400)
-    >>> bool(pairwise_fairness(y, f, s) > 0.5), bool(pairwise_fairness(y, y, s) < 0.2)
-    (True, True)
-    """
-    _check_ties(ties)
-    f = as_column(y_pred, "y_pred")
-    S = as_sensitive(sensitive_features, len(f))
-    y = _truth(y_true, len(f), criterion)
-    if control_features is not None:
-        own = partial(pairwise_fairness, criterion=criterion, ties=ties)
-        return by_stratum(
-            own, y, f, S, control_features=control_features, sample_weight=sample_weight
-        ).mean
-    if sample_weight is None and is_constant(f):
-        return per_column(lambda s: 0.0, S)
-    rows = PairwiseRows(y, S, criterion=criterion, sample_weight=sample_weight)
-    return rows.fairness(f, ties=ties)
-
-
-def pairwise_rates(
-    y_true: ArrayLike | None,
-    y_pred: ArrayLike,
-    sensitive_features: ArrayLike,
-    *,
-    criterion: Literal["eo", "dp"] = "eo",
-    ties: Literal["strict", "half"] = "strict",
-    sample_weight: ArrayLike | None = None,
-) -> tuple[float | Array, float | Array]:
-    """Return P(f > f' | y > y', s > s') with P(f > f' | y > y', s < s'), per sensitive column.
-
-    The two numbers whose distance is `pairwise_fairness`.
-
-    Parameters
-    ----------
-    y_true
-        Truth (n,); None with criterion "dp".
-    y_pred
-        Predictions f (n,), n >= 2.
-    sensitive_features
-        One column (n,) or several (n, l); only their order matters.
-    criterion
-        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
-    ties
-        Pairs with f = f' count as not ranked rightly ("strict") or as half ("half").
-    sample_weight
-        How many rows each row stands for (n,), >= 0: a pair counts as often as the product of its
-        two weights says. Their unit does not matter here.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fkd.measures import pairwise_rates
-    >>> rng = np.random.default_rng(0)
-    >>> s = rng.uniform(size=400)
-    >>> f = s + 0.1 * rng.normal(size=400)
-    >>> above, below = pairwise_rates(rng.normal(size=400), f, s)
-    >>> bool(above > 0.8 > 0.2 > below)
-    True
-    """
-    _check_ties(ties)
-    f = as_column(y_pred, "y_pred")
-    S = as_sensitive(sensitive_features, len(f))
-    y = _truth(y_true, len(f), criterion)
-    rows = PairwiseRows(y, S, criterion=criterion, sample_weight=sample_weight)
-    return rows.rates(f, ties=ties)
-
-
-class PairwiseRows:
-    """Truth and sensitive columns of some rows, sorted once for any number of predictions.
-
-    Its numbers are those of `pairwise_fairness` and `pairwise_rates`, bit for bit.
-
-    Parameters
-    ----------
-    y_true
-        Truth (n,); None with criterion "dp".
-    sensitive_features
-        One column (n,) or several (n, l); only their order matters.
-    criterion
-        "eo" conditions on y > y' (equal opportunity), "dp" does not (statistical parity).
-    sample_weight
-        How many rows each row stands for (n,), >= 0: a pair counts as often as the product of its
-        two weights says. Their unit does not matter here.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fkd.measures import PairwiseRows, pairwise_fairness
-    >>> rng = np.random.default_rng(0)
-    >>> s = rng.uniform(size=400)
-    >>> f = s + 0.1 * rng.normal(size=400)
-    >>> y = rng.normal(size=400)
-    >>> rows = PairwiseRows(y, s)
-    >>> rows.fairness(f) == pairwise_fairness(y, f, s)
-    True
-    """
-
-    def __init__(
-        self,
-        y_true: ArrayLike | None,
-        sensitive_features: ArrayLike,
-        *,
-        criterion: Literal["eo", "dp"] = "eo",
-        sample_weight: ArrayLike | None = None,
-    ) -> None:
-        numbers = as_numbers(sensitive_features, "sensitive_features")
-        S = as_sensitive(numbers, len(numbers) if numbers.ndim else 0)
-        y = _truth(y_true, len(S), criterion)
-        self._rows = len(S)
-        w = weight_vector(sample_weight, len(S))
-        # A row of weight zero is not there: nor are its pairs.
-        self._kept: slice | IntArray = (
-            slice(None) if w is None or (w > 0).all() else np.flatnonzero(w)
-        )
-        if w is not None:
-            require_two(w)
-            w, S, y = w[self._kept], S[self._kept], None if y is None else y[self._kept]
-        y_ranks = None if y is None else dense_ranks(y)
-        self._orders = [PairOrders(y_ranks, dense_ranks(s), w) for s in S.T]
-
-    def fairness(
-        self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
-    ) -> float | Array:
-        """Return `pairwise_fairness` of a prediction."""
-        f = self._checked(y_pred)
-        _check_ties(ties)
-        if is_constant(f):
-            return _plain([0.0 for _ in self._orders])
-        return _plain([abs(above - below) for above, below in self._rates(f, ties)])
-
-    def rates(
-        self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
-    ) -> tuple[float | Array, float | Array]:
-        """Return `pairwise_rates` of a prediction."""
-        f = self._checked(y_pred)
-        _check_ties(ties)
-        above, below = zip(*self._rates(f, ties), strict=True)
-        return _plain(above), _plain(below)
-
-    def _checked(self, y_pred: ArrayLike) -> Array:
-        f = as_column(y_pred, "y_pred")
-        require_length(f, self._rows, "y_pred")
-        return np.asarray(f[self._kept])
-
-    def _rates(self, f: Array, ties: str) -> list[tuple[float, float]]:
-        """Rates of f > f' where s > s', then where s < s', by column."""
-        ranks = dense_ranks(f)
-        return [
-            _rates(_counts(orders, ranks), ties, orders.y is not None) for orders in self._orders
-        ]
-
-
 def _counts(orders: PairOrders, f: Ranks) -> OrderCounts:
-    """Return the pairs by the faster of two ways, which give the same numbers."""
+    """Return the counts by the faster of two methods, which agree exactly."""
     if len(f) >= SORT_FROM:
         return orders.counts(f)
     return orders_by_tiles(orders.y, orders.s, f, orders.w)
 
 
 def _rates(counts: OrderCounts, ties: str, with_truth: bool) -> tuple[float, float]:
-    """Rate of f > f' among the pairs with s > s', then among those with s < s'."""
+    """Return the rate of f > f' among pairs with s > s', and among pairs with s < s'."""
     if 0 in counts.pairs:
         given = "y > y', " if with_truth else ""
         raise UndefinedMeasureError(
             "sensitive_features must leave pairs to compare in both directions, got none with "
-            f"{given}s > s' or none with {given}s < s'; pairwise fairness is undefined here"
+            f"{given}s > s' or none with {given}s < s'. Pairwise fairness is undefined"
         )
     above, below = (
         right / pairs if ties == "strict" else (pairs + right - wrong) / (2 * pairs)
@@ -640,8 +438,8 @@ def _rates(counts: OrderCounts, ties: str, with_truth: bool) -> tuple[float, flo
     return above, below
 
 
-def _plain(values: Sequence[float]) -> float | Array:
-    """Return the value of the only column as a float, those of several as an array (l,)."""
+def _float_or_array(values: Sequence[float]) -> float | Array:
+    """Return a single value as a float, several as an array (l,)."""
     return float(values[0]) if len(values) == 1 else np.array(values, dtype=np.float64)
 
 
@@ -651,7 +449,7 @@ def _check_ties(ties: str) -> None:
 
 
 def _truth(y_true: ArrayLike | None, n: int, criterion: str) -> Array | None:
-    """Return the checked truth, None where it plays no part."""
+    """Return the checked truth, or None if the criterion does not use it."""
     if criterion not in ("eo", "dp"):
         raise ValueError(f"criterion must be 'eo' or 'dp', got {criterion!r}")
     if y_true is None:
@@ -663,61 +461,13 @@ def _truth(y_true: ArrayLike | None, n: int, criterion: str) -> Array | None:
     return y if criterion == "eo" else None
 
 
-# Entries of a tile of pairs. Its four masks stay in a processor's outer cache.
-PAIR_TILE_CELLS = 1 << 21
-# From about here on, measured, counting each subsample by itself is faster than all pairs for all.
-SUBSAMPLES_FROM = 1 << 13
-
-
-def pairwise_on_subsamples(
-    y: Array,
-    predictions: Sequence[Array],
-    s: Array,
-    subsamples: Iterable[IntArray],
-    w: Array | None = None,
-) -> Array:
-    """Return the signed gap of the two rates on subsamples of the rows, NaN without pairs.
-
-    Parameters
-    ----------
-    y, predictions, s
-        Truth, predictions and one sensitive column, each (n,).
-    subsamples
-        Positions of the rows of each subsample.
-    w
-        Weights (n,), above zero.
-
-    Returns
-    -------
-    Array
-        Gaps (predictions, subsamples). The absolute value is `pairwise_fairness`.
-    """
-    constant = [is_constant(f) for f in predictions]
-    if len(y) < SUBSAMPLES_FROM:
-        membership = _membership(len(y), list(subsamples), w)
-        gaps = [_gaps_by_tiles(y, f, s, membership) for f in predictions]
-        return np.array([0.0 * g if same else g for g, same in zip(gaps, constant, strict=True)])
-    # Ranked once: only the order of a subsample matters, which is that among all rows.
-    whole = PairOrders(dense_ranks(y), dense_ranks(s), w)
-    ranks = [dense_ranks(f) for f in predictions]
-    values = []
-    for rows in subsamples:
-        part = whole.take(rows)
-        values.append(
-            [
-                0.0 if same else _signed_gap(part, f[rows])
-                for f, same in zip(ranks, constant, strict=True)
-            ]
-        )
-    return np.array(values).T
-
-
-def pairwise_gap(y: Array, f: Array, s: Array, w: Array | None = None) -> float:
-    """Return the first of the two rates minus the second, 0 for a constant prediction."""
-    if is_constant(f):
-        return 0.0
-    above, below = PairwiseRows(y, s, sample_weight=w).rates(f)
-    return float(above) - float(below)
+def _signed_gap(rows: PairOrders, f: Ranks) -> float:
+    """Return the first rate minus the second, NaN without pairs to compare."""
+    counts = rows.counts(f)
+    if 0 in counts.pairs:
+        return float("nan")
+    above, below = (right / pairs for right, pairs in zip(counts.right, counts.pairs, strict=True))
+    return above - below
 
 
 def _membership(n: int, subsamples: Sequence[IntArray], w: Array | None) -> NDArray[Any]:
@@ -758,10 +508,242 @@ def _gaps_by_tiles(y: Array, f: Array, s: Array, membership: NDArray[Any]) -> Ar
     return np.asarray(sums[1] / pairs_above - sums[3] / pairs_below)
 
 
-def _signed_gap(rows: PairOrders, f: Ranks) -> float:
-    """Return the first rate minus the second, NaN without pairs to compare."""
-    counts = rows.counts(f)
-    if 0 in counts.pairs:
-        return float("nan")
-    above, below = (right / pairs for right, pairs in zip(counts.right, counts.pairs, strict=True))
-    return above - below
+def dense_ranks(values: Array | Ranks) -> Ranks:
+    """Return 0 for the smallest value, 1 for the next, and so on. Equal values share a rank."""
+    ranks = np.unique(values, return_inverse=True)[1]
+    return ranks.astype(np.int64, copy=False)
+
+
+def orders_by_tiles(y: Ranks | None, s: Ranks, f: Ranks, w: Array | None = None) -> OrderCounts:
+    """Return `PairOrders(y, s, w).counts(f)` by comparing all pairs of rows."""
+    conditions = [(s,), (_reversed(s),)] if y is None else [(y, s), (y, _reversed(s))]
+    pairs, right, wrong = zip(
+        *(
+            [count_by_tiles([*given, *order], w) for order in ((), (f,), (_reversed(f),))]
+            for given in conditions
+        ),
+        strict=True,
+    )
+    return OrderCounts((pairs[0], pairs[1]), (right[0], right[1]), (wrong[0], wrong[1]))
+
+
+def count_by_tiles(keys: Sequence[Ranks], w: Array | None = None) -> float:
+    """Return the number of ordered pairs (i, j) with key[i] > key[j] for every key, in O(n²).
+
+    Parameters
+    ----------
+    keys
+        Dense ranks (n,), one vector per key.
+    w
+        Weights (n,). A pair counts w[i] w[j].
+    """
+    n = len(keys[0])
+    # 32-bit integers compare several times faster.
+    narrow = [key.astype(np.int32) for key in keys]
+    total: float = 0
+    for tile in row_blocks(n, max(1, TILE_CELLS // n)):
+        above = np.greater(narrow[0][tile, None], narrow[0])
+        for key in narrow[1:]:
+            above &= np.greater(key[tile, None], key)
+        total += int(np.count_nonzero(above)) if w is None else float(w[tile] @ (above @ w))
+    return total
+
+
+def _reversed(ranks: Ranks) -> Ranks:
+    """Return dense ranks of the opposite order."""
+    reversed_ranks: Ranks = ranks.max(axis=0) - ranks
+    return reversed_ranks
+
+
+def concordant(a: Ranks, b: Ranks, w: Array | None = None) -> tuple[float, float]:
+    """Return the number of pairs that two keys order alike, and of pairs tied in both."""
+    keys, b, w = _sorted_by_both(a, b, w)
+    return ascents(b, w), _tied(keys, w)
+
+
+def _concordant_within(group: Ranks, pair: Ranks, b: Ranks, w: Array | None) -> tuple[float, float]:
+    """Return the pairs tied in `group` that a and b order alike, and the pairs tied in all three.
+
+    `pair` are the dense ranks of (group, a). Rows are sorted by group while the group index in the
+    counted values decreases, so that no pair from two groups ascends.
+    """
+    of_pair = np.empty(int(pair.max()) + 1, dtype=np.int64)
+    of_pair[pair] = group.max() - group
+    width = _width(b)
+    keys, b, w = _sorted_by_both(pair, b, w)
+    return ascents((of_pair[keys >> width] << width) | b, w), _tied(keys, w)
+
+
+def _sorted_by_both(a: Ranks, b: Ranks, w: Array | None) -> tuple[Ranks, Ranks, Array | None]:
+    """Sort rows by ascending a and descending b. Return both as one key, b, and the weights."""
+    width, top = _width(b), b.max()
+    keys = (a << width) | (top - b)
+    keys, w = _sorted(keys, w)
+    return keys, top - (keys & ((1 << width) - 1)), w
+
+
+def _sorted(keys: Ranks, w: Array | None) -> tuple[Ranks, Array | None]:
+    """Return sorted keys with the weights of their rows."""
+    if w is None:
+        return np.sort(keys), None
+    order = np.argsort(keys)
+    return keys[order], w[order]
+
+
+def _pair_ranks(a: Ranks, b: Ranks) -> Ranks:
+    """Return dense ranks of the pairs (a, b)."""
+    return dense_ranks((a << _width(b)) | b)
+
+
+def _width(key: Ranks) -> int:
+    return int(key.max()).bit_length()
+
+
+def _all_pairs(n: int, w: Array | None) -> float:
+    """Return the number of pairs. With weights, half of w² is added per row, as in `_tied`."""
+    return n * (n - 1) // 2 if w is None else float(w.sum(axis=0)) ** 2 / 2
+
+
+def _tied(ordered: Ranks, w: Array | None) -> float:
+    """Return the number of pairs of equal values in a sorted array."""
+    edges = np.flatnonzero(np.diff(ordered)) + 1
+    if w is not None:
+        at_level = np.add.reduceat(w, np.append(0, edges))
+        return float(at_level @ at_level) / 2
+    runs = np.diff(edges, prepend=0, append=len(ordered))
+    return int((runs * (runs - 1)).sum()) // 2
+
+
+def ascents(values: Ranks, w: Array | None = None) -> float:
+    """Return the number of pairs i < j with values[i] < values[j], each counting w[i] w[j].
+
+    It is compiled by numba if that is installed (`fkd[fast]`) and 2^17 values were once reached
+    in this process. Otherwise it uses numpy. Both are exact.
+
+    Parameters
+    ----------
+    values
+        Non-negative integers (n,), n < 2^31.
+    w
+        Weights (n,). With them it is `weighted_ascents`.
+    """
+    if w is not None:
+        return weighted_ascents(values, w)
+    if len(values) > MOST_ROWS:
+        raise ValueError(f"values must be at most {MOST_ROWS}, got {len(values)}; count a sample")
+    # Once compiled it is faster for any number of values.
+    compile_it = len(values) >= COMPILED_FROM or _compiled.cache_info().currsize
+    compiled = _compiled() if compile_it else None
+    if compiled is None:
+        return ascents_by_bits(values)
+    return int(compiled(values.copy(), np.empty_like(values)))
+
+
+def ascents_by_bits(values: Ranks) -> int:
+    """Return the ascents by a radix partition, one bit of the order at a time."""
+    order = _untied_order(values)
+    n, total = len(order), 0
+    places = np.arange(n, dtype=np.int32)
+    # Invariant: numbers that agree in all higher bits are contiguous, in their original order. A
+    # pair i < j of such numbers rises at this bit if i has 0 and j has 1. The order is a
+    # permutation, so numbers that agree in the higher bits occupy exactly their own positions.
+    for bit in reversed(range((n - 1).bit_length())):
+        one = (order >> bit) & 1
+        ones = np.cumsum(one, dtype=np.int32)
+        start = places & -(2 << bit)
+        ones_before = ones - one
+        ones_before -= ones_before[start]
+        zeros_before = (places - start) - ones_before
+        rising = one.view(np.int32) * zeros_before
+        total += int(rising.sum(dtype=np.int64))
+        parted = np.empty_like(order)
+        parted[np.where(one, start + (1 << bit) + ones_before, start + zeros_before)] = order
+        order = parted
+    return total
+
+
+def weighted_ascents(values: Ranks, w: Array) -> float:
+    """Return the sum of w[i] w[j] over pairs i < j with values[i] < values[j].
+
+    It is exact for integer weights whose sum is below 2^26.
+
+    Parameters
+    ----------
+    values
+        Non-negative integers (n,), n < 2^31.
+    w
+        Weights (n,).
+    """
+    order = _untied_order(values)
+    weights, total = w[order], 0.0
+    places = np.arange(len(order))
+    # As in `ascents_by_bits`, with the weights of the zeros before each one instead of their count.
+    for bit in reversed(range((len(order) - 1).bit_length())):
+        one = (order >> bit & 1).astype(bool)
+        start = places & -(2 << bit)
+        total += float(weights[one] @ _sum_before(np.where(one, 0.0, weights), start)[one])
+        zeros_before = _sum_before((~one).astype(np.int64), start)
+        place = np.where(one, places + (1 << bit) - zeros_before, start + zeros_before)
+        order[place], weights[place] = order.copy(), weights.copy()
+    return total
+
+
+def _sum_before(values: AnyArray, start: Ranks) -> AnyArray:
+    """Return for each position the sum of the values from its start up to it, exclusive."""
+    sums = np.cumsum(values) - values
+    return np.asarray(sums - sums[start])
+
+
+def _untied_order(values: Ranks) -> NDArray[np.int32]:
+    """Return the positions sorted by value, those of equal values in descending order.
+
+    This permutation has as many ascents as the values: a permutation and its inverse have equally
+    many, and equal values do not ascend.
+    """
+    n = len(values)
+    last = n - 1
+    width = last.bit_length()
+    if width + int(values.max(initial=0)).bit_length() <= _KEY_BITS:
+        # Sorting value and position as one integer is several times faster than argsort.
+        keys = (values << width) | np.arange(last, -1, -1)
+        keys.sort()
+        return (last - (keys & ((1 << width) - 1))).astype(np.int32)
+    return (last - np.argsort(values[::-1], kind="stable")).astype(np.int32)
+
+
+def ascents_by_merging(values: Ranks, spare: Ranks) -> int:
+    """Return the ascents by a merge sort, to be compiled by numba. Both arrays are overwritten."""
+    n, total, width = len(values), 0, 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle, stop = min(start + width, n), min(start + 2 * width, n)
+            i, j = start, middle
+            for k in range(start, stop):
+                # Of two equal values the right one goes first, so that only smaller ones count.
+                if i < middle and (j >= stop or values[i] < values[j]):
+                    spare[k] = values[i]
+                    i += 1
+                else:
+                    spare[k] = values[j]
+                    total += i - start
+                    j += 1
+        values, spare = spare, values
+        width *= 2
+    return total
+
+
+@cache
+def _compiled() -> Callable[[Ranks, Ranks], int] | None:
+    """Return the compiled merge sort, or None if numba is missing or does not fit numpy."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    compiled: Callable[[Ranks, Ranks], int]
+    try:
+        # Cached on disk, because compiling takes a second in every process.
+        compiled = numba.njit(nogil=True, cache=True)(ascents_by_merging)
+        compiled(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+    except (RuntimeError, OSError):  # the cache cannot be written
+        compiled = numba.njit(nogil=True)(ascents_by_merging)
+    return compiled

@@ -23,15 +23,20 @@ from numpy.typing import ArrayLike, NDArray
 from fkd.core.arrays import Array, IntArray
 from fkd.core.validation import FairnessWarning, as_column, as_numbers, as_sensitive, require_length
 from fkd.measures.binned import BinIndex, round_to_points
-from fkd.measures.columns import in_order, is_constant, require_many, weighed
+from fkd.measures.columns import (
+    drop_zero_weights,
+    is_constant,
+    order_statistics,
+    require_no_dominant_row,
+)
 from fkd.measures.groups import (
     StratifiedValue,
     UndefinedMeasureError,
     as_rows,
+    drop_zero_weight_rows,
     mean_over_groups,
     measured_groups,
-    taken,
-    weighed_rows,
+    rows_of_group,
 )
 from fkd.measures.hgr import hgr
 from fkd.measures.pairwise import pairwise_gap, pairwise_on_subsamples
@@ -211,9 +216,11 @@ def interval(
     check_draws(replicates, level)
     bounds = _bounds(measure, bounds)
     if control_features is not None:
-        checked, control, w = weighed_rows(as_rows(columns), control_features, sample_weight)
+        checked, control, w = drop_zero_weight_rows(
+            as_rows(columns), control_features, sample_weight
+        )
         return _stratified(measure, checked, control, w, rng, replicates, level, bounds)
-    w, rows = weighed(sample_weight, *_equal_rows(columns))
+    w, rows = drop_zero_weights(sample_weight, *_equal_rows(columns))
     require_rows(len(rows[0]))
     (estimate,), (values,), part = _draw(measure, [rows], w, rng, replicates)
     return _interval(estimate, values, len(rows[0]), part, level, bounds)
@@ -265,7 +272,7 @@ def compare(
     """
     check_draws(replicates, level)
     bounds = _bounds(measure, bounds)
-    w, rows = weighed(sample_weight, *_equal_rows((*first, *second)))
+    w, rows = drop_zero_weights(sample_weight, *_equal_rows((*first, *second)))
     n = len(rows[0])
     require_rows(n)
     sides = [rows[: len(first)], rows[len(first) :]]
@@ -344,11 +351,11 @@ def noise_floor(
     if S.shape[1] == 1 and sample_weight is None and _is_binned(measure, [[f, S[:, 0]]]):
         values = _permuted_bins(cast(Measure, measure), f, S[:, 0], rng, permutations)
     else:
-        w, (f, S, *before) = weighed(sample_weight, f, S, *before)
+        w, (f, S, *before) = drop_zero_weights(sample_weight, f, S, *before)
         weights = {} if w is None else {"sample_weight": w}
         measure(*before, f, S, **weights)  # warnings about the rows are given once
         if w is not None:
-            require_many(w)
+            require_no_dominant_row(w)
             S = S[_drawn_evenly(w)]
         with _no_warnings():
             shuffled = (S[rng.permutation(len(f))] for _ in range(permutations))
@@ -544,7 +551,7 @@ def _stratified(
     value = StratifiedValue(tuple(stratum for _, stratum in found), left_out)
     rescaled = []
     for group, stratum in found:
-        *own, own_w = taken([*columns, w], group)
+        *own, own_w = rows_of_group([*columns, w], group)
         if own[-1] is not None and own[-1].shape[1] == 1:
             own[-1] = own[-1][:, 0]
         try:
@@ -615,7 +622,7 @@ def _bounds(measure: Any, bounds: Bounds | None) -> Bounds:
 def _drawn_evenly(w: Array) -> IntArray:
     """Return as many row numbers as there are rows, each in proportion to its weight, rounded."""
     middles = (np.arange(len(w)) + 0.5) * (w.sum(axis=0) / len(w))
-    return in_order(np.arange(len(w), dtype=np.float64), w, middles).astype(np.intp)
+    return order_statistics(np.arange(len(w), dtype=np.float64), w, middles).astype(np.intp)
 
 
 def check_draws(replicates: int, level: float) -> None:

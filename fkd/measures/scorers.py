@@ -12,11 +12,11 @@ from fkd.measures.registry import Measure, get_measure
 
 
 def scorer(measure: str, **options: Any) -> Any:
-    """Return a scikit-learn scorer of minus the measure, taken on the worst sensitive column.
+    """Return a scikit-learn scorer of minus the measure on the worst sensitive column.
 
-    It asks for `sensitive_features`, and for `sample_weight` where there is some, by metadata
-    routing, so a search needs `sklearn.set_config(enable_metadata_routing=True)` with
-    `search.fit(X, y, sensitive_features=S)`. Weights in the fit alone are had by
+    The scorer requests `sensitive_features` and `sample_weight` by metadata routing: call
+    `sklearn.set_config(enable_metadata_routing=True)` and
+    `search.fit(X, y, sensitive_features=S)`. To use weights only for fitting, call
     `.set_score_request(sample_weight=False)`.
 
     Parameters
@@ -30,12 +30,12 @@ def scorer(measure: str, **options: Any) -> Any:
     Returns
     -------
     callable
-        What `GridSearchCV(scoring=...)` or `cross_validate` takes; greater is fairer.
+        A value for `GridSearchCV(scoring=...)` or `cross_validate`. Greater is fairer.
 
     Notes
     -----
-    Classes that are words are compared as being of a class or not: of two classes it does not
-    matter which one, of more than two the class counts of which the measure is largest.
+    Text labels are converted to indicators of one class. With two classes the choice does not
+    matter. With more, the class with the largest value counts.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def scorer(measure: str, **options: Any) -> Any:
     """
     known = get_measure(measure).name
     score = make_scorer(worst_column, greater_is_better=False, measure=known, **options)
-    # Requests can only be set while routing is on; the caller's own setting stays as it is.
+    # Requests can only be set while routing is enabled. The caller's setting is restored.
     with config_context(enable_metadata_routing=True):
         return score.set_score_request(sensitive_features=True, sample_weight=True)
 
@@ -90,9 +90,9 @@ def _as_numbers(y: AnyArray, f: AnyArray, measure: Measure) -> list[tuple[Any, A
     if f.ndim != 1 or y.shape != f.shape:
         raise ValueError(f"y_pred must be one class per row, got shape {f.shape}")
     classes = np.unique(np.concatenate([y.astype(str), f.astype(str)]))
-    # The second of two classes is enough. A class without rows leaves no pairs to compare.
-    shown = classes[-1:] if len(classes) <= 2 else classes
+    # Of two classes the second is enough. A class without true rows has no pairs to compare.
+    compared = classes[-1:] if len(classes) <= 2 else classes
     found = [
-        ((y.astype(str) == c).astype(float), (f.astype(str) == c).astype(float)) for c in shown
+        ((y.astype(str) == c).astype(float), (f.astype(str) == c).astype(float)) for c in compared
     ]
     return [pair for pair in found if not measure.needs_truth or np.ptp(pair[0]) > 0] or found[:1]

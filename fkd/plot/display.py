@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.validation import as_column, as_sensitive
-from fkd.measures.columns import mean_error
+from fkd.measures.columns import mean_absolute_error
 from fkd.measures.registry import get_measure
 from fkd.measures.resampling import Interval, interval, noise_floor
 from fkd.measures.scorers import worst_column
@@ -70,7 +70,7 @@ class Judged:
         """Return the mean absolute error with its interval."""
         rng = np.random.default_rng(self.seed)
         return interval(
-            mean_error,
+            mean_absolute_error,
             self._truth(),
             f,
             rng=rng,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.validation import as_column, require_length, whole
 from fkd.measures.columns import by_range, is_constant
-from fkd.measures.gdp import level_totals, on_points, rate
+from fkd.measures.gdp import level_totals, rate, smooth_at_points
 from fkd.measures.resampling import interval
 from fkd.plot.display import REPLICATES, answers, as_frame, draw_band, new_axes
 
@@ -194,5 +194,5 @@ class SensitiveDisplay:
 def smoothed(f: Array, s: Array, places: Array) -> Array:
     """Return the mean of f near each place, s and places in [0, 1], by the window of GDP."""
     level = float(f.mean(axis=0))
-    smooth, _ = on_points(places, *level_totals(f - level, s), rate(len(s)))
+    smooth, _ = smooth_at_points(places, *level_totals(f - level, s), rate(len(s)))
     return np.asarray(smooth + level)

@@ -12,7 +12,7 @@ from fkd.catalog.methods import Training, method
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.measures import REPORTED, Comparison, compare, interval, noise_floor, recoverability
-from fkd.measures.columns import mean_of
+from fkd.measures.columns import mean_value
 from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.recoverability import FEWEST_ROWS, MAX_ROWS
 from tasks.planned.trials import Trial, record_key
@@ -181,7 +181,7 @@ def _scores(
             with suppress(UndefinedMeasureError):
                 found[name] = _ends(interval(measure, *measure.columns(y, y_pred, s), **drawn))
         by_column[column] = found
-    mae = interval(mean_of, np.abs(y_pred - y), bounds=(0.0, np.inf), **drawn)
+    mae = interval(mean_value, np.abs(y_pred - y), bounds=(0.0, np.inf), **drawn)
     return ScoreIntervals(_ends(mae), by_column)
 
 
@@ -206,7 +206,7 @@ def compared(
             with suppress(UndefinedMeasureError):
                 pairs[column][name] = compare(measure, *sides, **drawn)
     errors = [(np.abs(f - y),) for f in (after, before)]
-    mae = compare(mean_of, *errors, bounds=(0.0, np.inf), **drawn)
+    mae = compare(mean_value, *errors, bounds=(0.0, np.inf), **drawn)
     first, second, difference = (
         ScoreIntervals(
             _ends(getattr(mae, side)),
