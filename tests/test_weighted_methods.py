@@ -99,7 +99,7 @@ def test_a_method_fits_what_its_estimator_fits(training, w, weigh):
     common = {"gamma": 0.5, "alpha": 0.3, "iterations": 3}
     model = FairKernelRidge(**common, ridge=0.1, weigh=weigh, held_out=0)
     model.fit(training.X, training.y, sensitive_features=training.S, sample_weight=w)
-    rows = RowWeights.of(w, weigh)
+    rows = RowWeights.from_weights(w, weigh)
     fair = {"ridge": 0.1, "fit_intercept": True, "center_sensitive": True}
     found = fit_one("krr_fkd", weighed(training, rows.removal, rows.fit), **common, **fair)
     assert_allclose(found.predict(training.X), model.predict(training.X), atol=1e-7)
@@ -122,7 +122,7 @@ def test_machines_in_passes_are_weighed_like_those_of_libsvm(name, training, w, 
 
 def test_parts_of_equal_weights_share_their_sums(w):
     assert [ONCE.alike_part(part) for part in ("fit", "removal", "once")] == ["fit"] * 3
-    both, removal, fit = (RowWeights.of(w, kind) for kind in ("both", "removal", "fit"))
+    both, removal, fit = (RowWeights.from_weights(w, kind) for kind in ("both", "removal", "fit"))
     assert [both.alike_part(part) for part in ("fit", "removal", "once")] == ["fit", "fit", "once"]
     assert [removal.alike_part(p) for p in ("fit", "removal", "once")] == ["fit", "removal", "fit"]
     assert [fit.alike_part(p) for p in ("fit", "removal", "once")] == ["fit", "removal", "removal"]

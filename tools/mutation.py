@@ -93,9 +93,7 @@ def _sample(folder: Path, seed: int, size: int, jobs: int) -> int:
         if found[name] not in ("killed", "timeout"):
             print(f"{found[name]:10} {name}")
     killed = counts["killed"] + counts["timeout"]
-    print(
-        f"{killed} of {len(drawn)} killed, of {len(names)} mutants, seed {seed}: {dict(counts)}"
-    )
+    print(f"{killed} of {len(drawn)} killed, of {len(names)} mutants, seed {seed}: {dict(counts)}")
     return 0
 
 

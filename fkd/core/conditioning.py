@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, Rows
-from fkd.core.linalg import written_out
+from fkd.core.linalg import to_dense
 from fkd.core.sensitive_basis import SplineBasis
 from fkd.core.validation import whole
 from fkd.core.weights import weighted_mean
@@ -15,7 +15,7 @@ from fkd.core.weights import weighted_mean
 _SAME = 1e-12
 
 
-def legitimate_columns(
+def conditioning_columns(
     given: Any,
     names: AnyArray | None,
     X: Rows,
@@ -41,24 +41,24 @@ def legitimate_columns(
     """
     if given is None:
         return None
-    if is_target(given):
+    if conditions_on_target(given):
         return _splines(y.reshape(len(y), -1), w)
     if precomputed:
         raise ValueError(
             f"given must be 'y' or None where kernel='precomputed', got {given!r}; rows of a "
             "kernel matrix have no columns"
         )
-    return _splines(written_out(X[:, _positions(given, names, X.shape[1])]), w)
+    return _splines(to_dense(X[:, _positions(given, names, X.shape[1])]), w)
 
 
-def is_target(given: Any) -> bool:
+def conditions_on_target(given: Any) -> bool:
     """Return whether the target is what is legitimate; equality of an array with a word is none."""
     return isinstance(given, str) and given == "y"
 
 
 def _splines(columns: Array, w: Array | None) -> Array:
     """Return splines of the columns, less their means."""
-    (n, k), Z = columns.shape, SplineBasis.of(columns, w)(columns)
+    (n, k), Z = columns.shape, SplineBasis.from_rows(columns, w)(columns)
     if Z.shape[1] >= n:
         raise ValueError(
             f"given must have fewer splines than the {n} training rows, got {Z.shape[1]} of {k} "
@@ -67,12 +67,12 @@ def _splines(columns: Array, w: Array | None) -> Array:
     return np.asarray(Z - weighted_mean(Z, w))
 
 
-def refuse_sensitive(
+def refuse_sensitive_columns(
     given: Any, names: AnyArray | None, X: Rows, S: Array, sensitive: Sequence[str]
 ) -> None:
     """Refuse a legitimate column that is a sensitive one, in any unit or on any rising scale."""
     for j in _positions(given, names, X.shape[1]):
-        x = written_out(X[:, [j]])[:, 0]
+        x = to_dense(X[:, [j]])[:, 0]
         x = x - x.mean(axis=0)
         for name, s in zip(sensitive, (S - S.mean(axis=0)).T, strict=True):
             if (x @ s) ** 2 >= (1 - _SAME) * (x @ x) * (s @ s) > 0 or _same_order(x, s):

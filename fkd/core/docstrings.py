@@ -160,7 +160,7 @@ WORDS = {
 }
 
 
-def with_shared_words(described: T) -> T:
+def fill_docstring(described: T) -> T:
     """Return a class in whose docstring each line ``{name}`` became the shared sentences."""
     if described.__doc__:  # python -OO has none
         text = cleandoc(described.__doc__)

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows, row_blocks
 from fkd.core.kernels import KERNELS, OF_PRODUCTS, Kernel, KernelColumns, KernelFunction
 from fkd.core.landmarks import LANDMARK_METHODS, choose_landmarks, rp_cholesky
-from fkd.core.linalg import ShiftedInverse, is_symmetric, psd_factor, solved_lower
+from fkd.core.linalg import ShiftedInverse, is_symmetric, psd_factor, solve_lower
 from fkd.core.predictors import FourierExpansion, KernelExpansion, MapExpansion, fourier_features
 from fkd.core.validation import choice, finite, positive, real_matrix, whole
 
@@ -71,7 +71,7 @@ class FeatureMap(ABC):
             start += len(G)
         return total
 
-    def among(self, X: Rows, rows: IntArray | None) -> "FeatureMap":
+    def with_training_rows(self, X: Rows, rows: IntArray | None) -> "FeatureMap":
         """Return the same map with rows X as its training rows, of which it was made from some.
 
         Parameters
@@ -98,7 +98,7 @@ class FeatureMap(ABC):
         """Return the kernel block of X against training rows that this map stands for."""
         return self.transform(X) @ self.transform(training).T
 
-    def beyond(self, X: Rows, G: Array) -> Array:
+    def unrepresented(self, X: Rows, G: Array) -> Array:
         """Return the part of k(x_i, x_i) that features G of rows X do not hold; mostly nothing."""
         return np.zeros(X.shape[0])
 
@@ -136,7 +136,9 @@ class FourierMap(FeatureMap):
     phases: Array  # φ, (q,)
 
     @classmethod
-    def of(cls, kernel: Kernel, d: int, q: int, *, rng: np.random.Generator) -> "FourierMap":
+    def from_kernel(
+        cls, kernel: Kernel, d: int, q: int, *, rng: np.random.Generator
+    ) -> "FourierMap":
         """Return q features of d inputs for a shift-invariant kernel."""
         if kernel.name == "rbf":
             frequencies = rng.normal(scale=np.sqrt(2 * kernel.gamma), size=(d, q))
@@ -203,9 +205,9 @@ class LandmarkMap(FeatureMap):
     def transform(self, X: Rows) -> Array:
         """Return G(X), (k, r)."""
         if isinstance(X, csr_array):
-            return solved_lower(self.L, self.columns()(X).T).T
+            return solve_lower(self.L, self.columns()(X).T).T
         K_ZX = self.kernel(X, self.centers).T
-        return solved_lower(self.L, K_ZX).T
+        return solve_lower(self.L, K_ZX).T
 
     def dual(self, B: Array) -> Array:
         """Return L⁻ᵀ B, with which G(x) B = k(x, Z) L⁻ᵀ B."""
@@ -236,7 +238,7 @@ class NystroemMap(LandmarkMap):
     factor: Array  # L, (r, r)
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Rows, landmarks: IntArray) -> "NystroemMap":
+    def from_landmarks(cls, kernel: Kernel, X: Rows, landmarks: IntArray) -> "NystroemMap":
         """Return the map of these rows of X, linearly dependent ones left out."""
         rows = kernel.rows(X)[landmarks]
         G, pivots = psd_factor(np.asfortranarray(kernel(X[landmarks], rows)), overwrite=True)
@@ -264,7 +266,7 @@ class ExactMap(LandmarkMap):
     pivots: IntArray | None  # G[pivots] is lower triangular; None where G itself is
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Rows) -> "ExactMap":
+    def from_rows(cls, kernel: Kernel, X: Rows) -> "ExactMap":
         """Return the exact map of the rows of X."""
         G, pivots = psd_factor(kernel.gram(X), overwrite=True)
         rows = kernel.rows(X)
@@ -283,7 +285,7 @@ class ExactMap(LandmarkMap):
             )
         yield self.G
 
-    def among(self, X: Rows, rows: IntArray | None) -> "ExactMap":
+    def with_training_rows(self, X: Rows, rows: IntArray | None) -> "ExactMap":
         """Return the map of all rows X, made from some of them: it sees the others as new ones."""
         if rows is None:
             return self
@@ -302,7 +304,7 @@ class ExactMap(LandmarkMap):
         """Return k(X, training), which also holds what lies outside the training rows' span."""
         return np.asarray(self.kernel(X, self.kernel.rows(training)))
 
-    def beyond(self, X: Rows, G: Array) -> Array:
+    def unrepresented(self, X: Rows, G: Array) -> Array:
         """Return k(x_i, x_i) - |G(x_i)|², what lies outside the training rows' span."""
         # A square, which rounding can leave slightly negative within the span.
         return np.asarray(np.maximum(self.kernel.diag(X) - np.einsum("ij,ij->i", G, G), 0.0))
@@ -368,7 +370,7 @@ def adequate_landmarks(
 def _unexplained(kernel: Kernel, X: Array, landmarks: IntArray, judged: IntArray) -> Array:
     """Return the share of k(x, x) that the first 1, 2, ... landmarks leave of other rows."""
     # Each feature is what one landmark adds to those before.
-    G = NystroemMap.of(kernel, X, landmarks).transform(X[judged])
+    G = NystroemMap.from_landmarks(kernel, X, landmarks).transform(X[judged])
     explained = np.cumsum(np.einsum("ij,ij->j", G, G))
     return np.asarray(1.0 - explained / kernel.diag(X[judged]).sum(axis=0))
 
@@ -389,11 +391,13 @@ def _predicted(
     alpha: float,
 ) -> Array:
     """Return the predictions of ridge regression on landmarks, from other rows."""
-    feature_map = NystroemMap.of(kernel, X, landmarks)
+    feature_map = NystroemMap.from_landmarks(kernel, X, landmarks)
     G = feature_map.transform(X[trained])
     level = y[trained].mean()
     share = len(trained) / len(X)  # of the ridge: half the rows
-    beta = ShiftedInverse.of(G.T @ G, share * alpha, name="alpha") @ (G.T @ (y[trained] - level))
+    beta = ShiftedInverse.from_matrix(G.T @ G, share * alpha, name="alpha") @ (
+        G.T @ (y[trained] - level)
+    )
     return np.asarray(level + feature_map.transform(X[tested]) @ beta)
 
 
@@ -475,17 +479,19 @@ def make_map(
     if approximation == "auto":
         approximation = "exact" if n <= EXACT_ROWS else "nystroem"
     if approximation == "exact":
-        return ExactMap.of(k, X)
+        return ExactMap.from_rows(k, X)
     if approximation == "identity":
         _require_linear(kernel)
         return IdentityMap(d)
     rng = _generator(random_state)
     if approximation == "fourier":
         q = whole("landmarks", DEFAULT_LANDMARKS if landmarks is None else landmarks, low=1)
-        return FourierMap.of(k, d, q, rng=rng)
+        return FourierMap.from_kernel(k, d, q, rng=rng)
     q = min(DEFAULT_LANDMARKS, n) if landmarks is None else landmarks
     q = whole("landmarks", q, low=1, high=n)
-    return NystroemMap.of(k, X, choose_landmarks(k, X, q, method=landmark_method, rng=rng))
+    return NystroemMap.from_landmarks(
+        k, X, choose_landmarks(k, X, q, method=landmark_method, rng=rng)
+    )
 
 
 def stays_sparse(kernel: str | KernelFunction, approximation: str) -> bool:

@@ -144,15 +144,15 @@ def mirror_lower(A: Array) -> Array:
     return A
 
 
-def solved_lower(L: Array, B: Array) -> Array:
+def solve_lower(L: Array, B: Array) -> Array:
     """Return L⁻¹ B of a lower triangular L."""
     return np.asarray(solve_triangular(L, B, lower=True, check_finite=False))
 
 
-def solved_on_both_sides(L: Array, C: Array) -> Array:
+def solve_both_sides(L: Array, C: Array) -> Array:
     """Return L⁻¹ C L⁻ᵀ of a symmetric C, exactly symmetric."""
-    half = solved_lower(L, C)
-    return mirror_lower(np.asfortranarray(solved_lower(L, half.T)))
+    half = solve_lower(L, C)
+    return mirror_lower(np.asfortranarray(solve_lower(L, half.T)))
 
 
 def spectral_norm(apply: Callable[[Array], Array], n: int) -> float:
@@ -171,7 +171,7 @@ def condition(L: Array) -> float:
     """Return the condition number of L Lᵀ, to a few per cent."""
 
     def inverse(v: Array) -> Array:
-        half = solved_lower(L, v)
+        half = solve_lower(L, v)
         return np.asarray(solve_triangular(L, half, lower=True, trans="T", check_finite=False))
 
     largest = spectral_norm(lambda v: np.asarray(L @ (L.T @ v)), len(L))
@@ -209,7 +209,7 @@ class ShiftedInverse:
     corners: tuple[Array, ...]  # inverses of the blocks on the diagonal of L
 
     @classmethod
-    def of(
+    def from_matrix(
         cls, C: Array, a: float, *, name: str = "ridge", overwrite: bool = False
     ) -> "ShiftedInverse":
         """Return (C + a·I)⁻¹.
@@ -258,7 +258,7 @@ LARGEST_DENSE = 2**27
 _TILE = 2**24
 
 
-def written_out(X: Rows) -> Array:
+def to_dense(X: Rows) -> Array:
     """Return rows as dense ones, refused where they would fill the memory."""
     if not isinstance(X, csr_array):
         return np.asarray(X)

@@ -16,8 +16,8 @@ from fkd.core.linalg import (
     gram,
     mirror_lower,
     rank_cut,
-    solved_lower,
-    solved_on_both_sides,
+    solve_both_sides,
+    solve_lower,
     spectral_norm,
 )
 from fkd.core.predictors import LinearCorrection
@@ -42,7 +42,7 @@ class Moments:
     yy: float  # yᵀy
 
     @classmethod
-    def of(cls, G: Array, S: Array, y: Array, w: Array | None = None) -> "Moments":
+    def from_rows(cls, G: Array, S: Array, y: Array, w: Array | None = None) -> "Moments":
         """Return the moments of one block of rows, each counted w times."""
         weighed = times_weights(y, w)
         return cls(
@@ -61,8 +61,8 @@ class Moments:
 
     def under(self, L: Array) -> "Moments":
         """Return the moments of G L⁻ᵀ: sums over raw columns become those of whitened features."""
-        b, c, g = (solved_lower(L, part) for part in (self.b, self.c, self.g))
-        return replace(self, C=solved_on_both_sides(L, self.C), b=b, c=c, g=g)
+        b, c, g = (solve_lower(L, part) for part in (self.b, self.c, self.g))
+        return replace(self, C=solve_both_sides(L, self.C), b=b, c=c, g=g)
 
     def with_target(self, level: float, unit: float) -> "Moments":
         """Return the moments with (y - level) / unit in the place of the target."""
@@ -128,12 +128,12 @@ def training_moments(
     parts, start = [], 0
     for G in feature_map.training_blocks(X):
         rows = slice(start, start + len(G))
-        parts.append(Moments.of(G, S[rows], y[rows], None if w is None else w[rows]))
+        parts.append(Moments.from_rows(G, S[rows], y[rows], None if w is None else w[rows]))
         start = rows.stop
     return reduce(add, parts)
 
 
-def weighed_moments(
+def weighted_moments(
     feature_map: FeatureMap, X: Rows, S: Array, y: Array, weights: RowWeights
 ) -> tuple[Moments, Moments]:
     """Return the moments that a machine is made from, with those that decide what is removed.
@@ -167,7 +167,7 @@ class BasisMoments:
     gg: float  # sum of all squared features
 
     @classmethod
-    def of(
+    def from_rows(
         cls, G: Array, B: Array, Z: Array | None = None, w: Array | None = None
     ) -> "BasisMoments":
         """Return the sums of one block of rows, each counted w times."""
@@ -189,7 +189,7 @@ class BasisMoments:
 
     def under(self, L: Array, squares: float) -> "BasisMoments":
         """Return the sums of G L⁻ᵀ, whose squares sum up to `squares`: products alone tell not."""
-        return replace(self, GW=solved_lower(L, self.GW), g=solved_lower(L, self.g), gg=squares)
+        return replace(self, GW=solve_lower(L, self.GW), g=solve_lower(L, self.g), gg=squares)
 
     @property
     def scale(self) -> float:
@@ -267,15 +267,15 @@ def basis_moments(
     for G in feature_map.training_blocks(X):
         rows = slice(start, start + len(G))
         further = (None if part is None else part[rows] for part in (Z, w))
-        parts.append(BasisMoments.of(G, B[rows], *further))
+        parts.append(BasisMoments.from_rows(G, B[rows], *further))
         start = rows.stop
     return reduce(add, parts)
 
 
 # How features enter a sum: as kernel values in single or double precision, whitened once in the
 # sum; or whitened row by row, which costs as much as the sum itself but loses the least.
-Way = Literal["float32", "float64", "rows"]
-WAYS: tuple[Way, ...] = ("float32", "float64", "rows")
+SumPrecision = Literal["float32", "float64", "rows"]
+SUM_PRECISIONS: tuple[SumPrecision, ...] = ("float32", "float64", "rows")
 
 
 class StreamedSums:
@@ -291,12 +291,12 @@ class StreamedSums:
     feature_map
         The map whose features are summed.
     way
-        How they enter the sum, one of `WAYS`.
+        How they enter the sum, one of `SUM_PRECISIONS`.
     widths
         Columns of S, then of each W.
     """
 
-    def __init__(self, feature_map: FeatureMap, way: Way, widths: Sequence[int]) -> None:
+    def __init__(self, feature_map: FeatureMap, way: SumPrecision, widths: Sequence[int]) -> None:
         self._map, self._way = feature_map, way
         r, (l, *further) = feature_map.rank, widths
         self._S, self._y, self._one = slice(r, r + l), r + l, r + l + 1
@@ -350,7 +350,7 @@ class StreamedSums:
             yy=float(P[self._y, self._y]),
         )
 
-    def coupled(self, index: int, p: int) -> BasisMoments:
+    def basis_moments(self, index: int, p: int) -> BasisMoments:
         """Return the sums against the columns of one W, of which the first p are a basis."""
         P, r, found = mirror_lower(self._P), self._map.rank, self._products[index]
         return BasisMoments(
@@ -387,14 +387,14 @@ class _Products:
             total += part
 
 
-def whitened(feature_map: FeatureMap, way: Way, moments: Moments) -> Moments:
+def whitened(feature_map: FeatureMap, way: SumPrecision, moments: Moments) -> Moments:
     """Return the moments of the map's features from those of what entered the sum."""
     L = feature_map.whitening
     return moments if L is None or way == "rows" else moments.under(L)
 
 
 def whitened_products(
-    feature_map: FeatureMap, way: Way, sums: BasisMoments, squares: float
+    feature_map: FeatureMap, way: SumPrecision, sums: BasisMoments, squares: float
 ) -> BasisMoments:
     """Return products of the map's features likewise.
 
@@ -413,7 +413,7 @@ def whitened_products(
 TOLERANCE = 0.05
 # Rows from which on it pays to give up digits: below, single precision would save seconds.
 SINGLE_ROWS = 2**18
-_RAW: tuple[Way, ...] = ("float32", "float64")
+_RAW: tuple[SumPrecision, ...] = ("float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -428,7 +428,7 @@ class Rounding:
     double: float
     condition: float  # of the landmarks' kernel matrix
 
-    def fastest(self, n: int, ridge: float) -> Way:
+    def fastest(self, n: int, ridge: float) -> SumPrecision:
         """Return the fastest way whose error on n rows stays small beside the smallest ridge."""
         most = TOLERANCE * ridge / n
         if n >= SINGLE_ROWS and self.single <= most:
@@ -436,7 +436,7 @@ class Rounding:
         return "float64" if self.double <= most else "rows"
 
 
-def measured_rounding(feature_map: FeatureMap, X: Rows) -> Rounding:
+def measure_rounding(feature_map: FeatureMap, X: Rows) -> Rounding:
     """Return what sums under a map lose, measured on a block of rows from all over X."""
     L = feature_map.whitening
     if L is None:
@@ -452,7 +452,7 @@ def measured_rounding(feature_map: FeatureMap, X: Rows) -> Rounding:
     return Rounding(single, double, condition(L))
 
 
-def _gram(feature_map: FeatureMap, X: Rows, way: Way) -> Array:
+def _gram(feature_map: FeatureMap, X: Rows, way: SumPrecision) -> Array:
     """Return GᵀG of rows, summed in one way."""
     nothing = np.zeros((X.shape[0], 1))
     sums = StreamedSums(feature_map, way, [1])

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.kernels import Kernel, KernelColumns, KernelFunction
-from fkd.core.linalg import project, written_out
+from fkd.core.linalg import project, to_dense
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class KernelExpansion:
                 f"kernel must be one of the named ones to be exported, got {self.kernel!r}; "
                 "a function cannot be written as arrays"
             )
-        return _as_arrays(replace(self, centers=written_out(self.centers)))
+        return _as_arrays(replace(self, centers=to_dense(self.centers)))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:

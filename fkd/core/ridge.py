@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.kernels import Kernel
-from fkd.core.linalg import ShiftedInverse, solved_lower
+from fkd.core.linalg import ShiftedInverse, solve_lower
 from fkd.core.moments import Moments
 from fkd.core.predictors import FourierExpansion, KernelExpansion, MapExpansion
 from fkd.core.removal import Directions, Removals
@@ -97,7 +97,7 @@ def ridge_families(
     alpha = positive("alpha", alpha)
     C, c = targets[0].normal_equations(fit_intercept=fit_intercept)
     # Centred moments are made for this one use.
-    D = ShiftedInverse.of(C, alpha, name="alpha", overwrite=fit_intercept)
+    D = ShiftedInverse.from_matrix(C, alpha, name="alpha", overwrite=fit_intercept)
     DV = _applied(D, removals.V[:, :width], nested=removals.nested)
     others = [m.c - m.g * (m.y / m.n) if fit_intercept else m.c for m in targets[1:]]
     return [RidgeFamily(removals, alpha, D @ product, DV) for product in (c, *others)]
@@ -130,13 +130,13 @@ class FairInverse:
     pivots: Array  # the diagonal of L, (w,)
 
     @classmethod
-    def of(cls, C: Array, a: float, removed: Directions, *, name: str) -> "FairInverse":
-        """Return the operator; `name` is that of `ShiftedInverse.of`."""
-        D = ShiftedInverse.of(C, a, name=name)
-        return cls.on(D, _applied(D, removed.V, nested=True), a, removed, name=name)
+    def from_matrix(cls, C: Array, a: float, removed: Directions, *, name: str) -> "FairInverse":
+        """Return the operator; `name` is that of `ShiftedInverse.from_matrix`."""
+        D = ShiftedInverse.from_matrix(C, a, name=name)
+        return cls.from_inverse(D, _applied(D, removed.V, nested=True), a, removed, name=name)
 
     @classmethod
-    def on(
+    def from_inverse(
         cls, D: ShiftedInverse, DV: Array, a: float, removed: Directions, *, name: str
     ) -> "FairInverse":
         """Return the operator from D with D V."""
@@ -164,7 +164,7 @@ def fair_factor(DV: Array, a: float, removed: Directions, *, name: str) -> tuple
         DVj[:, :width] = DV[:, columns] * roots[columns]
         # What the columns before know of these: L of the panel's rows, left of its corner.
         before = roots[:j, None] * (removed.V[:, :j].T @ DVj)
-        rows = solved_lower(L[:j, :j], before) if j else before
+        rows = solve_lower(L[:j, :j], before) if j else before
         square = V.T @ DVj - rows.T @ rows
         # Zeros that fill up a panel get ones on the diagonal.
         square[np.diag_indices(_PANEL)] += np.append(
@@ -172,7 +172,7 @@ def fair_factor(DV: Array, a: float, removed: Directions, *, name: str) -> tuple
         )
         corner = _corner(square, a, name)
         L[columns, :j], L[columns, columns] = rows[:, :width].T, corner[:width, :width]
-        W[:, columns] = solved_lower(corner, (DVj - W[:, :j] @ rows).T).T[:, :width]
+        W[:, columns] = solve_lower(corner, (DVj - W[:, :j] @ rows).T).T[:, :width]
     return W, L.diagonal().copy()
 
 

@@ -66,10 +66,10 @@ class BasisSettings:
         if self.kind == "levels":
             return LevelBasis(tuple(np.unique(column) for column in S.T))
         if self.kind == "splines":
-            return SplineBasis.of(S, w)
+            return SplineBasis.from_rows(S, w)
         # Weights below one must not leave too few functions to see a dependence by.
         rows = max(len(S), int(row_count(len(S), w)))
-        return RbfBasis.of(scaled, S, positive("gamma_s", self.gamma_s), rows)
+        return RbfBasis.from_rows(scaled, S, positive("gamma_s", self.gamma_s), rows)
 
 
 def centred(basis: SensitiveBasis, S: Array, w: Array | None = None) -> SensitiveBasis:
@@ -109,7 +109,7 @@ class RbfBasis:
     L: Array  # lower triangular, of the landmarks' kernel matrix
 
     @classmethod
-    def of(cls, scaled: Scaled, S: Array, gamma: float, rows: int) -> "RbfBasis":
+    def from_rows(cls, scaled: Scaled, S: Array, gamma: float, rows: int) -> "RbfBasis":
         """Return the basis of landmarks among S, which count as so many rows.
 
         Each is where most is unexplained.
@@ -165,7 +165,7 @@ class SplineBasis:
     ranks: tuple[Array, ...]  # the share of rows below, ties in their middle
 
     @classmethod
-    def of(cls, S: Array, w: Array | None = None) -> "SplineBasis":
+    def from_rows(cls, S: Array, w: Array | None = None) -> "SplineBasis":
         """Return the basis whose ranks are among these rows, each counted w times."""
         known = [_ranks(column, w) for column in S.T]
         return cls(tuple(v for v, _ in known), tuple(r for _, r in known))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.validation import caution
+from fkd.core.validation import warn_user
 
 # Numbers that people and programs write for a missing value: -9, 99, 888, 996, 1111, -99.9.
 _CODE = re.compile(r"-[789]|-?(?:77+|88+|9[789]|99+[4-9]|([1-9])\1{3,}|99+\.9+)")
@@ -141,7 +141,7 @@ def warn_sentinels(name: str, data: Any, labels: Sequence[str] = ()) -> None:
         found, rows = sentinel_values(column)
         if len(found):
             where = f"{name} column {labels[j]}" if labels else name
-            caution(
+            warn_user(
                 f"{where} holds {shown_values(found)} in {len(rows):,} of {len(column):,} rows, "
                 "far from its other values. Drop these rows if the values stand for missing ones: "
                 "they hide the dependence among all other rows"

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import AnyArray, Array, IntArray, Rows
-from fkd.core.linalg import rank_cut, written_out
+from fkd.core.linalg import rank_cut, to_dense
 
 
 class FairnessWarning(UserWarning):
@@ -29,7 +29,7 @@ class FairnessWarning(UserWarning):
     """
 
 
-def caution(text: str) -> None:
+def warn_user(text: str) -> None:
     """Warn the first caller outside this package and scikit-learn, which wraps some methods."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _is_inside(frame.f_globals):
@@ -67,7 +67,7 @@ def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     return number
 
 
-def truth(name: str, value: Any) -> bool:
+def boolean(name: str, value: Any) -> bool:
     """Return True or False; a word for either would always count as true."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}")
@@ -81,7 +81,7 @@ def not_negative(name: str, value: Any) -> float:
     return float(value)
 
 
-def steps(name: str, value: Any) -> int:
+def step_limit(name: str, value: Any) -> int:
     """Return a limit of steps: at least one, or -1 for none."""
     if value == -1 and not isinstance(value, bool):
         return -1
@@ -361,7 +361,7 @@ def weight_vector(sample_weight: Any, n: int) -> Array | None:
     return w
 
 
-def estimator_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False) -> Rows:
+def validate_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False) -> Rows:
     """Return X as checked float64 rows; `reset` learns the columns, else they must agree.
 
     Parameters
@@ -377,7 +377,7 @@ def estimator_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False)
         )
         rows = _canonical(csr_array(checked, dtype=np.float64))
         _check_sparse_range(rows, X)
-        return rows if sparse else written_out(rows)
+        return rows if sparse else to_dense(rows)
     check_numeric_columns("X", X)
     # One memory order, so that a data frame gives the same bits as its array.
     A = validate_data(

@@ -24,7 +24,7 @@ class RowWeights:
     fit: Array | None = None
 
     @classmethod
-    def of(cls, w: Array | None, weigh: Any) -> "RowWeights":
+    def from_weights(cls, w: Array | None, weigh: Any) -> "RowWeights":
         """Return the weights where `weigh`, one of `WEIGHED`, says that they count."""
         choice("weigh", weigh, WEIGHED)
         return cls(None if weigh == "fit" else w, None if weigh == "removal" else w)
@@ -121,7 +121,7 @@ class PresentRows:
     w: Array | None = None  # of those that are there, None where each counts once
 
     @classmethod
-    def of(
+    def from_weights(
         cls, sample_weight: Any, n: int, *, least: int = 2, precomputed: bool = False
     ) -> "PresentRows":
         """Return the rows that weights leave.
@@ -159,7 +159,7 @@ class PresentRows:
         """Return the checked rows that are there."""
         return X if self.rows is None else X[self.rows]
 
-    def beside(self, name: str, data: Any) -> Any:
+    def select(self, name: str, data: Any) -> Any:
         """Return what stands beside the rows that are there, still as a caller passed it."""
         if data is None or self.rows is None:
             return data

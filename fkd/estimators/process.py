@@ -38,7 +38,7 @@ class ConditionedProcess:
 
     def _variance(self, feature_map: FeatureMap, X: Rows) -> Array:
         G = feature_map.transform(X)
-        beyond = feature_map.beyond(X, G)
+        beyond = feature_map.unrepresented(X, G)
         # g·g - gᵀC(C + δI)⁻¹g = δ gᵀ(C + δI)⁻¹g, which loses no digits where little is left.
         # What is wholly removed counts for nothing, down to the last bit.
         G = project(G, self.removed.gone)

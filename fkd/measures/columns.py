@@ -9,7 +9,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from fkd.core.arrays import Array
-from fkd.core.validation import as_numbers, caution, weight_vector
+from fkd.core.validation import as_numbers, warn_user, weight_vector
 from fkd.core.weights import row_count, weighted_mean
 
 # Less spread than this, relative to the largest magnitude, is rounding, not order.
@@ -191,7 +191,7 @@ def warn_of_outliers(values: Array, window: float, w: Array | None = None) -> No
     # nothing: the others are then told apart from them.
     width = float(high - low) / _GAUSSIAN
     if 0 < width < min(_NARROW * window, _SLIVER * float(np.ptp(values))):
-        caution(
+        warn_user(
             f"eight of ten rows lie between {low:g} and {high:g}, but outliers widen the window of "
             f"this measure to {window:g}: dependence among most rows is hidden; choose "
             "margins='rank', or name the margins that are meant"
@@ -220,7 +220,7 @@ def warn_of_rare_groups(values: Array, reach: float, window: float, w: Array | N
         # A tail comes in row by row; a group stands apart, farther than it is wide.
         apart = side[beyond].min() - side[~beyond].max()
         if apart > max(window * scale, np.ptp(side[beyond])):
-            caution(
+            warn_user(
                 f"{rows:.15g} of {n:.15g} rows stand apart, more than {reach:.1f} standard "
                 "deviations from the mean, where this measure sees nothing: what a model does to "
                 "them is hidden; look at gdp, or name the margins that are meant"
