@@ -115,7 +115,7 @@ def test_an_alpha_lost_in_rounding_is_refused_or_finite(rng, approximation, gamm
 
 def test_more_than_a_cut_path_holds_is_refused(rng):
     _, _, fmap, moments, path = fitted(rng, iterations=5)
-    with pytest.raises(ValueError, match=r"iterations must be at most 5, .*cut, got 10"):
+    with pytest.raises(ValueError, match="iterations must be at most 5"):
         ridge_expansions(fmap, moments, path, [(10, 0.5)])
 
 

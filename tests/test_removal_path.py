@@ -337,7 +337,7 @@ def test_a_cut_path_refuses_what_it_does_not_know(rng):
     X, S = sample(rng)
     _, _, path = fit(X, S, iterations=5)
     assert not path.exhausted
-    with pytest.raises(ValueError, match=r"iterations must be at most 5, .*cut, got 10; fit"):
+    with pytest.raises(ValueError, match="iterations must be at most 5"):
         path.at(10)
     with pytest.raises(ValueError, match="must be at most 3"):
         path.head(3).at(5)

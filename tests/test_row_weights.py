@@ -99,7 +99,7 @@ def test_products_with_functions_are_those_of_repeated_rows(rng, given):
     for name, value in vars(expected).items():
         assert_allclose(getattr(found, name), value, rtol=1e-10, err_msg=name)
     assert_allclose(found.covariance(), expected.covariance(), atol=1e-12)
-    assert found.left == pytest.approx(expected.left)
+    assert found.remaining_share == pytest.approx(expected.remaining_share)
 
 
 @pytest.mark.parametrize("kind", ["exact", "nystroem", "fourier"])

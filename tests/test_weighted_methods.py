@@ -7,7 +7,7 @@ from training_sample import fit_one, make_training
 
 from fkd import FairKernelRidge
 from fkd.catalog.methods import Approximation, Training, methods
-from fkd.core.weights import ONCE, RowWeights
+from fkd.core.weights import UNWEIGHTED, RowWeights
 
 # By method: parameters at which something is removed, how far machines stop from their optimum.
 WEIGHED = {
@@ -121,7 +121,7 @@ def test_machines_in_passes_are_weighed_like_those_of_libsvm(name, training, w, 
 
 
 def test_parts_of_equal_weights_share_their_sums(w):
-    assert [ONCE.alike_part(part) for part in ("fit", "removal", "once")] == ["fit"] * 3
+    assert [UNWEIGHTED.alike_part(part) for part in ("fit", "removal", "once")] == ["fit"] * 3
     both, removal, fit = (RowWeights.from_weights(w, kind) for kind in ("both", "removal", "fit"))
     assert [both.alike_part(part) for part in ("fit", "removal", "once")] == ["fit", "fit", "once"]
     assert [removal.alike_part(p) for p in ("fit", "removal", "once")] == ["fit", "removal", "fit"]
@@ -133,4 +133,4 @@ def test_rows_of_weight_zero_are_absent():
     here = (w > 0).astype(float)
     for weights in (RowWeights(w, w), RowWeights(w, here), RowWeights(here, w)):
         assert weights.present(np.array([4, 3, 2, 1])).tolist() == [4, 2]
-    assert ONCE.present(np.array([4, 3])).tolist() == [4, 3]
+    assert UNWEIGHTED.present(np.array([4, 3])).tolist() == [4, 3]

@@ -19,7 +19,7 @@ from fkd.core.removal import RemovalPath, Removals, removal_path, shrinkage
 from fkd.core.sensitive_basis import BasisSettings, centred
 from fkd.core.sentinel_values import warn_sentinels
 from fkd.core.validation import boolean, column_names, positive, sensitive_matrix, warn_user
-from fkd.core.weights import ONCE, RowWeights, row_count, weighted_mean
+from fkd.core.weights import UNWEIGHTED, RowWeights, row_count, weighted_mean
 from fkd.estimators.held_out import HeldOut, split_rows
 from fkd.estimators.removal_parameters import RemovalParameters
 
@@ -53,7 +53,7 @@ class Removal:
     share: float = 1.0
     # Of the functions' variance, what lies beyond what is given.
     left: float = 1.0
-    weights: RowWeights = ONCE
+    weights: RowWeights = UNWEIGHTED
 
     @property
     def count(self) -> float:
@@ -157,7 +157,7 @@ class RemovalEstimator(RemovalParameters, ABC):
             removals = shrinkage(sums)
         else:
             removals = self._path(feature_map, removing, sums, int(strength), share)
-        left = 1.0 if sums is None else sums.left
+        left = 1.0 if sums is None else sums.remaining_share
         return Removal(X, y, S, feature_map, removals, share, left, weights), moments
 
     def _path(

@@ -12,7 +12,7 @@ from fkd.core.kernels import Kernel
 from fkd.core.moments import SUM_PRECISIONS, BasisMoments, Moments, basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
 from fkd.core.svm import Source
-from fkd.core.weights import ONCE, Part, RowWeights
+from fkd.core.weights import UNWEIGHTED, Part, RowWeights
 from fkd.estimators.many_rows import map_source
 from fkd.paper.kernel_tiles import KernelPasses, KernelRows
 
@@ -105,7 +105,7 @@ class Training:
     passes: Callable[[float, IntArray], KernelPasses] | None = field(
         default=None, repr=False, compare=False
     )  # where a kernel matrix lies that is read in passes
-    weights: RowWeights = field(default=ONCE, repr=False, compare=False)  # of these rows
+    weights: RowWeights = field(default=UNWEIGHTED, repr=False, compare=False)  # of these rows
     _maps: dict[tuple[float, Approximation, Part], Reduced] = field(
         default_factory=dict, repr=False, compare=False
     )
