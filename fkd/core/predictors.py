@@ -19,8 +19,8 @@ from fkd.core.linalg import project, to_dense
 # Klambauer et al. (2017): with these constants SELU keeps mean 0 and variance 1 through a layer.
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
-# Batches whose rows are gathered at a time in training. A multiple of 64 batches of any size ends
-# at a vector register, so that no result depends on the number of gathers.
+# Batches whose rows are gathered at a time in training. 64 batches of any size end at a
+# boundary of vector registers, so that no result depends on the number of gathers.
 TAKEN_BATCHES = 64
 
 
