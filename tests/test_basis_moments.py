@@ -71,7 +71,7 @@ def test_given_columns_that_say_nothing_change_nothing(rng):
 
 def test_given_columns_that_determine_the_basis_are_refused(rng):
     G, B, Z = sample(rng)
-    with pytest.raises(ValueError, match=r"given must leave something.*name columns that are not"):
+    with pytest.raises(ValueError, match="given must leave something"):
         BasisMoments.from_rows(G, B, np.hstack([Z, B @ rng.normal(size=(4, 4)) - 3.0])).covariance()
 
 

@@ -94,7 +94,7 @@ def test_the_exact_diagonal_holds_what_lies_outside_the_training_span(rng):
 
 def test_an_exact_map_refuses_rows_it_was_not_made_from(rng):
     fmap = ExactMap.from_rows(Kernel("rbf", 0.5), rows(rng))
-    with pytest.raises(ValueError, match="60 rows it was made from, got 9"):
+    with pytest.raises(ValueError, match="X must be the 60 training rows"):
         list(fmap.training_blocks(rows(rng, n=9)))
 
 

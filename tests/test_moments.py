@@ -27,7 +27,7 @@ def test_moments_of_corrected_rows_need_no_row(rng, l):
     d = G.shape[1]
     by = LinearCorrection(*(rng.normal(size=size) for size in (d + l, (d + l, 2), (d, 2))))
     if l:
-        with pytest.raises(ValueError, match="columns go in and come out"):
+        with pytest.raises(ValueError, match="a correction must return the 5 columns"):
             Moments.from_rows(G, S, y).corrected(by)
         return
     assert_equal_moments(
