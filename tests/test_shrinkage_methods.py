@@ -229,4 +229,4 @@ def test_without_reserved_rows_no_functions_are_shared(rng, name, setting):
     with pytest.raises(ValueError, match=r"approximation\.shared must be False.*folds\.reserve"):
         fit_one(name, training, approximation=shared, **setting)
     with pytest.raises(ValueError, match=r"approximation\.shared must be False.*folds\.reserve"):
-        training.basis_moments(0.1, shared, Functions(BasisSettings()))
+        training.coupled(0.1, shared, Functions(BasisSettings()))
