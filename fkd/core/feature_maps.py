@@ -28,7 +28,7 @@ from fkd.core.predictors import FourierExpansion, KernelExpansion, MapExpansion,
 from fkd.core.validation import choice, finite, positive, real_matrix, whole
 
 APPROXIMATIONS = ("exact", "nystroem", "fourier", "identity", "auto")
-# The exact map of so many rows takes well under a minute on two cores.
+# Most rows of an exact map by default; it takes well under a minute on two cores.
 EXACT_ROWS = 10_000
 DEFAULT_LANDMARKS = 1000
 # Share of rows, one in eight, that is held out to judge landmarks from the others.
@@ -154,8 +154,8 @@ class LandmarkMap(FeatureMap):
 
     def columns(self, single: bool = False) -> KernelColumns:
         """Return the kernel functions of the centres, created once per precision."""
-        made: dict[bool, KernelColumns] = self.__dict__.setdefault("_columns", {})
-        return made.setdefault(single, KernelColumns(self.kernel, self.centers, single))
+        cache: dict[bool, KernelColumns] = self.__dict__.setdefault("_columns", {})
+        return cache.setdefault(single, KernelColumns(self.kernel, self.centers, single))
 
     def __getstate__(self) -> dict[str, Any]:
         # The cache is rebuilt on demand.

@@ -124,7 +124,7 @@ def training_moments(
     Parameters
     ----------
     feature_map
-        The map that was made from X.
+        The feature map of X.
     X, S, y
         Training rows (n, d), sensitive columns (n, l), target (n,).
     w
@@ -257,7 +257,7 @@ def basis_moments(
     Parameters
     ----------
     feature_map
-        The map that was made from X.
+        The feature map of X.
     X, B, Z
         Training rows (n, d), functions of s (n, p), conditioning columns (n, k).
     w
@@ -425,7 +425,7 @@ class Rounding:
     condition: float  # of the landmarks' kernel matrix
 
     def fastest(self, n: int, ridge: float) -> SumPrecision:
-        """Return the fastest precision whose error on n rows is small beside the smallest ridge."""
+        """Return the fastest precision whose error on n rows is far below the smallest ridge."""
         most = TOLERANCE * ridge / n
         if n >= SINGLE_ROWS and self.single <= most:
             return "float32"

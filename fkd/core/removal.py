@@ -23,7 +23,7 @@ Shrinkage
     direction.
 
 Fair kernel
-    Both are directions V with shares d in [0, 1], where a path has d = 1. With
+    Both are directions V with shares d in [0, 1]; a path has d = 1. With
     P = I - V diag(d) Vᵀ the fair kernel is G P Gᵀ = K - F diag(d) Fᵀ for F = G V, eq. (10), and
     the fair features are G P^½ = G - (G V) diag(1 - √(1 - d)) Vᵀ.
 """
@@ -66,6 +66,7 @@ class Directions:
 
     def features(self, G: Array) -> Array:
         """Return the fair features G P^½, whose inner products are the fair kernel."""
+        # eq. (8) and (9) for shares of 1
         return project(G, self.V, 1.0 - np.sqrt(self.kept))
 
     def weights(self, beta: Array) -> Array:
