@@ -44,7 +44,7 @@ def errors(K: np.ndarray, S: np.ndarray, ridge: float) -> list[dict[str, float]]
     """Return one row per length of the path."""
     exact = removed_columns(K, S, ridge=ridge, iterations=max(LENGTHS), bits=BITS)
     G, _ = psd_factor(K)
-    moments = Moments.of(G, S, np.zeros(len(K)))
+    moments = Moments.from_rows(G, S, np.zeros(len(K)))
     path = removal_path(moments, ridge=ridge, iterations=max(LENGTHS))
     rows = []
     for m in LENGTHS:

@@ -41,7 +41,7 @@ def run() -> Record:
 
 def plain(X: Array, s: Array, y: Array) -> None:
     """Fit plain kernel ridge regression."""
-    feature_map = ExactMap.of(Kernel("rbf", 0.05), X)
+    feature_map = ExactMap.from_rows(Kernel("rbf", 0.05), X)
     moments = training_moments(feature_map, X, s, y)
     nothing = RemovalPath.nothing(feature_map.rank)
     ridge_coefficients(moments, nothing, alpha=ALPHA, strengths=[0], fit_intercept=True)
@@ -49,7 +49,7 @@ def plain(X: Array, s: Array, y: Array) -> None:
 
 def shrunk(X: Array, s: Array, y: Array) -> None:
     """Fit kernel ridge regression at every penalty."""
-    feature_map = ExactMap.of(Kernel("rbf", 0.05), X)
+    feature_map = ExactMap.from_rows(Kernel("rbf", 0.05), X)
     moments = training_moments(feature_map, X, s, y)
     basis = centred(BasisSettings().fit(s), s)
     found = shrinkage(basis_moments(feature_map, X, basis(s)))

@@ -137,7 +137,7 @@ def _linear(stored: StoredMap, train: NDArray[np.int64], full: Batch) -> dict[st
     G, y = _dense(source, n, r)
     ours = full
     if n < full.n:
-        moments = Moments.of(G, np.zeros((n, 1)), y)
+        moments = Moments.from_rows(G, np.zeros((n, 1)), y)
         ours = _solved(source, moments, moments_of(stored, "float64", train))
     best = ours.found[len(STRENGTHS)]  # nothing removed, the larger C
     for most in LINEAR_ITERATIONS:

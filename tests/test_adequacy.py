@@ -23,7 +23,7 @@ def adequate(rows, rng, accuracy, most=900):
 def unexplained(X, q, fresh, rng):
     """Share of k(x, x) of new rows that so many landmarks of X leave."""
     landmarks = rp_cholesky(KERNEL, X, np.arange(len(X)), q, rng=rng)
-    G = NystroemMap.of(KERNEL, X, landmarks).transform(fresh)
+    G = NystroemMap.from_landmarks(KERNEL, X, landmarks).transform(fresh)
     return 1 - np.einsum("ij,ij->", G, G) / len(fresh)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.core.validation import FairnessWarning, caution
+from fkd.core.validation import FairnessWarning, warn_user
 from fkd.measures import (
     bootstrap_difference,
     bootstrap_interval,
@@ -80,7 +80,7 @@ def test_the_interval_of_a_mean_has_the_textbook_width(n):
 
 def test_draws_do_not_repeat_what_was_said_of_all_rows():
     def warned(rows):
-        caution("so many rows")
+        warn_user("so many rows")
         return float(rows.mean())
 
     with pytest.warns(FairnessWarning) as said:

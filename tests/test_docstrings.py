@@ -10,7 +10,7 @@ import matplotlib as mpl
 import pytest
 from optional import needs
 
-from fkd.core.docstrings import WORDS
+from fkd.core.docstrings import PARAGRAPHS
 from fkd.rivals.optional_packages import LEACE, NEURAL
 
 MODULES = ("fkd", "fkd.measures", "fkd.rivals", "fkd.plot")
@@ -74,10 +74,10 @@ def test_its_example_runs(thing):
     assert runner.tries > 0
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", PARAGRAPHS)
 def test_shared_sentences_are_used(name):
     texts = [inspect.getdoc(thing.values[0]) for thing in PUBLIC]
-    first = WORDS[name].strip().splitlines()[-1].strip()
+    first = PARAGRAPHS[name].strip().splitlines()[-1].strip()
     assert any(first in text for text in texts)
 
 

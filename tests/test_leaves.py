@@ -225,7 +225,9 @@ def test_columns_beside_rows_are_told_apart(rng):
 
 
 def test_sums_survive_the_file(tmp_path, rng):
-    fmap_sums = leaves.LeafSums((Moments.of(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),))
+    fmap_sums = leaves.LeafSums(
+        (Moments.from_rows(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),)
+    )
     store = folder_store(tmp_path)
     write_sums(store, "a.npz", fmap_sums)
     (found,) = read_sums(store, "a.npz").parts

@@ -21,7 +21,7 @@ REMOVALS = {"path": {"iterations": 3}, "shrinkage": {"removal": "shrinkage", "pe
 def _small_blocks(monkeypatch):
     """Several blocks to a table, several pieces to a block."""
     monkeypatch.setattr("fkd.core.feature_maps.BLOCK_ROWS", 100)
-    monkeypatch.setattr("fkd.core.svm.PASS_ROWS", 48)
+    monkeypatch.setattr("fkd.core.svm.CHUNK_ROWS", 48)
 
 
 def sample(rng, n=330):

@@ -320,7 +320,7 @@ def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
         (training.reduced(p.gamma, p.approximation, "removal")[1], by_removal),
         (training.reduced(p.gamma, p.approximation, "once")[1], None),
     ):
-        expected = Moments.of(G, S, train.y, by)
+        expected = Moments.from_rows(G, S, train.y, by)
         for name, value in vars(expected).items():
             assert_allclose(getattr(ours, name), value, rtol=1e-7, atol=1e-7 * expected.n)
     part = table.take(reserved)
@@ -328,7 +328,7 @@ def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
         part.S(inputs.sensitive), part.y, w[reserved] if "removal" in kept else None
     )
     coupled = training.coupled(p.gamma, p.approximation, RBF)
-    expected = BasisMoments.of(G, *columns(S, train.y), by_removal)
+    expected = BasisMoments.from_rows(G, *columns(S, train.y), by_removal)
     assert_allclose(coupled.covariance(), expected.covariance(), atol=1e-8)
     assert coupled.n == pytest.approx(expected.n)
 

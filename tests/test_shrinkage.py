@@ -18,7 +18,7 @@ def sample(rng, n=300, r=140, p=6):
 
 
 def found(G, B):
-    return shrinkage(BasisMoments.of(G, B))
+    return shrinkage(BasisMoments.from_rows(G, B))
 
 
 @pytest.mark.parametrize(("r", "p"), [(140, 6), (3, 10), (1, 1)])

@@ -36,7 +36,7 @@ SIZE = 90  # rows of a task here: cells of the table have several
 def _small_tasks(monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", SIZE)
     monkeypatch.setattr("tasks.blocks.spilled_features.BLOCK_ROWS", 40)
-    monkeypatch.setattr("fkd.core.svm.PASS_ROWS", 32)
+    monkeypatch.setattr("fkd.core.svm.CHUNK_ROWS", 32)
 
 
 def make_study(settings, name="svr_fkd", **changes):

@@ -34,7 +34,7 @@ def test_removal_on_inputs_is_fkd_under_a_linear_kernel(rng, m):
     S = X[:, :1] + 0.5 * rng.normal(size=(50, 1))
     U = removed_inputs(Training(X, X[:, 1], S, 0), m)
     X_m = X - (X @ U) @ U.T
-    linear = ExactMap.of(Kernel("linear"), X)
+    linear = ExactMap.from_rows(Kernel("linear"), X)
     moments = training_moments(linear, X, S, np.zeros(50))
     G_m = removal_path(moments, ridge=0.05, iterations=m).at(m).features(linear.G)
     assert_allclose(X_m @ X_m.T, G_m @ G_m.T, atol=1e-9)

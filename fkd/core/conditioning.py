@@ -1,4 +1,8 @@
-"""Columns on which a prediction may depend, whatever they have to do with the sensitive ones."""
+"""Conditioning columns, the parameter `given`: dependence on s through them is allowed.
+
+Functions of s are regressed on splines of the conditioning columns, and only the residual is
+removed (`fkd.core.moments.BasisMoments.covariance`).
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, Rows
-from fkd.core.linalg import written_out
+from fkd.core.linalg import to_dense
 from fkd.core.sensitive_basis import SplineBasis
 from fkd.core.validation import whole
 from fkd.core.weights import weighted_mean
 
-# Columns that correlate more closely are one column in two units.
+# Columns with 1 - correlation² below this are the same column in two units.
 _SAME = 1e-12
 
 
-def legitimate_columns(
+def conditioning_columns(
     given: Any,
     names: AnyArray | None,
     X: Rows,
@@ -24,66 +28,66 @@ def legitimate_columns(
     *,
     precomputed: bool,
 ) -> Array | None:
-    """Return splines of what is legitimate, (n, k); None where nothing is.
+    """Return centred splines of the conditioning columns, (n, k); None if `given` is None.
 
     Parameters
     ----------
     given
         None, ``"y"``, or names or positions of columns.
     names
-        Of the columns of X, None where it had none.
+        Names of the columns of X, None if it has none.
     X, y
-        Training rows (n, d) with their target (n,).
+        Training rows (n, d), target (n,).
     w
-        How many rows each counts for, (n,); None is one.
+        Weights of the rows, (n,); None is 1 for each.
     precomputed
-        Whether X is a kernel matrix, which has no columns to name.
+        True if X is a kernel matrix, which has no columns to name.
     """
     if given is None:
         return None
-    if is_target(given):
+    if conditions_on_target(given):
         return _splines(y.reshape(len(y), -1), w)
     if precomputed:
         raise ValueError(
-            f"given must be 'y' or None where kernel='precomputed', got {given!r}; rows of a "
-            "kernel matrix have no columns"
+            f"given must be 'y' or None if kernel='precomputed', got {given!r}. A kernel matrix "
+            "has no columns of inputs"
         )
-    return _splines(written_out(X[:, _positions(given, names, X.shape[1])]), w)
+    return _splines(to_dense(X[:, _positions(given, names, X.shape[1])]), w)
 
 
-def is_target(given: Any) -> bool:
-    """Return whether the target is what is legitimate; equality of an array with a word is none."""
+def conditions_on_target(given: Any) -> bool:
+    """Return whether `given` is the target; an array is never equal to the text."""
     return isinstance(given, str) and given == "y"
 
 
 def _splines(columns: Array, w: Array | None) -> Array:
-    """Return splines of the columns, less their means."""
-    (n, k), Z = columns.shape, SplineBasis.of(columns, w)(columns)
+    """Return splines of the columns minus their means."""
+    (n, k), Z = columns.shape, SplineBasis.from_rows(columns, w)(columns)
     if Z.shape[1] >= n:
         raise ValueError(
             f"given must have fewer splines than the {n} training rows, got {Z.shape[1]} of {k} "
-            "columns; name fewer columns, or train on more rows"
+            "columns. Name fewer columns, or train on more rows"
         )
     return np.asarray(Z - weighted_mean(Z, w))
 
 
-def refuse_sensitive(
+def refuse_sensitive_columns(
     given: Any, names: AnyArray | None, X: Rows, S: Array, sensitive: Sequence[str]
 ) -> None:
-    """Refuse a legitimate column that is a sensitive one, in any unit or on any rising scale."""
+    """Raise for a conditioning column that is a monotone function of a sensitive column."""
     for j in _positions(given, names, X.shape[1]):
-        x = written_out(X[:, [j]])[:, 0]
+        x = to_dense(X[:, [j]])[:, 0]
         x = x - x.mean(axis=0)
         for name, s in zip(sensitive, (S - S.mean(axis=0)).T, strict=True):
             if (x @ s) ** 2 >= (1 - _SAME) * (x @ x) * (s @ s) > 0 or _same_order(x, s):
                 raise ValueError(
                     f"given must not name the sensitive features, got column {_label(j, names)}, "
-                    f"which is sensitive column {name}; nothing would be left to remove"
+                    f"which is sensitive column {name}. Nothing would be left to remove"
                 )
 
 
 def _same_order(x: Array, s: Array) -> bool:
-    """Return whether either rises or falls with the other strictly: their ranks are then one."""
+    """Return whether each is a strictly monotone function of the other."""
     values = np.unique(x, return_inverse=True), np.unique(s, return_inverse=True)
     (levels, codes), (others, wanted) = values
     if not len(levels) == len(others) > 1:
@@ -96,7 +100,9 @@ def _positions(given: Any, names: AnyArray | None, d: int) -> list[int]:
     several = isinstance(given, Iterable) and not isinstance(given, str)
     wanted = list(given) if several else [given]
     if not wanted:
-        raise ValueError("given must name at least one column, got none; None is nothing given")
+        raise ValueError(
+            "given must name at least one column, got none. Use None for no conditioning"
+        )
     return [_position(column, names, d) for column in wanted]
 
 
@@ -106,8 +112,8 @@ def _position(column: Any, names: AnyArray | None, d: int) -> int:
         return whole("given", column, low=0, high=d - 1)
     known = [] if names is None else list(names)
     if column not in known:
-        told = ", ".join(known) if known else "none: X has no column names, use positions"
-        raise ValueError(f"given must be 'y' or name columns of X ({told}), got {column!r}")
+        names_of_X = ", ".join(known) if known else "none: X has no column names, use positions"
+        raise ValueError(f"given must be 'y' or name columns of X ({names_of_X}), got {column!r}")
     return known.index(column)
 
 

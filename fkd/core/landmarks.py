@@ -1,4 +1,9 @@
-"""Choice of the rows that span a reduced feature space."""
+"""Selection of landmarks, the training rows that span a Nystroem map.
+
+``"rpcholesky"`` is randomly pivoted Cholesky: a row is drawn with probability proportional to the
+part of k(x, x) that the landmarks so far do not explain, which also finds rare groups.
+``"uniform"`` draws rows with equal probability.
+"""
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -8,8 +13,8 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import rank_cut
 
 LANDMARK_METHODS = ("rpcholesky", "uniform")
-# RPCholesky looks at this many rows per landmark at most; more rows hardly change its choice,
-# and its memory is rows times landmarks.
+# Largest sample of RPCholesky, in rows per landmark. More rows hardly change its choice, and its
+# memory is rows times landmarks.
 ROWS_PER_LANDMARK = 20
 
 
@@ -34,28 +39,28 @@ def rp_cholesky(
     rng: np.random.Generator,
     accuracy: float = 0.0,
 ) -> IntArray:
-    """Return positions in `sample` picked with probability proportional to what is unexplained.
+    """Return the positions in `sample` of at most q pivots of randomly pivoted Cholesky.
 
-    Randomly pivoted Cholesky in its accelerated form (Epperly, Tropp, Webber 2024): a block of
-    pivots is proposed at once, then thinned by rejection to what one-by-one sampling would take.
-    Fewer than q come back where the rows span fewer dimensions, or where fewer leave no more than
-    the share `accuracy` of what the other rows have unexplained.
+    This is the accelerated form (Epperly, Tropp, Webber 2024): a block of pivots is proposed at
+    once and thinned by rejection to the distribution of one-by-one sampling. Sampling stops early
+    if the rows span fewer dimensions, or if at most the share `accuracy` of the other rows'
+    k(x, x) is unexplained.
     """
     rows, centers = X[sample], kernel.rows(X)[sample]
     residual = _training_diag(kernel, rows, centers)
-    whole = residual.copy()
+    total = residual.copy()
     cut = rank_cut(len(sample), float(residual.max()))
     F = np.zeros((len(sample), q), order="F")  # residual = diag(K - F Fᵀ)
     pivots: list[int] = []
     while len(pivots) < q and residual.max() > cut:
         k = len(pivots)
-        if accuracy and residual.sum() <= accuracy * (whole.sum() - whole[pivots].sum()):
+        if accuracy and residual.sum() <= accuracy * (total.sum() - total[pivots].sum()):
             break
         block = min(max(q // 10, 1), q - k)
         proposed = rng.choice(len(sample), size=block, p=residual / residual.sum())
         weights = residual[proposed]
         H = kernel(rows[proposed], centers[proposed]) - F[proposed, :k] @ F[proposed, :k].T
-        # Fresh values instead of differences: a row that only rounding kept alive is now let go.
+        # Computed afresh: the running difference of an explained row can be rounding error.
         residual[proposed] = np.maximum(H.diagonal(), 0.0)
         accepted, L = _rejection_cholesky(H, weights, rng.random(block), cut)
         if accepted.size == 0:
@@ -71,12 +76,12 @@ def rp_cholesky(
 
 
 def _rejection_cholesky(H: Array, proposal: Array, u: Array, cut: float) -> tuple[IntArray, Array]:
-    """Return the accepted positions of a proposed block, with the Cholesky factor of their part."""
+    """Return the accepted positions of a proposed block and the Cholesky factor of their part."""
     H = np.array(H)
     columns: list[Array] = []
     accepted: list[int] = []
     for i in range(len(H)):
-        # H is now the residual given the accepted ones: its diagonal is the sampling weight left.
+        # H is the residual given the accepted pivots; its diagonal holds the sampling weights.
         if H[i, i] <= cut or u[i] * proposal[i] >= H[i, i]:
             continue
         column = H[:, i] / np.sqrt(H[i, i])
@@ -89,7 +94,7 @@ def _rejection_cholesky(H: Array, proposal: Array, u: Array, cut: float) -> tupl
 
 
 def _training_diag(kernel: Kernel, rows: Rows, centers: Rows) -> Array:
-    """Return k(x_i, x_i) of training rows, also where the kernel is precomputed."""
+    """Return k(x_i, x_i) of training rows, for precomputed kernels too."""
     if kernel.name == "precomputed":
         return np.array(rows[np.arange(len(rows)), centers[:, 0].astype(np.intp)])
     return kernel.diag(rows)

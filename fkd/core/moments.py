@@ -1,4 +1,13 @@
-"""Sums over rows that removal needs, in a form that adds."""
+"""Moments: the sums over rows from which removals and ridge regression are computed.
+
+- `Moments`: products of features with themselves, the sensitive columns and the target.
+- `BasisMoments`: products of features with functions B(s) and with conditioning columns Z.
+- `StreamedSums`: both for rows that arrive in blocks, from one symmetric product per block.
+- `Rounding`: the error of sums of kernel values, which decides in which precision to sum.
+
+Moments of disjoint rows under one feature map add up to the moments of all rows. A row of weight w
+counts as w rows.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,8 +25,8 @@ from fkd.core.linalg import (
     gram,
     mirror_lower,
     rank_cut,
-    solved_lower,
-    solved_on_both_sides,
+    solve_both_sides,
+    solve_lower,
     spectral_norm,
 )
 from fkd.core.predictors import LinearCorrection
@@ -26,11 +35,7 @@ from fkd.core.weights import RowWeights, row_count, times_weights, weighted_gram
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums of products of features G, sensitive columns S with target y over the rows seen so far.
-
-    Moments of disjoint rows add up to those of their union, as long as the feature map is one. A
-    row of weight w counts as w rows in each of them.
-    """
+    """Sums over rows of products of features G, sensitive columns S and target y."""
 
     n: float  # rows, or the sum of their weights
     C: Array  # GᵀG, (r, r)
@@ -42,8 +47,8 @@ class Moments:
     yy: float  # yᵀy
 
     @classmethod
-    def of(cls, G: Array, S: Array, y: Array, w: Array | None = None) -> "Moments":
-        """Return the moments of one block of rows, each counted w times."""
+    def from_rows(cls, G: Array, S: Array, y: Array, w: Array | None = None) -> "Moments":
+        """Return the moments of one block of rows with weights w."""
         weighed = times_weights(y, w)
         return cls(
             n=row_count(len(G), w),
@@ -59,13 +64,13 @@ class Moments:
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Moments)))
 
-    def under(self, L: Array) -> "Moments":
-        """Return the moments of G L⁻ᵀ: sums over raw columns become those of whitened features."""
-        b, c, g = (solved_lower(L, part) for part in (self.b, self.c, self.g))
-        return replace(self, C=solved_on_both_sides(L, self.C), b=b, c=c, g=g)
+    def whiten(self, L: Array) -> "Moments":
+        """Return the moments of G L⁻ᵀ from those of raw columns G."""
+        b, c, g = (solve_lower(L, part) for part in (self.b, self.c, self.g))
+        return replace(self, C=solve_both_sides(L, self.C), b=b, c=c, g=g)
 
     def with_target(self, level: float, unit: float) -> "Moments":
-        """Return the moments with (y - level) / unit in the place of the target."""
+        """Return the moments with the target (y - level) / unit."""
         squares = self.yy - 2 * level * self.y + self.n * level**2
         return replace(
             self,
@@ -75,9 +80,9 @@ class Moments:
         )
 
     def corrected(self, by: LinearCorrection) -> "Moments":
-        """Return the moments of corrected rows, all of whose columns must come out.
+        """Return the moments of corrected features G - U Lᵀ with U = (G - mean) R.
 
-        With U = (G - mean) R they are G - U Lᵀ: products with U are all it takes.
+        The correction must return as many columns as it takes.
         """
         by.check_whole()
         R, L, m = by.R, by.L, by.R.T @ by.mean
@@ -93,14 +98,14 @@ class Moments:
         )
 
     def sensitive(self, *, center: bool) -> Array:
-        """Return GᵀS, or Gᵀ(S - mean) where `center`."""
+        """Return GᵀS, or Gᵀ(S - mean) if `center`."""
         return self.b - np.outer(self.g, self.s / self.n) if center else self.b
 
     def normal_equations(self, *, fit_intercept: bool) -> tuple[Array, Array]:
-        """Return GᵀG with Gᵀy, both of centred columns where an intercept is fitted."""
+        """Return GᵀG and Gᵀy, of centred columns if an intercept is fitted."""
         if not fit_intercept:
             return self.C, self.c
-        C = np.array(self.C, order="F")  # as LAPACK takes it: it is for one use
+        C = np.array(self.C, order="F")  # the order of LAPACK, which may overwrite it
         mean = self.g / self.n
         for rows in row_blocks(len(C), PANEL_ROWS):
             C[rows] -= np.outer(self.g[rows], mean)
@@ -114,31 +119,31 @@ class Moments:
 def training_moments(
     feature_map: FeatureMap, X: Rows, S: Array, y: Array, w: Array | None = None
 ) -> Moments:
-    """Return the moments of the training rows, added up block by block.
+    """Return the moments of the training rows, summed block by block.
 
     Parameters
     ----------
     feature_map
-        The map that was made from X.
+        The feature map of X.
     X, S, y
         Training rows (n, d), sensitive columns (n, l), target (n,).
     w
-        How many rows each counts for, (n,); None is one.
+        Weights of the rows, (n,); None is 1 for each.
     """
     parts, start = [], 0
     for G in feature_map.training_blocks(X):
         rows = slice(start, start + len(G))
-        parts.append(Moments.of(G, S[rows], y[rows], None if w is None else w[rows]))
+        parts.append(Moments.from_rows(G, S[rows], y[rows], None if w is None else w[rows]))
         start = rows.stop
     return reduce(add, parts)
 
 
-def weighed_moments(
+def weighted_moments(
     feature_map: FeatureMap, X: Rows, S: Array, y: Array, weights: RowWeights
 ) -> tuple[Moments, Moments]:
-    """Return the moments that a machine is made from, with those that decide what is removed.
+    """Return the moments for the machine and those for the removal.
 
-    They are one where the weights are.
+    Both are the same object if the weights are.
     """
     fit = training_moments(feature_map, X, S, y, weights.fit)
     if weights.alike:
@@ -146,20 +151,19 @@ def weighed_moments(
     return fit, training_moments(feature_map, X, S, y, weights.removal)
 
 
-# Of the basis' variance, what a legitimate column must leave for there to be something to remove.
+# Smallest share of the variance of B that conditioning columns may leave.
 _LEAST_LEFT = 1e-9
 
 
 @dataclass(frozen=True)
 class BasisMoments:
-    """Sums of products of features G with columns W = (B, Z): a basis, then what is legitimate.
+    """Sums over rows of products of features G with W = (B, Z): functions of s, conditioning.
 
-    Those of disjoint rows add up to those of their union, as long as map and basis are one. A row
-    of weight w counts as w rows.
+    The moments of disjoint rows add up if they share the feature map and the functions.
     """
 
     n: float  # rows, or the sum of their weights
-    p: int  # columns of W that are the basis
+    p: int  # columns of B
     GW: Array  # GᵀW, (r, p + k)
     WW: Array  # WᵀW, (p + k, p + k)
     g: Array  # Gᵀ1, (r,)
@@ -167,12 +171,16 @@ class BasisMoments:
     gg: float  # sum of all squared features
 
     @classmethod
-    def of(
+    def from_rows(
         cls, G: Array, B: Array, Z: Array | None = None, w: Array | None = None
     ) -> "BasisMoments":
-        """Return the sums of one block of rows, each counted w times."""
+        """Return the moments of one block of rows with weights w."""
         W = B if Z is None else np.hstack([B, Z])
         weighed = times_weights(W, w)
+        if w is None:
+            gg = float(np.einsum("ij,ij->", G, G))
+        else:
+            gg = float(w @ np.einsum("ij,ij->i", G, G))
         return cls(
             n=row_count(len(G), w),
             p=B.shape[1],
@@ -180,68 +188,61 @@ class BasisMoments:
             WW=W.T @ weighed,
             g=weighted_sum(G, w),
             w=weighed.sum(axis=0),
-            gg=_squares(G, w),
+            gg=gg,
         )
 
     def __add__(self, other: "BasisMoments") -> "BasisMoments":
         added = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
         return BasisMoments(**{**added, "p": self.p})
 
-    def under(self, L: Array, squares: float) -> "BasisMoments":
-        """Return the sums of G L⁻ᵀ, whose squares sum up to `squares`: products alone tell not."""
-        return replace(self, GW=solved_lower(L, self.GW), g=solved_lower(L, self.g), gg=squares)
+    def whiten(self, L: Array, squares: float) -> "BasisMoments":
+        """Return the moments of G L⁻ᵀ, given the sum of their squares."""
+        return replace(self, GW=solve_lower(L, self.GW), g=solve_lower(L, self.g), gg=squares)
 
     @property
     def scale(self) -> float:
-        """The largest covariance that features and basis of this size could have."""
+        """An upper bound on the norm of the covariance of features and functions of this size."""
         return float(np.sqrt(self.gg * self.WW.diagonal()[: self.p].sum(axis=0))) / self.n
 
     def covariance(self) -> Array:
-        """Return T, the covariance of features with the basis beyond what is legitimate, (r, p)."""
+        """Return T, the covariance of the features with B after regression of B on Z, (r, p)."""
         T = (self.GW - np.outer(self.g, self.w / self.n)) / self.n
-        return T[:, : self.p] - T[:, self.p :] @ self._legitimate()
+        return T[:, : self.p] - T[:, self.p :] @ self._conditioning()
 
     def products(self) -> Array:
-        """Return n T, what a removal path takes for GᵀS."""
+        """Return n T, which replaces GᵀS in a removal path."""
         return np.asarray(self.n * self.covariance())
 
     @property
-    def left(self) -> float:
-        """The share of the basis' variance that lies beyond what is legitimate."""
+    def remaining_share(self) -> float:
+        """The share of the variance of B that Z does not explain."""
         M = self._variances()
         variance = float(M.diagonal()[: self.p].sum(axis=0))
-        known = float(np.einsum("ij,ij->", self._legitimate(), M[self.p :, : self.p]))
-        return 1.0 - known / variance if variance > 0 else 1.0
+        explained = float(np.einsum("ij,ij->", self._conditioning(), M[self.p :, : self.p]))
+        return 1.0 - explained / variance if variance > 0 else 1.0
 
     def _variances(self) -> Array:
         """Return the covariance matrix of W."""
         return np.asarray((self.WW - np.outer(self.w, self.w / self.n)) / self.n)
 
-    def _legitimate(self) -> Array:
-        """Return the coefficients of least squares that give the basis from Z, (k, p)."""
+    def _conditioning(self) -> Array:
+        """Return the least-squares coefficients of B on Z, (k, p)."""
         M = self._variances()
         if len(M) == self.p:
             return np.empty((0, self.p))
         S_zz, S_zb = M[self.p :, self.p :], M[self.p :, : self.p]
         lam, Q = np.linalg.eigh(S_zz)
-        # Splines add up to one and legitimate columns may repeat each other.
+        # Splines add up to one and conditioning columns may be dependent.
         keep = lam > rank_cut(max(self.n, len(lam)), float(lam[-1]))
         found = np.asarray(Q[:, keep] @ ((Q[:, keep].T @ S_zb) / lam[keep, None]))
         variance = M.diagonal()[: self.p].sum(axis=0)
         left = variance - np.einsum("ij,ij->", found, S_zb)
         if variance > 0 and left <= _LEAST_LEFT * variance:
             raise ValueError(
-                "given must leave something of the sensitive features to remove, but what it names "
-                "determines them; name columns that are not the sensitive ones"
+                "given must leave something of the sensitive features to remove, but its columns "
+                "determine them. Name columns that are not the sensitive ones"
             )
         return found
-
-
-def _squares(G: Array, w: Array | None) -> float:
-    """Return the sum of all squared features."""
-    if w is None:
-        return float(np.einsum("ij,ij->", G, G))
-    return float(w @ np.einsum("ij,ij->i", G, G))
 
 
 def basis_moments(
@@ -251,57 +252,58 @@ def basis_moments(
     Z: Array | None = None,
     w: Array | None = None,
 ) -> BasisMoments:
-    """Return the sums of the training rows X, added up block by block.
+    """Return the moments of the training rows X, summed block by block.
 
     Parameters
     ----------
     feature_map
-        The map that was made from X.
+        The feature map of X.
     X, B, Z
-        Training rows (n, d), basis (n, p), legitimate columns (n, k).
+        Training rows (n, d), functions of s (n, p), conditioning columns (n, k).
     w
-        How many rows each counts for, (n,); None is one.
+        Weights of the rows, (n,); None is 1 for each.
     """
     parts: list[BasisMoments] = []
     start = 0
     for G in feature_map.training_blocks(X):
         rows = slice(start, start + len(G))
         further = (None if part is None else part[rows] for part in (Z, w))
-        parts.append(BasisMoments.of(G, B[rows], *further))
+        parts.append(BasisMoments.from_rows(G, B[rows], *further))
         start = rows.stop
     return reduce(add, parts)
 
 
-# How features enter a sum: as kernel values in single or double precision, whitened once in the
-# sum; or whitened row by row, which costs as much as the sum itself but loses the least.
-Way = Literal["float32", "float64", "rows"]
-WAYS: tuple[Way, ...] = ("float32", "float64", "rows")
+# How features enter a sum: as kernel values in single or double precision, whitened once after
+# summation; or whitened row by row, which costs as much as the sum itself but is most accurate.
+SumPrecision = Literal["float32", "float64", "rows"]
+SUM_PRECISIONS: tuple[SumPrecision, ...] = ("float32", "float64", "rows")
 
 
 class StreamedSums:
-    """AᵀA of rows A = (F, S, y, 1), raw features beside what they go with; FᵀW of each W.
+    """Running sums AᵀA of rows A = (F, S, y, 1), with F the raw features, and FᵀW for each W.
 
-    A row of weight w is multiplied by its root before any product, which makes it w rows.
-
-    The first product costs nearly all. Each W has one of its own: in a product that all share, its
-    width would decide how the other sums are rounded.
+    Rows are multiplied by the root of their weight before any product. Nearly all of the cost is
+    AᵀA. Each W has a product of its own: in a shared product its width would change the rounding
+    of the other sums.
 
     Parameters
     ----------
     feature_map
         The map whose features are summed.
-    way
-        How they enter the sum, one of `WAYS`.
+    precision
+        How they enter the sum, one of `SUM_PRECISIONS`.
     widths
         Columns of S, then of each W.
     """
 
-    def __init__(self, feature_map: FeatureMap, way: Way, widths: Sequence[int]) -> None:
-        self._map, self._way = feature_map, way
+    def __init__(
+        self, feature_map: FeatureMap, precision: SumPrecision, widths: Sequence[int]
+    ) -> None:
+        self._map, self._precision = feature_map, precision
         r, (l, *further) = feature_map.rank, widths
         self._S, self._y, self._one = slice(r, r + l), r + l, r + l + 1
         self._P = np.zeros((r + l + 2, r + l + 2), order="F")
-        self._products = [_Products.none(r, p) for p in further]
+        self._products = [_Products.zeros(r, p) for p in further]
         self._rows = np.empty((BLOCK_ROWS, r + l + 2))
         self._n: float = 0
 
@@ -314,20 +316,20 @@ class StreamedSums:
         *,
         weights: Array | None = None,
     ) -> None:
-        """Add rows X with their sensitive columns, target, further columns.
+        """Add rows.
 
         Parameters
         ----------
         X, S, y, W
-            Rows with what goes with them.
+            Rows (k, d), sensitive columns (k, l), target (k,), the columns of each W.
         weights
-            How many rows each counts for, (k,); None is one.
+            Weights of the rows, (k,); None is 1 for each.
         """
         self._n += row_count(X.shape[0], weights)
         roots = None if weights is None else np.sqrt(weights)
         for rows in row_blocks(X.shape[0], BLOCK_ROWS):
             A = self._rows[: rows.stop - rows.start]
-            self._map.raw(X[rows], A[:, : self._map.rank], way=self._way)
+            self._map.raw(X[rows], A[:, : self._map.rank], precision=self._precision)
             A[:, self._S], A[:, self._y], A[:, self._one] = S[rows], y[rows], 1.0
             root = None if roots is None else roots[rows]
             if root is not None:
@@ -337,7 +339,7 @@ class StreamedSums:
             self._P = blas.dsyrk(1.0, A.T, beta=1.0, c=self._P, lower=1, overwrite_c=1)
 
     def moments(self) -> Moments:
-        """Return the sums of features, sensitive columns, target, of raw features as they are."""
+        """Return the moments of the raw features; see `whitened`."""
         P, r = mirror_lower(self._P), self._map.rank
         return Moments(
             n=self._n,
@@ -350,8 +352,8 @@ class StreamedSums:
             yy=float(P[self._y, self._y]),
         )
 
-    def coupled(self, index: int, p: int) -> BasisMoments:
-        """Return the sums against the columns of one W, of which the first p are a basis."""
+    def basis_moments(self, index: int, p: int) -> BasisMoments:
+        """Return the moments against one W, of which the first p columns are functions of s."""
         P, r, found = mirror_lower(self._P), self._map.rank, self._products[index]
         return BasisMoments(
             n=self._n,
@@ -366,18 +368,18 @@ class StreamedSums:
 
 @dataclass(frozen=True)
 class _Products:
-    """Sums against the columns of one W, so far."""
+    """Running sums against the columns of one W."""
 
     GW: Array
     WW: Array
     w: Array
 
     @classmethod
-    def none(cls, r: int, p: int) -> "_Products":
+    def zeros(cls, r: int, p: int) -> "_Products":
         return cls(np.zeros((r, p)), np.zeros((p, p)), np.zeros(p))
 
     def add(self, F: Array, W: Array, root: Array | None) -> None:
-        """Add some rows' features, times the root of their weight, with their columns."""
+        """Add rows, given their features times the root of their weight."""
         W = np.ascontiguousarray(times_weights(W, root))
         for total, part in (
             (self.GW, F.T @ W),
@@ -387,74 +389,68 @@ class _Products:
             total += part
 
 
-def whitened(feature_map: FeatureMap, way: Way, moments: Moments) -> Moments:
-    """Return the moments of the map's features from those of what entered the sum."""
+def whitened(feature_map: FeatureMap, precision: SumPrecision, moments: Moments) -> Moments:
+    """Return the moments of the map's features from streamed moments."""
     L = feature_map.whitening
-    return moments if L is None or way == "rows" else moments.under(L)
+    return moments if L is None or precision == "rows" else moments.whiten(L)
 
 
 def whitened_products(
-    feature_map: FeatureMap, way: Way, sums: BasisMoments, squares: float
+    feature_map: FeatureMap, precision: SumPrecision, sums: BasisMoments, squares: float
 ) -> BasisMoments:
-    """Return products of the map's features likewise.
+    """Return the basis moments of the map's features from streamed ones.
 
-    Parameters
-    ----------
-    feature_map, way, sums
-        As they were summed.
-    squares
-        The sum of all squared features, which products of raw ones do not tell.
+    `squares` is the sum of all squared features, which products of raw columns do not contain.
     """
     L = feature_map.whitening
-    return sums if L is None or way == "rows" else sums.under(L, squares)
+    return sums if L is None or precision == "rows" else sums.whiten(L, squares)
 
 
-# Share of the smallest ridge that rounding may reach: small directions rest on the ridge alone.
+# Largest rounding error as a share of the smallest ridge, which alone supports small directions.
 TOLERANCE = 0.05
-# Rows from which on it pays to give up digits: below, single precision would save seconds.
+# Fewest rows for single precision. With fewer rows it saves seconds only.
 SINGLE_ROWS = 2**18
-_RAW: tuple[Way, ...] = ("float32", "float64")
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """What sums of kernel values lose when they are whitened, a row, in the spectral norm of GᵀG.
+    """Error of GᵀG from whitened sums of kernel values, per row, in the spectral norm.
 
-    Rounding of kernel values is the same for equal rows, hence does not average out: the error of
-    n rows is n times that of one.
+    Kernel values of equal rows have equal rounding errors, which do not average out. The error of
+    n rows is therefore n times that of one.
     """
 
     single: float
     double: float
     condition: float  # of the landmarks' kernel matrix
 
-    def fastest(self, n: int, ridge: float) -> Way:
-        """Return the fastest way whose error on n rows stays small beside the smallest ridge."""
+    def fastest(self, n: int, ridge: float) -> SumPrecision:
+        """Return the fastest precision whose error on n rows is far below the smallest ridge."""
         most = TOLERANCE * ridge / n
         if n >= SINGLE_ROWS and self.single <= most:
             return "float32"
         return "float64" if self.double <= most else "rows"
 
 
-def measured_rounding(feature_map: FeatureMap, X: Rows) -> Rounding:
-    """Return what sums under a map lose, measured on a block of rows from all over X."""
+def measure_rounding(feature_map: FeatureMap, X: Rows) -> Rounding:
+    """Return the errors of sums under a map, measured on a block of rows from all parts of X."""
     L = feature_map.whitening
     if L is None:
         return Rounding(0.0, 0.0, 1.0)
-    # Evenly spaced, since tables are often sorted: the first rows may be of one kind.
+    # Evenly spaced, since tables are often sorted.
     n = X.shape[0]
     X = X[np.linspace(0, n - 1, num=min(n, BLOCK_ROWS), dtype=np.intp)]
     exact = gram(feature_map.transform(X))
     single, double = (
-        spectral_norm((_gram(feature_map, X, way) - exact).__matmul__, len(L)) / X.shape[0]
-        for way in _RAW
+        spectral_norm((_gram(feature_map, X, precision) - exact).__matmul__, len(L)) / X.shape[0]
+        for precision in ("float32", "float64")
     )
     return Rounding(single, double, condition(L))
 
 
-def _gram(feature_map: FeatureMap, X: Rows, way: Way) -> Array:
-    """Return GᵀG of rows, summed in one way."""
-    nothing = np.zeros((X.shape[0], 1))
-    sums = StreamedSums(feature_map, way, [1])
-    sums.add(X, nothing, nothing[:, 0])
-    return whitened(feature_map, way, sums.moments()).C
+def _gram(feature_map: FeatureMap, X: Rows, precision: SumPrecision) -> Array:
+    """Return GᵀG, summed in one precision."""
+    zeros = np.zeros((X.shape[0], 1))
+    sums = StreamedSums(feature_map, precision, [1])
+    sums.add(X, zeros, zeros[:, 0])
+    return whitened(feature_map, precision, sums.moments()).C

@@ -1,4 +1,32 @@
-"""What is taken out of a kernel: directions of its features, each with a share."""
+"""Fair Kernel Decomposition: directions of a kernel's features, and the kernel without them.
+
+Features and moments
+    A feature map represents the kernel by features G (n, r) with K = G Gᵀ, eq. (3) of Störck,
+    Hinder & Hammer (2026). Functions B(s) of the sensitive columns are those that a prediction
+    should not depend on; in the paper B(s) = s. A removal is computed from sums over rows alone:
+    C = GᵀG and b = GᵀB (`fkd.core.moments`).
+
+Path
+    The paper fits B by ridge regression on the features, eq. (5), whose weights are
+    w = Gᵀ(G Gᵀ + aI)⁻¹B = (C + aI)⁻¹b, eq. (6). It removes the direction w from the features,
+    eq. (7) and (8), and repeats this m times, eq. (9). With D = (C + aI)⁻¹ the weights of the
+    first m rounds span the Krylov space {D b, D² b, ..., Dᵐ b}, and each round's weights are
+    orthogonal to the earlier ones (proof in docs/maths.md). An orthonormal basis V of these spaces
+    is the block Lanczos basis of D started at D b. One factorisation therefore serves every m, and
+    the directions of m rounds are the first columns of those of m + 1.
+
+Shrinkage
+    A machine with the regulariser wᵀ(I + mu T Tᵀ)w instead of |w|² pays for the covariance of its
+    prediction with each function, T being the covariance of G with B(s). This is the machine with
+    the kernel G (I + mu T Tᵀ)⁻¹Gᵀ (docs/shrinkage.md). With the left singular vectors V of T and
+    its squared singular values t, a shrinkage removes the share d = mu t / (1 + mu t) of each
+    direction.
+
+Fair kernel
+    Both are directions V with shares d in [0, 1]; a path has d = 1. With
+    P = I - V diag(d) Vᵀ the fair kernel is G P Gᵀ = K - F diag(d) Fᵀ for F = G V, eq. (10), and
+    the fair features are G P^½ = G - (G V) diag(1 - √(1 - d)) Vᵀ.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,18 +43,15 @@ from fkd.core.validation import positive, whole
 
 @dataclass(frozen=True)
 class Directions:
-    """The kernel K - F diag(d) Fᵀ with F = G V, which is all that a machine needs to know.
-
-    A removal path takes whole directions out (d = 1); a shrinkage takes a part of each.
-    """
+    """Removed directions of the features, with the share that is removed of each."""
 
     V: Array  # (r, w), orthonormal columns
     shares: Array  # d, (w,), in [0, 1]
-    kept: Array  # 1 - d, (w,): given apart, since near d = 1 a difference would hold no digits
+    kept: Array  # 1 - d, (w,), stored because 1.0 - shares has no digits left near d = 1
 
     @classmethod
     def whole(cls, V: Array) -> "Directions":
-        """Return the directions of V, all of each."""
+        """Return the directions V with share 1 each."""
         return cls(V, np.ones(V.shape[1]), np.zeros(V.shape[1]))
 
     @property
@@ -36,80 +61,81 @@ class Directions:
 
     @property
     def gone(self) -> Array:
-        """The directions of which nothing is left, (r, v)."""
+        """The directions with share 1, (r, v)."""
         return np.asarray(self.V[:, self.kept == 0])
 
     def features(self, G: Array) -> Array:
-        """Return G P^½ with P = I - V diag(d) Vᵀ: rows whose inner products are the fair kernel."""
+        """Return the fair features G P^½, whose inner products are the fair kernel."""
+        # eq. (8) and (9) for shares of 1
         return project(G, self.V, 1.0 - np.sqrt(self.kept))
 
     def weights(self, beta: Array) -> Array:
-        """Return P beta, with which G(x)·P beta is a function of the fair kernel's space."""
+        """Return P beta, the weights on plain features of a function of the fair kernel."""
         return np.asarray(project(beta[None, :], self.V, self.shares)[0])
 
     def subtracted(self, F: Array) -> Array:
-        """Return F diag(d)^½ of F = G V, the factor of what the fair kernel lacks."""
+        """Return F diag(d)^½ for F = G V, the factor that is subtracted from the kernel."""
         return np.asarray(F * np.sqrt(self.shares))
 
 
 class Removals(Protocol):
-    """The directions of every strength, from the plain kernel at strength 0."""
+    """The directions of every strength; strength 0 is the plain kernel."""
 
     nested: ClassVar[bool]
-    """Whether the directions of a strength are the first of those of a greater one, whole."""
+    """True if a strength removes the first columns of V entirely, as a path does."""
 
     @property
     def V(self) -> Array:
         """The directions of all strengths, (r, w)."""
 
     def at(self, strength: float) -> Directions:
-        """Return what one strength takes out."""
+        """Return the directions that one strength removes."""
 
 
 @dataclass(frozen=True)
 class RemovalPath:
-    """Nested removed directions.
-
-    The first m iterations remove the span of the first columns of U, which are orthonormal.
-    """
+    """Nested directions: m iterations remove the first `width(m)` columns of U."""
 
     nested: ClassVar[bool] = True
 
     U: Array  # (r, w), Fortran-ordered
     ends: tuple[int, ...]  # columns removed after 0, 1, 2, ... iterations
-    exhausted: bool = False  # whether further iterations would find nothing; else it was cut here
+    exhausted: bool = False  # True if a further iteration would find no new direction
 
     @classmethod
     def nothing(cls, r: int) -> "RemovalPath":
-        """Return the path of length 0 in r features, on which a fair machine is the plain one."""
+        """Return the path of length 0 in r features: the plain kernel."""
         return cls(np.empty((r, 0), order="F"), (0,))
 
     @property
     def V(self) -> Array:
-        """The directions of all iterations, which is what every removal calls them."""
+        """The directions of all iterations, U."""
         return self.U
 
     @property
     def effective(self) -> int:
-        """The number of iterations that found something to remove."""
+        """The number of iterations that found a new direction."""
         return len(self.ends) - 1
 
     def width(self, m: float) -> int:
-        """Return how many directions m iterations remove; a cut path refuses a longer m."""
+        """Return the number of directions that m iterations remove.
+
+        An exhausted path accepts any m, another one refuses an m beyond its length.
+        """
         m = whole("iterations", m, low=0)
         if m > self.effective and not self.exhausted:
             raise ValueError(
-                f"iterations must be at most {self.effective}, where this removal path was cut, "
-                f"got {m}; fit a longer one"
+                f"iterations must be at most {self.effective}, the length of this removal path, "
+                f"got {m}. Fit a longer path"
             )
         return self.ends[min(m, self.effective)]
 
     def at(self, strength: float) -> Directions:
-        """Return the directions of the first m iterations, whole; all of an exhausted path's."""
+        """Return the directions of the first m iterations with share 1 each."""
         return Directions.whole(self.U[:, : self.width(strength)])
 
     def head(self, m: int) -> "RemovalPath":
-        """Return the path of the first m iterations; the array is shared."""
+        """Return the path of the first m iterations, which shares the array."""
         return RemovalPath(self.at(m).V, self.ends[: m + 1], self.exhausted and m >= self.effective)
 
 
@@ -121,40 +147,37 @@ def removal_path(
     center_sensitive: bool = False,
     independent: bool = True,
 ) -> RemovalPath:
-    """Return the directions that `iterations` rounds of ridge regression on S would remove.
-
-    Each round of Fair Kernel Decomposition fits S from what is left of the features, then projects
-    the fitted weights out. The weights are the Lanczos vectors of D = (C + ridge·I)⁻¹ started at
-    D b (docs/maths.md has the proof), so one factorisation serves every m.
+    """Return the removal path of Fair Kernel Decomposition, Algorithm 1 of the paper.
 
     Parameters
     ----------
     moments
-        Of the training rows.
+        Moments of the training rows.
     ridge
-        Ridge of the removal regression, above 0.
+        Ridge a of the removal regression, eq. (5), above 0.
     iterations
-        The longest path wanted; it ends earlier where nothing is left to remove.
+        Length of the path. It is shorter if no direction is left to remove.
     center_sensitive
-        Fit the deviation of S from its mean instead of S itself.
+        Fit S minus its mean instead of S.
     independent
-        Whether the features are linearly independent over the training rows, as those of landmarks
-        are; others need an eigendecomposition first.
+        Set to False if the features of the training rows may be linearly dependent. C may then be
+        singular and is decomposed first. Features of landmarks are independent.
     """
     ridge, m = positive("ridge", ridge), whole("iterations", iterations, low=0)
     b = moments.sensitive(center=center_sensitive)
     if not independent:
         return _path_in_range(moments, b, ridge=ridge, iterations=m)
-    C, D = moments.C, ShiftedInverse.of(moments.C, ridge)
+    C, D = moments.C, ShiftedInverse.from_matrix(moments.C, ridge)
     heavy = ridge > C.trace() / len(C)
+    # D b are the weights w of eq. (6).
     return block_lanczos(D @ b, (lambda B: D @ (C @ B)) if heavy else D.__matmul__, iterations=m)
 
 
 def _path_in_range(moments: Moments, b: Array, *, ridge: float, iterations: int) -> RemovalPath:
     """Return the path within the range of a singular C.
 
-    Rounding errors outside that range would grow by λmax / ridge per iteration until they stand in
-    for the directions to remove.
+    Rounding errors outside the range grow by the factor λmax / ridge per iteration and would
+    eventually replace the directions to remove.
     """
     lam, Q = np.linalg.eigh(moments.C)
     keep = lam > rank_cut(max(moments.n, len(lam)), float(lam[-1]))
@@ -162,7 +185,7 @@ def _path_in_range(moments: Moments, b: Array, *, ridge: float, iterations: int)
     heavy = ridge > float(lam.mean(axis=None)) if len(lam) else False
     step = (lambda B: B * (lam / (lam + ridge))) if heavy else (lambda B: B / (lam + ridge))
     inner = block_lanczos(Q.T @ b / (lam + ridge), step, iterations=iterations)
-    # Column by column, so that a longer path does not change the columns before it.
+    # Column by column, so that a longer path has bitwise the same first columns.
     U = np.empty((len(Q), inner.U.shape[1]), order="F")
     for j, u in enumerate(inner.U.T):
         U[:, j] = Q @ u
@@ -170,25 +193,26 @@ def _path_in_range(moments: Moments, b: Array, *, ridge: float, iterations: int)
 
 
 def block_lanczos(start: Array, step: Callable[[Array], Array], *, iterations: int) -> RemovalPath:
-    """Return orthonormal blocks whose first m span {B, A B, ..., Aᵐ⁻¹ B}, B the start, A the step.
+    """Return orthonormal blocks of which the first m span {B, A B, ..., Aᵐ⁻¹ B}, B being the start.
 
-    A column of which nothing new is left is dropped (deflated), so blocks may become narrower
-    than the start; the path ends when a block is empty.
+    A column without a new part is dropped (deflation), so that a block may be narrower than the
+    start. The path ends at the first empty block.
 
     Parameters
     ----------
     start
         D b, (r, l).
     step
-        A symmetric operator: D, or D C where the ridge outweighs C. As D C = I - ridge·D both span
-        the same spaces, but D alone is then close to a multiple of the identity, which would leave
-        of a new direction nothing but rounding; where the ridge is light the same holds of D C.
+        A symmetric operator: D, or D C if the ridge is larger than the mean eigenvalue of C. Both
+        span the same spaces, since D C = I - ridge·D. With a large ridge D is close to a multiple
+        of the identity, and new directions would consist of rounding errors; with a small ridge
+        this holds for D C.
     iterations
-        The longest path wanted.
+        Length of the path.
     """
     U, ends, block = empty_basis(start, iterations), [0], start
     for i in range(iterations):
-        # A is symmetric: of what came before, A times a block leans on that one and its neighbour.
+        # A is symmetric: A times a block is orthogonal to all but the last two blocks.
         near = ends[-3] if len(ends) > 2 else 0
         w = extend_basis(U, ends[-1], step(block) if i else start, near=near)
         if w == ends[-1]:
@@ -199,79 +223,74 @@ def block_lanczos(start: Array, step: Callable[[Array], Array], *, iterations: i
 
 
 def empty_basis(b: Array, iterations: int) -> Array:
-    """Return room for the directions of so many blocks as wide as b."""
+    """Return an uninitialised basis with a block as wide as b for each iteration."""
     r, l = b.shape
     # Column-major: a longer path never changes the columns before it, not even in the last bit.
     return np.empty((r, min(r, iterations * l)), order="F")
 
 
 def extend_basis(U: Array, w: int, V: Array, *, near: int = 0) -> int:
-    """Return the new width after the columns of V joined U[:, :w], each made orthonormal to it.
+    """Append the columns of V to the orthonormal basis U[:, :w] and return its new width.
+
+    Columns whose part orthogonal to the basis is rounding error are skipped.
 
     Parameters
     ----------
     U, w
-        Basis, of which the first w columns are in use; the new ones are written after them.
+        Array of the basis, number of columns in use. New columns are written behind them.
     V
         New columns.
     near
-        The columns of U before this one are orthogonal to V but for rounding.
+        Columns of U before this one are orthogonal to V up to rounding.
     """
     for v in V.T:
-        u = _new_direction(v, U[:, :w], U[:, near:w])
-        if u is not None and w < U.shape[1]:
-            U[:, w] = u
+        before = np.linalg.norm(v)
+        # Gram-Schmidt twice: the second pass removes the rounding error of the first.
+        v = v - U[:, near:w] @ (U[:, near:w].T @ v)
+        v = v - U[:, :w] @ (U[:, :w].T @ v)
+        left = np.linalg.norm(v)
+        if left > DEFLATION * before and w < U.shape[1]:
+            U[:, w] = v / left
             w += 1
     return w
 
 
-def _new_direction(v: Array, U: Array, near: Array) -> Array | None:
-    """Return the unit vector of v's part orthogonal to U, or None where that is rounding error."""
-    before = np.linalg.norm(v)
-    # Twice is enough: the second pass removes what rounding left of the first.
-    v = v - near @ (near.T @ v)
-    v = v - U @ (U.T @ v)
-    left = np.linalg.norm(v)
-    return v / left if left > DEFLATION * before else None
-
-
-# A price beyond float64 is one: infinity times nothing would be no number.
-_MOST = 1e300
+# Upper limit of mu t: the share of an infinite product would be inf·0.
+_LARGEST_PRODUCT = 1e300
 
 
 @dataclass(frozen=True)
 class Shrinkage:
-    """The left singular vectors of the covariance T with the squares of its singular values."""
+    """Left singular vectors of the covariance T, with its squared singular values."""
 
     V: Array  # (r, w), orthonormal
-    t: Array  # (w,), above 0, falling
+    t: Array  # (w,), above 0, descending
 
     nested: ClassVar[bool] = False
 
     def at(self, strength: float) -> Directions:
-        """Return what a mu takes out: d = mu t / (1 + mu t); mu = inf takes all of each."""
+        """Return the directions with shares d = mu t / (1 + mu t), d = 1 for mu = inf."""
         mu = float(strength)
         if not mu >= 0:
-            raise ValueError(f"mu must not be negative, got {strength!r}; 0 is the plain kernel")
+            raise ValueError(f"mu must not be negative, got {strength!r}. 0 is the plain kernel")
         if np.isinf(mu):
             return Directions.whole(self.V)
         with np.errstate(over="ignore"):
-            x = np.minimum(mu * self.t, _MOST)
+            x = np.minimum(mu * self.t, _LARGEST_PRODUCT)
         kept = 1.0 / (1.0 + x)
         return Directions(self.V, x * kept, kept)
 
 
 def shrinkage(sums: BasisMoments) -> Shrinkage:
-    """Return the directions along which a prediction would covary with the basis.
+    """Return the directions along which a prediction can covary with the functions B(s).
 
-    All mu share one thin singular value decomposition of T; T Tᵀ would square its conditioning.
-    Singular values that rounding alone could have made are no directions: mu = inf would remove
-    noise.
+    One thin singular value decomposition of T serves every mu. T Tᵀ would square its condition
+    number. Singular values of the size of rounding errors are dropped, since mu = inf would remove
+    their directions too.
     """
     T = sums.covariance()
     V, sigma, _ = np.linalg.svd(T, full_matrices=False)
-    cut = rank_cut(max(sums.n, *T.shape), sums.scale)
-    keep = sigma > cut
+    keep = sigma > rank_cut(max(sums.n, *T.shape), sums.scale)
     return Shrinkage(np.asfortranarray(V[:, keep]), sigma[keep] ** 2)
 
 
@@ -286,11 +305,12 @@ def fair_gram(feature_map: FeatureMap, X: Rows, removed: Directions, K: Array) -
     Parameters
     ----------
     feature_map, X, removed
-        Map, training rows (n, d), what is taken out.
+        Feature map, training rows (n, d), removed directions.
     K
-        The kernel matrix of the plain features. Where little of it is left, subtracting F Fᵀ would
-        leave rounding: the fair features are multiplied instead.
+        Kernel matrix of the plain features. K - F diag(d) Fᵀ would cancel if most of K is removed;
+        the product of the fair features is used then.
     """
+    # eq. (10)
     F = removed.subtracted(feature_map.training_product(X, removed.V))
     if not cancels(K.diagonal(), F):
         return downdate(K, F)
@@ -300,13 +320,13 @@ def fair_gram(feature_map: FeatureMap, X: Rows, removed: Directions, K: Array) -
 
 @dataclass(frozen=True)
 class FairFeatures:
-    """What is left of a feature map after a removal; it needs no training row but landmarks."""
+    """A feature map after a removal. Of the training rows it keeps the centres of the map only."""
 
     feature_map: FeatureMap
     removed: Directions
 
     def head(self, removed: Directions) -> Self:
-        """Return the features of other shares, or of fewer of the directions; arrays are shared."""
+        """Return the features of other directions of the same removal; arrays are shared."""
         return replace(self, removed=removed)
 
     def features(self, X: Rows) -> Array:
@@ -317,34 +337,34 @@ class FairFeatures:
         )
 
     def training_features(self, X: Rows) -> Array:
-        """Return the fair features of the rows that the map was made from, (n, r)."""
+        """Return the fair features of the training rows of the map, (n, r)."""
         return fair_features(self.feature_map, X, self.removed)
 
     def diag(self, X: Rows) -> Array:
-        """Return the fair k(x, x) of each row."""
+        """Return the fair kernel k(x, x) of each row."""
         G = self.feature_map.transform(X)
-        beyond = self.feature_map.beyond(X, G)
-        left = self.removed.features(G)
-        return np.asarray(beyond + np.einsum("ij,ij->i", left, left))
+        fair = self.removed.features(G)
+        unrepresented = self.feature_map.unrepresented(X, G)
+        return np.asarray(unrepresented + np.einsum("ij,ij->i", fair, fair))
 
 
 @dataclass(frozen=True)
 class FairKernel(FairFeatures):
-    """What is left of a kernel after a removal, as blocks against the training rows."""
+    """A kernel after a removal, evaluated against its training rows."""
 
     X: Rows  # training rows, (n, d)
     F: Array  # G V over the training rows, (n, w)
     squares: Array  # k(x, x) of the training rows, (n,)
 
     @classmethod
-    def of(cls, feature_map: FeatureMap, X: Rows, removed: Directions) -> Self:
+    def from_rows(cls, feature_map: FeatureMap, X: Rows, removed: Directions) -> Self:
         """Return the fair kernel of the training rows X."""
         squares = [np.einsum("ij,ij->i", G, G) for G in feature_map.training_blocks(X)]
         F = feature_map.training_product(X, removed.V)
         return cls(feature_map, removed, X, F, np.concatenate(squares))
 
     def head(self, removed: Directions) -> Self:
-        """Return the kernel of other shares, or of fewer of the directions; arrays are shared."""
+        """Return the kernel of other directions of the same removal; arrays are shared."""
         return replace(self, removed=removed, F=self.F[:, : removed.width])
 
     def gram(self) -> Array:
@@ -361,29 +381,36 @@ class FairKernel(FairFeatures):
         return block
 
 
-def ridge_mu(penalty: float, *, n: float, alpha: float) -> float:
-    """Return mu for kernel ridge regression: mean squared error + penalty·covariance².
+# A penalty is the price of one squared covariance of the prediction with a function of s, in units
+# of the machine's mean loss. Each machine minimises its loss plus a multiple of
+# wᵀ(I + mu T Tᵀ)w, and mu follows from that multiple (docs/shrinkage.md). n is the number of rows,
+# or the sum of their weights.
 
-    Sum of squares + alpha·wᵀ(I + mu T Tᵀ)w, divided by n. A Gaussian process is one whose alpha is
-    its ratio of noise to amplitude.
+
+def ridge_mu(penalty: float, *, n: float, alpha: float) -> float:
+    """Return mu of kernel ridge regression: mean squared error + penalty·covariance².
+
+    The objective is the sum of squares + alpha·wᵀ(I + mu T Tᵀ)w, divided by n. For a Gaussian
+    process alpha is the ratio of noise to amplitude.
     """
     return penalty * n / alpha
 
 
 def margin_mu(penalty: float, *, n: float, C: float, unit: float = 1.0) -> float:
-    """Return mu for support vector machines: mean loss + penalty·covariance² / unit.
+    """Return mu of a support vector machine: mean loss + penalty·covariance² / unit.
 
-    ½·wᵀ(I + mu T Tᵀ)w + C·(sum of losses), divided by C n. The loss of a regression is linear in
-    the target, a covariance squared is not: `unit` is the target's deviation, so that its unit
-    changes nothing; a classifier's decisions have none.
+    The objective is ½·wᵀ(I + mu T Tᵀ)w + C·(sum of losses), divided by C n. The loss of a
+    regression is linear in the target and the squared covariance is not. `unit` is therefore the
+    standard deviation of the target, which makes the penalty independent of the target's unit.
+    Decision values of a classifier have no unit.
     """
     return 2.0 * C * n * penalty / unit
 
 
 def fkl_penalty(mu: float, *, n: float) -> float:
-    """Return what the published mu of fair kernel learning is as a penalty.
+    """Return the penalty that corresponds to the published mu of fair kernel learning.
 
-    It minimises the sum of squares + alpha·|w|² + mu·|n Tᵀw|²: divided by n, the price of |Tᵀw|²
-    is mu·n.
+    The method minimises the sum of squares + alpha·|w|² + mu·|n Tᵀw|². Divided by n, the price of
+    |Tᵀw|² is mu·n.
     """
     return mu * n

@@ -1,4 +1,7 @@
-"""What a fitted model says where it may not be what its user believes."""
+"""Validation of parameters, inputs and results, and the warning of the package.
+
+Every error names the parameter, the rule, the value received and, if it is not obvious, the remedy.
+"""
 
 import sys
 import warnings
@@ -14,11 +17,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import AnyArray, Array, IntArray, Rows
-from fkd.core.linalg import rank_cut, written_out
+from fkd.core.linalg import rank_cut, to_dense
+
+# The sum of squares of larger inputs in a row can overflow.
+LARGEST_INPUT = 1e150
+# Limit of measured values, so that products of two squares do not overflow.
+LARGEST_MEASURED = 1e100
+# Squares of smaller positive weights underflow, larger sums of weights are not exact.
+LEAST_WEIGHT = 1e-100
+LARGEST_WEIGHT = float(1 << 53)
 
 
 class FairnessWarning(UserWarning):
-    """A number came out, but it may not mean what the name of the model or measure promises.
+    """A result that may not mean what the name of the model or measure suggests.
 
     Examples
     --------
@@ -29,17 +40,13 @@ class FairnessWarning(UserWarning):
     """
 
 
-def caution(text: str) -> None:
-    """Warn the first caller outside this package and scikit-learn, which wraps some methods."""
+def warn_user(text: str) -> None:
+    """Issue a FairnessWarning at the first caller outside fkd and scikit-learn."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and _is_inside(frame.f_globals):
+    inside = ("fkd.", "sklearn.")
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith(inside):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, FairnessWarning, stacklevel=level)
-
-
-def _is_inside(module: dict[str, Any]) -> bool:
-    """Return whether a module's code is not the user's."""
-    return str(module.get("__name__", "")).startswith(("fkd.", "sklearn."))
 
 
 def positive(name: str, value: Any) -> float:
@@ -67,8 +74,8 @@ def whole(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     return number
 
 
-def truth(name: str, value: Any) -> bool:
-    """Return True or False; a word for either would always count as true."""
+def boolean(name: str, value: Any) -> bool:
+    """Return a bool; other values are refused, since any text would count as True."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
@@ -81,8 +88,8 @@ def not_negative(name: str, value: Any) -> float:
     return float(value)
 
 
-def steps(name: str, value: Any) -> int:
-    """Return a limit of steps: at least one, or -1 for none."""
+def step_limit(name: str, value: Any) -> int:
+    """Return a limit of iterations, at least 1, or -1 for no limit."""
     if value == -1 and not isinstance(value, bool):
         return -1
     return whole(name, value, low=1)
@@ -95,17 +102,8 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
     return value
 
 
-# Squares of larger inputs, summed over a row, leave the range of float64.
-LARGEST_INPUT = 1e150
-# Squares and products of two such numbers stay far from overflow: what is measured.
-LARGEST_MEASURED = 1e100
-# Weights that count at all: squares of smaller ones vanish, sums beyond this are no longer exact.
-LEAST_WEIGHT = 1e-100
-LARGEST_WEIGHT = float(1 << 53)
-
-
 def column_names(data: Any, width: int) -> list[str]:
-    """Return how to speak of each column: its label in a data frame, else its number."""
+    """Return the name of each column for messages: its label in a data frame, else its number."""
     labels = getattr(data, "columns", None)
     if labels is None and getattr(data, "name", None) is not None:
         labels = [data.name]
@@ -118,7 +116,7 @@ def real_matrix(name: str, data: Any) -> Array:
     """Return a finite float64 matrix with at least one row; a vector becomes one column."""
     refuse_masked(name, data)
     if issparse(data):
-        raise ValueError(f"{name} must be dense, got a sparse matrix; pass its toarray()")
+        raise ValueError(f"{name} must be dense, got a sparse matrix. Pass its toarray()")
     A = data if hasattr(data, "ndim") else np.asarray(data)
     if A.ndim not in (1, 2):
         raise ValueError(f"{name} must have one or two dimensions, got {A.ndim}")
@@ -133,7 +131,7 @@ def real_matrix(name: str, data: Any) -> Array:
 
 
 def _as_float(name: str, values: AnyArray, names: Sequence[str]) -> Array:
-    """Return the values as float64, naming the first column that holds something else."""
+    """Return the values as float64; the error names the first column that is not numeric."""
     if np.iscomplexobj(values):
         raise ValueError(f"{name} must hold real numbers. Complex data not supported")
     _refuse_dates(name, values, names)
@@ -146,20 +144,20 @@ def _as_float(name: str, values: AnyArray, names: Sequence[str]) -> Array:
 
 
 def refuse_masked(name: str, data: Any) -> None:
-    """Refuse masked values, which would lose their mask on the way."""
+    """Raise for masked values, whose mask would be lost in conversion."""
     if np.ma.is_masked(data):
-        raise ValueError(f"{name} must not be masked, got masked values; fill or drop them")
+        raise ValueError(f"{name} must not be masked, got masked values. Fill or drop them")
 
 
 def _refuse_dates(name: str, values: AnyArray, names: Sequence[str]) -> None:
-    """Refuse dates or durations, whose missing values would become numbers."""
+    """Raise for dates and durations, whose missing values would become numbers."""
     dated = values.dtype.kind == "O" and any(
         isinstance(value, np.datetime64 | np.timedelta64) for value in values.flat
     )
     if dated or values.dtype.kind in "mM":
         raise ValueError(
-            f"{name} must hold numbers, got dates or durations in column {names[0]}; count days "
-            "or years from some date first"
+            f"{name} must hold numbers, got dates or durations in column {names[0]}. Convert them "
+            "to days or years first"
         )
 
 
@@ -170,13 +168,13 @@ def _column_as_float(name: str, column: AnyArray, label: str) -> Array:
         return column.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(
-            f"{name} column {label} must hold numbers, got one where: {error}; "
-            "encode categories as numbers first, a discrete sensitive attribute by fkd.one_hot"
+            f"{name} column {label} must hold numbers: {error}. "
+            "Encode categories as numbers first, a discrete sensitive attribute by fkd.one_hot"
         ) from error
 
 
 def check_range(name: str, A: AnyArray, names: Sequence[str]) -> None:
-    """Refuse NaN, infinity or a magnitude whose square overflows, naming the column."""
+    """Raise for NaN, infinity or a magnitude whose square overflows; the error names the column."""
     top = np.abs(A).max(axis=0)
     if not np.isfinite(top).all():
         j = int(np.flatnonzero(~np.isfinite(top))[0])
@@ -186,16 +184,16 @@ def check_range(name: str, A: AnyArray, names: Sequence[str]) -> None:
         j = int(top.argmax())
         raise ValueError(
             f"{name} must not exceed {LARGEST_INPUT:g} in magnitude, "
-            f"got {top[j]:g} in column {names[j]}; rescale it"
+            f"got {top[j]:g} in column {names[j]}. Rescale it"
         )
 
 
 def sensitive_matrix(sensitive_features: Any, n: int, *, vary: bool = True) -> Array:
-    """Return S (n, l): the sensitive columns as a matrix, each of which must `vary`, or may not."""
+    """Return the sensitive columns as a matrix S (n, l). With `vary` no column may be constant."""
     if sensitive_features is None:
         raise TypeError(
-            "fit needs sensitive_features, the attribute(s) to remove: pass "
-            "fit(..., sensitive_features=S); a pipeline or a search passes it on after "
+            "fit needs sensitive_features, the attributes to remove. Pass "
+            "fit(..., sensitive_features=S). Pipelines and searches pass it on after "
             "sklearn.set_config(enable_metadata_routing=True)"
         )
     S = real_matrix("sensitive_features", sensitive_features)
@@ -206,7 +204,7 @@ def sensitive_matrix(sensitive_features: Any, n: int, *, vary: bool = True) -> A
         if vary and spread[j] <= rank_cut(n, float(top[j])):
             raise ValueError(
                 f"sensitive_features column {label} must vary, got a constant over the "
-                f"{n} sample{'s' if n > 1 else ''}; a constant carries nothing to remove"
+                f"{n} sample{'s' if n > 1 else ''}. There is nothing to remove"
             )
     return S
 
@@ -217,7 +215,7 @@ def target_vector(y: Any, n: int) -> Array:
     shape: tuple[int, ...] = () if y is None else y.shape
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"y must be one target, 1d, for this estimator, got shape {shape}; fit one estimator "
+            f"y must be one target, 1d, for this estimator, got shape {shape}. Fit one estimator "
             "per column, as sklearn.multioutput does, or use FairKernelRidge"
         )
     return target_matrix(y if y is None else column_or_1d(y, warn=True), n)
@@ -235,7 +233,7 @@ def target_matrix(y: Any, n: int) -> Array:
 
 
 def class_codes(y: Any, n: int) -> tuple[AnyArray, IntArray]:
-    """Return the classes in order, with the number of each row's class."""
+    """Return the sorted classes and the index of each row's class."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
     refuse_masked("y", y)
@@ -247,14 +245,13 @@ def class_codes(y: Any, n: int) -> tuple[AnyArray, IntArray]:
     classes, codes = np.unique(values, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y must hold at least two classes to tell apart, got {len(classes)} class: "
-            f"{classes[0]!r}"
+            f"y must hold at least two classes, got {len(classes)} class: {classes[0]!r}"
         )
     return classes, codes
 
 
 def check_numeric_columns(name: str, data: Any) -> None:
-    """Refuse a table with a column that is no number, naming the column."""
+    """Raise for a table with a column that is not numeric; the error names the column."""
     if hasattr(data, "iloc") and data.ndim == 2:
         columns = [data.iloc[:, j].to_numpy() for j in range(data.shape[1])]
     elif isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "OSUmM":
@@ -268,16 +265,16 @@ def check_numeric_columns(name: str, data: Any) -> None:
 
 
 def check_finite_result(name: str, values: AnyArray) -> None:
-    """Refuse to hand out NaN or infinity."""
+    """Raise if a result contains NaN or infinity."""
     if not np.isfinite(values).all():
         raise ValueError(
-            f"{name} must be finite, got NaN or infinity from rows whose values leave the range of "
-            "float64 under this model; scale the inputs as those of the training rows"
+            f"{name} must be finite, got NaN or infinity: values overflow float64 under this "
+            "model. Scale the inputs like those of the training rows"
         )
 
 
 def as_numbers(values: ArrayLike, name: str) -> Array:
-    """Return `values` as a finite float64 array of any shape, without copying where possible."""
+    """Return `values` as a finite float64 array of any shape, without a copy if possible."""
     refuse_masked(name, values)
     try:
         raw = np.asarray(values)
@@ -286,9 +283,9 @@ def as_numbers(values: ArrayLike, name: str) -> Array:
             f"{name} must be a rectangular array, got rows of unequal length"
         ) from error
     if raw.dtype.kind not in "buif":
-        raise ValueError(f"{name} must hold real numbers, got dtype {raw.dtype}; encode it first")
+        raise ValueError(f"{name} must hold real numbers, got dtype {raw.dtype}. Encode it first")
     numbers = raw.astype(np.float64, copy=False)
-    # Written so that NaN fails it too.
+    # False for NaN too.
     good = np.abs(numbers) <= LARGEST_MEASURED
     if not good.all():
         where = tuple(int(i) for i in np.argwhere(~good)[0])
@@ -330,46 +327,48 @@ def require_length(values: Array, n: int, name: str) -> None:
 
 
 def weight_vector(sample_weight: Any, n: int) -> Array | None:
-    """Return how many rows each of n rows stands for, (n,), or None where each is one."""
+    """Return the weights of n rows, (n,), or None if there are none."""
     if sample_weight is None:
         return None
     refuse_masked("sample_weight", sample_weight)
     raw = np.asarray(sample_weight)
     if raw.dtype.kind not in "buif":
         raise ValueError(
-            f"sample_weight must hold numbers, got dtype {raw.dtype}; convert the column first"
+            f"sample_weight must hold numbers, got dtype {raw.dtype}. Convert the column first"
         )
     w = np.asarray(raw, dtype=np.float64)
     w = w[:, 0] if w.ndim == 2 and w.shape[1] == 1 else w
     if w.shape != (n,):
         raise ValueError(
-            f"sample_weight must be one number per row ({n}), got shape {raw.shape}; take the "
+            f"sample_weight must be one number per row ({n}), got shape {raw.shape}. Pass the "
             "weights of the same rows"
         )
-    # Written so that NaN is wrong too.
+    # True for NaN too.
     wrong = np.flatnonzero(~((w == 0) | ((w >= LEAST_WEIGHT) & (w <= LARGEST_WEIGHT))))
     if len(wrong):
         raise ValueError(
             f"sample_weight must be 0 or lie between {LEAST_WEIGHT:g} and {LARGEST_WEIGHT:.0g}, "
-            f"got {w[wrong[0]]:g} in row {wrong[0]}; drop such rows or give them weight 0"
+            f"got {w[wrong[0]]:g} in row {wrong[0]}. Drop such rows or give them weight 0"
         )
     if not 0 < w.sum(axis=0) <= LARGEST_WEIGHT:
         raise ValueError(
             f"sample_weight must have a sum above zero and up to {LARGEST_WEIGHT:.0g}, got "
-            f"{w.sum(axis=0):g}; give some row a weight, or scale them"
+            f"{w.sum(axis=0):g}. Give some row a weight, or scale the weights"
         )
     return w
 
 
-def estimator_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False) -> Rows:
-    """Return X as checked float64 rows; `reset` learns the columns, else they must agree.
+def validate_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False) -> Rows:
+    """Return X as validated float64 rows of an estimator.
 
     Parameters
     ----------
-    estimator, X, reset
-        Whose rows they are.
+    estimator, X
+        Estimator, rows: an array, a sparse matrix or a data frame.
+    reset
+        Learn number and names of the columns; otherwise they must agree with the learned ones.
     sparse
-        Whether sparse rows may stay so; else they become dense, as far as memory allows.
+        Keep sparse rows sparse; otherwise they become dense, up to a limit of memory.
     """
     if issparse(X):
         checked = validate_data(
@@ -377,9 +376,9 @@ def estimator_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False)
         )
         rows = _canonical(csr_array(checked, dtype=np.float64))
         _check_sparse_range(rows, X)
-        return rows if sparse else written_out(rows)
+        return rows if sparse else to_dense(rows)
     check_numeric_columns("X", X)
-    # One memory order, so that a data frame gives the same bits as its array.
+    # One memory order, so that a data frame gives bitwise the same results as its array.
     A = validate_data(
         estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
     )
@@ -388,17 +387,17 @@ def estimator_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False)
 
 
 def _canonical(rows: csr_array) -> csr_array:
-    """Return rows without entries that stand twice, whose sum alone is a value."""
+    """Return rows without duplicate entries, which are summed."""
     if rows.has_canonical_format:
         return rows
-    rows = rows.copy()  # it may be the caller's
+    rows = rows.copy()  # it may belong to the caller
     rows.sum_duplicates()
     return rows
 
 
 def _check_sparse_range(rows: csr_array, X: Any) -> None:
-    """Refuse what `check_range` refuses, from the entries alone."""
-    # Written so that NaN fails it too.
+    """Apply `check_range` to the entries of sparse rows."""
+    # False for NaN too.
     good = np.abs(rows.data) <= LARGEST_INPUT
     if not good.all():
         j = int(rows.indices[~good].min())

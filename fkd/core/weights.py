@@ -1,4 +1,8 @@
-"""How many rows each training row counts for."""
+"""Weights of training rows: a row of weight w counts as w rows, a row of weight 0 is absent.
+
+`RowWeights` holds the weights of the removal and of the machine, `PresentRows` the rows with a
+positive weight, and the functions compute weighted sums, means and medians.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,36 +15,36 @@ from fkd.core.arrays import AnyArray, Array, IntArray, Rows
 from fkd.core.linalg import gram
 from fkd.core.validation import choice, weight_vector
 
-WEIGHED = ("both", "removal", "fit")
-# What sums over rows are for: the machine, what is removed, neither: each row then counts once.
+WEIGH_OPTIONS = ("both", "removal", "fit")
+# Purpose of a sum over rows: the machine, the removal, or neither, in which each row counts once.
 Part = Literal["fit", "removal", "once"]
 
 
 @dataclass(frozen=True)
 class RowWeights:
-    """Weights of the rows in what is removed, in the machine on what is left; None counts once."""
+    """Weights of the rows in the removal and in the machine; None counts each row once."""
 
     removal: Array | None = None
     fit: Array | None = None
 
     @classmethod
-    def of(cls, w: Array | None, weigh: Any) -> "RowWeights":
-        """Return the weights where `weigh`, one of `WEIGHED`, says that they count."""
-        choice("weigh", weigh, WEIGHED)
+    def from_weights(cls, w: Array | None, weigh: Any) -> "RowWeights":
+        """Return weights w for the parts that `weigh`, one of `WEIGH_OPTIONS`, names."""
+        choice("weigh", weigh, WEIGH_OPTIONS)
         return cls(None if weigh == "fit" else w, None if weigh == "removal" else w)
 
     @property
     def alike(self) -> bool:
-        """Whether one sum over rows serves both."""
+        """True if the removal and the machine have the same weights."""
         return self.removal is self.fit
 
     def by(self, part: Part) -> Array | None:
-        """Return the weights that count in one part."""
+        """Return the weights of one part."""
         weights = {"fit": self.fit, "removal": self.removal, "once": None}
         return weights[part]
 
     def alike_part(self, part: Part) -> Part:
-        """Return the first part with the same weights, whose sums over rows serve this one too."""
+        """Return the first part with the same weights, whose sums can be used for this one."""
         parts: tuple[Part, ...] = ("fit", "removal", "once")
         return next(other for other in parts if self.by(other) is self.by(part))
 
@@ -52,22 +56,21 @@ class RowWeights:
         return RowWeights(None if self.removal is None else self.removal[rows], fit)
 
     def present(self, rows: IntArray) -> IntArray:
-        """Return those of some rows that are there at all: 0 is a row that is not."""
+        """Return those of some rows whose weights are above 0."""
         for w in (self.removal, self.fit):
             rows = rows if w is None else rows[w[rows] > 0]
         return rows
 
     def share(self, rows: AnyArray, n: int) -> float:
-        """Return how much of what the machine is fitted to are some of n rows."""
+        """Return the share of some of n rows in the total weight of the machine."""
         return len(rows) / n if self.fit is None else float(self.fit[rows].sum() / self.fit.sum())
 
 
-# Every row counts once.
-ONCE = RowWeights()
+UNWEIGHTED = RowWeights()
 
 
 def row_count(n: int, w: Array | None) -> float:
-    """Return how many rows n rows count for."""
+    """Return the sum of the weights of n rows."""
     return n if w is None else float(w.sum(axis=0))
 
 
@@ -77,29 +80,29 @@ def times_weights(A: Array, w: Array | None) -> Array:
 
 
 def weighted_gram(G: Array, w: Array | None) -> Array:
-    """Return GᵀG of rows that count w times, at a third of the cost where G is triangular."""
+    """Return Gᵀ diag(w) G, at a third of the cost if G is triangular."""
     return gram(times_weights(G, None if w is None else np.sqrt(w)))
 
 
 def weighted_sum(A: Array, w: Array | None) -> Array:
-    """Return the sum of the rows of A (n,) or (n, k)."""
+    """Return the weighted sum of the rows of A (n,) or (n, k)."""
     return np.asarray(A.sum(axis=0) if w is None else w @ A)
 
 
 def weighted_mean(A: Array, w: Array | None) -> Array:
-    """Return the mean of the rows of A (n,) or (n, k)."""
+    """Return the weighted mean of the rows of A (n,) or (n, k)."""
     return np.asarray(A.mean(axis=0) if w is None else w @ A / w.sum(axis=0))
 
 
 def weighted_std(A: Array, w: Array | None) -> Array:
-    """Return the standard deviation of the rows of A (n,) or (n, k)."""
+    """Return the weighted standard deviation of the rows of A (n,) or (n, k)."""
     if w is None:
         return np.asarray(A.std(axis=0))
     return np.sqrt(weighted_mean((A - weighted_mean(A, w)) ** 2, w))
 
 
 def weighted_median(A: Array, w: Array | None) -> Array:
-    """Return the median of each column of A (n, k), the middle of two where it lies between."""
+    """Return the weighted median of each column of A (n, k), the mean of two middle values."""
     if w is None:
         return np.asarray(np.median(A, axis=0))
     found = np.empty(A.shape[1])
@@ -114,40 +117,46 @@ def weighted_median(A: Array, w: Array | None) -> Array:
 
 @dataclass(frozen=True)
 class PresentRows:
-    """Which of n rows are there, how many rows each of them counts for."""
+    """The rows with a weight above 0, of n rows, and their weights."""
 
     n: int
-    rows: IntArray | None = None  # their numbers, None where all are there
-    w: Array | None = None  # of those that are there, None where each counts once
+    rows: IntArray | None = None  # their indices, None for all
+    w: Array | None = None  # their weights, None if all are 1
 
     @classmethod
-    def of(
+    def from_weights(
         cls, sample_weight: Any, n: int, *, least: int = 2, precomputed: bool = False
     ) -> "PresentRows":
-        """Return the rows that weights leave.
+        """Return the rows with a positive weight.
 
         Parameters
         ----------
         sample_weight
-            What a caller passed.
+            Weights as a caller passed them.
         n
-            The number of samples.
+            Number of samples.
         least
-            How many must have a weight above 0: a single row has no spread to remove.
+            Smallest number of rows with a weight above 0. A single row has no variance to remove.
         precomputed
-            Whether columns are rows too: none can then be left out.
+            True for a kernel matrix, whose columns are rows too: no row can be left out.
         """
         if sample_weight is None:
             return cls(n)
-        w = _checked(sample_weight, n, least)
+        w = weight_vector(sample_weight, n)
+        assert w is not None
+        if (found := np.count_nonzero(w)) < least:
+            raise ValueError(
+                f"sample_weight must be above 0 for at least {least} row{'s' * (least > 1)}, got "
+                f"{found} of {n}. Rows of weight 0 are left out"
+            )
         if (w > 0).all():
-            # Ones have nothing to say: sums are then those without weights, bit for bit.
+            # Weights of 1 give bitwise the same sums as no weights.
             return cls(n, None, None if (w == 1).all() else w)
         if precomputed:
             raise ValueError(
-                "sample_weight must be above 0 where kernel='precomputed', whose columns are "
-                f"training rows too, got 0 for {n - np.count_nonzero(w)} of {n}; leave out these "
-                "rows with their columns"
+                "sample_weight must be above 0 if kernel='precomputed', whose columns are "
+                f"training rows too, got 0 for {n - np.count_nonzero(w)} of {n}. Leave out these "
+                "rows and their columns"
             )
         rows = np.flatnonzero(w)
         return cls(n, rows, None if (w[rows] == 1).all() else w[rows])
@@ -156,26 +165,14 @@ class PresentRows:
         return self.n if self.rows is None else len(self.rows)
 
     def inputs(self, X: Rows) -> Rows:
-        """Return the checked rows that are there."""
+        """Return the present rows of validated inputs."""
         return X if self.rows is None else X[self.rows]
 
-    def beside(self, name: str, data: Any) -> Any:
-        """Return what stands beside the rows that are there, still as a caller passed it."""
+    def select(self, name: str, data: Any) -> Any:
+        """Return the present rows of another argument, in the type that the caller passed."""
         if data is None or self.rows is None:
             return data
-        # Before rows are taken: of too many the first would be taken for all.
+        # Checked first: indexing would silently ignore surplus rows.
         if (found := _num_samples(data)) != self.n:
             raise ValueError(f"{name} must have one row per sample ({self.n}), got {found}")
         return _safe_indexing(data, self.rows)
-
-
-def _checked(sample_weight: Any, n: int, least: int) -> Array:
-    """Return one weight per sample, of which enough are above 0."""
-    w = weight_vector(sample_weight, n)
-    assert w is not None
-    if (found := np.count_nonzero(w)) < least:
-        raise ValueError(
-            f"sample_weight must be above 0 for at least {least} row{'s' * (least > 1)}, got "
-            f"{found} of {n}; a row of weight zero is left out"
-        )
-    return w

@@ -21,10 +21,10 @@ from fkd.core.svm import (
     RowBlock,
     Solution,
     Source,
-    complaint,
+    gap_message,
     solve_machines,
 )
-from fkd.core.validation import choice, positive, steps
+from fkd.core.validation import choice, positive, step_limit
 
 SOLVERS = ("auto", "libsvm", "batched")
 # libsvm's work grows with the square of the rows: at so many it takes minutes.
@@ -86,7 +86,7 @@ def batched_solutions(
     weights: Array | None = None,
 ) -> list[Solution]:
     """Return the solutions of machines on these rows, in order."""
-    passes = steps("max_iter", max_iter)
+    passes = step_limit("max_iter", max_iter)
     passes = ITERATIONS if passes == -1 else min(passes, ITERATIONS)
     moments = training_moments(feature_map, X, np.empty((X.shape[0], 0)), y)
     dtype: Precision = np.float32 if positive("tol", tol) >= SINGLE_GAP else np.float64
@@ -96,7 +96,7 @@ def batched_solutions(
 
 def tell_gaps(named: Iterable[tuple[str, Solution]], tol: float) -> None:
     """Warn where a machine missed the gap, with the worst one's name."""
-    text = complaint(list(named), tol)
+    text = gap_message(list(named), tol)
     if text is not None:
         warnings.warn(text, ConvergenceWarning, stacklevel=2)
 

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
 from fkd.core.moments import Moments
-from fkd.core.predictors import MapExpansion, Predictor
-from fkd.core.ridge import TargetExpansions
+from fkd.core.predictors import MapExpansion, Predictor, TargetExpansions
 from fkd.core.sentinel_values import warn_sentinels
 from fkd.core.validation import check_finite_result, target_matrix, target_vector
 from fkd.core.weights import (

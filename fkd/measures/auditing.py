@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.validation import FairnessWarning, as_column, as_sensitive, caution, require_length
+from fkd.core.validation import FairnessWarning, as_column, as_sensitive, require_length, warn_user
 from fkd.measures.columns import is_constant, mean_absolute_error, mean_signed_error
 from fkd.measures.groups import (
     GroupMeans,
@@ -218,7 +218,7 @@ def audit(
     ours = [one for one in caught if issubclass(one.category, FairnessWarning)]
     notes = tuple(dict.fromkeys(str(one.message) for one in ours))
     for note in notes:
-        caution(note)
+        warn_user(note)
     for one in caught:
         if one not in ours:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

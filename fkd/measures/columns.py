@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from fkd.core.arrays import Array
-from fkd.core.validation import as_numbers, caution, weight_vector
+from fkd.core.validation import as_numbers, warn_user, weight_vector
 from fkd.core.weights import row_count, weighted_mean
 
 # A standard deviation below this share of the largest magnitude counts as rounding.
@@ -207,7 +207,7 @@ def warn_outliers(values: Array, window: float, w: Array | None = None) -> None:
     # other rows then differ from the equal ones.
     width = float(high - low) / _GAUSSIAN
     if 0 < width < min(_NARROW * window, _CROWDED * float(np.ptp(values))):
-        caution(
+        warn_user(
             f"eight of ten rows lie between {low:g} and {high:g}, but outliers widen the window of "
             f"this measure to {window:g}, which hides dependence among most rows. Use "
             "margins='rank', or set margins explicitly"
@@ -236,7 +236,7 @@ def warn_rare_groups(values: Array, reach: float, window: float, w: Array | None
         # A group, unlike a tail, is farther from the other rows than it is wide.
         apart = side[beyond].min() - side[~beyond].max()
         if apart > max(window * scale, np.ptp(side[beyond])):
-            caution(
+            warn_user(
                 f"{rows:.15g} of {n:.15g} rows stand apart, more than {reach:.1f} standard "
                 "deviations from the mean, beyond the grid of this measure. Use gdp for them, or "
                 "set margins explicitly"

@@ -68,7 +68,7 @@ class SensitiveRidge:
         T = moments.sensitive(center=True) @ V / singular  # GᵀP, (r, k)
         C, c = moments.normal_equations(fit_intercept=True)
         C -= T @ T.T  # UᵀU
-        beta = ShiftedInverse.of(C, positive("alpha", alpha), name="alpha") @ (c - T @ p)
+        beta = ShiftedInverse.from_matrix(C, positive("alpha", alpha), name="alpha") @ (c - T @ p)
         left = max(float(beta @ (C @ beta)), 0.0)
         return cls(moments, singular, V, p, beta, V @ ((T.T @ beta) / singular), left)
 

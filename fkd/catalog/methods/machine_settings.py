@@ -8,7 +8,7 @@ from fkd.catalog.methods.training_fold import Training
 from fkd.core.moments import Moments
 from fkd.core.predictors import Predictor
 from fkd.core.removal import Removals
-from fkd.core.svm import GAP, ITERATIONS, Machine, Solution, Source, complaint, solve_machines
+from fkd.core.svm import GAP, ITERATIONS, Machine, Solution, Source, gap_message, solve_machines
 from fkd.core.weights import row_count
 from fkd.estimators.support_vector_regression import svr_expansions
 
@@ -89,7 +89,7 @@ def certified_machines(
     machines = [Machine(C, removals.at(strength), epsilon) for strength, C, epsilon in wanted]
     found = solve_machines(source, [moments], machines, tol=GAP, max_iter=ITERATIONS)
     names = [f"strength {s:g} with C {C:g}, epsilon {epsilon:g}" for s, C, epsilon in wanted]
-    missed = complaint(list(zip(names, found, strict=True)), GAP)
+    missed = gap_message(list(zip(names, found, strict=True)), GAP)
     if missed is not None:
         raise ValueError(missed)
     return found
