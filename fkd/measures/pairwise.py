@@ -678,6 +678,8 @@ def pairwise_on_subsamples(
 ) -> Array:
     """Return the signed gap of the two rates on subsamples of the rows, NaN without pairs.
 
+    The gap of a constant prediction is 0, with or without pairs.
+
     Parameters
     ----------
     y, predictions, s
@@ -695,8 +697,12 @@ def pairwise_on_subsamples(
     constant = [is_constant(f) for f in predictions]
     if len(y) < SUBSAMPLES_FROM:
         membership = _membership(len(y), list(subsamples), w)
-        gaps = [_gaps_by_tiles(y, f, s, membership) for f in predictions]
-        return np.array([0.0 * g if same else g for g, same in zip(gaps, constant, strict=True)])
+        return np.array(
+            [
+                np.zeros(membership.shape[1]) if same else _gaps_by_tiles(y, f, s, membership)
+                for f, same in zip(predictions, constant, strict=True)
+            ]
+        )
     # Ranked once: only the order of a subsample matters, which is that among all rows.
     whole = PairOrders(dense_ranks(y), dense_ranks(s), w)
     ranks = [dense_ranks(f) for f in predictions]
