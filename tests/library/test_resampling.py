@@ -354,6 +354,13 @@ def many(rng, n, levels=True):
 
 
 @pytest.fixture
+def pair_rows(monkeypatch):
+    """Set the size of subsamples of pairs, each of which is then counted alone as of many rows."""
+    monkeypatch.setattr("fkd.measures.pairwise.SUBSAMPLES_FROM", 0)
+    return partial(monkeypatch.setattr, module, "PAIR_ROWS")
+
+
+@pytest.fixture
 def binned_from(monkeypatch):
     return partial(monkeypatch.setattr, module, "BINNED_FROM")
 
@@ -403,11 +410,11 @@ def test_weights_are_not_binned(rng, binned_from):
 
 
 @pytest.mark.parametrize("prediction", [1, 2], ids=["fair", "unfair"])
-def test_smaller_subsamples_of_pairs_give_the_interval_of_quarters(rng, monkeypatch, prediction):
+def test_smaller_subsamples_of_pairs_give_the_interval_of_quarters(rng, pair_rows, prediction):
     sample = many(rng, 8000)
     columns = sample[0], sample[prediction], sample[3]
     quarters = interval(MEASURES["pf"], *columns, **seeded(300))
-    monkeypatch.setattr(module, "PAIR_ROWS", 400)
+    pair_rows(400)
     parts = interval(MEASURES["pf"], *columns, **seeded(300))
     assert parts.estimate == quarters.estimate
     width = quarters.high - quarters.low
@@ -415,9 +422,9 @@ def test_smaller_subsamples_of_pairs_give_the_interval_of_quarters(rng, monkeypa
     assert_allclose([parts.low, parts.high], [quarters.low, quarters.high], atol=0.3 * width)
 
 
-def test_slightly_unfair_prediction_is_covered_by_small_subsamples(rng, monkeypatch):
+def test_slightly_unfair_prediction_is_covered_by_small_subsamples(rng, pair_rows):
     """Its gap is small against the noise of a subsample: absolute values would fold at zero."""
-    monkeypatch.setattr(module, "PAIR_ROWS", 250)
+    pair_rows(250)
     s, y = rng.uniform(size=200_000), rng.normal(size=200_000)
     f = y + 0.07 * s + rng.normal(size=200_000)
     truth, hits = pairwise_fairness(y, f, s), 0
@@ -428,8 +435,8 @@ def test_slightly_unfair_prediction_is_covered_by_small_subsamples(rng, monkeypa
     assert hits >= 21
 
 
-def test_sides_of_a_comparison_share_small_subsamples(rng, monkeypatch):
-    monkeypatch.setattr(module, "PAIR_ROWS", 400)
+def test_sides_of_a_comparison_share_small_subsamples(rng, pair_rows):
+    pair_rows(400)
     y, f, g, s = many(rng, 5000)
     # Reversing a prediction reverses the sign of every gap, which the interval must ignore.
     for other in (g + 1e-9 * f, -g):
