@@ -80,7 +80,7 @@ def _sample(folder: Path, seed: int, size: int, jobs: int) -> int:
             f"source_paths = ['fkd']\nonly_mutate = {list(MUTATED)}\n"
             "also_copy = ['tasks', 'flows', 'configs', 'docs', 'wheels']\n"
             f"pytest_add_cli_args = {PYTEST}\n"
-            f"pytest_add_cli_args_test_selection = {[f'tests/{p.name}' for p in chosen]}\n"
+            f"pytest_add_cli_args_test_selection = {[str(p.relative_to(folder)) for p in chosen]}\n"
         )
     _mutmut(folder, "run", "--max-children", str(jobs), "fkd.core.arrays.*")
     names = re.findall(r"^\s*(\S+__mutmut_\d+):", _mutmut(folder, "results", "--all", "true"), re.M)
@@ -93,9 +93,7 @@ def _sample(folder: Path, seed: int, size: int, jobs: int) -> int:
         if found[name] not in ("killed", "timeout"):
             print(f"{found[name]:10} {name}")
     killed = counts["killed"] + counts["timeout"]
-    print(
-        f"{killed} of {len(drawn)} killed, of {len(names)} mutants, seed {seed}: {dict(counts)}"
-    )
+    print(f"{killed} of {len(drawn)} killed, of {len(names)} mutants, seed {seed}: {dict(counts)}")
     return 0
 
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from configs.errors import UserError
 from configs.schema import RunConfig
-from fkd.measures import SampleChanges
-from fkd.measures import sample_changes
+from fkd.measures import SampleChanges, sample_changes
 from tasks.data.prepared import Loaded
 from tasks.study.known_runs import now
 from tasks.watch.batches import Batch

@@ -138,8 +138,9 @@ def test_interval_is_widened_to_contain_the_estimate():
 def test_interval_is_clipped_to_bounds(rng):
     x = rng.normal(size=60)
     x -= x.mean()
-    free, bound = interval(np.mean, x, **seeded()), interval(
-        np.mean, x, bounds=(-0.01, 10.0), **seeded()
+    free, bound = (
+        interval(np.mean, x, **seeded()),
+        interval(np.mean, x, bounds=(-0.01, 10.0), **seeded()),
     )
     assert free.low < bound.low == -0.01
     assert bound.high == free.high

@@ -17,9 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from fkd import FairnessWarning, FairSVC
 from fkd.measures import MEASURES, gdp, scorer
 
-every_name = pytest.mark.parametrize(
-    "name", [*MEASURES, "pairwise_fairness"]
-)
+every_name = pytest.mark.parametrize("name", [*MEASURES, "pairwise_fairness"])
 
 
 @pytest.fixture
@@ -102,9 +100,7 @@ def test_making_a_scorer_does_not_change_the_global_configuration():
 
 def test_missing_attribute_is_refused_with_the_remedy(X, y):
     model = Ridge().fit(X, y)
-    with pytest.raises(
-        TypeError, match="sensitive_features .*enable_metadata_routing"
-    ):
+    with pytest.raises(TypeError, match="sensitive_features .*enable_metadata_routing"):
         scorer("hgr")(model, X, y)
 
 
