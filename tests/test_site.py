@@ -18,7 +18,7 @@ import fkd  # noqa: E402
 import fkd.measures  # noqa: E402
 import fkd.plot  # noqa: E402
 import fkd.rivals  # noqa: E402
-from fkd.core import moments
+from fkd.core import moments  # noqa: E402
 
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("plot_*.py"))
 

@@ -90,7 +90,7 @@ def test_given_margins_use_the_unit_interval(rng):
         assert_allclose(found.gdp(margins="given", estimator=estimator), expected, rtol=1e-5)
     assert found.gdp(margins="given") < 0.8 * found.gdp()
     aged = BinnedRows.from_rows(*rows_of("ages", rng), **nodes_of("ages"))
-    with pytest.raises(ValueError, match="^sensitive_features must"):
+    with pytest.raises(ValueError, match=r"^sensitive_features must"):
         aged.gdp(margins="given")
 
 

@@ -42,5 +42,5 @@ def test_extreme_units_of_the_prediction(rng, unit):
 
 
 def test_degree_must_be_positive():
-    with pytest.raises(ValueError, match="^degree must .*got 0"):
+    with pytest.raises(ValueError, match=r"^degree must .*got 0"):
         gedi([0, 1], [0, 1], degree=0)

@@ -253,9 +253,9 @@ def test_invalid_rows_are_refused_by_name(f, control, words):
 
 def test_invalid_options_are_refused_not_left_out(rng):
     f, s = rng.normal(size=(2, 100))
-    with pytest.raises(ValueError, match="^ties must"):
+    with pytest.raises(ValueError, match=r"^ties must"):
         by_stratum(partial(pairwise_fairness, ties="no"), s, f, s, control_features=[0] * 100)
-    with pytest.raises(ValueError, match="^argument 0 must"):
+    with pytest.raises(ValueError, match=r"^argument 0 must"):
         by_stratum(gdp, f[:-1], s, control_features=[0] * 100)
     with pytest.raises(ValueError, match="sensitive"):
         by_stratum(gdp, control_features=[0] * 100)

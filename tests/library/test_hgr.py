@@ -52,7 +52,7 @@ def test_spectrum_of_a_joint_table(P, sigma):
 
 @pytest.mark.parametrize("P", [[[0.5, -0.5]], [[0.0, 0.0]], [0.5, 0.5], np.zeros((0, 2))])
 def test_invalid_joint_table_is_refused(P):
-    with pytest.raises(ValueError, match="^P must"):
+    with pytest.raises(ValueError, match=r"^P must"):
         witsenhausen(P)
 
 
@@ -194,7 +194,7 @@ def test_ranks_are_invariant_to_increasing_maps():
         ranks = measure(u, v, margins="rank")
         assert_allclose(measure(np.exp(u), v**3, margins="rank"), ranks, rtol=1e-12)
     assert_allclose(hgr(u, v, margins="rank"), hgr(u, v), atol=0.1)
-    with pytest.raises(ValueError, match="^margins must .*'given'"):
+    with pytest.raises(ValueError, match=r"^margins must .*'given'"):
         hgr(u, v, margins="given")
 
 
@@ -218,7 +218,7 @@ def test_tail_of_a_mostly_constant_column_gives_no_warning(rng):
 
 
 def test_constant_column_has_no_density(rng):
-    with pytest.raises(ValueError, match="^v must"):
+    with pytest.raises(ValueError, match=r"^v must"):
         joint_density_grid(rng.normal(size=50), np.full(50, 0.1))
 
 

@@ -305,7 +305,7 @@ def test_bandwidths_are_those_of_the_sum_of_weights(name, rows, rng):
     scaled = value(name, rows, survey_weights(1000 * w))
     assert_allclose(scaled, value(name, rows, survey_weights(w)), rtol=1e-9)
     assert not np.allclose(value(name, rows, 1000 * w), scaled, rtol=1e-3)
-    with pytest.raises(ValueError, match="sample_weight .*survey_weights"):
+    with pytest.raises(ValueError, match=r"sample_weight .*survey_weights"):
         value(name, rows, w / w.sum())
 
 
@@ -415,7 +415,7 @@ def test_recoverability_counts_errors_by_weight(rng):
         w = np.where(readable == heavy, 1.0, 0.001)
         for found in recoverability(features, s, sample_weight=w):
             assert (found.after > 0.8) == heavy, found
-    with pytest.raises(ValueError, match="sample_weight .*20 rows, got 5"):
+    with pytest.raises(ValueError, match=r"sample_weight .*20 rows, got 5"):
         recoverability(features, s, sample_weight=np.arange(600) < 5)
 
 
@@ -443,7 +443,7 @@ def test_groups_contain_rows_of_positive_weight(rng, as_given):
     ]
     assert found.rows == 240
     longer = as_given(np.append(rows.job, "cook"))
-    with pytest.raises(ValueError, match="control_features must .*301"):
+    with pytest.raises(ValueError, match=r"control_features must .*301"):
         by_stratum(gdp, rows.f, rows.s, control_features=longer, sample_weight=w)
 
 
@@ -489,7 +489,7 @@ def test_weights_may_be_any_column():
 def test_one_row_of_positive_weight_is_too_few(name, rng):
     rows, w = Rows.draw(rng, 300), np.zeros(300)
     w[7] = 3
-    with pytest.raises(ValueError, match="sample_weight .*two rows"):
+    with pytest.raises(ValueError, match=r"sample_weight .*two rows"):
         value(name, rows, w)
 
 
@@ -520,7 +520,7 @@ def test_fairlearn_passes_weights_to_a_measure(rng):
 def test_noise_floor_needs_more_than_one_heavy_row(rng):
     """Shuffled beside it, s would be next to constant, and the floor next to nothing."""
     f, s = rng.normal(size=(2, 200))
-    with pytest.raises(ValueError, match="sample_weight .*one row"):
+    with pytest.raises(ValueError, match=r"sample_weight .*one row"):
         noise_floor(f, s, rng=rng, sample_weight=np.r_[1e4, np.ones(199)])
     heavy = np.r_[100.0, np.ones(199)]
     assert noise_floor(f, s, rng=rng, permutations=20, sample_weight=heavy).mean > 0

@@ -143,7 +143,7 @@ def test_unit_of_a_prediction_does_not_matter(rng, unit):
     ],
 )
 def test_condition_without_pairs_is_refused(y, f, s, criterion):
-    with pytest.raises(UndefinedMeasureError, match="^sensitive_features must"):
+    with pytest.raises(UndefinedMeasureError, match=r"^sensitive_features must"):
         pairwise_fairness(y, f, s, criterion=criterion)
     assert pairwise_fairness(y, [1, 1, 1], s, criterion=criterion) == 0.0
 
@@ -343,7 +343,7 @@ def test_full_disk_does_not_prevent_compilation(rng, monkeypatch):
 
 def test_more_values_than_positions_are_refused():
     values = np.broadcast_to(np.int64(0), MOST_ROWS + 1)  # takes eight bytes
-    with pytest.raises(ValueError, match="^values must"):
+    with pytest.raises(ValueError, match=r"^values must"):
         module.ascents(values)
 
 

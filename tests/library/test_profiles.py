@@ -121,10 +121,9 @@ def test_level_of_the_values_only_shifts_the_curve(rng, n, levels):
     s = rng.integers(levels, size=n) / levels
     v, w = s + rng.normal(size=n), rng.uniform(0.5, 3.0, size=n)
     for weights in (None, w):
-        near, far = (
-            curves_along(column, s, rng=np.random.default_rng(0), draws=50, sample_weight=weights)[
-                0
-            ]
+        options = {"draws": 50, "sample_weight": weights}
+        (near,), (far,) = (
+            curves_along(column, s, rng=np.random.default_rng(0), **options)
             for column in (v, 1e6 + v)
         )
         for end in ("mean", "low", "high", "lowest", "highest"):

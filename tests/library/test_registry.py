@@ -66,7 +66,7 @@ def test_measures_are_declared_by_their_names():
 def test_unknown_name_is_refused_by_parameter_and_name():
     assert get_measure("pairwise_fairness") is MEASURES["pf"]
     assert get_measure("gdp") is MEASURES["gdp"]
-    with pytest.raises(ValueError, match="^limit must .*hgr.*'hrg'"):
+    with pytest.raises(ValueError, match=r"^limit must .*hgr.*'hrg'"):
         get_measure("hrg", "limit")
 
 
@@ -203,7 +203,7 @@ def test_prediction_constant_up_to_rounding_is_exactly_fair(measure, rng, S):
 @every_measure
 def test_constant_attribute_gives_zero_or_is_undefined(measure, f):
     if measure.needs_truth:
-        with pytest.raises(ValueError, match="^sensitive_features must"):
+        with pytest.raises(ValueError, match=r"^sensitive_features must"):
             value(measure, f, np.full(60, 0.1))
     else:
         assert value(measure, f, np.full(60, 0.1)) == 0.0
@@ -259,7 +259,7 @@ def test_invalid_attribute_is_refused_by_name(measure, f, values, words):
 def test_prediction_must_be_one_column_of_at_least_two_rows(measure, S):
     with pytest.raises(ValueError, match=r"^y_pred must .*\(60, 2\)"):
         value(measure, S, S)
-    with pytest.raises(ValueError, match="^y_pred must .*two rows"):
+    with pytest.raises(ValueError, match=r"^y_pred must .*two rows"):
         value(measure, [1.0], [1.0])
 
 

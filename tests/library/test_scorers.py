@@ -100,12 +100,12 @@ def test_making_a_scorer_does_not_change_the_global_configuration():
 
 def test_missing_attribute_is_refused_with_the_remedy(X, y):
     model = Ridge().fit(X, y)
-    with pytest.raises(TypeError, match="sensitive_features .*enable_metadata_routing"):
+    with pytest.raises(TypeError, match=r"sensitive_features .*enable_metadata_routing"):
         scorer("hgr")(model, X, y)
 
 
 def test_unknown_measure_is_refused_by_name():
-    with pytest.raises(ValueError, match="^measure must .*hgr.*'hrg'"):
+    with pytest.raises(ValueError, match=r"^measure must .*hgr.*'hrg'"):
         scorer("hrg")
 
 
