@@ -180,7 +180,7 @@ def test_index_counts_any_rows_any_number_of_times(rng, digits):
         assert found.s_ends == (s[rows].min(), s[rows].max())
         assert found.f_ends == (f[rows].min(), f[rows].max())
     else:
-        assert_allclose(values(found), by_rows(f[own], s[own]), atol=2e-3)
+        assert_allclose(values(found), by_rows(f[own], s[own]), atol=2e-4)
         nearest = np.abs(f[:, None] - index.f_nodes.points).argmin(axis=1)
         assert np.array_equal(index.f_index, nearest)
 

@@ -128,9 +128,9 @@ def test_rows_of_one_distribution_rarely_differ(sizes):
     rng = np.random.default_rng(7)
     invented = sum(
         compared(*(sample(rng, n) for n in sizes), seed=i, permutations=39).crossed
-        for i in range(40)
+        for i in range(60)
     )
-    assert invented <= 6  # expected 2, deviation 1.4
+    assert invented <= 8  # expected 3, deviation 1.7
 
 
 def test_shift_of_some_rows_is_found_at_their_values_of_s():
