@@ -259,6 +259,8 @@ def pairwise_on_subsamples(
 ) -> Array:
     """Return the signed gap of the two rates on subsamples of the rows, NaN without pairs.
 
+    The gap of a constant prediction is 0, with or without pairs.
+
     Parameters
     ----------
     y, predictions, s
@@ -276,8 +278,12 @@ def pairwise_on_subsamples(
     constant = [is_constant(f) for f in predictions]
     if len(y) < SUBSAMPLES_FROM:
         membership = _membership(len(y), list(subsamples), w)
-        gaps = [_gaps_by_tiles(y, f, s, membership) for f in predictions]
-        return np.array([0.0 * g if same else g for g, same in zip(gaps, constant, strict=True)])
+        return np.array(
+            [
+                np.zeros(membership.shape[1]) if same else _gaps_by_tiles(y, f, s, membership)
+                for f, same in zip(predictions, constant, strict=True)
+            ]
+        )
     # Rows are ranked once. Ranks among all rows order every subsample.
     everything = PairOrders(dense_ranks(y), dense_ranks(s), w)
     ranks = [dense_ranks(f) for f in predictions]

@@ -452,7 +452,7 @@ def _draw(
     replicates: int,
 ) -> _Drawn:
     """Return the measure of every side on all rows and on the same subsamples."""
-    if isinstance(measure, Measure) and measure.interval == "pairs" and _share_pairs(sides):
+    if _counts_pairs(measure, sides):
         estimates, values, part = _draw_pairs(sides, w, rng, replicates)
     else:
         n = len(sides[0][0])
@@ -605,8 +605,14 @@ def _is_binned(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
     )
 
 
-def _share_pairs(sides: Sequence[Sequence[Any]]) -> bool:
-    """Return whether all sides have the same truth and one and the same sensitive column."""
+def _counts_pairs(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
+    """Return whether pairs of all subsamples are counted at once.
+
+    All sides must have the same truth and the same single sensitive column, and the measure must
+    have the default options of `pairwise_fairness`.
+    """
+    if not isinstance(measure, Measure) or measure.interval != "pairs" or measure.options:
+        return False
     y, _, s = sides[0]
     if y is None or s.ndim != 1:
         return False

@@ -1,7 +1,10 @@
+"""Audit of predictions: numbers are those of the measures, with intervals, groups and pairs."""
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import fkd
 from fkd.core.arrays import BLOCK_ROWS
@@ -37,9 +40,11 @@ def test_numbers_are_those_of_the_measures(found):
     difference = gdp(fair, age) - gdp(plain, age)
     assert_allclose(first.changes["gdp"].estimate, difference)
     assert first.changes["gdp"].high < 0
+    assert_allclose(first.other_scores["gdp"].estimate, gdp(plain, age))
+    assert_allclose(found.mae_change.estimate, np.abs(fair - y).mean() - np.abs(plain - y).mean())
 
 
-def test_intervals_hold_their_numbers_and_a_floor_tells_noise(found):
+def test_intervals_contain_their_estimates_and_the_noise_floor_separates(found):
     for column in found.columns:
         for interval in (*column.scores.values(), *column.changes.values()):
             assert interval.low <= interval.estimate <= interval.high
@@ -48,7 +53,7 @@ def test_intervals_hold_their_numbers_and_a_floor_tells_noise(found):
     assert income.scores["hgr"].estimate < 2 * income.noise.upper
 
 
-def test_groups_and_pairs_are_there(found):
+def test_groups_and_pairs_are_included(found):
     (age, income) = found.columns
     assert {*age.within} == {"hgr", "gdp", "pf"}
     assert [stratum.label for stratum in age.strata] == ["high", "low"]
@@ -57,7 +62,7 @@ def test_groups_and_pairs_are_there(found):
     assert income.left_out == ()
 
 
-def test_one_model_stands_alone():
+def test_audit_of_one_model_has_no_comparison():
     y, fair, _, S = rows(BLOCK_ROWS + 100)
     found = fkd.audit(y, fair, S["age"], replicates=20)
     (column,) = found.columns
@@ -68,7 +73,14 @@ def test_one_model_stands_alone():
     assert column.name == "age"
 
 
-def test_the_same_seed_gives_the_same_audit():
+def test_undefined_pairwise_fairness_is_left_out():
+    _, fair, _, S = rows()
+    age = S["age"].to_numpy()
+    (column,) = fkd.audit(age, fair, age, replicates=20).columns  # s never falls while y rises
+    assert {*column.scores} == {"hgr", "gdp"}
+
+
+def test_audit_depends_on_the_seed_alone():
     y, fair, _, S = rows(200)
     one, two, other = (
         fkd.audit(y, fair, S["age"].to_numpy(), replicates=20, random_state=seed)
@@ -78,56 +90,40 @@ def test_the_same_seed_gives_the_same_audit():
     assert one.columns[0].name == "0"
 
 
-def test_boosted_trees_on_the_embedded_data_can_be_audited():
-    """Any scikit-learn model: nothing of ours has fitted it."""
-    import tempfile
-    from pathlib import Path
-
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    from configs.data import DataConfig
-    from tasks.adapters.settings import Settings
-    from tasks.data.load import load_table
-
-    with tempfile.TemporaryDirectory() as home:
-        settings = Settings(Path(home), None, None, None)
-        table = load_table(DataConfig(problem="crimes"), settings).table
-    train, test = np.arange(table.n) % 3 != 0, np.arange(table.n) % 3 == 0
-    trees = HistGradientBoostingRegressor(max_iter=60, random_state=0)
-    trees.fit(table.numeric[train], table.target[train])
-    black = table.sensitive[:, table.sensitive_names.index("racepctblack")]
-    found = fkd.audit(
-        table.target[test], trees.predict(table.numeric[test]), black[test], replicates=60
-    )
+def test_any_model_can_be_audited():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(900, 3))
+    s = X[:, 0] + 0.3 * rng.normal(size=900)
+    y = X @ [1.0, 0.5, 0.2] + 0.3 * rng.normal(size=900)
+    trees = HistGradientBoostingRegressor(max_iter=60, random_state=0).fit(X[:600], y[:600])
+    found = fkd.audit(y[600:], trees.predict(X[600:]), s[600:], replicates=60)
     (column,) = found.columns
-    assert found.mae.estimate < 0.12
-    # It leans on race as the truth does, and the audit sees that.
+    assert found.rows == 300
     assert column.scores["hgr"].low > column.noise.upper
-    curve = column.profile.curves["prediction"]
+    curve, leak = column.profile.curves["prediction"], column.profile.leak
     assert curve.lowest[-1] > curve.highest[0]
-    leak = column.profile.leak
     assert leak.values[-1] > leak.values[0]
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"y_pred": np.ones(399)}, r"y_true must have one row per prediction \(399\), got 400"),
-        ({"y_pred": np.ones(400)}, "y_pred must vary to be audited, got 400 times 1"),
-        ({"other": np.zeros(400)}, "other must vary to be audited"),
-        ({"other": np.arange(20.0)}, "other must have one row per prediction"),
+        ({"y_pred": np.ones(399)}, "^y_true must"),
+        ({"y_pred": np.ones(400)}, "^y_pred must"),
+        ({"other": np.zeros(400)}, "^other must"),
+        ({"other": np.arange(20.0)}, "^other must"),
         (
             {"sensitive_features": pd.DataFrame({"sex": np.arange(400) % 2})},
-            r"column sex must have more than two values .* got 2 \(0 and 1\); pass it as control",
+            "^sensitive_features column sex must .*control",
         ),
         (
             {"control_features": np.arange(400).astype(str)},
-            r"control_features must leave a group of at least 30 rows .* take fewer or coarser",
+            "^control_features must",
         ),
-        ({"sensitive_features": np.ones((399, 2))}, "sensitive_features must have one row"),
+        ({"sensitive_features": np.ones((399, 2))}, "^sensitive_features must"),
     ],
 )
-def test_bad_input_is_one_sentence_with_the_cure(change, words):
+def test_invalid_arguments_are_refused_by_name(change, words):
     y, fair, _, S = rows()
     arguments = {"y_true": y, "y_pred": fair, "sensitive_features": S["age"], **change}
     with pytest.raises(ValueError, match=words):

@@ -1,4 +1,4 @@
-"""Weights of rows: what a measure says of rows that are there so often, without repeating them."""
+"""Weights as counts: a measure of weighted rows is that of repeated rows, for every measure."""
 
 import inspect
 from dataclasses import dataclass, replace
@@ -11,54 +11,44 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
-from sklearn.linear_model import Ridge
 from sklearn.metrics import mean_absolute_error
-from sklearn.model_selection import cross_validate
 
 import fkd
 from fkd import measures
 from fkd.core.validation import weight_vector
 from fkd.measures import (
+    MEASURES,
+    BinnedRows,
     MeasureFrame,
-    MeasureState,
     Nodes,
     PairwiseRows,
-    bootstrap_difference,
-    bootstrap_interval,
-    bootstrap_pair,
     by_stratum,
-    chi2,
+    compare,
     curves_along,
     gdp,
     gedi,
     hgr,
+    interval,
     leaking_function,
     means_by_pair,
     means_by_quantile,
     noise_floor,
     pairwise_fairness,
-    pairwise_interval,
-    pairwise_pair,
     pairwise_rates,
     profile_along,
     profile_of_pair,
     profile_within,
     recoverability,
-    scorer,
-    stratified_interval,
     survey_weights,
 )
 from fkd.measures.columns import quantiles_of
-from fkd.measures.groups import UndefinedMeasureError
-from fkd.measures.pairwise import dense_ranks, weighted_ascents
 
 pytestmark = pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with everything that some measure asks for."""
+    """Rows with every column that some measure needs."""
 
     y: np.ndarray
     f: np.ndarray
@@ -92,8 +82,11 @@ def seeded():
     return np.random.default_rng(3)
 
 
-def nodes():
-    return {"f_nodes": Nodes.between(-20, 60), "s_nodes": Nodes.between(0, 30)}
+NODES = {"f_nodes": Nodes.between(-20, 60), "s_nodes": Nodes.between(0, 30)}
+
+
+def binned(found):
+    return [found.hgr(), found.gdp(), found.gdp(estimator="plugin")]
 
 
 def curve(band):
@@ -129,18 +122,50 @@ def audited(r, w, **options):
     return np.concatenate([np.ravel(part) for part in (*scores, *curves, *pairs, errors)])
 
 
+def declared(measure):
+    return lambda r, w: measure(*measure.columns(r.y, r.f, r.S), sample_weight=w)
+
+
+def interval_of(name, end, **options):
+    measure = MEASURES[name]
+    return lambda r, w: getattr(
+        interval(
+            measure,
+            *measure.columns(r.y, r.f, r.s),
+            rng=seeded(),
+            replicates=9,
+            sample_weight=w,
+            **{key: getattr(r, column) for key, column in options.items()},
+        ),
+        end,
+    )
+
+
+def comparison_of(name):
+    measure = MEASURES[name]
+    return lambda r, w: [
+        side.estimate
+        for side in vars(
+            compare(
+                measure,
+                measure.columns(r.y, r.f, r.s),
+                measure.columns(r.y, r.g, r.s),
+                rng=seeded(),
+                replicates=2,
+                sample_weight=w,
+            )
+        ).values()
+    ]
+
+
 # Values that depend on the weighted distribution of the rows alone.
-PROMISED = {
-    "hgr": lambda r, w: hgr(r.f, r.S, sample_weight=w),
+DISTRIBUTION = {
+    **{name: declared(measure) for name, measure in MEASURES.items()},
     "hgr rank": lambda r, w: hgr(r.f, r.S, margins="rank", sample_weight=w),
     "hgr within": lambda r, w: hgr(r.f, r.S, control_features=r.job, sample_weight=w),
-    "chi2": lambda r, w: chi2(r.f, r.S, sample_weight=w),
-    "gdp": lambda r, w: gdp(r.f, r.S, sample_weight=w),
     "gdp rank": lambda r, w: gdp(r.f, r.S, margins="rank", sample_weight=w),
-    "gdp plugin": lambda r, w: gdp(r.f, r.S, estimator="plugin", sample_weight=w),
     "gdp within": lambda r, w: gdp(r.f, r.S, control_features=r.hours, sample_weight=w),
-    "gedi": lambda r, w: gedi(r.f, r.S, degree=2, sample_weight=w),
-    "pairwise_fairness": lambda r, w: pairwise_fairness(r.y, r.f, r.S, sample_weight=w),
+    "gedi 2": lambda r, w: gedi(r.f, r.S, degree=2, sample_weight=w),
     "pf within": lambda r, w: pairwise_fairness(
         r.y, r.f, r.S, control_features=r.hours, sample_weight=w
     ),
@@ -169,45 +194,21 @@ PROMISED = {
     "profile_of_pair": lambda r, w: group_values(
         profile_of_pair(r.y, r.f, r.S, sample_weight=w)[0]
     ),
-    "MeasureState": lambda r, w: [
-        *MeasureState.of(r.f, r.s, sample_weight=w, **nodes()).value().values()
-    ],
+    "BinnedRows": lambda r, w: binned(BinnedRows.from_rows(r.f, r.s, sample_weight=w, **NODES)),
     "MeasureFrame": lambda r, w: frame_values(
         MeasureFrame.by_quantiles(r.y, r.f, r.s, replicates=2, sample_weight=w)
     ),
     "by_strata": lambda r, w: frame_values(
         MeasureFrame.by_strata(r.y, r.f, r.s, control_features=r.job, replicates=2, sample_weight=w)
     ),
-    "bootstrap_interval": lambda r, w: (
-        bootstrap_interval(hgr, r.f, r.s, rng=seeded(), replicates=2, sample_weight=w).estimate
-    ),
-    "bootstrap_difference": lambda r, w: (
-        bootstrap_difference(
-            gdp, (r.f, r.s), (r.g, r.s), rng=seeded(), replicates=2, sample_weight=w
-        ).estimate
-    ),
-    "bootstrap_pair": lambda r, w: (
-        bootstrap_pair(
-            gdp, (r.f, r.s), (r.g, r.s), rng=seeded(), replicates=2, sample_weight=w
-        ).second.estimate
-    ),
-    "pairwise_interval": lambda r, w: (
-        pairwise_interval(r.y, r.f, r.s, rng=seeded(), replicates=2, sample_weight=w).estimate
-    ),
-    "pairwise_pair": lambda r, w: (
-        pairwise_pair(
-            r.y, r.f, r.g, r.s, rng=seeded(), replicates=2, sample_weight=w
-        ).difference.estimate
-    ),
-    "stratified_interval": lambda r, w: (
-        stratified_interval(
-            gdp, r.f, r.s, control_features=r.job, rng=seeded(), replicates=2, sample_weight=w
-        ).estimate
-    ),
+    **{f"interval {name}": interval_of(name, "estimate") for name in MEASURES},
+    "interval within": interval_of("gdp", "estimate", control_features="job"),
+    "compare gdp": comparison_of("gdp"),
+    "compare pf": comparison_of("pf"),
     "audit": lambda r, w: audited(r, w, control_features=r.job),
 }
-# Ends of intervals and what is random beside them: a row of weight two is one row that was seen.
-OF_ROWS = {
+# Values that depend on the number of rows: a row of weight two is one observation.
+OBSERVATIONS = {
     "noise_floor": lambda r, w: (
         noise_floor(r.f, r.S, rng=seeded(), permutations=5, sample_weight=w).mean
     ),
@@ -221,62 +222,22 @@ OF_ROWS = {
     "group interval": lambda r, w: [
         group.high for group in means_by_quantile(r.y, r.s, sample_weight=w)
     ],
-    "interval": lambda r, w: (
-        bootstrap_interval(gdp, r.f, r.s, rng=seeded(), replicates=9, sample_weight=w).high
-    ),
-    "pf interval": lambda r, w: (
-        pairwise_interval(r.y, r.f, r.s, rng=seeded(), replicates=9, sample_weight=w).high
-    ),
-    "interval within": lambda r, w: (
-        stratified_interval(
-            pairwise_fairness,
-            r.y,
-            r.f,
-            r.s,
-            control_features=r.hours,
-            rng=seeded(),
-            replicates=9,
-            sample_weight=w,
-        ).high
-    ),
+    "gdp interval": interval_of("gdp", "high"),
+    "pf interval": interval_of("pf", "high"),
+    "pf interval within": interval_of("pf", "high", control_features="hours"),
 }
-CANNOT = {
-    **dict.fromkeys(
-        ("counted_floor", "counted_interval", "counted_intervals", "counted_pair"),
-        "rows of one cell are drawn as alike, which rows of two weights are not",
-    ),
-    "sample_changes": "rows are exchanged between two samples, which is exact for equal rows alone",
-}
-# What is no function of rows: values that others return, points, the weights themselves.
-NO_ROWS = {
-    "CurveBand",
-    "CurveChange",
-    "GroupMeans",
-    "Interval",
-    "IntervalPair",
-    "LeakingFunction",
-    "MeasuredGroup",
-    "Nodes",
-    "NoiseFloor",
-    "NumberChange",
-    "Profile",
-    "Recovery",
-    "SampleChanges",
-    "StratifiedValue",
-    "Stratum",
-    "StratumProfile",
-    "survey_weights",
-}
-# Which unit weights have does not matter to these.
-WITHOUT_UNIT = ("gedi", "pairwise_fairness", "pf dp", "pairwise_rates", "PairwiseRows")
-EXACT = ("pairwise_fairness", "pf dp", "pairwise_rates", "PairwiseRows", "pairwise_interval")
+# Rows are exchanged between two samples, which is exact for equal weights only.
+WITHOUT_WEIGHTS = {"sample_changes"}
+# The unit of weights does not matter to these.
+WITHOUT_UNIT = ("gedi", "gedi 2", "pf", "pf dp", "pairwise_rates", "PairwiseRows")
+EXACT = ("pf", "pf dp", "pairwise_rates", "PairwiseRows", "interval pf", "compare pf")
 
-promised = pytest.mark.parametrize("name", PROMISED)
-everything = pytest.mark.parametrize("name", [*PROMISED, *OF_ROWS])
+distribution = pytest.mark.parametrize("name", DISTRIBUTION)
+everything = pytest.mark.parametrize("name", [*DISTRIBUTION, *OBSERVATIONS])
 
 
 def value(name, rows, w):
-    found = {**PROMISED, **OF_ROWS}[name](rows, w)
+    found = {**DISTRIBUTION, **OBSERVATIONS}[name](rows, w)
     return np.concatenate([np.ravel(part) for part in found]) if np.ndim(found) else found
 
 
@@ -290,23 +251,16 @@ def whole(rng, rows):
     return rng.choice([0.0, 1.0, 2.0, 3.0], p=[0.1, 0.4, 0.3, 0.2], size=len(rows.y))
 
 
-def test_every_public_measure_keeps_the_promise_or_says_why_not():
-    told = {*PROMISED, *OF_ROWS, *CANNOT, *NO_ROWS, "scorer"}
-    assert {*measures.__all__, "audit"} <= told
-    taking = {
-        name
-        for name in measures.__all__
-        if "sample_weight" in inspect.signature(getattr(measures, name)).parameters
-    }
-    assert taking == {*measures.__all__} - {*CANNOT} - (NO_ROWS - {"survey_weights"}) - {
-        "scorer",  # asks for it by routing
-        "MeasureFrame",  # its makers take it
-        "MeasureState",
-    }
-    assert all(CANNOT.values())
+def test_every_public_function_of_rows_takes_weights():
+    rows = {"y_pred", "columns", "first", "sensitive", "sensitive_features", "features"}
+    for name in measures.__all__:
+        function = getattr(measures, name)
+        if inspect.isfunction(function) and name not in WITHOUT_WEIGHTS:
+            parameters = inspect.signature(function).parameters
+            assert ("sample_weight" in parameters) == bool(rows & {*parameters} or "survey" in name)
 
 
-@promised
+@distribution
 def test_whole_weights_are_repeated_rows(name, rows, whole):
     repeated = rows.taken(np.repeat(np.arange(len(whole)), whole.astype(int)))
     found, expected = value(name, rows, whole), value(name, repeated, None)
@@ -314,25 +268,25 @@ def test_whole_weights_are_repeated_rows(name, rows, whole):
         assert_array_equal(found, expected)
     assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     plain = value(name, rows, None)
-    # Weights matter.
+    # Weights make a difference.
     assert np.shape(plain) != np.shape(found) or not np.allclose(found, plain, rtol=1e-3, atol=0)
 
 
 @everything
-def test_a_row_of_weight_zero_is_absent(name, rows, whole):
+def test_row_of_weight_zero_is_absent(name, rows, whole):
     kept = whole > 0
     found = value(name, rows, whole)
     assert_allclose(found, value(name, rows.taken(kept), whole[kept]), rtol=1e-9, atol=1e-12)
 
 
 @everything
-def test_weights_of_one_are_none(name, rows):
+def test_weights_of_one_change_nothing(name, rows):
     found = value(name, rows, np.ones(len(rows.y)))
     assert_allclose(found, value(name, rows, None), rtol=1e-9, atol=1e-9)
 
 
-@promised
-def test_the_order_of_rows_does_not_matter(name, rows, rng):
+@distribution
+def test_order_of_rows_does_not_matter(name, rows, rng):
     w, order = rng.uniform(0.5, 2, size=len(rows.y)), rng.permutation(len(rows.y))
     found = value(name, rows.taken(order), w[order])
     assert_allclose(found, value(name, rows, w), rtol=1e-9, atol=1e-9)
@@ -340,25 +294,25 @@ def test_the_order_of_rows_does_not_matter(name, rows, rng):
 
 @pytest.mark.parametrize("name", WITHOUT_UNIT)
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_what_has_no_window_has_no_unit_of_weights(name, rows, rng, unit):
+def test_unit_of_weights_does_not_matter_without_a_bandwidth(name, rows, rng, unit):
     w = rng.uniform(0.5, 2, size=len(rows.y))
     assert_allclose(value(name, rows, unit * w), value(name, rows, w), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["hgr", "chi2", "gdp", "gdp plugin", "curves_along"])
-def test_windows_are_of_the_sum_of_weights(name, rows, rng):
+@pytest.mark.parametrize("name", ["hgr", "chi2", "gdp", "gdp_plugin", "curves_along"])
+def test_bandwidths_are_those_of_the_sum_of_weights(name, rows, rng):
     w = rng.uniform(0.5, 2, size=len(rows.y))
     scaled = value(name, rows, survey_weights(1000 * w))
     assert_allclose(scaled, value(name, rows, survey_weights(w)), rtol=1e-9)
     assert not np.allclose(value(name, rows, 1000 * w), scaled, rtol=1e-3)
-    with pytest.raises(ValueError, match=r"sum to at least 2, got 1: .*survey_weights scales"):
+    with pytest.raises(ValueError, match=r"sample_weight .*survey_weights"):
         value(name, rows, w / w.sum())
 
 
-def test_survey_weights_sum_to_the_rows_that_count():
+def test_survey_weights_sum_to_the_number_of_rows_above_zero():
     w = np.array([0.0, 10.0, 30.0])
     assert survey_weights(w).tolist() == [0.0, 0.5, 1.5]
-    with pytest.raises(ValueError, match="got None; leave it out"):
+    with pytest.raises(ValueError, match="sample_weight"):
         survey_weights(None)
 
 
@@ -367,17 +321,17 @@ def test_survey_weights_sum_to_the_rows_that_count():
     [
         ("_ROWS", "hgr", 64),
         ("CELLS_FROM", "hgr", 200),
-        ("BLOCK_ROWS", "level_rows", 64),
-        ("TILE_CELLS", "smoothing", 4096),
-        ("TILE_CELLS", "pair_counts", 4096),
+        ("BLOCK_ROWS", "profiles", 64),
+        ("TILE_CELLS", "gdp", 4096),
+        ("TILE_CELLS", "pairwise", 4096),
         ("SORT_FROM", "pairwise", 2),
-        ("QUARTERS_FROM", "pair_resampling", 100),
-        ("TILE_CELLS", "pair_resampling", 4096),
+        ("SUBSAMPLES_FROM", "pairwise", 100),
+        ("PAIR_TILE_CELLS", "pairwise", 4096),
     ],
 )
-def test_no_block_loses_its_weights(monkeypatch, rng, changed, module, size):
+def test_size_of_blocks_does_not_change_weighted_values(monkeypatch, rng, changed, module, size):
     rows, w = Rows.draw(rng, 300), rng.uniform(0.5, 2, size=300)
-    names = ("hgr", "gdp", "pairwise_rates", "band", "pf interval", "interval within")
+    names = ("hgr", "gdp", "pairwise_rates", "band", "pf interval", "pf interval within")
     before = [value(name, rows, w) for name in names]
     monkeypatch.setattr(import_module(f"fkd.measures.{module}"), changed, size)
     # Rows counted in cells are shared out between points, which costs a few digits.
@@ -386,52 +340,7 @@ def test_no_block_loses_its_weights(monkeypatch, rng, changed, module, size):
         assert_allclose(value(name, rows, w), expected, rtol=digits)
 
 
-# Pairs
-
-
-@settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 70), levels=st.sampled_from([2, 9, 10**6]))
-def test_rising_pairs_count_the_product_of_their_weights(seed, n, levels):
-    rng = np.random.default_rng(seed)
-    values = dense_ranks(rng.integers(levels, size=n).astype(float))
-    w = rng.integers(0, 50, size=n).astype(float)
-    above = np.triu(values[:, None] < values[None, :])
-    assert weighted_ascents(values, w) == float(w @ above @ w)
-
-
-def rates_by_definition(y, f, s, w):
-    pair = w[:, None] * w * (y[:, None] > y)
-    for given_s in (s[:, None] > s, s[:, None] < s):
-        yield (pair * given_s * (f[:, None] > f)).sum() / (pair * given_s).sum()
-
-
-def test_fractions_count_pairs_by_their_product(rows, rng):
-    w = rng.uniform(size=len(rows.y))
-    found = pairwise_rates(rows.y, rows.f, rows.s, sample_weight=w)
-    assert_allclose(found, [*rates_by_definition(rows.y, rows.f, rows.s, w)], rtol=1e-10)
-
-
-@pytest.mark.parametrize("n", [300, *range(700, 710)])
-def test_rounding_makes_no_pairs_where_there_are_none(rng, n):
-    s, w = rng.normal(size=n), rng.uniform(size=n)
-    with pytest.raises(UndefinedMeasureError, match="pairs to compare in both directions"):
-        pairwise_fairness(s, rng.normal(size=n), s, sample_weight=w)
-    # One pair of whole weights is told from none, however many others there are.
-    y = s.copy()
-    y[np.argsort(s)[:2]] = y[np.argsort(s)[1::-1]]
-    assert pairwise_rates(y, y, s, sample_weight=rng.integers(1, 9, size=n)) == (1.0, 1.0)
-
-
-def test_a_rate_of_fractions_never_leaves_its_range(rng):
-    s, w = np.round(rng.normal(size=700), 1), rng.uniform(size=700)
-    y = s + rng.normal(size=700)
-    for f, expected in ((y, (1.0, 1.0)), (-y, (0.0, 0.0)), (s, (1.0, 0.0))):
-        found = pairwise_rates(y, f, s, sample_weight=w)
-        assert_allclose(found, expected, atol=1e-12)
-        assert 0 <= min(found) <= max(found) <= 1
-
-
-# Quantiles, blocks, intervals
+# Quantiles and intervals
 
 
 @settings(max_examples=100, deadline=None)
@@ -443,31 +352,12 @@ def test_quantiles_are_those_of_repeated_rows_to_the_bit(seed, n, share):
     assert_array_equal(found, np.quantile(np.repeat(values, w), [share]))
 
 
-@pytest.mark.parametrize("kind", ["whole", "fractions"])
-def test_states_of_weighted_blocks_add_up(rng, kind):
-    rows = Rows.draw(rng, 700)
-    w = rng.integers(1, 5, 700).astype(float) if kind == "whole" else rng.uniform(0.5, 2, 700)
-    parts = [
-        MeasureState.of(rows.f[part], rows.s[part], sample_weight=w[part], **nodes())
-        for part in (slice(90), slice(90, 91), slice(91, None))
-    ]
-    together = MeasureState.of(rows.f, rows.s, sample_weight=w, **nodes())
-    added = parts[2] + (parts[0] + parts[1])
-    assert added.rows == together.rows == 700
-    if kind == "whole":
-        assert added.value() == together.value()
-        assert together.cells.dtype == np.int64
-    assert_allclose([*added.value().values()], [*together.value().values()], rtol=1e-10)
-    assert_allclose(together.hgr(), hgr(rows.f, rows.s, sample_weight=w), atol=1e-4)
-    assert_allclose(together.gdp(), gdp(rows.f, rows.s, sample_weight=w), rtol=1e-3)
-
-
-def test_an_interval_takes_a_heavy_row_for_one_row(rng):
+def test_heavy_row_is_one_observation_of_an_interval(rng):
     rows = Rows.draw(rng, 400)
     heavy = np.where(np.arange(400) < 40, 50.0, 0.1)
     for found in (
-        partial(bootstrap_interval, mean_absolute_error, rows.y, rows.f, replicates=200),
-        partial(pairwise_interval, rows.y, rows.f, rows.s, replicates=200),
+        partial(interval, mean_absolute_error, rows.y, rows.f, replicates=200),
+        partial(interval, MEASURES["pf"], rows.y, rows.f, rows.s, replicates=200),
     ):
         even, few = found(rng=seeded()), found(rng=seeded(), sample_weight=heavy)
         assert few.high - few.low > 1.5 * (even.high - even.low)
@@ -476,7 +366,7 @@ def test_an_interval_takes_a_heavy_row_for_one_row(rng):
     assert few > 1.5 * even
 
 
-def test_an_interval_does_not_shrink_with_the_unit_of_weights(rows, rng):
+def test_interval_does_not_shrink_with_the_unit_of_weights(rows, rng):
     w = rng.uniform(0.5, 2, size=len(rows.y))
     assert_allclose(value("pf interval", rows, 100 * w), value("pf interval", rows, w), rtol=1e-9)
     cooks = (rows.job == "cook").astype(float)
@@ -486,7 +376,7 @@ def test_an_interval_does_not_shrink_with_the_unit_of_weights(rows, rng):
     ]
     assert_allclose(*highs, rtol=1e-9)
     ends = [
-        bootstrap_interval(
+        interval(
             mean_absolute_error, rows.y, rows.f, rng=seeded(), replicates=50, sample_weight=scaled
         ).high
         for scaled in (w, 100 * w)
@@ -494,7 +384,7 @@ def test_an_interval_does_not_shrink_with_the_unit_of_weights(rows, rng):
     assert ends[0] == pytest.approx(ends[1], rel=1e-9)
 
 
-def test_noise_is_that_of_rows_of_unequal_weight(rng):
+def test_unequal_weights_raise_the_noise_floor(rng):
     f, s = rng.normal(size=(2, 400))
     even, uneven = np.ones(400), survey_weights(np.where(np.arange(400) % 10, 0.01, 1.0))
     floors = [
@@ -504,7 +394,7 @@ def test_noise_is_that_of_rows_of_unequal_weight(rng):
     assert floors[1] > 1.5 * floors[0]
 
 
-def test_the_floor_shuffles_values_as_often_as_their_weights_say(rng):
+def test_noise_floor_shuffles_values_in_proportion_to_their_weights(rng):
     seen = []
 
     def mean_of_s(f, S, *, sample_weight):
@@ -521,15 +411,15 @@ def test_recoverability_counts_errors_by_weight(rng):
     s = rng.uniform(size=600)
     readable = np.arange(600) % 2 == 0
     features = np.where(readable, s, rng.uniform(size=600))[:, None]
-    for told in (True, False):
-        w = np.where(readable == told, 1.0, 0.001)
+    for heavy in (True, False):
+        w = np.where(readable == heavy, 1.0, 0.001)
         for found in recoverability(features, s, sample_weight=w):
-            assert (found.after > 0.8) == told, found
-    with pytest.raises(ValueError, match="above 0 in at least 20 rows, got 5 such rows"):
+            assert (found.after > 0.8) == heavy, found
+    with pytest.raises(ValueError, match=r"sample_weight .*20 rows, got 5"):
         recoverability(features, s, sample_weight=np.arange(600) < 5)
 
 
-def test_a_group_is_left_out_by_its_rows(rng):
+def test_group_is_left_out_by_its_number_of_rows(rng):
     rows = Rows.draw(rng, 300)
     few = np.where(np.arange(300) < 20, "few", "many")
     w = np.where(few == "few", 100.0, 1.0)
@@ -543,7 +433,7 @@ def test_a_group_is_left_out_by_its_rows(rng):
 
 
 @pytest.mark.parametrize("as_given", [list, np.asarray, pd.Series, pd.DataFrame])
-def test_groups_are_of_the_rows_that_count(rng, as_given):
+def test_groups_contain_rows_of_positive_weight(rng, as_given):
     rows, w = Rows.draw(rng, 300), np.arange(300) % 5
     job = as_given(rows.job)
     found = by_stratum(gdp, rows.f, rows.s, control_features=job, sample_weight=w)
@@ -553,11 +443,11 @@ def test_groups_are_of_the_rows_that_count(rng, as_given):
     ]
     assert found.rows == 240
     longer = as_given(np.append(rows.job, "cook"))
-    with pytest.raises(ValueError, match=r"control_features must have one row per .*, got 301"):
+    with pytest.raises(ValueError, match=r"control_features must .*301"):
         by_stratum(gdp, rows.f, rows.s, control_features=longer, sample_weight=w)
 
 
-def test_groups_tell_how_many_rows_they_stand_for(rng):
+def test_groups_report_their_weight(rng):
     rows, w = Rows.draw(rng, 400), rng.integers(1, 5, size=400)
     table = MeasureFrame.by_quantiles(rows.y, rows.f, rows.s, replicates=2, sample_weight=w)
     assert table.overall.weight == w.sum() == sum(group.weight for group in table.groups)
@@ -566,26 +456,26 @@ def test_groups_tell_how_many_rows_they_stand_for(rng):
     assert fkd.audit(rows.y, rows.f, rows.s, replicates=2, sample_weight=w).weight == w.sum()
 
 
-# The border
+# Validation
 
 
 @pytest.mark.parametrize(
-    ("weights", "sentence"),
+    ("weights", "words"),
     [
-        ([1.0, -1.0, 1.0], "got -1 in row 1; drop such rows or give them weight 0"),
-        ([1.0, np.nan, 1.0], "got nan in row 1; drop"),
-        ([np.inf, 1.0, 1.0], "got inf in row 0; drop"),
-        ([1.0, 1e-200, 1.0], "got 1e-200 in row 1; drop"),
-        ([0.0, 0.0, 0.0], "sum above zero and up to 9e\\+15, got 0; give some row a weight"),
-        ([9e15, 9e15, 0.0], "got 1.8e\\+16; give some row a weight, or scale them"),
-        ([1.0, 1.0], r"one number per row \(3\), got shape \(2,\)"),
-        (2.0, r"got shape \(\)"),
-        (["a", "b", "c"], "must hold numbers, got dtype <U1; convert"),
-        (np.ma.masked_equal([1.0, 2.0, 3.0], 2.0), "must not be masked"),
+        ([1.0, -1.0, 1.0], "-1 in row 1"),
+        ([1.0, np.nan, 1.0], "nan in row 1"),
+        ([np.inf, 1.0, 1.0], "inf in row 0"),
+        ([1.0, 1e-200, 1.0], "1e-200 in row 1"),
+        ([0.0, 0.0, 0.0], "got 0"),
+        ([9e15, 9e15, 0.0], "1.8e"),
+        ([1.0, 1.0], r"shape \(2,\)"),
+        (2.0, r"shape \(\)"),
+        (["a", "b", "c"], "<U1"),
+        (np.ma.masked_equal([1.0, 2.0, 3.0], 2.0), "masked"),
     ],
 )
-def test_bad_weights_are_refused_in_a_sentence(weights, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_invalid_weights_are_refused(weights, words):
+    with pytest.raises(ValueError, match=f"sample_weight .*{words}"):
         weight_vector(weights, 3)
 
 
@@ -595,47 +485,16 @@ def test_weights_may_be_any_column():
     assert weight_vector([True, False, True], 3).tolist() == [1.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("name", ["hgr", "gdp", "gedi", "pairwise_fairness", "pairwise_interval"])
-def test_one_row_that_counts_is_too_few(name, rng):
+@pytest.mark.parametrize("name", ["hgr", "gdp", "gedi", "pf", "interval pf"])
+def test_one_row_of_positive_weight_is_too_few(name, rng):
     rows, w = Rows.draw(rng, 300), np.zeros(300)
     w[7] = 3
-    with pytest.raises(ValueError, match="above 0 in at least two rows, got one such row"):
+    with pytest.raises(ValueError, match=r"sample_weight .*two rows"):
         value(name, rows, w)
 
 
-# Scorers, fairlearn
-
-
-@pytest.mark.parametrize("name", ["hgr", "chi2", "gdp", "gedi", "pf"])
-def test_a_scorer_weighs_the_rows_it_is_judged_on(name, rng):
-    rows, w = Rows.draw(rng, 300), rng.uniform(0.5, 2, size=300)
-    X = np.column_stack([rows.g, rows.S])
-    with config_context(enable_metadata_routing=True):
-        model = Ridge().set_fit_request(sample_weight=False)
-        found = cross_validate(
-            model,
-            X,
-            rows.y,
-            scoring=scorer(name),
-            cv=2,
-            params={"sensitive_features": rows.S, "sample_weight": w},
-            return_estimator=True,
-            return_indices=True,
-        )
-    measure = {"hgr": hgr, "chi2": chi2, "gdp": gdp, "gedi": gedi}.get(name)
-    for i, test in enumerate(found["indices"]["test"]):
-        f = found["estimator"][i].predict(X[test])
-        own = (f, rows.S[test])
-        values = (
-            pairwise_fairness(rows.y[test], *own, sample_weight=w[test])
-            if measure is None
-            else measure(*own, sample_weight=w[test])
-        )
-        assert found["test_score"][i] == pytest.approx(-max(values), rel=1e-12)
-
-
 @pytest.mark.needs("fairlearn")
-def test_fairlearn_hands_weights_to_our_measures(rng):
+def test_fairlearn_passes_weights_to_a_measure(rng):
     from fairlearn import metrics
 
     rows, w = Rows.draw(rng, 400), rng.uniform(0.5, 2, size=400)
@@ -658,10 +517,10 @@ def test_fairlearn_hands_weights_to_our_measures(rng):
     )
 
 
-def test_one_row_with_nearly_all_weight_has_no_noise_floor(rng):
+def test_noise_floor_needs_more_than_one_heavy_row(rng):
     """Shuffled beside it, s would be next to constant, and the floor next to nothing."""
     f, s = rng.normal(size=(2, 200))
-    with pytest.raises(ValueError, match=r"more than 50% of all weight to one row.*got 98"):
+    with pytest.raises(ValueError, match=r"sample_weight .*one row"):
         noise_floor(f, s, rng=rng, sample_weight=np.r_[1e4, np.ones(199)])
     heavy = np.r_[100.0, np.ones(199)]
     assert noise_floor(f, s, rng=rng, permutations=20, sample_weight=heavy).mean > 0

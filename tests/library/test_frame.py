@@ -1,17 +1,10 @@
-"""Numbers by groups, each as it is on that group's rows alone."""
+"""MeasureFrame: metrics and measures by groups, each equal to that of the group alone."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.measures import (
-    MeasureFrame,
-    bootstrap_interval,
-    by_stratum,
-    gdp,
-    pairwise_fairness,
-    pairwise_interval,
-)
+from fkd.measures import MEASURES, MeasureFrame, by_stratum, gdp, interval, pairwise_fairness
 
 QUICK = {"replicates": 40}
 
@@ -24,7 +17,7 @@ def rows(rng):
     return y, s + 0.5 * (job == "cook") + 0.1 * rng.normal(size=400), s, job
 
 
-def test_fifths_of_the_attribute_hold_the_means_of_their_rows(rows):
+def test_fifths_of_the_attribute_have_the_means_of_their_rows(rows):
     y, f, s, _ = rows
     table = MeasureFrame.by_quantiles(y, f, s, **QUICK)
     edges = np.quantile(s, [0.2, 0.4, 0.6, 0.8])
@@ -40,7 +33,7 @@ def test_fifths_of_the_attribute_hold_the_means_of_their_rows(rows):
     assert_allclose(table.difference("mean_prediction"), max(means) - min(means))
 
 
-def test_metrics_of_ones_own_come_with_intervals(rows):
+def test_own_metrics_have_intervals(rows):
     y, f, s, _ = rows
     own = {"largest": lambda y, f: float(f.max())}
     table = MeasureFrame.by_quantiles(y, f, s > 0.5, metrics=own, **QUICK)
@@ -51,22 +44,21 @@ def test_metrics_of_ones_own_come_with_intervals(rows):
     assert top.replicates == 40
 
 
-def test_strata_hold_the_measures_of_their_rows(rows):
+def test_strata_have_the_measures_of_their_rows(rows):
     y, f, s, job = rows
     table = MeasureFrame.by_strata(y, f, s, control_features=job, **QUICK)
     assert [group.label for group in table.groups] == ["clerk", "cook"]
     cook = job == "cook"
-    options = {"rng": np.random.default_rng(0), **QUICK}
-    known = bootstrap_interval(gdp, f[cook], s[cook], bounds=(0, np.inf), **options)
-    assert table.groups[1].values["gdp"] == known
-    assert table.groups[1].values["pf"] == pairwise_interval(
-        y[cook], f[cook], s[cook], rng=np.random.default_rng(0), **QUICK
-    )
+    own = y[cook], f[cook], s[cook]
+    for name, found in table.groups[1].values.items():
+        measure = MEASURES[name]
+        columns = measure.columns(*own)
+        assert found == interval(measure, *columns, rng=np.random.default_rng(0), **QUICK)
     strata = by_stratum(pairwise_fairness, y, f, s, control_features=job).strata
     assert [g.values["pf"].estimate for g in table.groups] == [t.value for t in strata]
 
 
-def test_groups_that_cannot_be_measured_are_named(rows):
+def test_groups_left_out_have_a_reason(rows):
     y, f, s, job = rows
     job = job.astype(object)
     job[:5] = "pilot"
@@ -76,11 +68,11 @@ def test_groups_that_cannot_be_measured_are_named(rows):
     ]
     assert len(table.groups) == 2
     levels = np.where(np.arange(400) < 3, 7.0, np.round(s))
-    told = MeasureFrame.by_quantiles(y, f, levels, **QUICK).left_out
-    assert [(group.label, group.rows) for group in told] == [("7", 3)]
+    left = MeasureFrame.by_quantiles(y, f, levels, **QUICK).left_out
+    assert [(group.label, group.rows) for group in left] == [("7", 3)]
 
 
-def test_the_frame_has_a_row_per_group_with_all_rows_first(rows):
+def test_data_frame_has_one_row_per_group_after_all_rows(rows):
     y, f, s, job = rows
     frame = MeasureFrame.by_strata(y, f, s, control_features=job, **QUICK).frame()
     assert frame.index.tolist() == ["all", "clerk", "cook"]
@@ -93,24 +85,24 @@ def test_the_frame_has_a_row_per_group_with_all_rows_first(rows):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda y, f, s: MeasureFrame.by_quantiles(y[:9], f, s), "y_true must have one row"),
+        (lambda y, f, s: MeasureFrame.by_quantiles(y[:9], f, s), "^y_true must"),
         (
             lambda y, f, s: MeasureFrame.by_quantiles(y, f, np.column_stack([s, s])),
-            "sensitive_features must be one column here, got 2",
+            "^sensitive_features must",
         ),
         (
             lambda y, f, s: MeasureFrame.by_strata(
                 y, f, s, control_features=s > 0, measures=("mae",)
             ),
-            r"measures must be of gdp, hgr, pf, got \['mae'\]",
+            "^measures must .*'mae'",
         ),
         (
             lambda y, f, s: MeasureFrame.by_strata(y, f, s, control_features=s > 0, measures=()),
-            "measures must be of gdp, hgr, pf, got none",
+            "^measures must .*none",
         ),
     ],
 )
-def test_bad_input_is_refused_by_name(rows, call, message):
+def test_invalid_arguments_are_refused_by_name(rows, call, message):
     y, f, s, _ = rows
     with pytest.raises(ValueError, match=message):
         call(y, f, s)
