@@ -200,9 +200,9 @@ def test_features_take_at_most_their_share_of_the_disk(settings):
     assert planned_spill(stored).free >= on_disk
 
 
-def test_rows_settle_who_solves_and_keys_of_before_stay(settings, monkeypatch):
+def test_the_number_of_rows_decides_the_solver(settings, monkeypatch):
     plain = make_study(settings)
-    assert all("solver" not in trial.parameters for trial in plain.trials)
+    assert {trial.parameters["solver"] for trial in plain.trials} == {"auto"}
     table = plain.loaded.table
     n = max(len(fold.train) for fold in plain.inputs.splits.all(table).values())
     monkeypatch.setattr(settling, "LIBSVM_ROWS", n)
@@ -214,7 +214,7 @@ def test_rows_settle_who_solves_and_keys_of_before_stay(settings, monkeypatch):
     assert {trial.parameters["solver"] for trial in asked} == {"libsvm"}
     assert len({t.key for t in (*settled, *asked, *plain.trials)}) == 3 * len(settled)
     exact = make_study(settings, approximation={"kind": "exact"}).trials
-    assert all("solver" not in trial.parameters for trial in exact)
+    assert {trial.parameters["solver"] for trial in exact} == {"auto"}
 
 
 def test_a_gap_that_is_not_met_fails_the_job_by_name(settings, monkeypatch):

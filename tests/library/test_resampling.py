@@ -9,7 +9,7 @@ from coverage_sample import MEASURES as COVERED
 from coverage_sample import coverage, dependent, independent
 from numpy.testing import assert_allclose
 
-from fkd.core.validation import FairnessWarning, caution
+from fkd.core.validation import FairnessWarning, warn_user
 from fkd.measures import (
     MEASURES,
     by_stratum,
@@ -111,7 +111,7 @@ def test_interval_of_a_mean_has_the_textbook_width(n):
 
 def test_rows_are_warned_about_once():
     def warned(rows):
-        caution("so many rows")
+        warn_user("so many rows")
         return float(rows.mean())
 
     with pytest.warns(FairnessWarning) as messages:
