@@ -6,7 +6,7 @@ from benchmarks.record import Goal, Record
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate, psd_factor
 from fkd.core.moments import Moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 from fkd.paper.printed import algorithm_1
 from fkd.paper.reference import removed_columns
 
@@ -44,7 +44,7 @@ def errors(K: np.ndarray, S: np.ndarray, ridge: float) -> list[dict[str, float]]
     """Return one row per length of the path."""
     exact = removed_columns(K, S, ridge=ridge, iterations=max(LENGTHS), bits=BITS)
     G, _ = psd_factor(K)
-    moments = Moments.of(G, S, np.zeros(len(K)))
+    moments = Moments.from_rows(G, S, np.zeros(len(K)))
     path = removal_path(moments, ridge=ridge, iterations=max(LENGTHS))
     rows = []
     for m in LENGTHS:

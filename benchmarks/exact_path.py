@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from fkd.core.arrays import Array
-from fkd.core.fair_ridge import ridge_coefficients
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import ShiftedInverse, downdate, gram, psd_factor
 from fkd.core.moments import Moments
-from fkd.core.removal_path import RemovalPath, block_lanczos, removal_path
+from fkd.core.removal import RemovalPath, block_lanczos, removal_path
+from fkd.core.ridge import ridge_coefficients
 from fkd.paper.printed import algorithm_1
 
 ROWS, ITERATIONS, RIDGE, REPEATS = 4400, 200, 0.05, 5
@@ -70,8 +70,8 @@ def rivals(K: Array, S: Array) -> dict[str, Callable[[], object]]:
 def parts(K: Array, S: Array, y: Array) -> dict[str, Callable[[], object]]:
     """Return the parts of the path with what follows it."""
     G, _ = psd_factor(K)
-    moments = Moments.of(G, S, y)
-    D = ShiftedInverse.of(moments.C, RIDGE)
+    moments = Moments.from_rows(G, S, y)
+    D = ShiftedInverse.from_matrix(moments.C, RIDGE)
     path = removal_path(moments, ridge=RIDGE, iterations=ITERATIONS)
     twice = np.r_[0 : ROWS - 200, 0:200]
     all_m = range(ITERATIONS + 1)
@@ -79,7 +79,7 @@ def parts(K: Array, S: Array, y: Array) -> dict[str, Callable[[], object]]:
         "  factor of K": partial(psd_factor, K),
         "  factor of a singular K": partial(psd_factor, K[np.ix_(twice, twice)]),
         "  moments": partial(gram, G),
-        "  factor of C + ridge": partial(ShiftedInverse.of, moments.C, RIDGE),
+        "  factor of C + ridge": partial(ShiftedInverse.from_matrix, moments.C, RIDGE),
         "  Lanczos": partial(lanczos, D, moments.b),
         "fair kernel of one m": partial(downdate, K, G @ path.U),
         "ridge regression for all m": partial(
@@ -91,7 +91,7 @@ def parts(K: Array, S: Array, y: Array) -> dict[str, Callable[[], object]]:
 def whole_path(K: Array, S: Array) -> Array:
     """Return the removed directions, from the kernel matrix on."""
     G, _ = psd_factor(K)
-    return lanczos(ShiftedInverse.of(gram(G), RIDGE), G.T @ S).U
+    return lanczos(ShiftedInverse.from_matrix(gram(G), RIDGE), G.T @ S).U
 
 
 def lanczos(D: ShiftedInverse, b: Array) -> RemovalPath:

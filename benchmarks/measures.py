@@ -16,8 +16,8 @@ from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from fkd.core.arrays import Array
 from fkd.measures import PairwiseRows, gdp, hgr
-from fkd.measures.pair_counts import dense_ranks, orders_by_tiles
-from fkd.measures.smoothing import level_totals, smooth
+from fkd.measures.gdp import level_totals, smooth
+from fkd.measures.pairwise import dense_ranks, orders_by_tiles
 
 MOST, REPEATS = 1_664_500, 3
 SLOPE_ROWS = (10_000, 100_000, 1_000_000)

@@ -9,15 +9,12 @@ from threadpoolctl import threadpool_limits
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from fkd.core.arrays import Array
-from fkd.core.basis_moments import basis_moments
-from fkd.core.fair_ridge import ridge_coefficients
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
-from fkd.core.moments import training_moments
-from fkd.core.price import ridge_mu
-from fkd.core.removal_path import RemovalPath
+from fkd.core.moments import basis_moments, training_moments
+from fkd.core.removal import RemovalPath, ridge_mu, shrinkage
+from fkd.core.ridge import ridge_coefficients
 from fkd.core.sensitive_basis import BasisSettings, centred
-from fkd.core.shrinkage import shrinkage
 
 ROWS, PENALTIES, ALPHA, REPEATS = 4400, 40, 0.25, 3
 ONE, ALL = "one plain ridge", f"{PENALTIES} penalties, a ridge each"
@@ -44,7 +41,7 @@ def run() -> Record:
 
 def plain(X: Array, s: Array, y: Array) -> None:
     """Fit plain kernel ridge regression."""
-    feature_map = ExactMap.of(Kernel("rbf", 0.05), X)
+    feature_map = ExactMap.from_rows(Kernel("rbf", 0.05), X)
     moments = training_moments(feature_map, X, s, y)
     nothing = RemovalPath.nothing(feature_map.rank)
     ridge_coefficients(moments, nothing, alpha=ALPHA, strengths=[0], fit_intercept=True)
@@ -52,7 +49,7 @@ def plain(X: Array, s: Array, y: Array) -> None:
 
 def shrunk(X: Array, s: Array, y: Array) -> None:
     """Fit kernel ridge regression at every penalty."""
-    feature_map = ExactMap.of(Kernel("rbf", 0.05), X)
+    feature_map = ExactMap.from_rows(Kernel("rbf", 0.05), X)
     moments = training_moments(feature_map, X, s, y)
     basis = centred(BasisSettings().fit(s), s)
     found = shrinkage(basis_moments(feature_map, X, basis(s)))

@@ -19,10 +19,9 @@ from benchmarks.calibration import between
 from benchmarks.peak import peak_memory
 from benchmarks.record import Goal, Record
 from configs.load import load_config
-from fkd.core.fair_ridge import ridge_coefficients
-from fkd.core.moments import Moments
-from fkd.core.removal_path import removal_path
-from fkd.core.streamed_sums import Way
+from fkd.core.moments import Moments, SumPrecision
+from fkd.core.removal import removal_path
+from fkd.core.ridge import ridge_coefficients
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.settings import Settings
 from tasks.blocks.leaves import TASK_ROWS, Leaf, sum_leaf
@@ -36,7 +35,7 @@ MOST = int(os.environ.get("FKD_BENCH_ROWS", 1_664_500))
 PERSONS = 3_200_000
 SLOPE_ROWS = (10_000, 100_000, 1_000_000)
 LANDMARKS = (1000, 2000)
-LIMITS: dict[Way, float] = {"float32": 1.5, "float64": 2.2}
+LIMITS: dict[SumPrecision, float] = {"float32": 1.5, "float64": 2.2}
 ITERATIONS, ALPHAS = range(201), np.geomspace(0.01, 10.0, num=20)
 EVERY = 4  # leaves between two bare products
 GIB = 8.0
@@ -75,7 +74,7 @@ def home() -> Iterator[Settings]:
         yield Settings(Path(kept or folder), None, None, None)
 
 
-def scale_study(settings: Settings, n: int, landmarks: int, way: Way) -> Study:
+def scale_study(settings: Settings, n: int, landmarks: int, way: SumPrecision) -> Study:
     """Return the study of so many rows without a champion, hence without inner folds."""
     entry = {
         "name": "krr_fkd",
@@ -100,7 +99,7 @@ def scale_study(settings: Settings, n: int, landmarks: int, way: Way) -> Study:
     return open_study(load_config("scale", overrides), settings)
 
 
-def _measured(settings: Settings, n: int, landmarks: int, way: Way) -> dict[str, Any]:
+def _measured(settings: Settings, n: int, landmarks: int, way: SumPrecision) -> dict[str, Any]:
     """Return the seconds of one pass with all that follows from it."""
     study = scale_study(settings, n, landmarks, way)
     (sums,) = shared_sums(study.missing(again=True))
@@ -131,7 +130,7 @@ def _measured(settings: Settings, n: int, landmarks: int, way: Way) -> dict[str,
     }
 
 
-def map_leaves(stored: StoredMap, way: Way) -> list[Leaf]:
+def map_leaves(stored: StoredMap, way: SumPrecision) -> list[Leaf]:
     """Return the blocks of rows of every cell whose sums are missing."""
     return [
         leaf

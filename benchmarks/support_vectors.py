@@ -21,10 +21,9 @@ from benchmarks.record import Goal, Record
 from benchmarks.streaming import MOST, home, scale_study
 from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS
 from fkd.core.arrays import Array
-from fkd.core.machines import Machine, RowBlock, Solution, Source, solve_machines
-from fkd.core.machines.batched_solver import GAP
 from fkd.core.moments import Moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
+from fkd.core.svm import GAP, Machine, RowBlock, Solution, Source, solve_machines
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.settings import Settings
 from tasks.blocks.shared_map import StoredMap, store_map
@@ -138,7 +137,7 @@ def _linear(stored: StoredMap, train: NDArray[np.int64], full: Batch) -> dict[st
     G, y = _dense(source, n, r)
     ours = full
     if n < full.n:
-        moments = Moments.of(G, np.zeros((n, 1)), y)
+        moments = Moments.from_rows(G, np.zeros((n, 1)), y)
         ours = _solved(source, moments, moments_of(stored, "float64", train))
     best = ours.found[len(STRENGTHS)]  # nothing removed, the larger C
     for most in LINEAR_ITERATIONS:

@@ -1,7 +1,7 @@
 """Fair Kernel Decomposition."""
 
 import fkd.alone  # first: refuses a package that two distributions have written  # noqa: F401
-from fkd.core.cautions import FairnessWarning
+from fkd.core.validation import FairnessWarning
 from fkd.estimators.decomposition import FairKernelDecomposition
 from fkd.estimators.discrete import one_hot
 from fkd.estimators.gaussian_process import FairGaussianProcess
@@ -24,4 +24,4 @@ __all__ = [
     "one_hot",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

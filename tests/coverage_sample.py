@@ -4,13 +4,13 @@
 """
 
 import sys
-from functools import partial
 
 import numpy as np
 from scipy.stats import norm
 
-from fkd.measures import bootstrap_difference, bootstrap_interval, gdp, hgr, pairwise_interval
-from fkd.measures.pairwise import pairwise_fairness
+from fkd.measures import MEASURES as DECLARED
+from fkd.measures import compare
+from fkd.measures import interval as interval_of
 
 
 def mae(y, f):
@@ -48,29 +48,23 @@ def skewed_ages(n, rng):
     return f * np.exp(0.3 * rng.normal(size=n)), f, fairer, s
 
 
-# By name: a measure as published, which of truth, prediction, attribute it takes.
+# By name: a measure with the published margins, and its arguments.
 MEASURES = {
-    "hgr": (partial(hgr, margins="standard"), lambda y, f, s: (f, s)),
-    "gdp": (partial(gdp, margins="given"), lambda y, f, s: (f, s)),
-    "pf": (pairwise_fairness, lambda y, f, s: (y, f, s)),
-    "mae": (mae, lambda y, f, s: (y, f)),
-}
+    name: (DECLARED[name].scaled(), DECLARED[name].columns) for name in ("hgr", "gdp", "pf")
+} | {"mae": (mae, lambda y, f, s: (y, f))}
 
 
 def interval(name, y, f, s, rng, draws):
     """The interval of one measure of one prediction."""
-    if name == "pf":
-        return pairwise_interval(y, f, s, rng=rng, replicates=draws)
     measure, take = MEASURES[name]
-    return bootstrap_interval(measure, *take(y, f, s), rng=rng, replicates=draws)
+    return interval_of(measure, *take(y, f, s), rng=rng, replicates=draws)
 
 
 def difference(name, y, f, other, s, rng, draws):
     """The interval of the difference of two predictions."""
     measure, take = MEASURES[name]
-    return bootstrap_difference(
-        measure, take(y, f, s), take(y, other, s), rng=rng, replicates=draws
-    )
+    sides = take(y, f, s), take(y, other, s)
+    return compare(measure, *sides, rng=rng, replicates=draws).difference
 
 
 def coverage(law, n, names, *, repetitions, draws=200, seed=0, paired=False):

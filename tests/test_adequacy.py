@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from fkd.core.feature_maps.adequacy import adequate_landmarks
-from fkd.core.feature_maps.landmark_maps import NystroemMap
-from fkd.core.feature_maps.landmarks import rp_cholesky
+from fkd.core.feature_maps import NystroemMap, adequate_landmarks
 from fkd.core.kernels import Kernel
+from fkd.core.landmarks import rp_cholesky
 
 KERNEL = Kernel("rbf", 0.3)
 
@@ -24,7 +23,7 @@ def adequate(rows, rng, accuracy, most=900):
 def unexplained(X, q, fresh, rng):
     """Share of k(x, x) of new rows that so many landmarks of X leave."""
     landmarks = rp_cholesky(KERNEL, X, np.arange(len(X)), q, rng=rng)
-    G = NystroemMap.of(KERNEL, X, landmarks).transform(fresh)
+    G = NystroemMap.from_landmarks(KERNEL, X, landmarks).transform(fresh)
     return 1 - np.einsum("ij,ij->", G, G) / len(fresh)
 
 

@@ -3,17 +3,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVC, SVR, LinearSVR
 
-from fkd.core.directions import Directions
-from fkd.core.machines import Machine, MachineOutcome, RowBlock, solve_machines
-from fkd.core.machines import batched_solver as solver_module
-from fkd.core.machines.machine import complaint
+from fkd.core import svm as solver_module
 from fkd.core.moments import Moments
+from fkd.core.removal import Directions
+from fkd.core.svm import Machine, MachineOutcome, RowBlock, gap_message, solve_machines
 
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
     """Several pieces to a block, several blocks to a table, in small tests too."""
-    monkeypatch.setattr("fkd.core.machines.machine_rows.PASS_ROWS", 48)
+    monkeypatch.setattr("fkd.core.svm.CHUNK_ROWS", 48)
 
 
 def sample(rng, n=310, r=12):
@@ -24,7 +23,7 @@ def sample(rng, n=310, r=12):
 
 
 def moments_of(G, y):
-    return Moments.of(G, np.zeros((len(G), 1)), y)
+    return Moments.from_rows(G, np.zeros((len(G), 1)), y)
 
 
 def streamed(G, y, rows=100, **parts):
@@ -218,12 +217,12 @@ def test_a_gap_that_is_not_met_is_said_with_its_cure(rng):
     G, y, V = sample(rng)
     machines = [Machine(C, Directions.whole(V[:, :2]), 0.1) for C in (0.1, 500.0)]
     found = solved(G, y, machines, tol=1e-3, max_iter=60)
-    assert [f.outcome for f in found] == [MachineOutcome.CERTIFIED, MachineOutcome.SPENT]
+    assert [f.outcome for f in found] == [MachineOutcome.CERTIFIED, MachineOutcome.MAX_ITER]
     named = list(zip(("C = 0.1", "C = 500"), found, strict=True))
-    text = complaint(named, 1e-3)
+    text = gap_message(named, 1e-3)
     assert f"gap of C = 500 must fall to 0.001, but was {found[1].gap:.2g} after 60 it" in text
-    assert text.endswith(MachineOutcome.SPENT.value)
-    assert complaint(named[:1], 1e-3) is None
+    assert text.endswith(MachineOutcome.MAX_ITER.value)
+    assert gap_message(named[:1], 1e-3) is None
 
 
 @pytest.mark.parametrize(
@@ -252,7 +251,7 @@ def test_a_bad_stopping_rule_is_refused(rng, change, message):
 
 def test_moments_of_other_rows_are_refused(rng):
     G, y, V = sample(rng)
-    with pytest.raises(ValueError, match=r"rows that the source yields for it \(310\), got .* 300"):
+    with pytest.raises(ValueError, match=r"moments of fold 0 .* 310 .* 300"):
         solve_machines(
             streamed(G, y), [moments_of(G[:300], y[:300])], [Machine(1.0, Directions.whole(V))]
         )

@@ -9,8 +9,7 @@ from scipy.spatial.distance import cdist
 
 from fkd import FairGaussianProcess
 from fkd.core.arrays import BLOCK_ROWS, PANEL_ROWS, row_blocks
-from fkd.core.feature_maps import ExactMap, NystroemMap
-from fkd.core.feature_maps.make import make_map
+from fkd.core.feature_maps import ExactMap, NystroemMap, make_map
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import _SOLVE_ROWS, ShiftedInverse, gram, is_symmetric, mirror_lower
 from fkd.core.moments import Moments, training_moments
@@ -37,7 +36,7 @@ def test_a_shifted_solve_is_numpys(rng, n, columns):
     A = rng.normal(size=(n, n + 5))
     C, B = A @ A.T / n, rng.normal(size=(n, *columns))
     expected = np.linalg.solve(C + 0.1 * np.eye(n), B)
-    D = ShiftedInverse.of(C, 0.1)
+    D = ShiftedInverse.from_matrix(C, 0.1)
     assert_allclose(D @ B, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
     assert len(D.corners) == -(-n // _SOLVE_ROWS)
 
@@ -72,7 +71,7 @@ def test_kernel_panels_have_no_seam(rng, n, name):
 @pytest.mark.parametrize("r", PANEL)
 def test_centred_normal_equations_have_no_seam(rng, r):
     G, y = rng.normal(size=(r + 9, r)) + 1, rng.normal(size=r + 9) + 2
-    C, c = Moments.of(G, y[:, None], y).normal_equations(fit_intercept=True)
+    C, c = Moments.from_rows(G, y[:, None], y).normal_equations(fit_intercept=True)
     assert_allclose(C, (G - G.mean(axis=0)).T @ (G - G.mean(axis=0)), atol=1e-9)
     assert_allclose(c, (G - G.mean(axis=0)).T @ y, atol=1e-9)
 
@@ -138,7 +137,9 @@ def test_kernel_tiles_meet_at_their_edges(rng):
     assert_allclose(found, np.exp(-0.2 * cdist(X, X, "sqeuclidean")) @ B, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("make", [NystroemMap.of, lambda k, X, rows: ExactMap.of(k, X[rows])])
+@pytest.mark.parametrize(
+    "make", [NystroemMap.from_landmarks, lambda k, X, rows: ExactMap.from_rows(k, X[rows])]
+)
 def test_centres_stand_in_the_order_of_their_factor(rng, make):
     X, kernel = rng.normal(size=(60, 3)), Kernel("rbf", 0.3)
     twice = np.concatenate([X[:30], X[:30], X])  # what repeats is dropped, the rest reordered

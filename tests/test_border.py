@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from fkd.core.border import column_names, real_matrix, sensitive_matrix
+from fkd.core.validation import column_names, real_matrix, sensitive_matrix
 
 
 def test_a_column_is_spoken_of_by_its_label_else_by_its_number():

@@ -120,7 +120,7 @@ def test_without_a_bound_the_strength_is_the_users(people):
     ("unfairness", "says"),
     [
         ({"gdp": 1e-9}, r"unfairness of gdp must be at least 0\.\d+.*got 1e-09; raise it"),
-        ({"gpd": 0.1}, "unfairness must name gdp, hgr, pf, got 'gpd'"),
+        ({"gpd": 0.1}, "unfairness must name .*gpd"),
         ({"gdp": -0.1}, "unfairness of gdp must not be negative, got -0.1"),
         ({"gdp": np.nan}, "unfairness of gdp must be a finite number"),
         ({}, "must map a measure to its bound"),

@@ -9,7 +9,8 @@ from pipeline_fixtures import QUICK
 from stored_files import stored
 
 from configs.load import load_config
-from fkd.measures import bootstrap_difference, gdp
+from fkd.measures import compare as compare_predictions
+from fkd.measures import gdp
 from flows.cli import main
 from tasks.planned.trials import record_key
 from tasks.study.evaluate import run_job
@@ -84,7 +85,8 @@ def test_a_pair_is_compared_on_the_same_rows(both):
     assert_allclose(mae[1], np.abs(before - table.y).mean(), rtol=1e-9)
     assert_allclose(mae[0], np.abs(after - table.y).mean(), rtol=1e-9)
     s = table.S()[:, 0]
-    expected = bootstrap_difference(gdp, (after, s), (before, s), rng=np.random.default_rng(1))
+    sides = (after, s), (before, s)
+    expected = compare_predictions(gdp, *sides, rng=np.random.default_rng(1)).difference
     low, high = champion.scores[2].measures["racepctblack"]["gdp"][1:]
     assert low < expected.estimate < high
 

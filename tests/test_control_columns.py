@@ -3,7 +3,7 @@ import pytest
 
 from configs.errors import UserError
 from fkd.catalog.table import Table
-from fkd.measures.control_groups import control_groups
+from fkd.measures.groups import control_groups
 from tasks.data.prepared import Loaded
 from tasks.study.control_columns import check_control_columns, control_columns
 

@@ -1,7 +1,6 @@
 """Intervals of fits on very many test rows, from the fold to the figure."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -9,9 +8,7 @@ from numpy.testing import assert_allclose
 from report_sample import make_report
 
 from configs.load import load_config
-from fkd.measures import PairwiseRows, counted_interval, counted_intervals, gdp, hgr
-from fkd.measures.counted_deviations import DrawnQuarters
-from fkd.measures.subsamples import quarter
+from fkd.measures import MEASURES, PairwiseRows, interval
 from tasks.report.contents import ReportedNumber
 from tasks.report.trial_panels import bar_words, panels_of
 from tasks.study import counted_ends as module
@@ -32,14 +29,6 @@ def sample(rng, n=4000):
     return f, f + 0.2 * rng.normal(size=n), s
 
 
-def test_measures_that_share_draws_have_the_intervals_of_each_alone(rng):
-    f, _, s = sample(rng)
-    options = {"margins": "given", "replicates": 20}
-    both = counted_intervals(["hgr", "gdp"], f, s, rng=np.random.default_rng(3), **options)
-    for name, found in both.items():
-        assert found == counted_interval(name, f, s, rng=np.random.default_rng(3), **options)
-
-
 def test_the_ends_hold_what_was_measured(rng):
     f, y, s = sample(rng)
     found = measure(f, y, {"s": ColumnJudge(s, PairwiseRows(y, s))})
@@ -54,7 +43,7 @@ def test_the_ends_hold_what_was_measured(rng):
     for name in ("hgr", "gdp"):
         low, high = ends[f"{name}_lower"], ends[f"{name}_upper"]
         assert (low + high) / 2 == pytest.approx(found["s"][name])
-        beside = counted_interval(name, f, s, rng=rng, margins="given")
+        beside = interval(MEASURES[name].scaled(), f, s, rng=rng)
         assert high - low == pytest.approx(beside.high - beside.low, rel=0.35)
 
 
@@ -68,25 +57,14 @@ def test_ends_stay_where_a_measure_can_be(rng):
         assert (ends["gdp_lower"], ends["gdp_upper"] > 0) == (0.0, value > 0)
 
 
-def test_deviations_are_those_of_other_rows(rng):
-    f, _, s = sample(rng)
-    quarters = [quarter(len(s), rng) for _ in range(300)]
-    found = DrawnQuarters(s, quarters).deviations(("hgr", "gdp"), f, margins="given")
-    others = [sample(rng) for _ in range(300)]
-    by_rows = {"hgr": partial(hgr, margins="standard"), "gdp": partial(gdp, margins="given")}
-    for name, one in by_rows.items():
-        expected = np.std([one(f, s) for f, _, s in others], axis=0)
-        assert found[name] == pytest.approx(expected, rel=0.2)
-
-
 def test_rows_that_weigh_or_are_few_are_not_counted():
-    assert is_counted(module.COUNTED_ROWS, None)
-    assert not is_counted(module.COUNTED_ROWS - 1, None)
-    assert not is_counted(module.COUNTED_ROWS, np.ones(3))
+    assert is_counted(module.BINNED_FROM, None)
+    assert not is_counted(module.BINNED_FROM - 1, None)
+    assert not is_counted(module.BINNED_FROM, np.ones(3))
 
 
 def test_outer_folds_alone_store_the_ends(settings, monkeypatch):
-    monkeypatch.setattr(module, "COUNTED_ROWS", 200)
+    monkeypatch.setattr(module, "BINNED_FROM", 200)
     study = open_study(load_config("default", [KRR, "folds.k=2", "select.inner_folds=2"]), settings)
     for job in study.missing():
         run_job(job)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.core.directions import Directions
+from fkd.core.removal import Directions
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from estimator_sample import people
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd import FairKernelRidge, FairSVC
-from fkd.measures import bootstrap_interval, gdp, hgr, noise_floor, pairwise_interval
+from fkd.measures import MEASURES, gdp, hgr, interval, noise_floor
 from fkd.plot import FrontDisplay, SensitiveDisplay, StrengthDisplay
 
 QUICK = {"replicates": 30}
@@ -45,9 +45,7 @@ def test_a_front_holds_what_the_measures_say_of_each_model(rows, path):
     for i, model in enumerate(path.values()):
         f = model.predict(X)
         assert_allclose(frame["error"][i], np.abs(f - y).mean())
-        known = bootstrap_interval(
-            gdp, f, s, rng=np.random.default_rng(0), replicates=30, bounds=(0, np.inf)
-        )
+        known = interval(MEASURES["gdp"], f, s, rng=np.random.default_rng(0), replicates=30)
         assert_allclose(
             frame.loc[i, ["gdp", "gdp_low", "gdp_high"]].astype(float),
             [known.estimate, known.low, known.high],
@@ -102,7 +100,7 @@ def test_pairs_take_the_quick_interval(rng):
     along = StrengthDisplay.from_predictions(
         y, {1: f}, sensitive_features=s, measure="pf", plot=False, **QUICK
     )
-    known = pairwise_interval(y, f, s, rng=np.random.default_rng(0), replicates=30)
+    known = interval(MEASURES["pf"], y, f, s, rng=np.random.default_rng(0), replicates=30)
     assert (along.value[0], along.low[0], along.high[0]) == (
         known.estimate,
         known.low,

@@ -127,7 +127,13 @@ def test_a_test_is_the_library_s_if_nothing_in_it_speaks_of_the_pipeline(
     (tmp_path / "b_sample.py").write_text("import fkd")
     (tmp_path / "c_sample.py").write_text("import flows.cli")
     (tmp_path / "test_it.py").write_text(text)
-    assert library_tests(tmp_path) == ([tmp_path / "test_it.py"] if is_library else [])
+    # The same in a subfolder, whose files import samples of the folder above.
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "test_it.py").write_text(text)
+    found = [tmp_path / "library" / "test_it.py", tmp_path / "test_it.py"]
+    assert library_tests(tmp_path) == (found if is_library else [])
+    if "b_sample" in text:
+        assert tmp_path / "b_sample.py" in files_needed(tmp_path)
 
 
 def _imported(path):
@@ -160,7 +166,9 @@ def test_the_library_s_tests_are_collected_where_there_is_no_pipeline(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "fkd").symlink_to(ROOT / "fkd")
     for path in LIBRARY_FILES:
-        (tmp_path / "tests" / path.name).symlink_to(path)
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(exist_ok=True)
+        copy.symlink_to(path)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     script = (
         "import importlib.util, sys, pytest\n"

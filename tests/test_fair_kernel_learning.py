@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from training_sample import make_training, worst_correlation
 
-from fkd.core.basis_moments import BasisMoments
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
-from fkd.core.moments import Moments
+from fkd.core.moments import BasisMoments, Moments
 from fkd.rivals.fair_kernel_learning import (
     closed_form,
     dependence_sums,
@@ -27,7 +26,7 @@ def centred(K):
 def system(rng, *, gamma_s=0.5, n=60):
     """Map, kernel matrices, products with s of a sample with two sensitive columns."""
     training = make_training(rng, n=n)
-    fmap = ExactMap.of(Kernel("rbf", 0.8), training.X)
+    fmap = ExactMap.from_rows(Kernel("rbf", 0.8), training.X)
     sums = dependence_sums(fmap, training.X, training.S, gamma_s)
     K_s = Kernel("rbf", gamma_s).gram(training.S)
     return training, fmap, Kernel("rbf", 0.8).gram(training.X), K_s, sums
@@ -35,7 +34,7 @@ def system(rng, *, gamma_s=0.5, n=60):
 
 def predictions(training, fmap, sums, mus):
     """What the training rows are told at each price."""
-    moments = Moments.of(fmap.G, training.S, training.y)
+    moments = Moments.from_rows(fmap.G, training.S, training.y)
     found = penalised_expansions(fmap, moments, sums, alpha=ALPHA, mus=mus, fit_intercept=False)
     return [f.predict(training.X) for f in found]
 
@@ -60,8 +59,11 @@ def test_the_hand_example_by_the_published_formula(mu, coef, f):
 
 @HAND
 def test_the_hand_example_in_features(mu, coef, f):
-    fmap = ExactMap.of(Kernel("precomputed"), K_HAND)
-    moments, sums = Moments.of(fmap.G, S_HAND, Y_HAND), BasisMoments.of(fmap.G, S_HAND)
+    fmap = ExactMap.from_rows(Kernel("precomputed"), K_HAND)
+    moments, sums = (
+        Moments.from_rows(fmap.G, S_HAND, Y_HAND),
+        BasisMoments.from_rows(fmap.G, S_HAND),
+    )
     (found,) = penalised_expansions(fmap, moments, sums, alpha=0.5, mus=[mu], fit_intercept=False)
     assert_allclose(found.predict(K_HAND), [f, -f], rtol=1e-13)
     assert_allclose(found.predict(np.eye(2)), [coef, -coef], rtol=1e-13)

@@ -6,12 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
-from fkd.core.directions import Directions
-from fkd.core.fair_ridge import FairInverse, ridge_coefficients, ridge_expansions
 from fkd.core.feature_maps import make_map
 from fkd.core.linalg import downdate
 from fkd.core.moments import training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import Directions, removal_path
+from fkd.core.ridge import FairInverse, ridge_coefficients, ridge_expansions
 
 
 def fitted(rng, n=80, l=2, iterations=6, **setting):
@@ -104,19 +103,19 @@ def test_a_bad_alpha_is_refused_by_name(rng, alpha):
 @pytest.mark.parametrize("approximation", ["exact", "nystroem", "fourier"])
 def test_an_alpha_lost_in_rounding_is_refused_or_finite(rng, approximation, gamma, fit_intercept):
     X, y, fmap, moments, path = fitted(rng, approximation=approximation, gamma=gamma, landmarks=50)
-    largest, message = 0.0, "alpha must be large enough"
+    largest, message = 0.0, "alpha must be larger than"
     try:
         (f,) = ridge_expansions(fmap, moments, path, [(6, 1e-300)], fit_intercept=fit_intercept)
         largest = np.abs(f.predict(X)).max()
     except ValueError as error:
         message = str(error)
-    assert "alpha must be large enough" in message
+    assert "alpha must be larger than" in message
     assert largest < 100 * np.abs(y).max()
 
 
 def test_more_than_a_cut_path_holds_is_refused(rng):
     _, _, fmap, moments, path = fitted(rng, iterations=5)
-    with pytest.raises(ValueError, match=r"iterations must be at most 5, .*cut, got 10"):
+    with pytest.raises(ValueError, match="iterations must be at most 5"):
         ridge_expansions(fmap, moments, path, [(10, 0.5)])
 
 
@@ -129,7 +128,7 @@ def test_the_fair_inverse_is_that_of_the_weights_left(rng, fit_intercept, n):
     Q, _ = np.linalg.qr(np.hstack([U, rng.normal(size=(len(U), len(U) - U.shape[1]))]))
     V = Q[:, U.shape[1] :]
     inner = V.T @ C @ V + 0.5 * np.eye(V.shape[1])
-    D = FairInverse.of(C, 0.5, Directions.whole(U), name="alpha")
+    D = FairInverse.from_matrix(C, 0.5, Directions.whole(U), name="alpha")
     assert_allclose(D @ c, V @ np.linalg.solve(inner, V.T @ c), atol=1e-9)
     assert_allclose(D.log_determinant, np.linalg.slogdet(inner)[1], rtol=1e-9)
 
@@ -163,7 +162,7 @@ def test_the_fair_inverse_crosses_its_panels(rng, w):
     V = np.linalg.qr(rng.normal(size=(90, 90)))[0][:, :w]
     kept = rng.uniform(0.05, 1.0, size=w)
     P = np.eye(90) - (V * (1 - kept)) @ V.T
-    inverse = FairInverse.of(C, 0.7, Directions(V, 1 - kept, kept), name="alpha")
+    inverse = FairInverse.from_matrix(C, 0.7, Directions(V, 1 - kept, kept), name="alpha")
     expected = np.linalg.inv(C + 0.7 * np.linalg.inv(P))
     assert_allclose(inverse @ np.eye(90), expected, atol=1e-12)
     assert len(inverse.pivots) == w

@@ -39,7 +39,7 @@ def config_of(*overrides, entry=ENTRY):
 @pytest.fixture(autouse=True)
 def _many_rows(monkeypatch):
     """Let the rows of Crimes be very many."""
-    monkeypatch.setattr(counted_ends, "COUNTED_ROWS", 100)
+    monkeypatch.setattr(counted_ends, "BINNED_FROM", 100)
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_nothing_is_foreseen_whose_strengths_may_grow(study, monkeypatch):
 
 def test_nothing_is_foreseen_of_few_rows(study, monkeypatch):
     assert is_foreseen(study)
-    monkeypatch.setattr(counted_ends, "COUNTED_ROWS", 10**6)
+    monkeypatch.setattr(counted_ends, "BINNED_FROM", 10**6)
     assert not is_foreseen(study)
 
 

@@ -7,7 +7,7 @@ from fkd.core.kernels import Kernel
 
 
 def worst_error(kernel, X, q, seed):
-    G = FourierMap.of(kernel, X.shape[1], q, rng=np.random.default_rng(seed)).transform(X)
+    G = FourierMap.from_kernel(kernel, X.shape[1], q, rng=np.random.default_rng(seed)).transform(X)
     return np.abs(G @ G.T - kernel.gram(X)).max(axis=None)
 
 
@@ -21,14 +21,14 @@ def test_inner_products_approach_the_kernel_as_features_are_added(rng, name):
 
 def test_the_expansion_predicts_what_features_times_weights_do(rng):
     X, beta = rng.normal(size=(20, 3)), rng.normal(size=50)
-    fmap = FourierMap.of(Kernel("rbf", 0.4), 3, 50, rng=rng)
+    fmap = FourierMap.from_kernel(Kernel("rbf", 0.4), 3, 50, rng=rng)
     assert fmap.rank == 50
     assert_allclose(fmap.expansion(beta, 2.0).predict(X), fmap.transform(X) @ beta + 2.0)
 
 
 def test_float32_rows_give_float64_features(rng):
     X = rng.normal(size=(20, 3))
-    fmap = FourierMap.of(Kernel("rbf", 0.4), 3, 50, rng=rng)
+    fmap = FourierMap.from_kernel(Kernel("rbf", 0.4), 3, 50, rng=rng)
     G = fmap.transform(X.astype(np.float32))
     assert G.dtype == np.float64
     assert_allclose(G, fmap.transform(X), atol=1e-5)
@@ -37,4 +37,4 @@ def test_float32_rows_give_float64_features(rng):
 @pytest.mark.parametrize("name", ["linear", "polynomial", "precomputed"])
 def test_kernels_without_a_spectrum_are_refused(rng, name):
     with pytest.raises(ValueError, match=f"shift-invariant.*{name}.*nystroem"):
-        FourierMap.of(Kernel(name), 3, 5, rng=rng)
+        FourierMap.from_kernel(Kernel(name), 3, 5, rng=rng)

@@ -10,8 +10,7 @@ from sklearn.base import clone
 
 from fkd import FairGaussianProcess, FairKernelRidge
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.core.basis_moments import basis_moments
-from fkd.core.moments import training_moments
+from fkd.core.moments import basis_moments, training_moments
 
 SETTING = {"gamma": 0.2, "alpha": 0.5, "ridge": 0.3, "held_out": 0.0, "random_state": 0}
 

@@ -10,7 +10,7 @@ def test_the_features_are_the_inputs(rng):
     assert fmap.rank == 4
     assert_array_equal(fmap.transform(X), X)
     assert_allclose(fmap.cross(X[:3], X), X[:3] @ X.T)
-    assert_array_equal(fmap.beyond(X, X), np.zeros(9))
+    assert_array_equal(fmap.unrepresented(X, X), np.zeros(9))
 
 
 def test_the_expansion_is_one_centre_of_a_linear_kernel(rng):

@@ -225,7 +225,7 @@ def test_mu_is_a_number_or_infinite(rng, mu):
         ({"penalty": np.inf}, "penalty must be a finite number, got inf"),
         ({"basis": "fourier"}, "basis must be one of columns, rbf, splines, levels, got 'four"),
         ({"gamma_s": 0}, "gamma_s must be a finite number above 0, got 0"),
-        ({"basis": "levels"}, "basis must have fewer functions than the 120 .*got 120; use 'rbf'"),
+        ({"basis": "levels"}, "basis must have fewer functions than the 120 .*got 120"),
     ],
 )
 @pytest.mark.parametrize("kind", MACHINES)

@@ -3,13 +3,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from fkd.core.feature_maps import NystroemMap
-from fkd.core.feature_maps.landmarks import choose_landmarks, rp_cholesky
 from fkd.core.kernels import Kernel
+from fkd.core.landmarks import choose_landmarks, rp_cholesky
 
 
 def missed_trace(kernel, X, landmarks):
     """Share of the kernel's trace that the landmarks do not explain."""
-    G = NystroemMap.of(kernel, X, landmarks).transform(X)
+    G = NystroemMap.from_landmarks(kernel, X, landmarks).transform(X)
     return 1 - (G**2).sum(axis=None) / kernel.gram(X).trace()
 
 

@@ -10,9 +10,8 @@ from stored_files import folder_store, map_file, stored
 
 from configs.errors import UserError
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.moments import Moments
+from fkd.core.moments import Moments, StreamedSums
 from fkd.core.sensitive_basis import BasisSettings
-from fkd.core.streamed_sums import StreamedSums
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
 from tasks.blocks import leaves, shared_map
@@ -226,7 +225,9 @@ def test_columns_beside_rows_are_told_apart(rng):
 
 
 def test_sums_survive_the_file(tmp_path, rng):
-    fmap_sums = leaves.LeafSums((Moments.of(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),))
+    fmap_sums = leaves.LeafSums(
+        (Moments.from_rows(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),)
+    )
     store = folder_store(tmp_path)
     write_sums(store, "a.npz", fmap_sums)
     (found,) = read_sums(store, "a.npz").parts

@@ -8,15 +8,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from shrinkage_sample import GAMMA, bent, covariances, rbf
 
 from fkd import FairKernelDecomposition, FairKernelRidge, FairKernelShrinkage, FairnessWarning
+from fkd.core.conditioning import conditioning_columns
 from fkd.core.sensitive_basis import SplineBasis, centred
-from fkd.estimators.legitimate import legitimate_columns
 
 NAMES = ["income", "age", "distance"]
 
 
 def residual(s, Z):
     """What splines of s hold beyond splines of Z."""
-    B, A = (SplineBasis.of(np.column_stack([v]))(np.column_stack([v])) for v in (s, Z))
+    B, A = (SplineBasis.from_rows(np.column_stack([v]))(np.column_stack([v])) for v in (s, Z))
     return B - A @ np.linalg.lstsq(A, B, rcond=None)[0], B
 
 
@@ -81,11 +81,11 @@ def test_the_word_y_is_the_target_in_a_list_it_is_a_column(rng):
 
 def test_columns_are_splines_of_ranks_without_their_means(rng):
     X, y, _ = bent(rng)
-    Z = legitimate_columns([0, 1], None, X, y, precomputed=False)
-    assert_allclose(Z, centred(SplineBasis.of(X[:, :2]), X[:, :2])(X[:, :2]), atol=1e-15)
+    Z = conditioning_columns([0, 1], None, X, y, precomputed=False)
+    assert_allclose(Z, centred(SplineBasis.from_rows(X[:, :2]), X[:, :2])(X[:, :2]), atol=1e-15)
     assert_allclose(Z.mean(axis=0), 0, atol=1e-15)
-    assert legitimate_columns(None, None, X, y, precomputed=False) is None
-    assert legitimate_columns("y", None, X, y, precomputed=True).shape == (300, 10)
+    assert conditioning_columns(None, None, X, y, precomputed=False) is None
+    assert conditioning_columns("y", None, X, y, precomputed=True).shape == (300, 10)
 
 
 @pytest.mark.parametrize("given", [["race"], "race", 3, [0, 3], ("race", 0)])
@@ -128,7 +128,7 @@ def test_a_target_that_is_s_leaves_nothing_to_remove(rng):
         (1.5, "given must be a whole number, got 1.5"),
         (True, "given must be a whole number, got True"),
         ([None], "given must be a whole number, got None"),
-        ([], "given must name at least one column, got none; None is nothing given"),
+        ([], "given must name at least one column, got none"),
     ],
 )
 @pytest.mark.parametrize("kind", [FairKernelRidge, FairKernelShrinkage, FairKernelDecomposition])
@@ -148,7 +148,7 @@ def test_rows_without_names_are_told_of_positions(rng):
 def test_a_kernel_matrix_has_no_columns(rng, given):
     X, y, s = bent(rng, 60)
     setting = {"kernel": "precomputed", "basis": "splines"}
-    with pytest.raises(ValueError, match="given must be 'y' or None where kernel='precomputed'"):
+    with pytest.raises(ValueError, match="given must be 'y' or None if kernel='precomputed'"):
         FairKernelShrinkage(given=given, **setting).fit(rbf(X, X), y, sensitive_features=s)
     fitted = FairKernelShrinkage(given="y", mu=9.0, **setting).fit(
         rbf(X, X), y, sensitive_features=s
@@ -165,7 +165,7 @@ def test_given_y_needs_the_target(rng):
 
 def test_splines_of_what_is_given_are_fewer_than_the_rows(rng):
     X, _, s = bent(rng, 30)
-    message = "given must have fewer splines than the 30 training rows, got 30 of 3 columns; name"
+    message = "given must have fewer splines than the 30 training rows, got 30 of 3 columns"
     with pytest.raises(ValueError, match=message):
         fair(given=[0, 1, 2]).fit(X, sensitive_features=s)
     fair(given=[0, 1]).fit(X, sensitive_features=s)

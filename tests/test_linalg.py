@@ -11,8 +11,8 @@ from fkd.core.linalg import (
     is_symmetric,
     mirror_lower,
     psd_factor,
-    solved_lower,
-    solved_on_both_sides,
+    solve_both_sides,
+    solve_lower,
     spectral_norm,
 )
 
@@ -106,14 +106,14 @@ def test_a_downdated_matrix_is_exactly_symmetric(rng, width):
 @pytest.mark.parametrize("columns", [(), (1,), (3,)])
 def test_the_shifted_inverse_solves(rng, columns):
     C, B = wishart(rng, 40, 10), rng.normal(size=(40, *columns))
-    found = ShiftedInverse.of(C, 0.1) @ B
+    found = ShiftedInverse.from_matrix(C, 0.1) @ B
     assert_allclose((C + 0.1 * np.eye(40)) @ found, B, atol=1e-11)
 
 
 def test_a_ridge_lost_in_rounding_is_refused(rng):
     C = wishart(rng, 40, 10)
-    with pytest.raises(ValueError, match=r"alpha must be large enough.*got 1e-20; use a larger"):
-        ShiftedInverse.of(C - 1e-10 * np.eye(40), 1e-20, name="alpha")
+    with pytest.raises(ValueError, match=r"alpha must be larger than.*got 1e-20"):
+        ShiftedInverse.from_matrix(C - 1e-10 * np.eye(40), 1e-20, name="alpha")
 
 
 @pytest.mark.parametrize(("noise", "expected"), [(0.0, True), (1e-14, True), (1e-6, False)])
@@ -133,11 +133,11 @@ def lower(rng, n):
 @pytest.mark.parametrize("n", [1, 2, 17, 127, 128, 129, 300])
 def test_solving_on_both_sides_is_the_inverse_congruence(rng, n):
     L, C = lower(rng, n), wishart(rng, n, n)
-    found = solved_on_both_sides(L, C)
+    found = solve_both_sides(L, C)
     assert_array_equal(found, found.T)
     assert_allclose(L @ found @ L.T, C, atol=1e-9 * np.abs(C).max())
-    assert_allclose(solved_on_both_sides(L, L @ L.T), np.eye(n), atol=1e-9)
-    assert_allclose(L @ solved_lower(L, C), C, atol=1e-9 * np.abs(C).max())
+    assert_allclose(solve_both_sides(L, L @ L.T), np.eye(n), atol=1e-9)
+    assert_allclose(L @ solve_lower(L, C), C, atol=1e-9 * np.abs(C).max())
 
 
 @pytest.mark.parametrize("n", [1, 2, 50, 300])

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.core.feature_maps import ExactMap, FourierMap, IdentityMap, NystroemMap, make, make_map
+from fkd.core import feature_maps as make
+from fkd.core.feature_maps import ExactMap, FourierMap, IdentityMap, NystroemMap, make_map
 from fkd.core.kernels import Kernel
 
 

@@ -20,8 +20,8 @@ REMOVALS = {"path": {"iterations": 3}, "shrinkage": {"removal": "shrinkage", "pe
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """Several blocks to a table, several pieces to a block."""
-    monkeypatch.setattr("fkd.core.feature_maps.feature_map.BLOCK_ROWS", 100)
-    monkeypatch.setattr("fkd.core.machines.machine_rows.PASS_ROWS", 48)
+    monkeypatch.setattr("fkd.core.feature_maps.BLOCK_ROWS", 100)
+    monkeypatch.setattr("fkd.core.svm.CHUNK_ROWS", 48)
 
 
 def sample(rng, n=330):

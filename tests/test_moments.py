@@ -7,16 +7,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
 from fkd.core.feature_maps import make_map
-from fkd.core.linear_correction import LinearCorrection
 from fkd.core.moments import Moments, training_moments
+from fkd.core.predictors import LinearCorrection
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), cut=st.integers(1, 99))
 def test_moments_do_not_depend_on_how_rows_are_split(seed, cut):
     G, S, y = sample(np.random.default_rng(seed))
-    parts = Moments.of(G[:cut], S[:cut], y[:cut]) + Moments.of(G[cut:], S[cut:], y[cut:])
-    assert_equal_moments(parts, Moments.of(G, S, y))
+    parts = Moments.from_rows(G[:cut], S[:cut], y[:cut]) + Moments.from_rows(
+        G[cut:], S[cut:], y[cut:]
+    )
+    assert_equal_moments(parts, Moments.from_rows(G, S, y))
 
 
 @pytest.mark.parametrize("l", [0, 1])
@@ -25,14 +27,16 @@ def test_moments_of_corrected_rows_need_no_row(rng, l):
     d = G.shape[1]
     by = LinearCorrection(*(rng.normal(size=size) for size in (d + l, (d + l, 2), (d, 2))))
     if l:
-        with pytest.raises(ValueError, match="columns go in and come out"):
-            Moments.of(G, S, y).corrected(by)
+        with pytest.raises(ValueError, match="a correction must return the 5 columns"):
+            Moments.from_rows(G, S, y).corrected(by)
         return
-    assert_equal_moments(Moments.of(G, S, y).corrected(by), Moments.of(by(G), S, y), rtol=1e-9)
+    assert_equal_moments(
+        Moments.from_rows(G, S, y).corrected(by), Moments.from_rows(by(G), S, y), rtol=1e-9
+    )
 
 
 def test_addition_is_associative(rng):
-    a, b, c = (Moments.of(*sample(rng)) for _ in range(3))
+    a, b, c = (Moments.from_rows(*sample(rng)) for _ in range(3))
     assert_equal_moments((a + b) + c, a + (b + c), rtol=1e-14)
 
 
@@ -42,16 +46,16 @@ def test_training_moments_are_those_of_the_features(rng, approximation):
     kernel = "linear" if approximation == "identity" else "rbf"
     setting = {"approximation": approximation, "landmarks": 20, "random_state": 0}
     fmap = make_map(X, kernel=kernel, gamma=0.3, **setting)
-    direct = Moments.of(fmap.transform(X), S, y)
+    direct = Moments.from_rows(fmap.transform(X), S, y)
     assert_equal_moments(training_moments(fmap, X, S, y), direct, rtol=1e-7)
 
 
 def test_folds_of_one_shared_map_add_up_to_the_training_rows_of_each(rng):
     X, S, y = sample(rng, n=90)
     fmap = make_map(X[:30], gamma=0.3, approximation="nystroem", landmarks=20, random_state=0)
-    folds = [Moments.of(fmap.transform(X[i::3]), S[i::3], y[i::3]) for i in range(3)]
+    folds = [Moments.from_rows(fmap.transform(X[i::3]), S[i::3], y[i::3]) for i in range(3)]
     rest = np.arange(90) % 3 != 1
-    whole = Moments.of(fmap.transform(X[rest]), S[rest], y[rest])
+    whole = Moments.from_rows(fmap.transform(X[rest]), S[rest], y[rest])
     assert_equal_moments(folds[0] + folds[2], whole)
 
 
@@ -65,7 +69,7 @@ def test_float32_blocks_accumulate_in_float64(rng):
 
 def test_centred_sensitive_moments_are_those_of_the_deviations(rng):
     G, S, y = sample(rng)
-    moments = Moments.of(G, S, y)
+    moments = Moments.from_rows(G, S, y)
     assert_allclose(moments.sensitive(center=True), G.T @ (S - S.mean(axis=0)), atol=1e-10)
     assert_array_equal(moments.sensitive(center=False), moments.b)
 
@@ -73,7 +77,7 @@ def test_centred_sensitive_moments_are_those_of_the_deviations(rng):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_normal_equations_are_those_of_ridge_regression(rng, fit_intercept):
     G, S, y = sample(rng)
-    moments = Moments.of(G, S, y + 10)
+    moments = Moments.from_rows(G, S, y + 10)
     C, c = moments.normal_equations(fit_intercept=fit_intercept)
     beta = np.linalg.solve(C + 0.3 * np.eye(4), c)
     oracle = Ridge(alpha=0.3, fit_intercept=fit_intercept).fit(G, y + 10)
@@ -86,4 +90,4 @@ def test_moments_leave_their_arguments_alone(rng):
     arrays = sample(rng)
     for a in arrays:
         a.flags.writeable = False
-    Moments.of(*arrays)
+    Moments.from_rows(*arrays)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.core.perceptron import SELU_ALPHA, SELU_SCALE, Perceptron, selu
+from fkd.core.predictors import SELU_ALPHA, SELU_SCALE, Perceptron, selu
 
 
 def make_perceptron(rng, sizes=(3, 5, 4, 1)):
@@ -36,7 +36,7 @@ def test_a_prediction_is_the_formula(rng):
 
 
 def test_blocks_leave_no_seam(rng, monkeypatch):
-    monkeypatch.setattr("fkd.core.perceptron.BLOCK_ROWS", 4)
+    monkeypatch.setattr("fkd.core.predictors.BLOCK_ROWS", 4)
     f = make_perceptron(rng)
     X = rng.normal(size=(11, 3))
     assert_allclose(f.predict(X), f.hidden(X) @ f.weights[-1][:, 0] + f.biases[-1], rtol=1e-12)

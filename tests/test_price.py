@@ -9,7 +9,7 @@ from shrinkage_sample import GAMMA, bent, covariances, factor, rbf, shrunk, shru
 
 from fkd import FairGaussianProcess, FairKernelRidge, FairSVC, FairSVR
 from fkd.core.feature_maps import make_map
-from fkd.core.price import fkl_penalty
+from fkd.core.removal import fkl_penalty
 from fkd.rivals.fair_kernel_learning import closed_form
 
 SHRINKS = {"gamma": GAMMA, "removal": "shrinkage", "held_out": 0}

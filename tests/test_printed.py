@@ -8,7 +8,7 @@ from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate, psd_factor
 from fkd.core.moments import training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 from fkd.paper.kernel_tiles import nystroem_dual_path
 from fkd.paper.nystroem_removal import FeatureRemainder, inverse_product, nystroem_path
 from fkd.paper.printed import algorithm_1
@@ -21,7 +21,7 @@ def sample(rng, n=60, l=2):
 
 
 def exact(X, S, iterations):
-    fmap = ExactMap.of(Kernel("rbf", 0.3), X)
+    fmap = ExactMap.from_rows(Kernel("rbf", 0.3), X)
     moments = training_moments(fmap, X, S, np.zeros(len(X)))
     path = removal_path(moments, ridge=0.1, iterations=iterations)
     return downdate(fmap.kernel.gram(X), fmap.G @ path.U)
@@ -73,14 +73,14 @@ def test_all_rows_as_landmarks_give_the_exact_path(rng, m, form):
     if form == "dual":
         found = nystroem_dual_path(K, S, **setting).fair_gram(K)
     else:
-        G = ExactMap.of(Kernel("rbf", 0.3), X).G
+        G = ExactMap.from_rows(Kernel("rbf", 0.3), X).G
         found = downdate(K, G @ nystroem_path(G, S, **setting).U)
     assert_allclose(found, exact(X, S, m), atol=1e-8)
 
 
 def test_landmarks_that_span_the_kernel_give_the_exact_path(rng):
     X, S, _ = sample(rng)
-    fmap = ExactMap.of(Kernel("linear"), X)
+    fmap = ExactMap.from_rows(Kernel("linear"), X)
     found = nystroem_path(fmap.G, S, ridge=0.1, iterations=1, landmarks=np.arange(5, 8))
     moments = training_moments(fmap, X, S, np.zeros(60))
     U = removal_path(moments, ridge=0.1, iterations=1).U
@@ -105,7 +105,7 @@ def test_collinear_columns_are_deflated(rng):
     single = nystroem_dual_path(K, S, **setting).fair_gram(K)
     double = nystroem_dual_path(K, np.hstack([S, 2 * S]), **setting).fair_gram(K)
     assert_allclose(double, single, atol=1e-9)
-    G = ExactMap.of(Kernel("rbf", 0.3), X).G
+    G = ExactMap.from_rows(Kernel("rbf", 0.3), X).G
     assert nystroem_path(G, np.hstack([S, 2 * S]), **setting).ends == (0, 1, 2, 3, 4)
 
 

@@ -10,7 +10,7 @@ from fkd.core.feature_maps import ExactMap, IdentityMap, make_map
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate
 from fkd.core.moments import Moments, training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 from fkd.paper.printed import algorithm_1
 from fkd.paper.reference import removed_columns
 
@@ -27,7 +27,7 @@ def sample(rng, n=40, d=3, l=1):
 def fit(X, S, *, kernel=None, ridge=0.1, iterations=5, center=False):
     """Return G, K and the path of these rows."""
     kernel = kernel or Kernel("rbf", 0.3)
-    fmap = ExactMap.of(kernel, X)
+    fmap = ExactMap.from_rows(kernel, X)
     moments = training_moments(fmap, X, S, np.zeros(len(X)))
     path = removal_path(moments, ridge=ridge, iterations=iterations, center_sensitive=center)
     return fmap.G, kernel.gram(X), path
@@ -154,7 +154,7 @@ def test_the_path_stops_at_the_rank_and_says_so(rng):
 
 
 def test_one_row_is_emptied_by_one_iteration():
-    moments = Moments.of(np.ones((1, 1)), np.ones((1, 1)), np.zeros(1))
+    moments = Moments.from_rows(np.ones((1, 1)), np.ones((1, 1)), np.zeros(1))
     path = removal_path(moments, ridge=0.1, iterations=9)
     assert path.effective == 1
     assert_allclose(np.abs(path.U), 1.0)
@@ -162,7 +162,7 @@ def test_one_row_is_emptied_by_one_iteration():
 
 def test_nothing_is_removed_where_the_features_know_nothing():
     G = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    moments = Moments.of(G, np.array([[0.0], [0.0], [1.0]]), np.zeros(3))
+    moments = Moments.from_rows(G, np.array([[0.0], [0.0], [1.0]]), np.zeros(3))
     assert removal_path(moments, ridge=0.1, iterations=3).effective == 0
 
 
@@ -306,7 +306,7 @@ def test_any_ridge_stays_within_a_singular_matrix(rng, exponent, independent):
     B, _ = np.linalg.qr(rng.normal(size=(keep.sum(), keep.sum() if independent else n)))
     G = (Q[:, keep] * np.sqrt(lam[keep])) @ B
     ridge = 10.0**exponent
-    moments = Moments.of(G, S, np.zeros(n))
+    moments = Moments.from_rows(G, S, np.zeros(n))
     path = removal_path(moments, ridge=ridge, iterations=6, independent=independent)
     # In the eigenbasis the operator is diagonal; orthogonalised three times it is the oracle.
     d = (lam[keep] / (lam[keep] + ridge))[:, None]
@@ -337,7 +337,7 @@ def test_a_cut_path_refuses_what_it_does_not_know(rng):
     X, S = sample(rng)
     _, _, path = fit(X, S, iterations=5)
     assert not path.exhausted
-    with pytest.raises(ValueError, match=r"iterations must be at most 5, .*cut, got 10; fit"):
+    with pytest.raises(ValueError, match="iterations must be at most 5"):
         path.at(10)
     with pytest.raises(ValueError, match="must be at most 3"):
         path.head(3).at(5)

@@ -8,10 +8,18 @@ from moments_sample import assert_equal_moments, sample
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import make_map
-from fkd.core.moments import Moments, training_moments, weighed_moments
-from fkd.core.row_weights import (
+from fkd.core.moments import (
+    SUM_PRECISIONS,
+    BasisMoments,
+    Moments,
+    StreamedSums,
+    basis_moments,
+    training_moments,
+    weighted_moments,
+)
+from fkd.core.sensitive_basis import RBF_SIZE, BasisSettings, centred
+from fkd.core.weights import (
     RowWeights,
     row_count,
     times_weights,
@@ -20,8 +28,6 @@ from fkd.core.row_weights import (
     weighted_std,
     weighted_sum,
 )
-from fkd.core.sensitive_basis import RBF_SIZE, BasisSettings, centred
-from fkd.core.streamed_sums import WAYS, StreamedSums
 
 
 def counted(rng, n, most=3):
@@ -60,7 +66,7 @@ def test_without_weights_nothing_is_copied_and_no_bit_differs(rng):
 )
 def test_a_word_says_where_weights_count(weigh, removal, fit):
     w = np.array([1.0, 2.0, 5.0])
-    weights = RowWeights.of(w, weigh)
+    weights = RowWeights.from_weights(w, weigh)
     assert (weights.removal is not None, weights.fit is not None) == (removal, fit)
     assert weights.alike is (weigh == "both")
     part = weights.part(np.array([0, 2]))
@@ -72,13 +78,15 @@ def test_a_word_says_where_weights_count(weigh, removal, fit):
 
 def test_another_word_is_refused():
     with pytest.raises(ValueError, match=r"weigh must be .*both.*removal.*fit.*got 'all'"):
-        RowWeights.of(None, "all")
+        RowWeights.from_weights(None, "all")
 
 
 def test_moments_are_those_of_repeated_rows(rng):
     G, S, y = sample(rng)
     w, repeated = counted(rng, len(G))
-    assert_equal_moments(Moments.of(G, S, y, w), Moments.of(G[repeated], S[repeated], y[repeated]))
+    assert_equal_moments(
+        Moments.from_rows(G, S, y, w), Moments.from_rows(G[repeated], S[repeated], y[repeated])
+    )
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -86,23 +94,25 @@ def test_products_with_functions_are_those_of_repeated_rows(rng, given):
     G, B, _ = sample(rng)
     Z = rng.normal(size=(len(G), 3)) + B[:, :1] if given else None
     w, repeated = counted(rng, len(G))
-    found = BasisMoments.of(G, B, Z, w)
-    expected = BasisMoments.of(G[repeated], B[repeated], None if Z is None else Z[repeated])
+    found = BasisMoments.from_rows(G, B, Z, w)
+    expected = BasisMoments.from_rows(G[repeated], B[repeated], None if Z is None else Z[repeated])
     for name, value in vars(expected).items():
         assert_allclose(getattr(found, name), value, rtol=1e-10, err_msg=name)
     assert_allclose(found.covariance(), expected.covariance(), atol=1e-12)
-    assert found.left == pytest.approx(expected.left)
+    assert found.remaining_share == pytest.approx(expected.remaining_share)
 
 
 @pytest.mark.parametrize("kind", ["exact", "nystroem", "fourier"])
 def test_every_block_of_rows_finds_its_own_weights(rng, monkeypatch, kind):
-    monkeypatch.setattr("fkd.core.feature_maps.feature_map.BLOCK_ROWS", 16)
+    monkeypatch.setattr("fkd.core.feature_maps.BLOCK_ROWS", 16)
     X, S, y = sample(rng, n=70)
     w = rng.uniform(0.1, 3.0, size=70)
     fmap = make_map(X, gamma=0.3, approximation=kind, landmarks=20, random_state=0)
     G = np.concatenate(list(fmap.training_blocks(X)))
-    assert_equal_moments(training_moments(fmap, X, S, y, w), Moments.of(G, S, y, w), rtol=1e-8)
-    found, expected = basis_moments(fmap, X, S, None, w), BasisMoments.of(G, S, None, w)
+    assert_equal_moments(
+        training_moments(fmap, X, S, y, w), Moments.from_rows(G, S, y, w), rtol=1e-8
+    )
+    found, expected = basis_moments(fmap, X, S, None, w), BasisMoments.from_rows(G, S, None, w)
     for name, value in vars(expected).items():
         assert_allclose(getattr(found, name), value, rtol=1e-8, atol=1e-10, err_msg=name)
 
@@ -112,15 +122,15 @@ def test_removal_and_machine_have_moments_of_their_own(rng):
     w = rng.uniform(0.5, 2.0, size=40)
     fmap = make_map(X, gamma=0.3)
     plain, weighed = training_moments(fmap, X, S, y), training_moments(fmap, X, S, y, w)
-    fit, removing = weighed_moments(fmap, X, S, y, RowWeights.of(w, "removal"))
+    fit, removing = weighted_moments(fmap, X, S, y, RowWeights.from_weights(w, "removal"))
     assert_equal_moments(fit, plain, rtol=0)
     assert_equal_moments(removing, weighed, rtol=0)
-    fit, removing = weighed_moments(fmap, X, S, y, RowWeights.of(w, "both"))
+    fit, removing = weighted_moments(fmap, X, S, y, RowWeights.from_weights(w, "both"))
     assert fit is removing
 
 
 @pytest.mark.parametrize("n", [5, BLOCK_ROWS, 2 * BLOCK_ROWS + 7])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SUM_PRECISIONS)
 def test_streamed_sums_are_those_of_repeated_rows(rng, way, n):
     X = rng.normal(size=(n, 3))
     S, y, W = X[:, :2] + 3.0, np.sin(X[:, 2]) + 2.0, rng.normal(size=(n, 4)) + 1.0
@@ -137,7 +147,7 @@ def test_streamed_sums_are_those_of_repeated_rows(rng, way, n):
     assert weighed.moments().n == len(repeated)
     for a, b in (
         (weighed.moments(), expected.moments()),
-        (weighed.coupled(0, 4), expected.coupled(0, 4)),
+        (weighed.basis_moments(0, 4), expected.basis_moments(0, 4)),
     ):
         for name, value in vars(b).items():
             top = np.abs(value).max()

@@ -11,10 +11,9 @@ from optional import needs
 from configs.errors import UserError
 from configs.load import dump_config, load_config
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.moments import Moments
-from fkd.core.row_weights import RowWeights
+from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
+from fkd.core.weights import RowWeights
 from fkd.measures import gdp, survey_weights
 from fkd.rivals.optional_packages import LEACE, NEURAL
 from tasks.blocks import leaves, streaming
@@ -290,7 +289,7 @@ def shared_study(settings, name="krr_fks", *overrides, **changes):
 @pytest.fixture
 def _small_tasks(monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", 37)
-    monkeypatch.setattr("fkd.core.streamed_sums.BLOCK_ROWS", 16)
+    monkeypatch.setattr("fkd.core.moments.BLOCK_ROWS", 16)
 
 
 def here(function, jobs, keep):
@@ -321,7 +320,7 @@ def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
         (training.reduced(p.gamma, p.approximation, "removal")[1], by_removal),
         (training.reduced(p.gamma, p.approximation, "once")[1], None),
     ):
-        expected = Moments.of(G, S, train.y, by)
+        expected = Moments.from_rows(G, S, train.y, by)
         for name, value in vars(expected).items():
             assert_allclose(getattr(ours, name), value, rtol=1e-7, atol=1e-7 * expected.n)
     part = table.take(reserved)
@@ -329,7 +328,7 @@ def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
         part.S(inputs.sensitive), part.y, w[reserved] if "removal" in kept else None
     )
     coupled = training.coupled(p.gamma, p.approximation, RBF)
-    expected = BasisMoments.of(G, *columns(S, train.y), by_removal)
+    expected = BasisMoments.from_rows(G, *columns(S, train.y), by_removal)
     assert_allclose(coupled.covariance(), expected.covariance(), atol=1e-8)
     assert coupled.n == pytest.approx(expected.n)
 

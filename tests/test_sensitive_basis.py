@@ -109,7 +109,7 @@ def test_splines_of_heavy_ties_tell_every_value(rng):
     levels = np.unique(B, axis=0)
     assert len(levels) == 3 == np.linalg.matrix_rank(levels)
     # Tied rows have the middle of their ranks: 1/3, 49/60, 59/60.
-    known = SplineBasis.of(s)
+    known = SplineBasis.from_rows(s)
     assert_allclose(known.ranks[0], [200 / 600, 245 / 300, 295 / 300])
 
 
@@ -122,7 +122,7 @@ def test_splines_beyond_the_rows_stay_at_their_ends(rng):
 
 def test_ranks_of_many_rows_are_known_at_some(rng):
     s = rng.exponential(size=(9000, 1))
-    known = SplineBasis.of(s)
+    known = SplineBasis.from_rows(s)
     assert len(known.values[0]) == 4000
     ranks = np.interp(s[:, 0], known.values[0], known.ranks[0])
     assert_allclose(ranks, (s[:, 0].argsort().argsort() + 0.5) / 9000, atol=1e-3)
@@ -160,7 +160,7 @@ def test_a_constant_column_has_functions_without_variance(kind):
 @pytest.mark.parametrize("kind", ["levels", "splines"])
 def test_as_many_functions_as_rows_are_refused(kind):
     S = np.arange(10.0)[:, None]
-    message = "basis must have fewer functions than the 10 training rows, got 10; use 'rbf'"
+    message = "basis must have fewer functions than the 10 training rows, got 10"
     with pytest.raises(ValueError, match=message):
         centred(fitted(kind, S), S)
     cure = fitted("rbf", S)

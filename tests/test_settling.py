@@ -7,7 +7,7 @@ from configs.errors import UserError
 from configs.load import load_config
 from fkd.catalog.methods import Approximation, methods
 from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, effective_ridge, least_ridge
-from fkd.core.sum_precision import Rounding
+from fkd.core.moments import Rounding
 from tasks.study import settling
 from tasks.study.settling import settled, sum_remarks
 

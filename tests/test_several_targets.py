@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from fkd import FairGaussianProcess, FairKernelRidge, FairSVR
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.core.target_expansions import TargetExpansions
+from fkd.core.predictors import TargetExpansions
 
 KINDS = [FairKernelRidge, FairGaussianProcess]
 QUIET = pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")

@@ -7,8 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from configs.load import load_config
 from fkd.catalog.methods import Training
 from fkd.catalog.methods.training_fold import Approximation, Functions
-from fkd.core.basis_moments import basis_moments
-from fkd.core.moments import training_moments
+from fkd.core.moments import basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.blas import blas_threads
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map

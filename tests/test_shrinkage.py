@@ -3,8 +3,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from shrinkage_sample import covariances
 
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.shrinkage import shrinkage
+from fkd.core.moments import BasisMoments
+from fkd.core.removal import shrinkage
 
 MUS = [0.0, 1e-3, 0.1, 1.0, 30.0, 1e6, np.inf]
 
@@ -18,7 +18,7 @@ def sample(rng, n=300, r=140, p=6):
 
 
 def found(G, B):
-    return shrinkage(BasisMoments.of(G, B))
+    return shrinkage(BasisMoments.from_rows(G, B))
 
 
 @pytest.mark.parametrize(("r", "p"), [(140, 6), (3, 10), (1, 1)])

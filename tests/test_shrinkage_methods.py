@@ -90,7 +90,7 @@ def test_a_path_over_a_basis_is_that_of_the_estimators(rng, name, basis):
 @pytest.mark.parametrize("name", ["krr_fks", "svr_fks"])
 def test_beyond_the_target_nothing_covaries(rng, name):
     training = bent_training(rng)
-    B, Z = (SplineBasis.of(c)(c) for c in (training.S, training.y[:, None]))
+    B, Z = (SplineBasis.from_rows(c)(c) for c in (training.S, training.y[:, None]))
     beyond = B - Z @ np.linalg.lstsq(Z, B, rcond=None)[0]
     left = {
         given: fit_one(name, training, penalty=1e9, basis="splines", given=given).predict(

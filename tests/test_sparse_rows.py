@@ -20,7 +20,7 @@ from fkd import (
 )
 from fkd.core.arrays import BLOCK_ROWS, PANEL_ROWS
 from fkd.core.kernels import Kernel, KernelColumns
-from fkd.core.sparse_rows import sparse_distances, sparse_products, squared_norms
+from fkd.core.linalg import sparse_distances, sparse_products, squared_norms
 from fkd.rivals import FairKernelLearning
 
 
@@ -230,7 +230,7 @@ def test_kernels_of_sparse_rows_are_those_of_dense_ones(rng, kernel, n):
 
 
 def test_distances_far_from_the_origin_are_taken_by_differences(rng, monkeypatch):
-    monkeypatch.setattr("fkd.core.sparse_rows._TILE", 5 * 40)  # several tiles each way
+    monkeypatch.setattr("fkd.core.linalg._TILE", 5 * 40)  # several tiles each way
     dense = np.where(rng.uniform(size=(23, 40)) < 0.3, 1e7 + rng.normal(size=(23, 40)), 0.0)
     dense[:, 0] = 1e7 + rng.normal(size=23)
     near = dense + np.where(dense > 0, 0.01 * rng.normal(size=dense.shape), 0.0)

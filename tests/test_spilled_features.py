@@ -36,7 +36,7 @@ SIZE = 90  # rows of a task here: cells of the table have several
 def _small_tasks(monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", SIZE)
     monkeypatch.setattr("tasks.blocks.spilled_features.BLOCK_ROWS", 40)
-    monkeypatch.setattr("fkd.core.machines.machine_rows.PASS_ROWS", 32)
+    monkeypatch.setattr("fkd.core.svm.CHUNK_ROWS", 32)
 
 
 def make_study(settings, name="svr_fkd", **changes):
@@ -200,9 +200,9 @@ def test_features_take_at_most_their_share_of_the_disk(settings):
     assert planned_spill(stored).free >= on_disk
 
 
-def test_rows_settle_who_solves_and_keys_of_before_stay(settings, monkeypatch):
+def test_the_number_of_rows_decides_the_solver(settings, monkeypatch):
     plain = make_study(settings)
-    assert all("solver" not in trial.parameters for trial in plain.trials)
+    assert {trial.parameters["solver"] for trial in plain.trials} == {"auto"}
     table = plain.loaded.table
     n = max(len(fold.train) for fold in plain.inputs.splits.all(table).values())
     monkeypatch.setattr(settling, "LIBSVM_ROWS", n)
@@ -214,7 +214,7 @@ def test_rows_settle_who_solves_and_keys_of_before_stay(settings, monkeypatch):
     assert {trial.parameters["solver"] for trial in asked} == {"libsvm"}
     assert len({t.key for t in (*settled, *asked, *plain.trials)}) == 3 * len(settled)
     exact = make_study(settings, approximation={"kind": "exact"}).trials
-    assert all("solver" not in trial.parameters for trial in exact)
+    assert {trial.parameters["solver"] for trial in exact} == {"auto"}
 
 
 def test_a_gap_that_is_not_met_fails_the_job_by_name(settings, monkeypatch):

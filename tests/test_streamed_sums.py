@@ -3,10 +3,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from fkd.core.basis_moments import BasisMoments
 from fkd.core.feature_maps import make_map
-from fkd.core.moments import Moments
-from fkd.core.streamed_sums import WAYS, StreamedSums, whitened, whitened_products
+from fkd.core.moments import (
+    SUM_PRECISIONS,
+    BasisMoments,
+    Moments,
+    StreamedSums,
+    whitened,
+    whitened_products,
+)
 
 # Below one block of rows, across one, across two.
 SIZES = [1, 300, 4096, 4097, 9000]
@@ -54,14 +59,14 @@ def test_sums_are_those_of_the_features(rng, way, n):
     W = [rng.normal(size=(n, 3)), rng.normal(size=(n, 5)) + 7.0]
     sums = summed(fmap, way, X, S, y, W)
     G = fmap.transform(X)
-    expected = Moments.of(G, S, y)
+    expected = Moments.from_rows(G, S, y)
     found = whitened(fmap, way, sums.moments())
     assert found.n == n
     assert_array_equal(found.C, found.C.T)
     assert_equal(found, expected, **scale(expected, DIGITS[way]))
     for i, (columns, p) in enumerate(zip(W, (3, 2), strict=True)):
-        products = whitened_products(fmap, way, sums.coupled(i, p), float(found.C.trace()))
-        by_hand = BasisMoments.of(G, columns[:, :p], columns[:, p:])
+        products = whitened_products(fmap, way, sums.basis_moments(i, p), float(found.C.trace()))
+        by_hand = BasisMoments.from_rows(G, columns[:, :p], columns[:, p:])
         assert_equal(products, by_hand, **scale(by_hand, DIGITS[way]))
         assert products.p == p
 
@@ -75,16 +80,16 @@ def test_sums_in_single_precision_differ_by_single_precision(rng, kind):
     assert same is (kind == "fourier")  # whose features have no cheaper form
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SUM_PRECISIONS)
 def test_features_that_are_not_whitened_are_summed_as_they_are(rng, way):
     fmap, (X, S, y) = feature_map(rng, "fourier"), rows(rng, 4500)
-    expected = Moments.of(fmap.transform(X), S, y)
+    expected = Moments.from_rows(fmap.transform(X), S, y)
     sums = summed(fmap, way, X, S, y)
     assert_equal(whitened(fmap, way, sums.moments()), expected, rtol=1e-10, atol=1e-9)
 
 
 @pytest.mark.parametrize("cut", [1, 4095, 4096, 5000])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SUM_PRECISIONS)
 def test_sums_of_parts_add_up(rng, way, cut):
     fmap, (X, S, y) = feature_map(rng), rows(rng, 6000)
     W = [rng.normal(size=(6000, 4))]
@@ -95,9 +100,9 @@ def test_sums_of_parts_add_up(rng, way, cut):
     ]
     # In single precision a kernel value is rounded as the BLAS rounds blocks of that many rows.
     digits = np.finfo(np.float32).eps if way == "float32" else 1e-14
-    moments, coupled = whole.moments(), whole.coupled(0, 4)
+    moments, coupled = whole.moments(), whole.basis_moments(0, 4)
     assert_equal(parts[0].moments() + parts[1].moments(), moments, **scale(moments, digits))
-    couples = [part.coupled(0, 4) for part in parts]
+    couples = [part.basis_moments(0, 4) for part in parts]
     assert_equal(couples[0] + couples[1], coupled, **scale(coupled, digits))
 
 
@@ -119,10 +124,10 @@ def test_what_else_is_summed_changes_no_bit(rng, q, width):
     wide, W = rng.normal(size=(5000, width)), rng.normal(size=(5000, 13))
     alone, both = (summed(fmap, "float64", X, S, y, columns) for columns in ([W], [wide, W]))
     assert_equal(both.moments(), summed(fmap, "float64", X, S, y).moments())
-    assert_equal(both.coupled(1, 13), alone.coupled(0, 13))
+    assert_equal(both.basis_moments(1, 13), alone.basis_moments(0, 13))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SUM_PRECISIONS)
 def test_sparse_rows_have_the_sums_of_dense_ones(rng, way):
     X = np.where(rng.random((5000, 30)) < 0.1, 1.0, 0.0)
     S, y = rng.normal(size=(5000, 2)), rng.normal(size=5000)
@@ -139,6 +144,6 @@ def test_arguments_are_not_written_to(rng):
     sums = summed(fmap, "float64", X, S, y, [W])
     first = sums.moments()
     first.C[:] = np.nan  # what was handed out is nobody else's
-    sums.coupled(0, 3).GW[:] = np.nan
+    sums.basis_moments(0, 3).GW[:] = np.nan
     assert np.isfinite(sums.moments().C).all()
-    assert np.isfinite(sums.coupled(0, 3).GW).all()
+    assert np.isfinite(sums.basis_moments(0, 3).GW).all()

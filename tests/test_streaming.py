@@ -16,8 +16,7 @@ from configs.load import load_config
 from configs.schema import ClusterConfig
 from fkd.catalog.methods import Approximation
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.moments import Moments
+from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
@@ -49,7 +48,7 @@ def direct(shared, rows):
     inputs = shared.inputs
     part = cached_table(inputs.settings, inputs.table_digest).take(rows)
     G = load_map(store_map(shared)).transform(shared_encoder(inputs).transform(part))
-    return Moments.of(G, part.S(inputs.sensitive), part.y)
+    return Moments.from_rows(G, part.S(inputs.sensitive), part.y)
 
 
 def sums(shared, way="float64"):
@@ -268,7 +267,7 @@ def coupled_directly(shared, rows, functions):
     part, reserved = table.take(rows), table.take(inputs.splits.reserved(table))
     G = load_map(store_map(shared)).transform(shared_encoder(inputs).transform(part))
     columns = functions.columns(reserved.S(inputs.sensitive), reserved.y)
-    return BasisMoments.of(G, *columns(part.S(inputs.sensitive), part.y))
+    return BasisMoments.from_rows(G, *columns(part.S(inputs.sensitive), part.y))
 
 
 def wipe(shared):

@@ -171,7 +171,7 @@ def test_no_machine_on_a_reduced_map_keeps_a_training_row(rng, kind, monkeypatch
     def refuse(*_):
         raise AssertionError("an n x n matrix was formed")
 
-    monkeypatch.setattr("fkd.core.feature_maps.feature_map.FeatureMap.training_gram", refuse)
+    monkeypatch.setattr("fkd.core.feature_maps.FeatureMap.training_gram", refuse)
     model.fit(X, target(kind, y), sensitive_features=s)
     assert longest_side(pickle.loads(pickle.dumps(model))) < 100
     assert longest_side(model) < 100

@@ -4,9 +4,15 @@ from scipy.sparse import csr_array
 
 from fkd.core.arrays import BLOCK_ROWS
 from fkd.core.feature_maps import make_map
-from fkd.core.moments import Moments
-from fkd.core.streamed_sums import StreamedSums, whitened
-from fkd.core.sum_precision import SINGLE_ROWS, TOLERANCE, Rounding, measured_rounding
+from fkd.core.moments import (
+    SINGLE_ROWS,
+    TOLERANCE,
+    Moments,
+    Rounding,
+    StreamedSums,
+    measure_rounding,
+    whitened,
+)
 
 
 def landmark_map(X, q=60, gamma=0.5):
@@ -18,7 +24,7 @@ def lost(fmap, X, way):
     nothing = np.zeros((X.shape[0], 1))
     sums = StreamedSums(fmap, way, [1])
     sums.add(X, nothing, nothing[:, 0])
-    exact = Moments.of(fmap.transform(X), nothing, nothing[:, 0]).C
+    exact = Moments.from_rows(fmap.transform(X), nothing, nothing[:, 0]).C
     return np.linalg.norm(whitened(fmap, way, sums.moments()).C - exact, 2)
 
 
@@ -26,7 +32,7 @@ def lost(fmap, X, way):
 def test_the_error_of_all_rows_is_what_was_measured_on_some(rng, n):
     X = rng.normal(size=(n, 3))
     fmap = landmark_map(X)
-    found = measured_rounding(fmap, X)
+    found = measure_rounding(fmap, X)
     assert found.single > 1e5 * found.double > 0
     # More rows average what is not the same for each, hence a bound with room below.
     for way, a_row in (("float32", found.single), ("float64", found.double)):
@@ -38,7 +44,7 @@ def test_sorted_rows_are_looked_at_from_all_over(rng):
     """Rows that lose most may stand last."""
     X = np.vstack([rng.normal(size=(BLOCK_ROWS, 3)) + 30.0, rng.normal(size=(BLOCK_ROWS, 3))])
     fmap = landmark_map(X[BLOCK_ROWS:])  # of which the first rows are far away: values of zero
-    found, first = measured_rounding(fmap, X), measured_rounding(fmap, X[:BLOCK_ROWS])
+    found, first = measure_rounding(fmap, X), measure_rounding(fmap, X[:BLOCK_ROWS])
     assert first.single < 1e-3 * found.single
     assert lost(fmap, X, "float32") < 4 * found.single * len(X)
 
@@ -46,7 +52,7 @@ def test_sorted_rows_are_looked_at_from_all_over(rng):
 def test_sparse_rows_are_measured_too(rng):
     X = np.where(rng.random((6000, 30)) < 0.1, 1.0, 0.0)
     fmap = landmark_map(X, 30, 0.2)
-    dense, sparse = measured_rounding(fmap, X), measured_rounding(fmap, csr_array(X))
+    dense, sparse = measure_rounding(fmap, X), measure_rounding(fmap, csr_array(X))
     assert sparse.condition == dense.condition
     assert 0.05 < sparse.single / dense.single < 20
 
@@ -54,7 +60,7 @@ def test_sparse_rows_are_measured_too(rng):
 def test_features_that_are_not_whitened_lose_nothing(rng):
     X = rng.normal(size=(50, 3))
     fmap = make_map(X, gamma=0.5, approximation="fourier", landmarks=20, random_state=0)
-    assert measured_rounding(fmap, X) == Rounding(0.0, 0.0, 1.0)
+    assert measure_rounding(fmap, X) == Rounding(0.0, 0.0, 1.0)
 
 
 def test_the_fastest_way_whose_error_the_ridge_hides():

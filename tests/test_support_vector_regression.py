@@ -6,7 +6,7 @@ from sklearn.svm import SVR
 from fkd import FairKernelDecomposition, FairnessWarning, FairSVR
 from fkd.core.feature_maps import make_map
 from fkd.core.moments import training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 from fkd.estimators.support_vector_regression import svr_expansions
 
 APPROXIMATIONS = ["exact", "nystroem", "fourier", "identity"]

@@ -8,7 +8,7 @@ from fkd.catalog.methods import Training, method
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
 from fkd.core.moments import training_moments
-from fkd.core.removal_path import removal_path
+from fkd.core.removal import removal_path
 
 
 def removed_inputs(training, m):
@@ -34,7 +34,7 @@ def test_removal_on_inputs_is_fkd_under_a_linear_kernel(rng, m):
     S = X[:, :1] + 0.5 * rng.normal(size=(50, 1))
     U = removed_inputs(Training(X, X[:, 1], S, 0), m)
     X_m = X - (X @ U) @ U.T
-    linear = ExactMap.of(Kernel("linear"), X)
+    linear = ExactMap.from_rows(Kernel("linear"), X)
     moments = training_moments(linear, X, S, np.zeros(50))
     G_m = removal_path(moments, ridge=0.05, iterations=m).at(m).features(linear.G)
     assert_allclose(X_m @ X_m.T, G_m @ G_m.T, atol=1e-9)

@@ -5,7 +5,7 @@ from training_sample import make_training
 
 torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
-from fkd.core.perceptron import TAKEN_BATCHES  # noqa: E402
+from fkd.core.predictors import TAKEN_BATCHES  # noqa: E402
 from fkd.rivals.neural.penalties import chi2, eipm  # noqa: E402
 from fkd.rivals.neural.training import Recipe, batch_sizes, train  # noqa: E402
 

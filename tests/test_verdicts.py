@@ -309,9 +309,9 @@ def test_draws_are_those_of_the_measures_own_interval(judged, score):
     table, f = curve.study.loaded.table, pooled(curve, 2)
     s, rng = table.S(["racepctblack"])[:, 0], np.random.default_rng(20260706)
     if score == "pf":
-        found = measures.pairwise_interval(table.y, f, s, rng=rng, replicates=200)
+        found = measures.interval(measures.MEASURES["pf"], table.y, f, s, rng=rng, replicates=200)
     else:
-        found = measures.bootstrap_interval(
+        found = measures.interval(
             partial(_score, score), table.y, f, s, rng=rng, replicates=200, bounds=(0.0, np.inf)
         )
     assert np.quantile(draws, [0.025, 0.975]) == pytest.approx([found.low, found.high], abs=1e-12)
@@ -330,7 +330,7 @@ def test_no_draw_of_a_score_is_negative(judged, monkeypatch):
     job = Resampling(curve.study.inputs, keys, "racepctblack", "pf", 101)
     resample(job)
     first, *draws = job.read()
-    free = measures.bootstrap_interval(
+    free = measures.interval(
         measures.pairwise_fairness, *rows, rng=np.random.default_rng(20260706), replicates=101
     )
     assert free.low < 0 < first

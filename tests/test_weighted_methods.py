@@ -7,7 +7,7 @@ from training_sample import fit_one, make_training
 
 from fkd import FairKernelRidge
 from fkd.catalog.methods import Approximation, Training, methods
-from fkd.core.row_weights import ONCE, RowWeights
+from fkd.core.weights import UNWEIGHTED, RowWeights
 
 # By method: parameters at which something is removed, how far machines stop from their optimum.
 WEIGHED = {
@@ -99,7 +99,7 @@ def test_a_method_fits_what_its_estimator_fits(training, w, weigh):
     common = {"gamma": 0.5, "alpha": 0.3, "iterations": 3}
     model = FairKernelRidge(**common, ridge=0.1, weigh=weigh, held_out=0)
     model.fit(training.X, training.y, sensitive_features=training.S, sample_weight=w)
-    rows = RowWeights.of(w, weigh)
+    rows = RowWeights.from_weights(w, weigh)
     fair = {"ridge": 0.1, "fit_intercept": True, "center_sensitive": True}
     found = fit_one("krr_fkd", weighed(training, rows.removal, rows.fit), **common, **fair)
     assert_allclose(found.predict(training.X), model.predict(training.X), atol=1e-7)
@@ -107,7 +107,7 @@ def test_a_method_fits_what_its_estimator_fits(training, w, weigh):
 
 @pytest.mark.parametrize("name", ["svr", "svr_fkd", "svr_fks"])
 def test_machines_in_passes_are_weighed_like_those_of_libsvm(name, training, w, monkeypatch):
-    monkeypatch.setattr("fkd.core.feature_maps.landmark_maps.BLOCK_ROWS", 16)
+    monkeypatch.setattr("fkd.core.feature_maps.BLOCK_ROWS", 16)
     setting, _ = WEIGHED[name]
     common = {**setting, "approximation": Approximation("nystroem", 20)}
     rows = weighed(training, w, w)
@@ -121,8 +121,8 @@ def test_machines_in_passes_are_weighed_like_those_of_libsvm(name, training, w, 
 
 
 def test_parts_of_equal_weights_share_their_sums(w):
-    assert [ONCE.alike_part(part) for part in ("fit", "removal", "once")] == ["fit"] * 3
-    both, removal, fit = (RowWeights.of(w, kind) for kind in ("both", "removal", "fit"))
+    assert [UNWEIGHTED.alike_part(part) for part in ("fit", "removal", "once")] == ["fit"] * 3
+    both, removal, fit = (RowWeights.from_weights(w, kind) for kind in ("both", "removal", "fit"))
     assert [both.alike_part(part) for part in ("fit", "removal", "once")] == ["fit", "fit", "once"]
     assert [removal.alike_part(p) for p in ("fit", "removal", "once")] == ["fit", "removal", "fit"]
     assert [fit.alike_part(p) for p in ("fit", "removal", "once")] == ["fit", "removal", "removal"]
@@ -133,4 +133,4 @@ def test_rows_of_weight_zero_are_absent():
     here = (w > 0).astype(float)
     for weights in (RowWeights(w, w), RowWeights(w, here), RowWeights(here, w)):
         assert weights.present(np.array([4, 3, 2, 1])).tolist() == [4, 2]
-    assert ONCE.present(np.array([4, 3])).tolist() == [4, 3]
+    assert UNWEIGHTED.present(np.array([4, 3])).tolist() == [4, 3]

@@ -75,7 +75,7 @@ def _texts(study):
 
 
 def _moments(study):
-    sums = LeafSums((Moments.of(np.ones((4, 200)), np.ones((4, 1)), np.ones(4)),))
+    sums = LeafSums((Moments.from_rows(np.ones((4, 200)), np.ones((4, 1)), np.ones(4)),))
     store = open_store(study.settings)
     return lambda i: write_sums(store, f"moments/{i % 5}.npz", sums)
 

@@ -44,7 +44,9 @@ def _run_tests(environment: Environment) -> str:
     (there / "tests").mkdir(parents=True)
     shutil.copy(ROOT / "pyproject.toml", there)  # pytest's settings stand there
     for path in files_needed(ROOT / "tests"):
-        shutil.copy(path, there / "tests")
+        copy = there / path.relative_to(ROOT)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(path, copy)
     marks = "not slow and not stack and not slurm and not network"
     options = ("-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", "-m", marks)
     told, _ = environment.run("python", "-m", "pytest", *options, where=there)

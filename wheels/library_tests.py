@@ -17,25 +17,25 @@ _LEAVES_THE_TESTS = re.compile(r"__file__\)\.(resolve\(\)\.)?(parents\[[1-9]|par
 
 
 def library_tests(tests: Path) -> list[Path]:
-    """Return the library's test files in this folder, by name."""
+    """Return the library's test files in this folder and its subfolders, by path."""
     foreign = _fixtures(tests / FIXTURES)
     return [
         path
-        for path in sorted(tests.glob("test_*.py"))
-        if "fkd" in _imports_of_all(path) and not _speaks_of_pipeline(path, foreign)
+        for path in sorted(tests.rglob("test_*.py"))
+        if "fkd" in _imports_of_all(path, tests) and not _speaks_of_pipeline(path, tests, foreign)
     ]
 
 
 def files_needed(tests: Path) -> list[Path]:
     """Return the library's test files with all that they share."""
     chosen = library_tests(tests)
-    samples = {sample for path in chosen for sample in _with_samples(path)} - set(chosen)
+    samples = {sample for path in chosen for sample in _with_samples(path, tests)} - set(chosen)
     return [*chosen, *sorted(samples), tests / "conftest.py"]
 
 
-def _speaks_of_pipeline(path: Path, foreign: frozenset[str]) -> bool:
+def _speaks_of_pipeline(path: Path, tests: Path, foreign: frozenset[str]) -> bool:
     """Return whether a test file or a sample of it needs more than the library."""
-    for file in _with_samples(path):
+    for file in _with_samples(path, tests):
         text = file.read_text()
         tree = ast.parse(text)
         if PIPELINE & set(_imports(tree)) or _LEAVES_THE_TESTS.search(text):
@@ -59,20 +59,24 @@ def _asked_for(tree: ast.Module) -> Iterator[str]:
             yield from (argument.arg for argument in node.args.args)
 
 
-def _with_samples(path: Path) -> set[Path]:
-    """Return a test file with the modules beside it that it imports, and so on."""
+def _with_samples(path: Path, tests: Path) -> set[Path]:
+    """Return a test file with the samples that it imports, beside it or in `tests`, and so on."""
     found, left = set[Path](), [path]
     while left:
         file = left.pop()
         found.add(file)
-        names = (path.parent / f"{name}.py" for name in _imports(ast.parse(file.read_text())))
-        left += [name for name in names if name.exists() and name not in found]
+        for name in _imports(ast.parse(file.read_text())):
+            samples = (folder / f"{name}.py" for folder in (path.parent, tests))
+            sample = next((sample for sample in samples if sample.exists()), None)
+            if sample is not None and sample not in found:
+                left.append(sample)
     return found
 
 
-def _imports_of_all(path: Path) -> set[str]:
+def _imports_of_all(path: Path, tests: Path) -> set[str]:
     """Return what a test file and its samples import, by the first part of the names."""
-    return {name for file in _with_samples(path) for name in _imports(ast.parse(file.read_text()))}
+    files = _with_samples(path, tests)
+    return {name for file in files for name in _imports(ast.parse(file.read_text()))}
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""The one idea: feature map, moments, removal, what a machine needs of it."""
+"""Fair Kernel Decomposition: feature maps, moments, removal, and machines on fair features."""

@@ -1,4 +1,4 @@
-"""Types of the arrays that the maths is written in, the blocks that they are worked in."""
+"""Array types and block sizes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +10,12 @@ from scipy.sparse import csr_array
 Array = NDArray[np.float64]
 IntArray = NDArray[np.integer[Any]]
 AnyArray = NDArray[Any]
-# Encoded rows (n, d): sparse where nearly all of them are zeros.
+# Encoded rows (n, d), dense or sparse.
 Rows = Array | csr_array
 
-# Rows of one block where rows stream by: large enough for BLAS, small enough for any memory.
+# Rows per block of a stream: large enough for BLAS, small enough for any memory.
 BLOCK_ROWS = 4096
-# Rows of one step within a matrix: two tiles of so many rows and columns fit the level-2 cache.
+# Rows per panel within a matrix: two square tiles of this size fit the level-2 cache.
 PANEL_ROWS = 128
 
 

@@ -1,4 +1,8 @@
-"""Kernel functions, evaluated block against block."""
+"""Kernel functions k(x, z), evaluated for blocks of rows, dense or sparse.
+
+`Kernel` is the function with its parameters; `KernelColumns` evaluates it against fixed centres for
+rows that arrive in blocks.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +13,15 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from fkd.core.arrays import PANEL_ROWS, AnyArray, Array, Rows, row_blocks
-from fkd.core.linalg import mirror_lower
-from fkd.core.sparse_rows import sparse_distances, sparse_products, squared_norms
+from fkd.core.linalg import mirror_lower, sparse_distances, sparse_products, squared_norms
 
 KernelFunction = Callable[[AnyArray, AnyArray], AnyArray]
 KERNELS = ("rbf", "laplacian", "polynomial", "linear", "precomputed")
-# Functions of products and norms, which sparse rows have without being written out.
+# Functions of products and norms, which sparse rows have without a dense copy.
 OF_PRODUCTS = ("rbf", "polynomial", "linear")
-# Error of an exponent beyond which distances are taken row by row: no larger than that which makes
-# a kernel matrix indefinite; in single precision, whose kernels are so anyway, what would be seen.
+# Largest error of the exponent of an RBF kernel. Beyond it distances are computed by differences.
+# In double precision it keeps kernel matrices positive semi-definite. Matrices in single precision
+# are not, and the limit is a visible error of a kernel value.
 _LARGEST_ERROR = {"float64": 1e-11, "float32": 1e-2}
 
 
@@ -46,12 +50,12 @@ class Kernel:
         if isinstance(X, csr_array):
             return KernelColumns(self, Z, X.dtype == np.float32)(X)
         Z = Z if Z.dtype == X.dtype else Z.astype(X.dtype)
-        # Rows against themselves are multiplied by another routine, which can round differently:
-        # a copy of the same rows would get other values.
+        # BLAS multiplies a matrix by its own transpose with another routine, which can round
+        # differently from the product with a copy of the same rows.
         return self._values(X, Z.copy() if np.may_share_memory(X, Z) else Z)
 
     def _values(self, X: AnyArray, Z: AnyArray) -> AnyArray:
-        """Return the block of rows of one precision; equal objects give a symmetric one."""
+        """Return the block of rows of one precision, symmetric if X is Z."""
         if self.name == "rbf":
             rbf = _sparse_rbf if isinstance(Z, csr_array) else _rbf
             return rbf(X, Z, self.gamma)
@@ -65,9 +69,9 @@ class Kernel:
             return _checked(self._products(X, Z), (X.shape[0], Z.shape[0]))
 
     def _products(self, X: AnyArray, Z: AnyArray) -> AnyArray:
-        """Return a block of one of the kernels whose values can overflow."""
+        """Return the block of a kernel whose values can overflow."""
         if callable(self.name):
-            # A copy: the function may keep what it returned, and blocks are written over.
+            # A copy: the function may keep its result, and blocks are modified in place.
             return np.array(self.name(X, Z), dtype=X.dtype)
         K = sparse_products(X, Z) if isinstance(Z, csr_array) else X @ Z.T
         if self.name == "polynomial":
@@ -77,19 +81,19 @@ class Kernel:
         return np.asarray(K)
 
     def rows(self, X: Rows) -> Rows:
-        """Return what stands for training rows as centres: the rows, or their column numbers."""
+        """Return training rows as centres: the rows, or their indices if precomputed."""
         if self.name == "precomputed":
             return np.arange(X.shape[0], dtype=np.float64)[:, None]
         return X
 
     def gram(self, X: Rows) -> Array:
-        """Return the symmetric kernel matrix of training rows, Fortran-ordered and our own."""
+        """Return the symmetric kernel matrix of training rows as a new Fortran-ordered array."""
         # Row-major and symmetric, so its transpose is the same matrix in Fortran order.
         K = np.ascontiguousarray(self._values(X, self.rows(X))).T
         if self.name in ("rbf", "laplacian"):
             np.fill_diagonal(K, 1.0)
         if self.name == "precomputed" or callable(self.name) or isinstance(X, csr_array):
-            # What comes from outside is often symmetric to rounding only.
+            # These are often symmetric up to rounding only.
             mirror_lower(K)
         return K
 
@@ -99,8 +103,8 @@ class Kernel:
             return np.ones(X.shape[0])
         if self.name == "precomputed":
             raise ValueError(
-                "diag needs k(x, x) of new rows, which a precomputed kernel block does not hold; "
-                "pass the kernel by name or as a function"
+                "diag needs k(x, x) of new rows, which a precomputed kernel does not contain. "
+                "Pass the kernel by name or as a function"
             )
         if callable(self.name):
             return np.array([self(x, x)[0, 0] for x in X[:, None, :]])
@@ -112,19 +116,18 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelColumns:
-    """The functions k(·, z_j) of fixed centres, for rows that stream by.
+    """The functions k(·, z_j) of fixed centres, for rows that arrive in blocks.
 
-    Rows that are mostly zeros, such as indicators of categories, stay sparse: their products with
-    the centres cost as much as they have entries, and what depends on the centres alone is made
-    once.
+    Sparse rows, such as indicators of categories, stay sparse: the cost of their products with the
+    centres grows with their nonzero entries. Arrays of the centres alone are computed once.
     """
 
     kernel: Kernel
     centers: Rows  # Z, (q, d)
-    single: bool = False  # whether values are computed in single precision
+    single: bool = False  # compute in single precision
 
     def __call__(self, X: Rows, out: AnyArray | None = None) -> AnyArray:
-        """Return the values of rows X, (k, q), written to `out` where that is given."""
+        """Return the values of rows X, (k, q), written to `out` if given."""
         if isinstance(self.centers, csr_array):
             return _written(self.kernel(X, self.centers), out)
         if isinstance(X, csr_array) and self._stays_sparse(X):
@@ -132,7 +135,7 @@ class KernelColumns:
             return self._sparse_rbf(X.astype(self._dtype, copy=False), K)
         rows = X.toarray() if isinstance(X, csr_array) else X
         if self.single and self.kernel.name in ("rbf", "laplacian"):
-            # In single precision an offset that all rows have would take the digits of distances.
+            # In single precision a common offset of all rows would cost digits of the distances.
             K = self.kernel((rows - self._middle).astype(np.float32), self.centers - self._middle)
         else:
             K = self.kernel(rows.astype(self._dtype, copy=False), self.centers)
@@ -156,7 +159,7 @@ class KernelColumns:
         return np.asarray(np.einsum("ij,ij->i", self.centers, self.centers))
 
     def _stays_sparse(self, X: csr_array) -> bool:
-        """Return whether products of uncentred rows leave enough of their distances."""
+        """Return whether distances from products of uncentred rows are accurate enough."""
         if self.kernel.name != "rbf":
             return False
         x2, z2 = (s.astype(self._dtype) for s in (squared_norms(X), self._squares))
@@ -167,7 +170,7 @@ class KernelColumns:
         gamma = self.kernel.gamma
         x2 = (-gamma * squared_norms(X)).astype(self._dtype)
         z2 = (-gamma * self._squares).astype(self._dtype)
-        # A few rows at a time, so that what is done to a product finds it in the cache.
+        # A few rows at a time, so that a product stays in the cache.
         for rows in row_blocks(X.shape[0], 2 * PANEL_ROWS):
             E = X[rows] @ self._operand
             E += z2
@@ -178,7 +181,7 @@ class KernelColumns:
 
 
 def _written(K: AnyArray, out: AnyArray | None) -> AnyArray:
-    """Return the values, written to `out` where that is given."""
+    """Return the values, written to `out` if given."""
     if out is None:
         return K
     out[...] = K
@@ -194,14 +197,14 @@ def _rbf(X: AnyArray, Z: AnyArray, gamma: float) -> AnyArray:
     x2 = np.einsum("ij,ij->i", X, X)
     z2 = x2 if same else np.einsum("ij,ij->i", Z, Z)
     if _cancels(x2, z2, gamma):
-        # Groups of rows far apart: |x|² + |z|² - 2 x·z would lose the distances within each.
+        # If groups are far apart, |x|² + |z|² - 2 x·z loses the distances within a group.
         D = cdist(X, Z, metric="sqeuclidean").astype(X.dtype, copy=False)
         return _exp_scaled(D, gamma)
     return _exp_scaled(_distances(X @ Z.T, x2, z2), gamma)
 
 
 def _sparse_rbf(X: csr_array, Z: csr_array, gamma: float) -> Array:
-    """Return exp(-gamma |x-z|²) of sparse rows, which a centre would fill."""
+    """Return exp(-gamma |x-z|²) of sparse rows, without centring, which would make them dense."""
     x2, z2 = squared_norms(X), squared_norms(Z)
     if _cancels(x2, z2, gamma):
         return np.asarray(_exp_scaled(sparse_distances(X, Z), gamma))
@@ -220,7 +223,7 @@ def _distances(K: AnyArray, x2: AnyArray, z2: AnyArray) -> AnyArray:
 
 
 def _cancels(x2: AnyArray, z2: AnyArray, gamma: float) -> bool:
-    """Return whether squared norms of this size leave too little of gamma times a distance."""
+    """Return whether gamma times a distance would be inaccurate with squared norms this large."""
     if not len(x2) or not len(z2):
         return False
     unit = float(np.finfo(x2.dtype).eps)
@@ -229,7 +232,7 @@ def _cancels(x2: AnyArray, z2: AnyArray, gamma: float) -> bool:
 
 def _exp_scaled(D: AnyArray, gamma: float) -> AnyArray:
     """Return exp(-gamma D), written over D."""
-    # A huge gamma overflows to -inf, of which exp is the right limit, zero.
+    # A huge gamma overflows to -inf, whose exp is the correct limit 0.
     with np.errstate(over="ignore"):
         for rows in row_blocks(len(D), PANEL_ROWS):
             panel = D[rows]
@@ -239,12 +242,12 @@ def _exp_scaled(D: AnyArray, gamma: float) -> AnyArray:
 
 
 def _checked(K: AnyArray, shape: tuple[int, int]) -> AnyArray:
-    """Return K, refused unless it has this shape with finite values."""
+    """Return K. Raise unless it has this shape and finite values."""
     if K.shape != shape:
         raise ValueError(
             f"a kernel function must return one value per pair of rows, shape {shape}, "
-            f"got {K.shape}; it is called with two blocks of rows"
+            f"got {K.shape}. It is called with two blocks of rows"
         )
     if not np.isfinite(K).all():
-        raise ValueError("kernel values must be finite, got NaN or infinity; scale the inputs")
+        raise ValueError("kernel values must be finite, got NaN or infinity. Scale the inputs")
     return K

@@ -1,4 +1,9 @@
-"""Fitted predictors as plain arrays."""
+"""Predictors: fitted models as plain arrays, which predict without the estimator.
+
+A predictor has `predict`, `arrays` and `from_arrays`; `PREDICTORS` names those that a file may
+contain. They are expansions f(x) = k(x, Z)·coef + intercept or f(x) = G(x)·coef + intercept on
+random Fourier features, expansions on projected or corrected inputs, a perceptron and a constant.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,14 +14,18 @@ from scipy.sparse import csr_array
 
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.kernels import Kernel, KernelColumns, KernelFunction
-from fkd.core.linalg import project
-from fkd.core.linear_correction import LinearCorrection
-from fkd.core.perceptron import Perceptron
-from fkd.core.sparse_rows import written_out
+from fkd.core.linalg import project, to_dense
+
+# Klambauer et al. (2017): with these constants SELU keeps mean 0 and variance 1 through a layer.
+SELU_SCALE = 1.0507009873554805
+SELU_ALPHA = 1.6732632423543772
+# Batches whose rows are gathered at a time in training. 64 batches of any size end at a
+# boundary of vector registers, so that no result depends on the number of gathers.
+TAKEN_BATCHES = 64
 
 
 class Predictor(Protocol):
-    """What can predict and be written as arrays."""
+    """A fitted model that can be stored as arrays."""
 
     def predict(self, X: Any) -> Array:
         """Return one prediction per row of X."""
@@ -54,10 +63,10 @@ class KernelExpansion:
         """Return the fields as arrays."""
         if callable(self.kernel):
             raise ValueError(
-                f"kernel must be one of the named ones to be exported, got {self.kernel!r}; "
-                "a function cannot be written as arrays"
+                f"kernel must be a named kernel to be exported, got {self.kernel!r}. "
+                "A function cannot be stored as arrays"
             )
-        return _as_arrays(replace(self, centers=written_out(self.centers)))
+        return _as_arrays(replace(self, centers=to_dense(self.centers)))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
@@ -113,13 +122,63 @@ class FourierExpansion:
         )
 
 
-# What the feature maps make of weights.
+# Predictors of the feature maps.
 MapExpansion = KernelExpansion | FourierExpansion
 
 
 @dataclass(frozen=True)
+class TargetExpansions:
+    """f(x) = (f₁(x), ..., f_k(x)): one expansion per target."""
+
+    parts: tuple[MapExpansion, ...]
+
+    def predict(self, X: Any) -> Array:
+        """Return one column of predictions per target, (n, k), equal to those of each part."""
+        shared = self._shared_centers()
+        if shared is None:
+            return np.column_stack([part.predict(X) for part in self.parts])
+        first, coefs = shared
+        k = Kernel(first.kernel, first.gamma, first.degree, first.coef0)
+        A: Rows = X if isinstance(X, csr_array) else np.asarray(X, dtype=np.float64)
+        out = np.empty((A.shape[0], len(coefs)))
+        for rows in row_blocks(A.shape[0], BLOCK_ROWS):
+            K = k(A[rows], first.centers)
+            for j, coef in enumerate(coefs):
+                # One product per target: the rounding of a joint product depends on its width.
+                out[rows, j] = K @ coef
+        return np.asarray(out + np.array([part.intercept for part in self.parts]))
+
+    def _shared_centers(self) -> tuple[KernelExpansion, list[Array]] | None:
+        """Return the first part and the coefficients of all if they share centres, else None."""
+        first, *_ = self.parts
+        if not isinstance(first, KernelExpansion):
+            return None
+        same = [p for p in self.parts if isinstance(p, KernelExpansion)]
+        if any(p.centers is not first.centers for p in same):
+            return None
+        return first, [p.coef for p in same]
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays of all parts, numbered."""
+        return {
+            f"{i}.{name}": value
+            for i, part in enumerate(self.parts)
+            for name, value in part.arrays().items()
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the expansions that `arrays` was taken from."""
+        numbered: dict[int, dict[str, AnyArray]] = {}
+        for key, value in arrays.items():
+            i, _, name = key.partition(".")
+            numbered.setdefault(int(i), {})[name] = value
+        return cls(tuple(_map_expansion(numbered[i]) for i in sorted(numbered)))
+
+
+@dataclass(frozen=True)
 class ProjectedExpansion:
-    """f(x) = g(x - U Uᵀ x): a kernel expansion on inputs without the removed directions."""
+    """f(x) = g(x - U Uᵀ x), a kernel expansion on inputs without the removed directions."""
 
     inner: KernelExpansion
     U: Array  # (d, w), orthonormal
@@ -130,7 +189,7 @@ class ProjectedExpansion:
         return self.inner.predict(project(X, self.U))
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the fields of the inner expansion with the directions beside them."""
+        """Return the fields of the inner expansion and the directions."""
         return {**self.inner.arrays(), "U": self.U}
 
     @classmethod
@@ -140,8 +199,48 @@ class ProjectedExpansion:
 
 
 @dataclass(frozen=True)
+class LinearCorrection:
+    """An affine map of low rank, x ↦ x[:d] - (x - mean) R Lᵀ, that removes sensitive information.
+
+    Its input may have more columns than the d of its output. The additional ones, such as the
+    sensitive attribute, only enter the correction.
+    """
+
+    mean: Array  # (d + l,) or (d,)
+    R: Array  # one row per input column, (len(mean), w)
+    L: Array  # one row per output column, (d, w)
+
+    def __call__(self, X: Array) -> Array:
+        """Return the corrected rows, (k, d)."""
+        return X[:, : len(self.L)] - ((X - self.mean) @ self.R) @ self.L.T
+
+    def pulled_back(self, beta: Array) -> tuple[Array, float]:
+        """Return weights and intercept on plain rows that equal `beta` on corrected rows."""
+        self.check_whole()
+        w = self.R @ (self.L.T @ beta)
+        return beta - w, float(self.mean @ w)
+
+    def check_whole(self) -> None:
+        """Raise unless the correction returns as many columns as it takes."""
+        if len(self.L) != len(self.R):
+            raise ValueError(
+                f"a correction must return the {len(self.R)} columns that it takes to be pulled "
+                f"back, got {len(self.L)} columns"
+            )
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the fields as arrays."""
+        return {"mean": self.mean, "R": self.R, "L": self.L}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the correction that `arrays` was taken from."""
+        return cls(*(np.asarray(arrays[name], dtype=np.float64) for name in ("mean", "R", "L")))
+
+
+@dataclass(frozen=True)
 class CorrectedExpansion:
-    """f(x) = g(correction(x)): an expansion on corrected inputs."""
+    """f(x) = g(correction(x)), an expansion on corrected inputs."""
 
     inner: MapExpansion
     correction: LinearCorrection
@@ -151,7 +250,7 @@ class CorrectedExpansion:
         return self.inner.predict(self.correction(_rows(X, len(self.correction.mean))))
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the fields of the inner expansion with those of the correction beside them."""
+        """Return the fields of the inner expansion and of the correction."""
         return {**self.inner.arrays(), **self.correction.arrays()}
 
     @classmethod
@@ -162,7 +261,7 @@ class CorrectedExpansion:
 
 @dataclass(frozen=True)
 class SensitiveExpansion:
-    """f(x, s) = g(x) + s·slopes: an expansion, beside it the columns that stand behind x."""
+    """f(x, s) = g(x) + s·slopes, for rows whose last columns are s."""
 
     inner: MapExpansion
     slopes: Array  # (l,)
@@ -174,13 +273,61 @@ class SensitiveExpansion:
         return np.asarray(self.inner.predict(X[:, :d]) + X[:, d:] @ self.slopes)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the fields of the inner expansion with the slopes beside them."""
+        """Return the fields of the inner expansion and the slopes."""
         return {**self.inner.arrays(), "slopes": self.slopes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """Return the expansion that `arrays` was taken from."""
         return cls(_map_expansion(arrays), arrays["slopes"])
+
+
+def selu(A: Array) -> Array:
+    """Return scale·A for positive A, scale·alpha·(exp(A) - 1) otherwise."""
+    negative = SELU_ALPHA * np.expm1(np.minimum(A, 0.0))
+    activated: Array = SELU_SCALE * np.where(A > 0, A, negative)
+    return activated
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """A network of fully connected layers with SELU activations and one linear output."""
+
+    weights: tuple[Array, ...]  # (d, w₁), (w₁, w₂), ..., (w, 1)
+    biases: tuple[Array, ...]  # (w₁,), (w₂,), ..., (1,)
+
+    def predict(self, X: Any) -> Array:
+        """Return f of each row of X."""
+        A: Array = np.asarray(X, dtype=np.float64)
+        blocks = [
+            self.hidden(A[rows]) @ self.weights[-1][:, 0] for rows in row_blocks(len(A), BLOCK_ROWS)
+        ]
+        f: Array = np.concatenate(blocks) + self.biases[-1][0]
+        return f
+
+    def hidden(self, X: Any) -> Array:
+        """Return the last hidden layer, the input of the linear output."""
+        Z: Array = np.asarray(X, dtype=np.float64)
+        d = len(self.weights[0])
+        if Z.ndim != 2 or Z.shape[1] != d:
+            raise ValueError(f"X must be two-dimensional with {d} columns, got shape {Z.shape}")
+        for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            Z = selu(Z @ W + b)
+        return Z
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return weights and biases, numbered from the input."""
+        weights = {f"W{i}": W for i, W in enumerate(self.weights)}
+        return weights | {f"b{i}": b for i, b in enumerate(self.biases)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the network that `arrays` was taken from."""
+        depth = sum(name.startswith("W") for name in arrays)
+        return cls(
+            tuple(arrays[f"W{i}"] for i in range(depth)),
+            tuple(arrays[f"b{i}"] for i in range(depth)),
+        )
 
 
 @dataclass(frozen=True)
@@ -215,18 +362,18 @@ PREDICTORS: dict[str, type[Predictor]] = {
 
 
 def _map_expansion(arrays: Mapping[str, AnyArray]) -> MapExpansion:
-    """Return the inner expansion whose arrays stand among others."""
+    """Return the expansion whose arrays are among these."""
     kind = KernelExpansion if "kernel" in arrays else FourierExpansion
     return kind.from_arrays(arrays)
 
 
 def _inputs(inner: MapExpansion) -> int:
-    """Return the number of inputs that an expansion takes."""
+    """Return the number of inputs of an expansion."""
     return inner.centers.shape[1] if isinstance(inner, KernelExpansion) else len(inner.frequencies)
 
 
 def _rows(X: Any, width: int | None) -> Rows:
-    """Return X as float64 rows of the expected width, sparse ones as they are."""
+    """Return X as float64 rows of the expected width; sparse rows stay sparse."""
     A: Rows = X if isinstance(X, csr_array) else np.asarray(X, dtype=np.float64)
     if A.ndim != 2 or (width is not None and A.shape[1] != width):
         raise ValueError(f"X must be two-dimensional with {width} columns, got shape {A.shape}")

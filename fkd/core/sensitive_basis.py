@@ -1,4 +1,8 @@
-"""Bases of functions of the sensitive attribute: what a prediction should not covary with."""
+"""Functions B(s) of the sensitive columns that a prediction should not covary with.
+
+`BasisSettings` names one of four bases and fits it to training rows: the columns themselves, an RBF
+kernel on them, splines of their ranks, or an indicator per level.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,18 +13,18 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from sklearn.preprocessing import SplineTransformer
 
-from fkd.core.arrays import AnyArray, Array
+from fkd.core.arrays import AnyArray, Array, IntArray
 from fkd.core.kernels import Kernel
-from fkd.core.parameters import choice, positive
-from fkd.core.row_weights import row_count, weighted_mean
+from fkd.core.validation import choice, positive
+from fkd.core.weights import row_count, weighted_mean
 
 BASES = ("columns", "rbf", "splines", "levels")
-# Landmarks at most, at most one per four rows; at gamma_s = 10 one column needs some twenty.
+# Most landmarks, fewest rows per landmark. At gamma_s = 10 one column needs about twenty landmarks.
 RBF_SIZE, _ROWS_PER_LANDMARK = 64, 4
 SPLINE_KNOTS = 8
-# What landmarks leave of the kernel of s: far below what any sample could show.
+# Largest residual of the kernel of s, far below the sampling error.
 _RESIDUAL = 1e-10
-# Values among which landmarks are looked for, points at which a distribution is known.
+# Most values among which landmarks are chosen, most points of a stored distribution.
 _MOST_VALUES = 4000
 
 
@@ -33,7 +37,7 @@ class SensitiveBasis(Protocol):
 
 @dataclass(frozen=True)
 class BasisSettings:
-    """Which basis is meant: a kind, the width of its kernel.
+    """Kind of the basis and width of its kernel.
 
     ``"columns"`` are the sensitive columns themselves; ``"rbf"`` an RBF kernel on all of them
     together, by landmarks; ``"splines"`` cubic splines on the ranks of each; ``"levels"`` one
@@ -46,17 +50,16 @@ class BasisSettings:
     def fit(
         self, S: Array, limits: ArrayLike | None = None, *, w: Array | None = None
     ) -> SensitiveBasis:
-        """Return the basis that rows S (n, l) decide.
+        """Return the basis fitted to rows S (n, l).
 
         Parameters
         ----------
         S
-            Sensitive columns of training rows, or of rows that every split trains on.
+            Sensitive columns of the training rows, or of rows common to all splits.
         limits
-            Least and greatest value of each column, (l, 2): the unit in which `gamma_s` is
-            counted; of these rows where None.
+            Range of each column, (l, 2), the unit of `gamma_s`; None is the range of S.
         w
-            How many rows each counts for, (n,); None is one.
+            Weights of the rows, (n,); None is 1 for each.
         """
         choice("basis", self.kind, BASES)
         low, high = (S.min(axis=0), S.max(axis=0)) if limits is None else np.asarray(limits).T
@@ -66,22 +69,23 @@ class BasisSettings:
         if self.kind == "levels":
             return LevelBasis(tuple(np.unique(column) for column in S.T))
         if self.kind == "splines":
-            return SplineBasis.of(S, w)
-        # Weights below one must not leave too few functions to see a dependence by.
+            return SplineBasis.from_rows(S, w)
+        # Weights below 1 must not reduce the number of functions.
         rows = max(len(S), int(row_count(len(S), w)))
-        return RbfBasis.of(scaled, S, positive("gamma_s", self.gamma_s), rows)
+        return RbfBasis.from_rows(scaled, S, positive("gamma_s", self.gamma_s), rows)
 
 
 def centred(basis: SensitiveBasis, S: Array, w: Array | None = None) -> SensitiveBasis:
-    """Return the functions less their means over rows S: an offset would cost a sum digits.
+    """Return the functions minus their means over rows S with weights w.
 
-    Rows count w times. As many functions as rows are refused: any prediction would be one of them.
+    An offset would cost digits of sums. The functions must be fewer than the rows, since any
+    prediction would otherwise be a combination of them.
     """
     B = basis(S)
     (n, p), means = B.shape, weighted_mean(B, w)
     if p >= n:
         raise ValueError(
-            f"basis must have fewer functions than the {n} training rows, got {p}; use 'rbf', "
+            f"basis must have fewer functions than the {n} training rows, got {p}. Use 'rbf', "
             f"which has at most one per {_ROWS_PER_LANDMARK} rows"
         )
     return lambda S: basis(S) - means
@@ -89,7 +93,7 @@ def centred(basis: SensitiveBasis, S: Array, w: Array | None = None) -> Sensitiv
 
 @dataclass(frozen=True)
 class Scaled:
-    """The columns themselves, in units of a range."""
+    """The columns, scaled to a range."""
 
     low: Array
     span: Array
@@ -101,18 +105,18 @@ class Scaled:
 
 @dataclass(frozen=True)
 class RbfBasis:
-    """B(s) with B(s)·B(s') = exp(-gamma |s - s'|²) up to what the landmarks leave."""
+    """B(s) with B(s)·B(s') = exp(-gamma |s - s'|²) up to the residual of the landmarks."""
 
     scaled: Scaled
     kernel: Kernel
     centers: Array  # (p, l)
-    L: Array  # lower triangular, of the landmarks' kernel matrix
+    L: Array  # lower factor of the kernel matrix of the landmarks
 
     @classmethod
-    def of(cls, scaled: Scaled, S: Array, gamma: float, rows: int) -> "RbfBasis":
-        """Return the basis of landmarks among S, which count as so many rows.
+    def from_rows(cls, scaled: Scaled, S: Array, gamma: float, rows: int) -> "RbfBasis":
+        """Return the basis of greedily chosen landmarks among S.
 
-        Each is where most is unexplained.
+        `rows` is the number of rows for which S counts.
         """
         values = distinct(scaled(S))
         kernel = Kernel("rbf", gamma)
@@ -128,22 +132,20 @@ class RbfBasis:
 
 
 def distinct(S: Array) -> Array:
-    """Return different rows of S in order, evenly picked where they are many."""
+    """Return the sorted distinct rows of S, evenly thinned to at most `_MOST_VALUES`."""
     values = np.unique(S, axis=0)
-    if len(values) <= _MOST_VALUES:
-        return values
-    return np.asarray(values[np.linspace(0, len(values) - 1, num=_MOST_VALUES).astype(np.intp)])
+    return np.asarray(values[_thinned(len(values))])
 
 
 def greedy_factor(
     kernel: Kernel, values: Array, *, size: int, cut: float
 ) -> tuple[list[int], Array]:
-    """Return pivots of an RBF kernel matrix with F (p, n), FᵀF being the matrix up to `cut`.
+    """Return the pivots of an RBF kernel matrix and F (p, n) with FᵀF equal to it up to `cut`.
 
-    Pivoted Cholesky, column by column: a wide kernel on a few attributes has a tiny numerical
-    rank, so the n x n matrix is never formed.
+    Pivoted Cholesky, column by column. A wide kernel on a few attributes has a small numerical
+    rank, so that the n x n matrix is never formed.
     """
-    residual = np.ones(len(values))  # the diagonal of what FᵀF lacks
+    residual = np.ones(len(values))  # the diagonal of K - FᵀF
     F = np.empty((0, len(values)))
     pivots: list[int] = []
     while len(pivots) < min(size, len(values)) and residual.max() > cut:
@@ -159,14 +161,14 @@ def greedy_factor(
 
 @dataclass(frozen=True)
 class SplineBasis:
-    """Cubic splines on the ranks of each column, so that its distribution does not matter."""
+    """Cubic splines on the ranks of each column, which do not depend on its distribution."""
 
-    values: tuple[Array, ...]  # of each column, rising
-    ranks: tuple[Array, ...]  # the share of rows below, ties in their middle
+    values: tuple[Array, ...]  # of each column, ascending
+    ranks: tuple[Array, ...]  # share of rows below each value, plus half of the ties
 
     @classmethod
-    def of(cls, S: Array, w: Array | None = None) -> "SplineBasis":
-        """Return the basis whose ranks are among these rows, each counted w times."""
+    def from_rows(cls, S: Array, w: Array | None = None) -> "SplineBasis":
+        """Return the basis with the ranks among rows S with weights w."""
         known = [_ranks(column, w) for column in S.T]
         return cls(tuple(v for v, _ in known), tuple(r for _, r in known))
 
@@ -182,22 +184,25 @@ class SplineBasis:
 
 
 def _ranks(column: Array, w: Array | None) -> tuple[Array, Array]:
-    """Return the values of a column with the share of rows below each."""
+    """Return the values of a column and the share of rows below each."""
     if w is None:
         values, counts = np.unique(column, return_counts=True)
     else:
         values, codes = np.unique(column, return_inverse=True)
         counts = np.bincount(codes, weights=w)
     shares = (np.cumsum(counts) - counts / 2) / row_count(len(column), w)
-    if len(values) <= _MOST_VALUES:
-        return values, shares
-    picked = np.linspace(0, len(values) - 1, num=_MOST_VALUES).astype(np.intp)
-    return values[picked], shares[picked]
+    kept = _thinned(len(values))
+    return values[kept], shares[kept]
+
+
+def _thinned(n: int) -> IntArray:
+    """Return at most `_MOST_VALUES` evenly spaced indices of n values."""
+    return np.linspace(0, n - 1, num=min(n, _MOST_VALUES)).astype(np.intp)
 
 
 @dataclass(frozen=True)
 class LevelBasis:
-    """One indicator per value of each discrete column; a value never seen has none."""
+    """One indicator per value of each discrete column; all are 0 for an unknown value."""
 
     levels: Sequence[AnyArray]
 

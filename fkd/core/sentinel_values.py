@@ -1,4 +1,4 @@
-"""Detection of codes such as 9999 that stand for missing values in a numeric column."""
+"""Detection of sentinel values, codes such as 9999 for missing values in a numeric column."""
 
 import re
 from collections.abc import Sequence
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.cautions import caution
+from fkd.core.validation import warn_user
 
-# Numbers that people and programs write for a missing value: -9, 99, 888, 996, 1111, -99.9.
+# Common codes for a missing value: -9, 99, 888, 996, 1111, -99.9.
 _CODE = re.compile(r"-[789]|-?(?:77+|88+|9[789]|99+[4-9]|([1-9])\1{3,}|99+\.9+)")
-_MOST = 8  # distinct values that are set apart
+_MOST = 8  # most distinct values that are set apart
 _TAIL = (20, 100)  # distances of which the log excess is the mean; a tenth of all in between
-# Quotients from simulations of honest columns; docs/data.md has the rates of false alarms.
+# Limits from simulations of columns without codes; docs/data.md lists the false alarm rates.
 _ISOLATED, _ZERO, _CODED = 15.0, 8.0, 4.0
 _LEAST_EXCESS = 0.35  # then 4, 8 and 15 units are 4, 16 and 190 times the largest distance
-_LEAST_VALUES = 10  # distinct values from which the tail of a column can be judged without a code
-_REPEATED = 3  # rows that hold a short code
+_LEAST_VALUES = 10  # fewest distinct values for limits of values that are not codes
+_REPEATED = 3  # fewest rows with a short code
 _SHOWN = 5
 
 
@@ -141,7 +141,7 @@ def warn_sentinels(name: str, data: Any, labels: Sequence[str] = ()) -> None:
         found, rows = sentinel_values(column)
         if len(found):
             where = f"{name} column {labels[j]}" if labels else name
-            caution(
+            warn_user(
                 f"{where} holds {shown_values(found)} in {len(rows):,} of {len(column):,} rows, "
                 "far from its other values. Drop these rows if the values stand for missing ones: "
                 "they hide the dependence among all other rows"

@@ -2,22 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.parameters import not_negative
-from fkd.measures.bootstrap import bootstrap_interval
-from fkd.measures.gdp import gdp
-from fkd.measures.hgr import hgr
-from fkd.measures.intervals import Interval
-from fkd.measures.pairwise import pairwise_fairness
-from fkd.measures.pairwise_intervals import pairwise_interval
+from fkd.core.validation import not_negative
+from fkd.measures.registry import REPORTED
+from fkd.measures.resampling import Interval, interval
 
-MEASURES = ("gdp", "hgr", "pf")
 FOLDS = 5
 _FEWEST_ROWS = 50
 _REPLICATES = 200
@@ -54,8 +48,8 @@ def checked_bounds(unfairness: Any) -> dict[str, float]:
             "unfairness must map a measure to its bound, such as {'gdp': 0.01}, "
             f"got {unfairness!r}; None sets none"
         )
-    if unknown := [name for name in unfairness if name not in MEASURES]:
-        raise ValueError(f"unfairness must name {', '.join(MEASURES)}, got {unknown[0]!r}")
+    if unknown := [name for name in unfairness if name not in REPORTED]:
+        raise ValueError(f"unfairness must name {', '.join(REPORTED)}, got {unknown[0]!r}")
     return {name: not_negative(f"unfairness of {name}", b) for name, b in unfairness.items()}
 
 
@@ -115,9 +109,7 @@ def _unreachable(bounds: Mapping[str, float], tried: Mapping[float, Mapping[str,
 
 def _measured(name: str, f: Array, y: Array, s: Array) -> float:
     """Return one measure of one score on one column."""
-    if name == "pf":
-        return float(pairwise_fairness(y, f, s))
-    return float(gdp(f, s, margins="range")) if name == "gdp" else float(hgr(f, s))
+    return float(REPORTED[name](*REPORTED[name].columns(y, f, s)))
 
 
 def _pairs(scores: Array, S: Array) -> list[tuple[Array, Array]]:
@@ -132,9 +124,6 @@ def _worst(name: str, scores: Array, y: Array, S: Array) -> float:
 def _interval(name: str, scores: Array, y: Array, S: Array) -> Interval:
     """Return the largest value with its interval."""
     f, s = max(_pairs(scores, S), key=lambda pair: _measured(name, pair[0], y, pair[1]))
+    columns = REPORTED[name].columns(y, f, s)
     rng = np.random.default_rng(0)
-    if name == "pf":
-        return pairwise_interval(y, f, s, rng=rng, replicates=_REPLICATES)
-    measure = partial(gdp, margins="range") if name == "gdp" else hgr
-    top = np.inf if name == "gdp" else 1.0
-    return bootstrap_interval(measure, f, s, rng=rng, replicates=_REPLICATES, bounds=(0.0, top))
+    return interval(REPORTED[name], *columns, rng=rng, replicates=_REPLICATES)

@@ -9,13 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import sensitive_matrix
-from fkd.core.directions import Removals
+from fkd.core.docstrings import fill_docstring
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.removal_path import RemovalPath
-from fkd.core.row_weights import RowWeights, weighted_mean
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import RemovalPath, Removals
+from fkd.core.validation import sensitive_matrix
+from fkd.core.weights import RowWeights, weighted_mean
 from fkd.estimators.bound import (
     KeptBound,
     checked_bounds,
@@ -26,7 +25,7 @@ from fkd.estimators.bound import (
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 
 
-@with_shared_words
+@fill_docstring
 class BoundedEstimator(RemovalEstimator):
     """Parameters of a machine's removal: a strength, or a bound that decides it.
 
@@ -118,9 +117,9 @@ class BoundedEstimator(RemovalEstimator):
         """Return the training rows that are there: inputs, target, sensitive columns, weights."""
         X = self._inputs(X, reset=True)
         there = self._present(sample_weight, X.shape[0])
-        weights = RowWeights.of(there.w, self.weigh)
-        z = self._target(there.beside("y", y), len(there), weights.fit)
-        S = there.beside("sensitive_features", sensitive_features)
+        weights = RowWeights.from_weights(there.w, self.weigh)
+        z = self._target(there.select("y", y), len(there), weights.fit)
+        S = there.select("sensitive_features", sensitive_features)
         return there.inputs(X), z, S, weights
 
     def _removal_of(

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.svm import SVC
 
 from fkd.core.arrays import BLOCK_ROWS, Array, IntArray, Rows, row_blocks
-from fkd.core.fair_kernel import FairFeatures, FairKernel
-from fkd.core.machines import Machine, Solution
+from fkd.core.removal import FairFeatures, FairKernel
+from fkd.core.svm import Machine, Solution
 from fkd.estimators.many_rows import batched_solutions, tell_gaps
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.border import column_names, refuse_masked
+from fkd.core.validation import column_names, refuse_masked
 
 
 def one_hot(labels: Any) -> Array:

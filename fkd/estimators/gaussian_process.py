@@ -7,19 +7,16 @@ from typing import Any, Self
 import numpy as np
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import check_finite_result
-from fkd.core.directions import Directions
-from fkd.core.fair_kernel import fair_features
-from fkd.core.fair_ridge import FairInverse
+from fkd.core.docstrings import fill_docstring
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import KernelFunction
 from fkd.core.linalg import DEFLATION
 from fkd.core.moments import Moments
-from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
-from fkd.core.price import ridge_mu
-from fkd.core.row_weights import weighted_gram, weighted_std
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import Directions, fair_features, ridge_mu
+from fkd.core.ridge import FairInverse
+from fkd.core.validation import boolean, check_finite_result, positive
+from fkd.core.weights import weighted_gram, weighted_std
 from fkd.estimators.growing import GrowingRegressor, RowsSoFar
 from fkd.estimators.marginal_likelihood import MarginalLikelihood
 from fkd.estimators.process import ConditionedProcess, predictive_means, without_rows
@@ -27,7 +24,7 @@ from fkd.estimators.regressor import Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
 
 
-@with_shared_words
+@fill_docstring
 class FairGaussianProcess(GrowingRegressor):
     """Gaussian process whose covariance knows nothing of the sensitive features.
 
@@ -151,7 +148,7 @@ class FairGaussianProcess(GrowingRegressor):
     def _scale(self, y: Array, w: Array | None) -> tuple[Array, Array]:
         """Return level with unit of each target."""
         level, unit = super()._scale(y, w)
-        if truth("normalize_y", self.normalize_y):
+        if boolean("normalize_y", self.normalize_y):
             deviation = weighted_std(y, w)
             unit = np.where(deviation > 0, deviation, 1.0)
         return level, unit
@@ -213,7 +210,7 @@ class FairGaussianProcess(GrowingRegressor):
         amplitude, alpha = self._variances(removal, moments, removed)
         ratio = alpha / amplitude
         (mean,) = predictive_means(removal, moments, [inner], ratio)
-        inverse = FairInverse.of(moments.C, ratio, removed, name="alpha / amplitude")
+        inverse = FairInverse.from_matrix(moments.C, ratio, removed, name="alpha / amplitude")
         return ConditionedProcess(mean, removed, inverse, amplitude, alpha)
 
     def _inner(self, removal: Removal, moments: Moments, strength: float) -> float:
@@ -281,10 +278,10 @@ class FairGaussianProcess(GrowingRegressor):
             False is of the function behind it.
         """
         mean = super().predict(X)
-        if not truth("return_std", return_std):
+        if not boolean("return_std", return_std):
             return mean
         X = self._inputs(X, reset=False)
-        noisy = truth("include_noise", include_noise)
+        noisy = boolean("include_noise", include_noise)
         each = [
             np.sqrt(p.amplitude * p.variance(self.map_, X) + (p.alpha if noisy else 0.0))
             for p in self.processes_

@@ -8,14 +8,12 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.basis_moments import BasisMoments, basis_moments
-from fkd.core.border import column_names, sensitive_matrix, target_vector
-from fkd.core.directions import Removals
 from fkd.core.feature_maps import FeatureMap, make_map
-from fkd.core.moments import Moments, weighed_moments
-from fkd.core.row_weights import RowWeights, weighted_mean
+from fkd.core.moments import BasisMoments, Moments, basis_moments, weighted_moments
+from fkd.core.removal import Removals, shrinkage
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.shrinkage import shrinkage
+from fkd.core.validation import column_names, sensitive_matrix, target_vector
+from fkd.core.weights import RowWeights, weighted_mean
 from fkd.estimators.regressor import FairRegressor
 from fkd.estimators.removal_estimator import OF_MAP, Removal
 
@@ -95,11 +93,11 @@ class GrowingRegressor(FairRegressor):
         first = known is None
         X = self._inputs(X, reset=first)
         there = self._present(sample_weight, X.shape[0], least=2 if first else 1)
-        weights = RowWeights.of(there.w, self.weigh)
+        weights = RowWeights.from_weights(there.w, self.weigh)
         X, n = there.inputs(X), len(there)
-        z = self._next_target(there.beside("y", y), n, weights.fit, first=first)
+        z = self._next_target(there.select("y", y), n, weights.fit, first=first)
         # Few further rows may all have one value; the first must have something to remove.
-        s = there.beside("sensitive_features", sensitive_features)
+        s = there.select("sensitive_features", sensitive_features)
         S = sensitive_matrix(s, n, vary=first)
         warn_sentinels("sensitive_features", S, column_names(s, S.shape[1]))
         so_far = (
@@ -138,7 +136,7 @@ class GrowingRegressor(FairRegressor):
         w = weights.removal
         functions = None if self._removes_columns else self._functions(S, w)
         origin = weighted_mean(S, w) if self.center_sensitive else np.zeros(S.shape[1])
-        moments = weighed_moments(feature_map, X, S - origin, z, weights)
+        moments = weighted_moments(feature_map, X, S - origin, z, weights)
         sums = None if functions is None else basis_moments(feature_map, X, functions(S), w=w)
         return RowsSoFar(feature_map, functions, origin, *moments, sums)
 
@@ -151,7 +149,7 @@ class GrowingRegressor(FairRegressor):
                 f"sensitive_features must have the {len(known.origin)} columns of the first rows, "
                 f"got {S.shape[1]}"
             )
-        new, removing = weighed_moments(known.feature_map, X, S - known.origin, z, weights)
+        new, removing = weighted_moments(known.feature_map, X, S - known.origin, z, weights)
         moments = known.moments + new
         one = known.moments is known.removing and new is removing
         removing = moments if one else known.removing + removing

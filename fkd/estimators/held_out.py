@@ -8,8 +8,7 @@ from scipy.stats import f as f_distribution
 from scipy.stats import rankdata
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.cautions import caution
-from fkd.core.parameters import finite
+from fkd.core.validation import finite, warn_user
 
 # Fewer rows than this say nothing about removal; more cost time without saying more.
 FEWEST_ROWS = 100
@@ -53,13 +52,13 @@ class HeldOut:
         """
         found = _left_over(self.dependence_before, self.dependence_after)
         if how_much and self.chance < _CHANCE and found:
-            caution(
+            warn_user(
                 f"{found} on {self.rows} held-out rows: {self.dependence_before:.2f} before, "
                 f"{self.dependence_after:.2f} {how_much}; use {cure}"
             )
         gap = self.error - self.dummy_error
         if gap > max(2 * self.noise, _ROUNDING * max(self.dummy_error, 1.0)):
-            caution(
+            warn_user(
                 f"the model is worse than a constant on {self.rows} held-out rows: its mean loss "
                 f"is {self.error:.3g}, the constant's {self.dummy_error:.3g} (of a target with "
                 "deviation one); check fit_intercept, gamma and the scale of the inputs"
@@ -96,7 +95,7 @@ def tell_collapse(spread: float, causes: str) -> None:
         What the machine's user may look at.
     """
     if spread < _COLLAPSED:
-        caution(
+        warn_user(
             f"the model has collapsed to nearly a constant: its predictions of the training rows "
             f"spread {spread:.1%} as far as the target; check {causes} and the scale of the "
             "inputs, or remove less"

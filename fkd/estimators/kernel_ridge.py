@@ -7,19 +7,19 @@ from typing import Any, Self
 import numpy as np
 
 from fkd.core.arrays import Array
+from fkd.core.docstrings import fill_docstring
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import positive, truth
 from fkd.core.predictors import MapExpansion
-from fkd.core.price import ridge_mu
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import ridge_mu
+from fkd.core.validation import boolean, positive
 from fkd.estimators.growing import GrowingRegressor
 from fkd.estimators.regressor import Fitted, rescaled, target_moments
 from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.ridge_choices import RidgeChoices
 
 
-@with_shared_words
+@fill_docstring
 class FairKernelRidge(GrowingRegressor):
     """Kernel ridge regression that does not lean on the sensitive features.
 
@@ -128,7 +128,7 @@ class FairKernelRidge(GrowingRegressor):
     def _scale(self, y: Array, w: Array | None) -> tuple[Array, Array]:
         """Return level with unit of each target; without a constant the level is 0."""
         level, unit = super()._scale(y, w)
-        free = truth("fit_intercept", self.fit_intercept)
+        free = boolean("fit_intercept", self.fit_intercept)
         return (level, unit) if free else (np.zeros_like(level), unit)
 
     def fit_path(
@@ -236,5 +236,5 @@ class FairKernelRidge(GrowingRegressor):
             removal.removals,
             alpha=alpha,
             strength=self._inner(strength, moments.n, alpha),
-            fit_intercept=truth("fit_intercept", self.fit_intercept),
+            fit_intercept=boolean("fit_intercept", self.fit_intercept),
         )

@@ -6,14 +6,14 @@ from typing import Any, Self, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from fkd.core.docstrings import fill_docstring
 from fkd.core.kernels import KernelFunction
-from fkd.core.parameters import not_negative
-from fkd.core.shared_words import with_shared_words
-from fkd.core.shrinkage import Shrinkage
+from fkd.core.removal import Shrinkage
+from fkd.core.validation import not_negative
 from fkd.estimators.kernel_transformer import FairKernelTransformer
 
 
-@with_shared_words
+@fill_docstring
 class FairKernelShrinkage(FairKernelTransformer):
     """Kernel in which directions that covary with functions of the sensitive features are small.
 

@@ -11,17 +11,15 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import target_vector
-from fkd.core.directions import Directions
-from fkd.core.fair_kernel import FairFeatures, FairKernel, fair_features
-from fkd.core.fair_ridge import ridge_expansions
+from fkd.core.conditioning import conditions_on_target
 from fkd.core.feature_maps import ExactMap, FeatureMap
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import choice
-from fkd.core.row_weights import RowWeights, weighted_sum
+from fkd.core.removal import Directions, FairFeatures, FairKernel, fair_features
+from fkd.core.ridge import ridge_expansions
+from fkd.core.validation import choice, target_vector
+from fkd.core.weights import RowWeights, weighted_sum
 from fkd.estimators.held_out import HeldOut, judge_recovery
-from fkd.estimators.legitimate import is_target
 from fkd.estimators.removal_estimator import Removal, RemovalEstimator
 
 OUTPUTS = ("kernel", "features")
@@ -64,16 +62,16 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         X = self._inputs(X, reset=True)
         there = self._present(sample_weight, X.shape[0])
         target = np.zeros(len(there))
-        if is_target(self.given):
-            target = target_vector(there.beside("y", y), len(there))
-        S = there.beside("sensitive_features", sensitive_features)
+        if conditions_on_target(self.given):
+            target = target_vector(there.select("y", y), len(there))
+        S = there.select("sensitive_features", sensitive_features)
         weights = RowWeights(there.w, there.w)
         removal, _ = self._fit_removal(there.inputs(X), target, S, strength, weights)
         self._removals, self.strength_ = removal.removals, strength
         removed = removal.removals.at(strength)
         if wanted == "kernel":
-            feature_map = removal.feature_map.among(X, there.rows)
-            self.fair_: FairFeatures = FairKernel.of(feature_map, X, removed)
+            feature_map = removal.feature_map.with_training_rows(X, there.rows)
+            self.fair_: FairFeatures = FairKernel.from_rows(feature_map, X, removed)
         else:  # training rows are kept as landmarks alone
             self.fair_ = FairFeatures(removal.feature_map, removed)
         self._n_features_out = X.shape[0] if wanted == "kernel" else removal.feature_map.rank
@@ -159,7 +157,9 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, R
         if isinstance(fair, FairKernel):
             return fair.gram()
         rows = self._inputs(X, reset=False)
-        feature_map = fair.feature_map.among(rows, self._present(sample_weight, rows.shape[0]).rows)
+        feature_map = fair.feature_map.with_training_rows(
+            rows, self._present(sample_weight, rows.shape[0]).rows
+        )
         return fair_features(feature_map, rows, fair.removed)
 
     def transform(self, X: Any) -> Array:

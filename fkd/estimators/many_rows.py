@@ -8,16 +8,23 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fkd.core.arrays import AnyArray, Array, Rows
-from fkd.core.directions import Removals
 from fkd.core.feature_maps import FeatureMap
-from fkd.core.machines import Machine, RowBlock, Solution, Source, solve_machines
-from fkd.core.machines.batched_solver import ITERATIONS, SINGLE_GAP
-from fkd.core.machines.machine import complaint
-from fkd.core.machines.machine_rows import Precision
-from fkd.core.machines.margin_loss import Loss
 from fkd.core.moments import training_moments
-from fkd.core.parameters import choice, positive, steps
 from fkd.core.predictors import MapExpansion
+from fkd.core.removal import Removals
+from fkd.core.svm import (
+    ITERATIONS,
+    SINGLE_GAP,
+    Loss,
+    Machine,
+    Precision,
+    RowBlock,
+    Solution,
+    Source,
+    gap_message,
+    solve_machines,
+)
+from fkd.core.validation import choice, positive, step_limit
 
 SOLVERS = ("auto", "libsvm", "batched")
 # libsvm's work grows with the square of the rows: at so many it takes minutes.
@@ -79,7 +86,7 @@ def batched_solutions(
     weights: Array | None = None,
 ) -> list[Solution]:
     """Return the solutions of machines on these rows, in order."""
-    passes = steps("max_iter", max_iter)
+    passes = step_limit("max_iter", max_iter)
     passes = ITERATIONS if passes == -1 else min(passes, ITERATIONS)
     moments = training_moments(feature_map, X, np.empty((X.shape[0], 0)), y)
     dtype: Precision = np.float32 if positive("tol", tol) >= SINGLE_GAP else np.float64
@@ -89,7 +96,7 @@ def batched_solutions(
 
 def tell_gaps(named: Iterable[tuple[str, Solution]], tol: float) -> None:
     """Warn where a machine missed the gap, with the worst one's name."""
-    text = complaint(list(named), tol)
+    text = gap_message(list(named), tol)
     if text is not None:
         warnings.warn(text, ConvergenceWarning, stacklevel=2)
 

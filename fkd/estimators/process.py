@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fkd.core.arrays import BLOCK_ROWS, Array, Rows, row_blocks
-from fkd.core.directions import Directions
-from fkd.core.fair_ridge import FairInverse, ridge_expansions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import project
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion
-from fkd.core.row_weights import ONCE
+from fkd.core.removal import Directions
+from fkd.core.ridge import FairInverse, ridge_expansions
+from fkd.core.weights import UNWEIGHTED
 from fkd.estimators.removal_estimator import Removal
 
 
@@ -38,7 +38,7 @@ class ConditionedProcess:
 
     def _variance(self, feature_map: FeatureMap, X: Rows) -> Array:
         G = feature_map.transform(X)
-        beyond = feature_map.beyond(X, G)
+        beyond = feature_map.unrepresented(X, G)
         # g·g - gᵀC(C + δI)⁻¹g = δ gᵀ(C + δI)⁻¹g, which loses no digits where little is left.
         # What is wholly removed counts for nothing, down to the last bit.
         G = project(G, self.removed.gone)
@@ -60,7 +60,7 @@ def without_rows(removal: Removal, targets: Sequence[Moments]) -> tuple[Removal,
     """Return what another strength needs: no rows, no product that a factor gives again."""
     thin = replace(removal, y=removal.y[:0].copy(), S=removal.S[:0].copy())
     if not removal.exact:
-        return replace(thin, X=removal.X[:0].copy(), weights=ONCE), targets
+        return replace(thin, X=removal.X[:0].copy(), weights=UNWEIGHTED), targets
     # An exact map asks how many rows there were, no more.
     nothing = np.empty((0, 0))
     rows = np.empty((removal.X.shape[0], 0))

@@ -10,17 +10,16 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import check_finite_result, target_matrix, target_vector
 from fkd.core.moments import Moments
-from fkd.core.predictors import MapExpansion, Predictor
-from fkd.core.row_weights import (
+from fkd.core.predictors import MapExpansion, Predictor, TargetExpansions
+from fkd.core.sentinel_values import warn_sentinels
+from fkd.core.validation import check_finite_result, target_matrix, target_vector
+from fkd.core.weights import (
     times_weights,
     weighted_mean,
     weighted_median,
     weighted_std,
 )
-from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.target_expansions import TargetExpansions
 from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.held_out import (
     HeldOut,

@@ -8,21 +8,19 @@ from typing import Any
 import numpy as np
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.basis_moments import BasisMoments, basis_moments
-from fkd.core.border import column_names, sensitive_matrix
-from fkd.core.cautions import caution
-from fkd.core.directions import Removals
-from fkd.core.feature_maps import ExactMap, FeatureMap, make_map
-from fkd.core.feature_maps.make import EXACT_ROWS
-from fkd.core.moments import Moments, weighed_moments
-from fkd.core.parameters import positive, truth
-from fkd.core.removal_path import RemovalPath, removal_path
-from fkd.core.row_weights import ONCE, RowWeights, row_count, weighted_mean
+from fkd.core.conditioning import (
+    conditioning_columns,
+    conditions_on_target,
+    refuse_sensitive_columns,
+)
+from fkd.core.feature_maps import EXACT_ROWS, ExactMap, FeatureMap, make_map
+from fkd.core.moments import BasisMoments, Moments, basis_moments, weighted_moments
+from fkd.core.removal import RemovalPath, Removals, removal_path, shrinkage
 from fkd.core.sensitive_basis import BasisSettings, centred
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.shrinkage import shrinkage
+from fkd.core.validation import boolean, column_names, positive, sensitive_matrix, warn_user
+from fkd.core.weights import UNWEIGHTED, RowWeights, row_count, weighted_mean
 from fkd.estimators.held_out import HeldOut, split_rows
-from fkd.estimators.legitimate import is_target, legitimate_columns, refuse_sensitive
 from fkd.estimators.removal_parameters import RemovalParameters
 
 # Of all squared features that is a ridge under which ten iterations bring the dependence of ridge
@@ -55,7 +53,7 @@ class Removal:
     share: float = 1.0
     # Of the functions' variance, what lies beyond what is given.
     left: float = 1.0
-    weights: RowWeights = ONCE
+    weights: RowWeights = UNWEIGHTED
 
     @property
     def count(self) -> float:
@@ -89,7 +87,7 @@ class RemovalEstimator(RemovalParameters, ABC):
         S = sensitive_matrix(sensitive_features, X.shape[0])
         warn_sentinels("sensitive_features", S, column_names(sensitive_features, S.shape[1]))
         self._check_given(X, S, sensitive_features)
-        if truth("center_sensitive", self.center_sensitive):
+        if boolean("center_sensitive", self.center_sensitive):
             # Before any sum: an offset of the columns then costs no digits.
             S = S - weighted_mean(S, weights.removal)
         self.held_out_ = self._trial(X, y, S, strength, weights) if trial else None
@@ -118,7 +116,7 @@ class RemovalEstimator(RemovalParameters, ABC):
         if path.effective < iterations:
             r, w = path.U.shape
             left = "holds nothing more of the sensitive features" if w < r else "is nothing"
-            caution(
+            warn_user(
                 f"the removal ended after {path.effective} of {iterations} iterations: "
                 f"what is left of the features {left}"
             )
@@ -126,9 +124,11 @@ class RemovalEstimator(RemovalParameters, ABC):
     def _check_given(self, X: Rows, S: Array, sensitive_features: Any) -> None:
         """Refuse legitimate columns that are the sensitive ones."""
         precomputed = self.kernel == "precomputed"  # which has no columns; that is said later
-        if not (self.given is None or is_target(self.given) or precomputed):
+        if not (self.given is None or conditions_on_target(self.given) or precomputed):
             names = getattr(self, "feature_names_in_", None)
-            refuse_sensitive(self.given, names, X, S, column_names(sensitive_features, S.shape[1]))
+            refuse_sensitive_columns(
+                self.given, names, X, S, column_names(sensitive_features, S.shape[1])
+            )
 
     def _remove(
         self,
@@ -149,7 +149,7 @@ class RemovalEstimator(RemovalParameters, ABC):
         feature_map = make_map(X, **(own | changes))
         # Of several targets the first; their other products are taken where they are needed.
         first = y if y.ndim == 1 else y[:, 0]
-        moments, removing = weighed_moments(feature_map, X, S, first, weights)
+        moments, removing = weighted_moments(feature_map, X, S, first, weights)
         columns = self._removes_columns and self.given is None
         sums = None if columns else self._sums(feature_map, X, y, S, weights.removal)
         removals: Removals
@@ -157,7 +157,7 @@ class RemovalEstimator(RemovalParameters, ABC):
             removals = shrinkage(sums)
         else:
             removals = self._path(feature_map, removing, sums, int(strength), share)
-        left = 1.0 if sums is None else sums.left
+        left = 1.0 if sums is None else sums.remaining_share
         return Removal(X, y, S, feature_map, removals, share, left, weights), moments
 
     def _path(
@@ -198,13 +198,13 @@ class RemovalEstimator(RemovalParameters, ABC):
         basis = self._functions(S, w)
         names = getattr(self, "feature_names_in_", None)
         precomputed = self.kernel == "precomputed"
-        Z = legitimate_columns(self.given, names, X, y, w, precomputed=precomputed)
+        Z = conditioning_columns(self.given, names, X, y, w, precomputed=precomputed)
         return basis_moments(feature_map, X, basis(S), Z, w)
 
     def _tell_given(self, removal: Removal) -> None:
         """Warn where what is given leaves hardly anything to be taken out."""
         if removal.left < _LEAST_LEFT:
-            caution(
+            warn_user(
                 f"given explains all but {removal.left:.1%} of the functions of the sensitive "
                 "features, so hardly anything is taken out; name fewer columns, or fit more rows"
             )

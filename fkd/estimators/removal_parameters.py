@@ -5,19 +5,18 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 
 from fkd.core.arrays import Rows
-from fkd.core.estimator_rows import estimator_rows
-from fkd.core.feature_maps.make import stays_sparse
+from fkd.core.docstrings import fill_docstring
+from fkd.core.feature_maps import stays_sparse
 from fkd.core.kernels import KernelFunction
-from fkd.core.parameters import choice, not_negative, whole
-from fkd.core.present_rows import PresentRows
-from fkd.core.shared_words import with_shared_words
+from fkd.core.validation import choice, not_negative, validate_rows, whole
+from fkd.core.weights import PresentRows
 
 REMOVALS = ("path", "shrinkage")
 # It takes GDP to about a third on Communities and Crime, to a half on incomes of Montana.
 _PENALTY = 10.0
 
 
-@with_shared_words
+@fill_docstring
 class RemovalParameters(BaseEstimator):
     """Parameters of the removal, shared by the estimators of this package.
 
@@ -87,12 +86,12 @@ class RemovalParameters(BaseEstimator):
     def _inputs(self, X: Any, *, reset: bool) -> Rows:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
         sparse = stays_sparse(self.kernel, self.approximation)
-        return estimator_rows(self, X, reset=reset, sparse=sparse)
+        return validate_rows(self, X, reset=reset, sparse=sparse)
 
     def _present(self, sample_weight: Any, n: int, *, least: int = 2) -> PresentRows:
         """Return which of n rows are there, by their weights."""
         precomputed = self.kernel == "precomputed"
-        return PresentRows.of(sample_weight, n, least=least, precomputed=precomputed)
+        return PresentRows.from_weights(sample_weight, n, least=least, precomputed=precomputed)
 
     @property
     def _shrinks(self) -> bool:

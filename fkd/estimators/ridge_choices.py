@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.directions import Removals
-from fkd.core.fair_ridge import RidgeFamily, ridge_families
 from fkd.core.feature_maps import ExactMap, FeatureMap
 from fkd.core.kernels import Kernel
 from fkd.core.moments import Moments
 from fkd.core.predictors import KernelExpansion, MapExpansion
-from fkd.core.removal_path import RemovalPath
-from fkd.core.shrinkage import Shrinkage
+from fkd.core.removal import RemovalPath, Removals, Shrinkage
+from fkd.core.ridge import RidgeFamily, ridge_families
 
 
 @dataclass(frozen=True)

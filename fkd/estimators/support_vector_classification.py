@@ -10,13 +10,11 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import AnyArray, Array, Rows
-from fkd.core.border import check_finite_result, class_codes
-from fkd.core.fair_kernel import FairFeatures, FairKernel
+from fkd.core.docstrings import fill_docstring
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import positive, steps
-from fkd.core.price import margin_mu
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import FairFeatures, FairKernel, margin_mu
+from fkd.core.validation import check_finite_result, class_codes, positive, step_limit
 from fkd.estimators.bounded_estimator import BoundedEstimator
 from fkd.estimators.class_borders import ClassBorders, FeatureBorders, KernelBorders
 from fkd.estimators.held_out import (
@@ -31,7 +29,7 @@ from fkd.estimators.removal_estimator import Removal
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 
 
-@with_shared_words
+@fill_docstring
 class FairSVC(ClassifierMixin, BoundedEstimator):
     """Support vector classifier that does not lean on (continuous) sensitive features.
 
@@ -175,9 +173,11 @@ class FairSVC(ClassifierMixin, BoundedEstimator):
             rule: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
             rule["weights"] = removal.weights.fit
             return FeatureBorders.batched(features, *rows, C, **rule)
-        svc = SVC(C=C, tol=positive("tol", self.tol), max_iter=steps("max_iter", self.max_iter))
+        svc = SVC(
+            C=C, tol=positive("tol", self.tol), max_iter=step_limit("max_iter", self.max_iter)
+        )
         if removal.exact:
-            fair = FairKernel.of(removal.feature_map, removal.X, removed)
+            fair = FairKernel.from_rows(removal.feature_map, removal.X, removed)
             return KernelBorders.of(fair, removal.y, svc, removal.weights.fit)
         features = FairFeatures(removal.feature_map, removed)
         return FeatureBorders.of(features, removal.X, removal.y, svc, removal.weights.fit)

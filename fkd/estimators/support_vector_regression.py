@@ -7,16 +7,14 @@ import numpy as np
 from sklearn.svm import SVR
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.directions import Removals
-from fkd.core.fair_kernel import fair_features, fair_gram
+from fkd.core.docstrings import fill_docstring
 from fkd.core.feature_maps import ExactMap, FeatureMap
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments
-from fkd.core.parameters import not_negative, positive, steps
 from fkd.core.predictors import MapExpansion
-from fkd.core.price import margin_mu
-from fkd.core.row_weights import weighted_std
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import Removals, fair_features, fair_gram, margin_mu
+from fkd.core.validation import not_negative, positive, step_limit
+from fkd.core.weights import weighted_std
 from fkd.estimators.many_rows import batched_regressions, is_batched
 from fkd.estimators.regressor import FairRegressor, rescaled
 from fkd.estimators.removal_estimator import Removal
@@ -94,7 +92,7 @@ def svr_machines(
             epsilon=not_negative("epsilon", epsilon),
             cache_size=1000,
             tol=positive("tol", tol),
-            max_iter=steps("max_iter", max_iter),
+            max_iter=step_limit("max_iter", max_iter),
         ).fit(fair, y, sample_weight=weights)
         a = np.zeros(X.shape[0])
         a[svr.support_] = svr.dual_coef_[0]
@@ -103,7 +101,7 @@ def svr_machines(
         yield found, int(svr.n_iter_)
 
 
-@with_shared_words
+@fill_docstring
 class FairSVR(FairRegressor):
     """Support vector regression that does not lean on the sensitive features.
 
@@ -250,7 +248,7 @@ class FairSVR(FairRegressor):
     def _from_kept(self, strength: float) -> Self:
         """Return a fitted copy at another strength; the kernel is factored again."""
         kernel, X, y, removals, weights = self._kept
-        S, exact = np.empty((X.shape[0], 0)), ExactMap.of(kernel, X)
+        S, exact = np.empty((X.shape[0], 0)), ExactMap.from_rows(kernel, X)
         removal = Removal(X, y, S, exact, removals, weights=weights)
         (machine,) = self._settled(removal, None, [strength])
         return machine

@@ -1,4 +1,9 @@
-"""Rows counted in the cells of a table of two columns, in integers that add over blocks of rows."""
+"""Counts of rows in the cells of a table of two columns.
+
+A column with few levels is counted at its levels. Any other column is counted at equidistant
+points: a row between two points is shared between them in proportion to its distance (linear
+binning). Shares are integers, so counts of blocks of rows add up exactly, in any order.
+"""
 
 from dataclasses import dataclass
 
@@ -7,14 +12,14 @@ from numpy.typing import NDArray
 
 from fkd.core.arrays import Array
 
-# A column of at most so many levels keeps them; any other is cut at so many points.
+# Largest number of levels that are kept, and number of equidistant points otherwise.
 NODES = 2048
-# A row between two points belongs to both by shares in this unit: integers, whose sums do not
-# depend on the order of rows. Below 2^33 rows a sum of products of two shares stays below 2^53.
+# Shares of one row sum to this number. For fewer than 2^33 rows, sums of products of two shares
+# stay below 2^53, so that they are exact in float64.
 SHARES = 1 << 10
 
-# Rows for each level that a column may have, among which more of them would show.
-_FRONT = 8
+# Rows per allowed level that are examined before a whole column is sorted.
+_SAMPLE_FACTOR = 8
 
 Counts = NDArray[np.int64]
 
@@ -26,10 +31,9 @@ class Nodes:
     Parameters
     ----------
     points
-        Rising (m,).
+        Increasing (m,).
     step
-        Distance of neighbours, between which rows are shared out; 0.0 where the points are all the
-        levels of the column.
+        Distance between neighbours, or 0.0 if the points are the levels of the column.
 
     Examples
     --------
@@ -43,7 +47,7 @@ class Nodes:
 
     @classmethod
     def levels(cls, values: Array) -> "Nodes":
-        """Return the different values as points."""
+        """Return the distinct values as points."""
         return cls(np.unique(values), 0.0)
 
     @classmethod
@@ -52,43 +56,41 @@ class Nodes:
         return cls(np.linspace(low, high, number), (high - low) / (number - 1))
 
     @classmethod
-    def of(cls, values: Array, low: float, high: float) -> "Nodes":
-        """Return the levels of a column if they are few, else equidistant points."""
+    def from_column(cls, values: Array, low: float, high: float) -> "Nodes":
+        """Return the levels of a column if they are few, otherwise equidistant points."""
         return cls.few_levels(values, NODES) or cls.between(low, high)
 
     @classmethod
-    def few_levels(cls, values: Array, most: int) -> "Nodes | None":
-        """Return the different values as points, None where they are more than `most`.
-
-        Mostly the first rows tell that they are: then all of them are not sorted.
-        """
-        if len(np.unique(values[: _FRONT * most])) > most:
+    def few_levels(cls, values: Array, limit: int) -> "Nodes | None":
+        """Return the distinct values as points, or None if there are more than `limit`."""
+        # The first rows usually decide, which avoids sorting all rows.
+        if len(np.unique(values[: _SAMPLE_FACTOR * limit])) > limit:
             return None
         nodes = cls.levels(values)
-        return nodes if len(nodes.points) <= most else None
+        return nodes if len(nodes.points) <= limit else None
 
     def shares(self, values: Array) -> list[tuple[Counts, Counts]]:
-        """Return the points that each row belongs to with its shares, none beyond the ends."""
+        """Return pairs of point indices (n,) and shares (n,). Rows beyond the ends get no share."""
         last = len(self.points) - 1
         if not self.step:
             index = np.minimum(np.searchsorted(self.points, values), last)
             return [(index, np.where(self.points[index] == values, SHARES, 0))]
-        places = (values - self.points[0]) / self.step
-        inside = (places >= 0) & (places <= last)
-        index = np.clip(places, 0, last - 1).astype(np.int64)
-        upper = np.rint((places - index) * SHARES, where=inside, out=np.zeros(len(values)))
+        positions = (values - self.points[0]) / self.step
+        inside = (positions >= 0) & (positions <= last)
+        index = np.clip(positions, 0, last - 1).astype(np.int64)
+        upper = np.rint((positions - index) * SHARES, where=inside, out=np.zeros(len(values)))
         above = upper.astype(np.int64)
         return [(index, np.where(inside, SHARES - above, 0)), (index + 1, above)]
 
     def window(self, h: float) -> float:
-        """Return the width of a Gaussian window of the points that equals one of width h of rows.
+        """Return the bandwidth at the points that corresponds to a bandwidth h at the rows.
 
-        A row shared out between its neighbours is spread by step² / 6 on average.
+        Sharing a row between neighbours adds step² / 6 to its variance on average.
         """
         if self.step >= h:
             raise ValueError(
                 f"points must be closer than the window {h:g} of the measure, got steps of "
-                f"{self.step:g}; take a narrower range or more points"
+                f"{self.step:g}. Use a narrower range or more points"
             )
         return float(np.sqrt(h**2 - self.step**2 / 6))
 
@@ -98,7 +100,7 @@ def count_cells(
 ) -> Counts | Array:
     """Return the rows in each pair of points, in units of SHARES², (points of f, points of s).
 
-    Integers, unless rows stand for w rows each and some of these numbers are not whole.
+    Counts are integers unless a weight is fractional.
     """
     shape = len(f_nodes.points), len(s_nodes.points)
     cells = np.zeros(shape[0] * shape[1])

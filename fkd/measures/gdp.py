@@ -1,24 +1,62 @@
-"""Generalised demographic parity of Jiang et al. (2022), equation 2, by kernel regression."""
+"""Generalised demographic parity (GDP) of Jiang et al. (2022), equation 2.
 
+    GDP(f, s) = E_s | E[f | s] - E[f] |
+
+E[f | s] is a Nadaraya-Watson mean with a Gaussian window of bandwidth h,
+
+    m(t) = sum_k exp(-(t - s_k)² / 2h²) f_k / sum_k exp(-(t - s_k)² / 2h²).
+
+There are two estimators of the mean over s:
+
+- "grid", as published: the points t = 0.001, ..., 0.998 of an s in [0, 1] with h = (3n/4)^(-1/5),
+  weighted by the estimated density. It is biased upwards for few rows: noise in m(t) adds to the
+  absolute value. On independent rows it is therefore above zero (see `noise_floor`).
+- "plugin": the mean of |m(s_k) - mean(f)| over the rows, with h = sd(s) (3n/4)^(-1/5).
+
+Rows with the same s are added first, so the cost depends on the number of different values. If
+these are very many, their sums are shared among equidistant points, 128 per bandwidth.
+
+References
+----------
+Jiang et al. (2022), "Generalized Demographic Parity for Group Fairness", ICLR.
+"""
+
+from collections.abc import Iterator
 from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_numbers, as_sensitive
-from fkd.core.parameters import choice
-from fkd.core.row_weights import weighted_mean
-from fkd.measures.columns import is_constant, per_column
-from fkd.measures.margins import GdpMargins, by_range, by_rank, warn_of_outliers
-from fkd.measures.repeated_rows import deviation_of, rows_in_all, weighed
-from fkd.measures.smoothing import at_levels, level_totals, on_points
-from fkd.measures.strata import by_stratum
+from fkd.core.arrays import Array, IntArray, row_blocks
+from fkd.core.validation import as_column, as_numbers, as_sensitive, choice
+from fkd.core.weights import weighted_mean
+from fkd.measures.columns import (
+    GdpMargins,
+    by_range,
+    by_rank,
+    drop_zero_weights,
+    is_constant,
+    per_column,
+    standard_deviation,
+    total_weight,
+    warn_outliers,
+)
+from fkd.measures.groups import by_stratum
 
-# Below this, distances in units of the bandwidth could overflow when squared.
+# Below this, squared distances in units of the bandwidth could overflow.
 SMALLEST_BANDWIDTH = 1e-50
 GRID = np.arange(1, 999) / 1000  # as published
+TILE_CELLS = 1 << 17  # 1 MB, which fits the cache
+# With more pairs of a point and a level than this, levels are shared among equidistant points.
+MOST_CELLS = 1 << 26
+# Number of these points per bandwidth.
+PER_WINDOW = 128
+# Beyond this number of bandwidths a row's weight is below 3e-18 and is left out.
+_REACH = 9.0
+_TILE_POINTS = 128  # points of one tile of neighbours
+# With more points than this, rounding of their positions would be visible.
+_MAX_POINTS = 1 << 40
 
 
 def gdp(
@@ -34,40 +72,40 @@ def gdp(
 ) -> float | Array:
     """Return the mean over s of |E[y_pred | s] - E[y_pred]|, for each sensitive column.
 
-    Neither unit nor offset of s changes the value. The two estimators smooth differently, so their
-    values must never share one figure; nor must values with different margins.
+    The estimators smooth differently: do not compare the values of one with those of the other, nor
+    values with different margins. The published estimator "grid" is biased upwards for few rows.
 
     Parameters
     ----------
     y_pred
-        Predictions (n,), n >= 2; the result is in their unit.
+        Predictions (n,), n >= 2. The result is in their unit.
     sensitive_features
         One column (n,) or several (n, l), in any unit.
     estimator
-        "grid" averages over fixed points with density weights, as published;
-        "plugin" averages over the rows themselves.
+        "grid" averages over fixed points with density weights, as published. "plugin" averages over
+        the rows.
     margins
-        The unit of s. "range" scales each column to [0, 1] by the range of these rows, "rank" takes
-        its ranks, which no outlier moves. "given" takes it as it is: as published, by one range for
-        all rows of a data set, which must lie in [0, 1] under the default grid. None is "range",
-        but "given" where `grid` or `bandwidth` say something in the unit of s; it warns of
-        outliers, which would hide dependence among all other rows.
+        Scale of s. "range" scales each column to [0, 1] by the range of these rows. "rank" replaces
+        it by its ranks, so that outliers have no effect. "given" uses it unchanged, as published:
+        scaled by one range for all rows of a data set, and within [0, 1] for the default grid.
+        None is "given" if `grid` or `bandwidth` is set, which are in the unit of s. Otherwise it is
+        "range" with a warning if outliers hide the dependence among the other rows.
     bandwidth
-        Width h of the Gaussian window in units of s. Default (3n/4)^(-1/5) for "grid", the same
-        times the standard deviation of s for "plugin".
+        Bandwidth h of the Gaussian window in units of s. Default (3n/4)^(-1/5) for "grid", times
+        the standard deviation of s for "plugin".
     grid
-        Points where "grid" evaluates; default 0.001, 0.002, ..., 0.998.
+        Points at which "grid" evaluates. Default 0.001, 0.002, ..., 0.998.
     control_features
-        Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
-        and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
+        Conditioning columns (n,) or (n, k). The measure is computed within each of their groups of
+        rows and averaged, weighted by rows. `by_stratum` returns the groups.
     sample_weight
-        How many rows each row stands for (n,), >= 0; a weight of two is a row that is there twice.
-        See `survey_weights` for weights in another unit.
+        Weights (n,), >= 0. A weight of two counts as two equal rows. Use `survey_weights` to scale
+        weights in another unit.
 
     Returns
     -------
     float or Array
-        A value >= 0, one per sensitive column; exactly 0.0 for a constant prediction or column.
+        A value >= 0 per sensitive column, exactly 0.0 for a constant prediction or column.
 
     References
     ----------
@@ -88,16 +126,16 @@ def gdp(
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
     if control_features is not None:
-        own = partial(gdp, estimator=estimator, margins=margins, bandwidth=bandwidth, grid=grid)
+        within = partial(gdp, estimator=estimator, margins=margins, bandwidth=bandwidth, grid=grid)
         return by_stratum(
-            own, f, S, control_features=control_features, sample_weight=sample_weight
+            within, f, S, control_features=control_features, sample_weight=sample_weight
         ).mean
-    w, (f, S) = weighed(sample_weight, f, S)
+    w, (f, S) = drop_zero_weights(sample_weight, f, S)
     if margins is None:
         margins = "range" if grid is None and bandwidth is None else "given"
         for s in S.T if margins == "range" else ():
-            width = float(np.ptp(s)) if estimator == "grid" else deviation_of(s, w)
-            warn_of_outliers(s, rate(rows_in_all(w, len(s))) * width, w)
+            width = float(np.ptp(s)) if estimator == "grid" else standard_deviation(s, w)
+            warn_outliers(s, rate(total_weight(w, len(s))) * width, w)
     choice("margins", margins, get_args(GdpMargins))
     if estimator not in ("grid", "plugin"):
         raise ValueError(f"estimator must be 'grid' or 'plugin', got {estimator!r}")
@@ -106,29 +144,37 @@ def gdp(
     if estimator == "plugin" and grid is not None:
         raise ValueError("grid must be None for estimator='plugin', which evaluates at the rows")
     points = None if grid is None else _as_grid(grid)
-    # Centred predictions: the answer does not depend on the level, nor should its rounding.
+    # Centring keeps rounding errors independent of the mean of the predictions.
     d = f - weighted_mean(f, w)
     if is_constant(f):
         return per_column(lambda s: 0.0, S)
     if estimator == "plugin":
-        return per_column(lambda s: _plugin(d, _seen(s, margins, w), bandwidth, w), S)
-    return per_column(lambda s: _on_grid(d, _seen(s, margins, w), bandwidth, points, w), S)
+        return per_column(lambda s: _plugin(d, _scaled(s, margins, w), bandwidth, w), S)
+    return per_column(lambda s: _on_grid(d, _scaled(s, margins, w), bandwidth, points, w), S)
 
 
-def _seen(s: Array, margins: str, w: Array | None) -> Array:
-    """Return a column in the unit in which it is measured."""
+def _scaled(s: Array, margins: str, w: Array | None) -> Array:
+    """Return a column on the scale that `margins` names."""
     if margins == "given" or is_constant(s):
         return s
     return by_rank(s, w) if margins == "rank" else by_range(s)
 
 
+def _as_grid(grid: ArrayLike) -> Array:
+    """Return the points as a vector."""
+    points = as_numbers(grid, "grid")
+    if points.ndim != 1 or len(points) == 0:
+        raise ValueError(f"grid must be a vector of at least one point, got shape {points.shape}")
+    return points
+
+
 def _on_grid(
     d: Array, s: Array, bandwidth: float | None, grid: Array | None, w: Array | None
 ) -> float:
-    """Density-weighted mean of |smoothed d| over the grid."""
+    """Return the density-weighted mean of |smoothed d| over the grid."""
     if is_constant(s):
         return 0.0
-    h = rate(rows_in_all(w, len(s))) if bandwidth is None else bandwidth
+    h = rate(total_weight(w, len(s))) if bandwidth is None else bandwidth
     if grid is None:
         grid = GRID
         require_unit_range(s, h)
@@ -136,46 +182,142 @@ def _on_grid(
 
 
 def _plugin(d: Array, s: Array, bandwidth: float | None, w: Array | None) -> float:
-    """Mean of |smoothed d| over the rows."""
+    """Return the mean of |smoothed d| over the rows."""
     if is_constant(s):
         return 0.0
     h = bandwidth
     if h is None:
-        h = deviation_of(s, w) * rate(rows_in_all(w, len(s)))
+        h = standard_deviation(s, w) * rate(total_weight(w, len(s)))
     return mean_at_levels(*level_totals(d, s, w), h)
 
 
-def mean_on_grid(grid: Array, levels: Array, totals: Array, h: float) -> float:
-    """Density-weighted mean over the grid, of totals at the levels of s as `level_totals` has."""
-    smooth, log_density = on_points(grid, levels, totals, h)
-    weights = np.exp(log_density - log_density.max(axis=0))
-    return float(np.abs(smooth) @ weights / weights.sum(axis=0))
-
-
-def mean_at_levels(levels: Array, totals: Array, h: float) -> float:
-    """Mean over the rows, of totals at the levels of s as `level_totals` has."""
-    counts = totals[:, 1].copy()  # side by side: a product of strided numbers rounds differently
-    return float(np.abs(at_levels(levels, totals, h)) @ counts / counts.sum(axis=0))
-
-
-def rate(n: float) -> float:
-    """Silverman's rate for one dimension, without the scale."""
-    return float((3 * n / 4) ** (-1 / 5))
-
-
-def _as_grid(grid: ArrayLike) -> Array:
-    """Return the caller's points as a vector."""
-    points = as_numbers(grid, "grid")
-    if points.ndim != 1 or len(points) == 0:
-        raise ValueError(f"grid must be a vector of at least one point, got shape {points.shape}")
-    return points
-
-
 def require_unit_range(s: Array, h: float) -> None:
-    """Raise where the default grid would look beside the data; one bandwidth is still seen."""
+    """Raise if s lies more than one bandwidth outside of [0, 1], the range of the default grid."""
     low, high = float(s.min(axis=0)), float(s.max(axis=0))
     if low < -h or high > 1 + h:
         raise ValueError(
             f"sensitive_features must be scaled to [0, 1] for margins='given', got [{low:g}, "
             f"{high:g}]; use margins='range', or pass grid="
         )
+
+
+def rate(n: float) -> float:
+    """Return (3n/4)^(-1/5), Silverman's rate in one dimension, without the scale."""
+    return float((3 * n / 4) ** (-1 / 5))
+
+
+def level_totals(d: Array, s: Array, w: Array | None = None) -> tuple[Array, Array]:
+    """Return the levels of s with the sum of d and the number of rows at each, (levels, 2)."""
+    levels, inverse, counts = np.unique(s, return_inverse=True, return_counts=True)
+    if w is not None:
+        return levels, np.stack([np.bincount(inverse, weights=v) for v in (w * d, w)], axis=1)
+    return levels, np.stack([np.bincount(inverse, weights=d), counts], axis=1)
+
+
+def mean_on_grid(grid: Array, levels: Array, totals: Array, h: float) -> float:
+    """Return the density-weighted mean of |m(t)| over the grid, from `level_totals`."""
+    smooth, log_density = smooth_at_points(grid, levels, totals, h)
+    weights = np.exp(log_density - log_density.max(axis=0))
+    return float(np.abs(smooth) @ weights / weights.sum(axis=0))
+
+
+def mean_at_levels(levels: Array, totals: Array, h: float) -> float:
+    """Return the mean of |m(s)| over the rows, from `level_totals`."""
+    counts = totals[:, 1].copy()  # contiguous: products of strided arrays round differently
+    return float(np.abs(smooth_at_levels(levels, totals, h)) @ counts / counts.sum(axis=0))
+
+
+def smooth_at_points(points: Array, levels: Array, totals: Array, h: float) -> tuple[Array, Array]:
+    """Return m(t) at any points, and the log of the density up to a constant."""
+    if len(points) * len(levels) > MOST_CELLS and (nodes := _nodes(levels, totals, h)):
+        levels, totals, h = nodes[0], nodes[1], _narrowed(h, shares=1)
+    return smooth(points, levels, totals, h)
+
+
+def smooth_at_levels(levels: Array, totals: Array, h: float) -> Array:
+    """Return m(t) at the levels themselves."""
+    if len(levels) ** 2 <= MOST_CELLS:
+        return smooth(levels, levels, totals, h)[0]
+    if nodes := _nodes(levels, totals, h):
+        points, shared, lower, share = nodes
+        at_nodes = _sums_of_neighbours(points, shared, _narrowed(h, shares=2))
+        sums = (1 - share)[:, None] * at_nodes[lower] + share[:, None] * at_nodes[lower + 1]
+    else:
+        sums = _sums_of_neighbours(levels, totals, h)
+    mean: Array = sums[:, 0] / sums[:, 1]
+    return mean
+
+
+def smooth(points: Array, levels: Array, totals: Array, h: float) -> tuple[Array, Array]:
+    """Return m(t) and the log density, from the weight of every level at every point."""
+    mean, log_density = np.empty(len(points)), np.empty(len(points))
+    for tile in row_blocks(len(points), max(1, TILE_CELLS // len(levels))):
+        halves = points[tile, None] - levels
+        halves *= np.sqrt(0.5) / h
+        np.square(halves, out=halves)
+        nearest = halves.min(axis=1)
+        # The largest weight of each point is one, so that no sum underflows to zero.
+        weights = np.exp(np.subtract(nearest[:, None], halves, out=halves), out=halves)
+        sums = weights @ totals
+        mean[tile] = sums[:, 0] / sums[:, 1]
+        log_density[tile] = np.log(sums[:, 1]) - nearest
+    return mean, log_density
+
+
+def _nodes(levels: Array, totals: Array, h: float) -> tuple[Array, Array, IntArray, Array] | None:
+    """Share the totals of the levels among equidistant points, and drop points without rows.
+
+    Returns
+    -------
+    tuple or None
+        The points, their totals, the index of the point below each level, and the share of the
+        point above. None if there would be as many points as levels.
+    """
+    step = h / PER_WINDOW
+    positions = (levels - levels[0]) / step
+    if positions[-1] >= _MAX_POINTS:
+        return None
+    below = positions.astype(np.int64)
+    share = positions - below
+    used = np.unique(below)
+    used = np.unique(np.concatenate([used, used + 1]))
+    if len(used) >= len(levels):
+        return None
+    lower = np.searchsorted(used, below)
+    shared = np.stack(
+        [
+            np.bincount(lower, weights=column * (1 - share), minlength=len(used))
+            + np.bincount(lower + 1, weights=column * share, minlength=len(used))
+            for column in totals.T
+        ],
+        axis=1,
+    )
+    return levels[0] + step * used, shared, lower, share
+
+
+def _narrowed(h: float, *, shares: int) -> float:
+    """Return the bandwidth at equidistant points that corresponds to h at the levels.
+
+    Sharing a level between its neighbours adds step²/6 to the variance of the window, `shares`
+    times.
+    """
+    return float(h * np.sqrt(1 - shares / 6 / PER_WINDOW**2))
+
+
+def _sums_of_neighbours(points: Array, totals: Array, h: float) -> Array:
+    """Return weighted sums at each point, over all points within reach."""
+    sums = np.empty_like(totals)
+    for tile, near in _neighbours(points, _REACH * h):
+        halves = points[tile, None] - points[near]
+        halves *= np.sqrt(0.5) / h
+        np.square(halves, out=halves)
+        sums[tile] = np.exp(np.negative(halves, out=halves), out=halves) @ totals[near]
+    return sums
+
+
+def _neighbours(points: Array, reach: float) -> Iterator[tuple[slice, slice]]:
+    """Yield tiles of the points, each with the points within reach of the tile."""
+    for tile in row_blocks(len(points), _TILE_POINTS):
+        first = np.searchsorted(points, points[tile.start] - reach)
+        stop = np.searchsorted(points, points[tile.stop - 1] + reach, side="right")
+        yield tile, slice(int(first), int(stop))

@@ -1,14 +1,15 @@
-"""Generalised disparate impact of Giuliani et al. (2023), definition 3."""
+"""Generalised disparate impact (GeDI) of Giuliani et al. (2023), definition 3.
+
+GeDI_q(f, s) = sum_j |a_j|, with a the least squares coefficients of f on s, s², ..., s^q
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_sensitive
-from fkd.core.parameters import whole
-from fkd.core.row_weights import weighted_mean
-from fkd.measures.columns import is_constant, per_column
-from fkd.measures.repeated_rows import weighed
+from fkd.core.validation import as_column, as_sensitive, whole
+from fkd.core.weights import weighted_mean
+from fkd.measures.columns import drop_zero_weights, is_constant, per_column
 
 
 def gedi(
@@ -20,8 +21,8 @@ def gedi(
 ) -> float | Array:
     """Return the l1 norm of the least squares coefficients of y_pred on s, ..., s^degree.
 
-    At degree one it is |cov(s, f) / var(s)|: how much the prediction moves, on average, when s
-    moves by one unit. Its unit is that of the prediction per unit of s, and so is its size.
+    At degree one it is |cov(s, f) / var(s)|, the slope of the prediction in s. Its unit is that of
+    the prediction per unit of s.
 
     Parameters
     ----------
@@ -30,14 +31,14 @@ def gedi(
     sensitive_features
         One column (n,) or several (n, l).
     degree
-        Highest power of s, >= 1; beyond one the coefficients grow with the collinearity.
+        Highest power of s, >= 1. Above one, coefficients grow with the collinearity of the powers.
     sample_weight
-        How many rows each row stands for (n,), >= 0; their unit does not matter here.
+        Weights (n,), >= 0. Their unit does not matter.
 
     Returns
     -------
     float or Array
-        A value >= 0, one per sensitive column; exactly 0.0 where either side is constant.
+        A value >= 0 per sensitive column, exactly 0.0 if either side is constant.
 
     References
     ----------
@@ -57,20 +58,20 @@ def gedi(
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
     whole("degree", degree, low=1)
-    w, (f, S) = weighed(sample_weight, f, S)
+    w, (f, S) = drop_zero_weights(sample_weight, f, S)
     return per_column(lambda s: _gedi(f, s, degree, w), S)
 
 
 def _gedi(f: Array, s: Array, degree: int, w: Array | None) -> float:
-    """Sum of |coefficients| of centred f on centred powers."""
+    """Return the sum of |coefficients| of centred f on centred powers of s."""
     if is_constant(f) or is_constant(s):
         return 0.0
-    # Powers of s / reach stay below one; the coefficients are brought back to the unit of s.
-    reach = float(np.abs(s).max(axis=0))
+    # Powers of s / scale are at most one. The coefficients are converted back to the unit of s.
+    scale = float(np.abs(s).max(axis=0))
     exponents = np.arange(1, degree + 1)
-    powers = (s[:, None] / reach) ** exponents
+    powers = (s[:, None] / scale) ** exponents
     centred, d = powers - weighted_mean(powers, w), f - weighted_mean(f, w)
     if w is not None:
         centred, d = np.sqrt(w)[:, None] * centred, np.sqrt(w) * d
     coefficients = np.linalg.lstsq(centred, d, rcond=None)[0]
-    return float(np.abs(coefficients / reach**exponents).sum(axis=0))
+    return float(np.abs(coefficients / scale**exponents).sum(axis=0))

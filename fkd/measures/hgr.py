@@ -1,6 +1,29 @@
-"""Maximal correlation by kernel density, the estimator of Mary et al. (2019), section 4."""
+"""HGR, the maximal correlation of Hirschfeld, Gebelein and Rényi, and the chi-squared divergence.
+
+    HGR(f, s) = sup corr(a(f), b(s)) over all functions a, b with finite variance
+
+The estimator is that of Mary et al. (2019):
+
+1. Standardise both columns (n - 1 in the standard deviation).
+2. Estimate the joint density by a Gaussian kernel of bandwidth h = n^(-1/6), on a grid of
+   g = min(50, 5/h) equidistant points per axis within 2.5 standard deviations of the mean. Add
+   1e-10 to each cell and normalise. The kernel is a product, so the table is P = A Bᵀ with
+   A[i, k] = exp(-(c_i - u_k)² / 2h²), and B the same for the other column.
+3. Divide by the margins, Q[i, j] = P[i, j] / sqrt(p_i q_j). The largest singular value of Q is
+   one, with constant functions. The second is HGR (Witsenhausen 1975). Its singular vectors are
+   the functions a and b (`leaking_function`).
+
+chi-squared is the sum of the squares of all singular values but the first, without the 1e-10.
+
+References
+----------
+Mary, Calauzènes & El Karoui (2019), "Fairness-Aware Learning for Continuous Attributes and
+Treatments", ICML.
+Witsenhausen (1975), "On Sequences of Pairs of Dependent Random Variables", SIAM J. Appl. Math.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import get_args
 
@@ -8,27 +31,60 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.border import as_column, as_sensitive, require_length
-from fkd.core.parameters import choice
-from fkd.core.row_weights import weighted_mean
+from fkd.core.validation import as_column, as_numbers, as_sensitive, choice, require_length
+from fkd.core.weights import weighted_mean
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
-from fkd.measures.columns import in_unit, is_constant, per_column
-from fkd.measures.joint_tables import witsenhausen
-from fkd.measures.margins import (
+from fkd.measures.columns import (
     HgrMargins,
+    drop_zero_weights,
+    is_constant,
     normal_scores,
-    warn_of_outliers,
-    warn_of_rare_groups,
+    per_column,
+    scale_below_one,
+    standard_deviation,
+    total_weight,
+    warn_outliers,
+    warn_rare_groups,
 )
-from fkd.measures.repeated_rows import deviation_of, rows_in_all, weighed
-from fkd.measures.strata import by_stratum
+from fkd.measures.groups import by_stratum
 
-GRID_REACH = 2.5  # the grid covers this many standard deviations on either side of the mean
+GRID_REACH = 2.5  # standard deviations on either side of the mean that the grid covers
 LARGEST_GRID = 50
-DAMPING = 1e-10  # keeps empty cells of the density away from 0/0
-# From so many rows on they are counted in cells first; below, each row is weighed by itself.
+DAMPING = 1e-10  # added to each cell, so that no margin is zero
+# From this number of rows on, rows are counted in cells before the density is computed.
 CELLS_FROM = 1 << 18
-_ROWS = 4 * BLOCK_ROWS  # of one step: a few hundred kilobytes for each side of the density
+_ROWS = 4 * BLOCK_ROWS  # rows of one matrix product: a few hundred kilobytes per factor
+
+
+@dataclass(frozen=True)
+class LeakingFunction:
+    """The functions a(y_pred) and b(s) whose correlation is HGR.
+
+    Parameters
+    ----------
+    correlation
+        The maximal correlation, equal to `hgr`.
+    points, values
+        Points within the range of s, and b there. Over the rows b has mean 0 and variance about 1.
+    predictions, scores
+        Points within the range of the prediction, and a there. a is positively correlated with the
+        prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import LeakingFunction
+    >>> ends, line = np.array([18.0, 80.0]), np.array([-1.0, 1.0])
+    >>> leak = LeakingFunction(0.5, points=ends, values=line, predictions=ends, scores=line)
+    >>> leak.correlation
+    0.5
+    """
+
+    correlation: float
+    points: Array
+    values: Array
+    predictions: Array
+    scores: Array
 
 
 def hgr(
@@ -39,10 +95,10 @@ def hgr(
     control_features: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float | Array:
-    """Return sup corr(a(y_pred), b(s)) over all functions a, b, for each sensitive column.
+    """Return the maximal correlation of y_pred with each sensitive column.
 
-    Zero means independence, one a functional relation. The kernel density estimate has a
-    noise floor (about 0.10 at 400 rows): see `noise_floor`.
+    It is zero under independence and one if a function of y_pred is a function of s. The kernel
+    density estimate has a noise floor (about 0.10 with 400 rows, see `noise_floor`).
 
     Parameters
     ----------
@@ -51,21 +107,21 @@ def hgr(
     sensitive_features
         One column (n,) or several (n, l), in any unit.
     margins
-        "standard" divides both sides by their standard deviation, as published; "rank" replaces
-        them by the normal scores of their ranks, which no outlier moves: the true maximal
-        correlation is the same. None is "standard", with a warning of outliers, which would hide
-        dependence among all other rows.
+        "standard" divides both sides by their standard deviation, as published. "rank" replaces
+        them by the normal scores of their ranks. The true maximal correlation is the same, and
+        outliers have no effect. None is "standard" with a warning if outliers hide the dependence
+        among the other rows.
     control_features
-        Legitimate columns (n,) or (n, k): the measure is taken within each of their groups of rows,
-        and the mean weighted by rows returned. See `by_stratum`, which tells the groups apart.
+        Conditioning columns (n,) or (n, k). The measure is computed within each of their groups of
+        rows and averaged, weighted by rows. `by_stratum` returns the groups.
     sample_weight
-        How many rows each row stands for (n,), >= 0; a weight of two is a row that is there twice.
-        See `survey_weights` for weights in another unit.
+        Weights (n,), >= 0. A weight of two counts as two equal rows. Use `survey_weights` to scale
+        weights in another unit.
 
     Returns
     -------
     float or Array
-        A value in [0, 1], one per sensitive column; exactly 0.0 where either side is constant.
+        A value in [0, 1] per sensitive column, exactly 0.0 if either side is constant.
 
     References
     ----------
@@ -85,14 +141,14 @@ def hgr(
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
     if control_features is not None:
-        own = partial(hgr, margins=margins)
+        within = partial(hgr, margins=margins)
         return by_stratum(
-            own, f, S, control_features=control_features, sample_weight=sample_weight
+            within, f, S, control_features=control_features, sample_weight=sample_weight
         ).mean
-    w, (f, S) = weighed(sample_weight, f, S)
+    w, (f, S) = drop_zero_weights(sample_weight, f, S)
     if not margins:
-        _warn(f, S, w, windows=2)
-    return _per_pair(_hgr, f, S, margins, w)
+        _warn_hidden_rows(f, S, w, windows=2)
+    return _per_column(_second_singular_value, f, S, margins, w)
 
 
 def chi2(
@@ -104,7 +160,7 @@ def chi2(
 ) -> float | Array:
     """Return the chi-squared divergence of the joint density from independence, per column.
 
-    It is the sum of all squared maximal correlations, hence an upper bound of `hgr` squared.
+    It is the sum of all squared maximal correlations, and therefore at least `hgr` squared.
 
     Parameters
     ----------
@@ -113,16 +169,16 @@ def chi2(
     sensitive_features
         One column (n,) or several (n, l), in any unit.
     margins
-        "standard" divides both sides by their standard deviation, "rank" takes the normal scores
-        of their ranks; None is "standard", with a warning of outliers.
+        "standard" divides both sides by their standard deviation. "rank" replaces them by the
+        normal scores of their ranks. None is "standard" with a warning about outliers.
     sample_weight
-        How many rows each row stands for (n,), >= 0; a weight of two is a row that is there twice.
-        See `survey_weights` for weights in another unit.
+        Weights (n,), >= 0. A weight of two counts as two equal rows. Use `survey_weights` to scale
+        weights in another unit.
 
     Returns
     -------
     float or Array
-        A value >= 0, one per sensitive column; exactly 0.0 where either side is constant.
+        A value >= 0 per sensitive column, exactly 0.0 if either side is constant.
 
     Examples
     --------
@@ -136,28 +192,73 @@ def chi2(
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    w, (f, S) = weighed(sample_weight, f, S)
+    w, (f, S) = drop_zero_weights(sample_weight, f, S)
     if not margins:
-        _warn(f, S, w, windows=1)
-    return _per_pair(_chi2, f, S, margins, w)
+        _warn_hidden_rows(f, S, w, windows=1)
+    return _per_column(_chi_squared, f, S, margins, w)
 
 
-def _warn(f: Array, S: Array, w: Array | None, *, windows: int) -> None:
-    """Tell of outliers, or of groups farther than so many windows beyond the grid."""
-    h = bandwidth(rows_in_all(w, len(f)))
-    for column in (f, *S.T):
-        warn_of_outliers(column, h * deviation_of(column, w), w)
-        warn_of_rare_groups(column, GRID_REACH + h, windows * h, w)
+def leaking_function(
+    y_pred: ArrayLike, sensitive: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> LeakingFunction:
+    """Return the functions a, b that maximise corr(a(y_pred), b(s)).
+
+    b is the function of s that the prediction reveals best. Both come from the second singular
+    vectors on the grid of `hgr`, so they are no finer than its bandwidth.
+
+    Parameters
+    ----------
+    y_pred
+        Predictions (n,) that vary.
+    sensitive
+        One column (n,) that varies.
+    sample_weight
+        Weights (n,), >= 0. A weight of two counts as two equal rows. Use `survey_weights` to scale
+        weights in another unit.
+
+    Returns
+    -------
+    LeakingFunction
+        Both functions at points within the range of their column, and their correlation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import leaking_function
+    >>> s = np.linspace(-1, 1, 401)
+    >>> leak = leaking_function(s**2, s)  # how far s is from the middle, not on which side
+    >>> middle = len(leak.points) // 2
+    >>> bool(leak.values[0] > 1 and leak.values[middle] < -1 and leak.values[-1] > 1)
+    True
+    """
+    f, s = as_column(y_pred, "y_pred"), as_column(sensitive, "sensitive")
+    require_length(s, len(f), "sensitive")
+    w, (f, s) = drop_zero_weights(sample_weight, f, s)
+    for name, column in (("y_pred", f), ("sensitive", s)):
+        if is_constant(column):
+            raise ValueError(f"{name} must vary to give anything away, got only {column[0]:g}")
+    Q, rows, columns = normalise_table(joint_density_grid(f, s, w))
+    left, singular, right = np.linalg.svd(Q)
+    a, b = left[:, 1] / np.sqrt(rows), right[1] / np.sqrt(columns)
+    centers = _centers(bandwidth(total_weight(w, len(f))))
+    # The sign of a pair of singular vectors is arbitrary: a is chosen to increase with f.
+    if (rows * a) @ centers < 0:
+        a, b = -a, -b
+    return LeakingFunction(
+        float(np.clip(singular[1], 0.0, 1.0)),
+        *_in_range(s, centers, b, w),
+        *_in_range(f, centers, a, w),
+    )
 
 
-def _per_pair(
+def _per_column(
     measure: Callable[[Array, Array, Array | None], float],
     f: Array,
     S: Array,
     margins: str | None,
     w: Array | None,
 ) -> float | Array:
-    """Return a measure of f with each column, both in the unit that the margins ask for."""
+    """Return a measure of f with each column, after the transformation that `margins` names."""
     if margins is not None:
         choice("margins", margins, get_args(HgrMargins))
 
@@ -171,21 +272,78 @@ def _per_pair(
     return per_column(of_column, S)
 
 
+def _warn_hidden_rows(f: Array, S: Array, w: Array | None, *, windows: int) -> None:
+    """Warn about outliers, and about groups more than `windows` bandwidths beyond the grid."""
+    h = bandwidth(total_weight(w, len(f)))
+    for column in (f, *S.T):
+        warn_outliers(column, h * standard_deviation(column, w), w)
+        warn_rare_groups(column, GRID_REACH + h, windows * h, w)
+
+
+def _in_range(column: Array, centers: Array, values: Array, w: Array | None) -> tuple[Array, Array]:
+    """Return the grid points within the range of a column, in its unit, and the values there."""
+    points = weighted_mean(column, w) + standard_deviation(column, w, ddof=1) * centers
+    inside = (points >= column.min(axis=0)) & (points <= column.max(axis=0))
+    if inside.sum(axis=0) >= 2:
+        return points[inside], values[inside]
+    ends = np.array([column.min(axis=0), column.max(axis=0)])
+    return ends, np.interp(ends, points, values)
+
+
+def _second_singular_value(f: Array, s: Array, w: Array | None) -> float:
+    """Return HGR from the damped density."""
+    return float(np.clip(witsenhausen(joint_density_grid(f, s, w))[1], 0.0, 1.0))
+
+
+def _chi_squared(f: Array, s: Array, w: Array | None) -> float:
+    """Return the sum of squared singular values but the first, from the undamped density."""
+    return float(np.sum(witsenhausen(joint_density_grid(f, s, w, damping=0.0))[1:] ** 2, axis=0))
+
+
+def witsenhausen(P: ArrayLike) -> Array:
+    """Return the singular values of P / sqrt(row sums x column sums), largest first.
+
+    The first is one. The second is the maximal correlation of the joint distribution P. The
+    squares of all but the first sum to the chi-squared divergence.
+
+    Parameters
+    ----------
+    P
+        A joint distribution as a table of non-negative numbers. It need not be normalised.
+    """
+    Q, _, _ = normalise_table(P)
+    return np.asarray(np.linalg.svd(Q, compute_uv=False), dtype=np.float64)
+
+
+def normalise_table(P: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return P / sqrt(row sums x column sums) and both margins, each summing to one.
+
+    Rows and columns without probability are dropped.
+    """
+    joint = as_numbers(P, "P")
+    if joint.ndim != 2 or not joint.any() or (joint < 0).any():
+        raise ValueError("P must be a table of non-negative numbers that are not all zero")
+    joint = joint / joint.sum(axis=(0, 1))
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    joint = joint[np.ix_(rows > 0, columns > 0)]
+    rows, columns = rows[rows > 0], columns[columns > 0]
+    return joint / np.sqrt(rows)[:, None] / np.sqrt(columns), rows, columns
+
+
 def joint_density_grid(
     u: ArrayLike, v: ArrayLike, w: Array | None = None, *, damping: float = DAMPING
 ) -> Array:
     """Return the Gaussian kernel density of standardised (u, v) on a g x g grid, summing to one.
 
-    Bandwidth h = n^(-1/6); the g = min(50, 5/h) points of either axis reach 2.5 standard
-    deviations. The kernel is separable, so the density is one matrix product, A Bᵀ. From 2^18 rows
-    on it is A C Bᵀ with C the rows counted at the levels of either column, or at 2048 points.
+    From 2^18 rows on it is A C Bᵀ, with C the counts of rows at the levels of either column, or at
+    2048 points.
 
     Parameters
     ----------
     u, v
-        Two columns of n >= 2 rows, neither of them constant.
+        Two columns of n >= 2 rows, neither constant.
     w
-        How many rows each row stands for (n,), above zero.
+        Weights (n,), above zero.
     damping
         Added to each cell before normalising.
 
@@ -196,93 +354,79 @@ def joint_density_grid(
     """
     a, b = _standardise(u, "u", w), _standardise(v, "v", w)
     require_length(b, len(a), "v")
-    n = rows_in_all(w, len(a))
+    n = total_weight(w, len(a))
     h = bandwidth(n)
     if len(a) >= CELLS_FROM:
-        # What lies farther out weighs less than 1e-31 at any point of the grid.
+        # Beyond these ends the kernel is below 1e-31 at every point of the grid.
         ends = -GRID_REACH - 12 * h, GRID_REACH + 12 * h
-        a_nodes, b_nodes = Nodes.of(a, *ends), Nodes.of(b, *ends)
+        a_nodes, b_nodes = Nodes.from_column(a, *ends), Nodes.from_column(b, *ends)
         cells = count_cells(a, a_nodes, b, b_nodes, w)
-        return density_of_cells(cells, a_nodes, b_nodes, n, damping=damping)
+        return density_from_cells(cells, a_nodes, b_nodes, n, damping=damping)
     centers = _centers(h)
     P = np.zeros((len(centers), len(centers)))
-    # Blocks of rows keep the memory at O(g · block) for any n.
+    # Memory is O(g · block) for any n.
     for rows in row_blocks(len(a), _ROWS):
-        A = _bumps(centers, a[rows], h)
-        P += (A if w is None else A * w[rows]) @ _bumps(centers, b[rows], h).T
-    return _distribution(P, n, h, damping)
+        A = _kernel_values(centers, a[rows], h)
+        P += (A if w is None else A * w[rows]) @ _kernel_values(centers, b[rows], h).T
+    return _normalise(P, n, h, damping)
 
 
-def density_of_cells(
+def density_from_cells(
     cells: Counts | Array, a: Nodes, b: Nodes, n: float, *, damping: float = DAMPING
 ) -> Array:
-    """Return `joint_density_grid` of n rows that were counted at points of standardised columns.
+    """Return `joint_density_grid` of n rows counted at points of the standardised columns.
 
     Parameters
     ----------
     cells
-        Of `count_cells`.
+        Counts from `count_cells`.
     a, b
         The points, in standard deviations from the mean.
     n
-        Rows, of which some may lie beyond the points.
+        Number of rows, including rows beyond the points.
     damping
         Added to each cell before normalising.
     """
     h = bandwidth(n)
     centers = _centers(h)
-    A, B = (_bumps(centers, nodes.points, nodes.window(h)) for nodes in (a, b))
-    # Of one row each window holds one: the narrower, the higher.
+    A, B = (_kernel_values(centers, nodes.points, nodes.window(h)) for nodes in (a, b))
+    # `_normalise` expects kernels of width h. The narrower ones are scaled to the same integral.
     scale = h**2 / (a.window(h) * b.window(h) * SHARES**2)
-    return _distribution(scale * (A @ cells @ B.T), n, h, damping)
+    return _normalise(scale * (A @ cells @ B.T), n, h, damping)
 
 
-def grid_centers(n: float) -> Array:
-    """Return the points of either axis of the grid for n rows, in standard deviations."""
-    return _centers(bandwidth(n))
+def bandwidth(n: float) -> float:
+    """Return n^(-1/6), Silverman's rate in two dimensions, in standard deviations."""
+    return float(n ** (-1 / 6))
 
 
 def _centers(h: float) -> Array:
-    """Points of either axis."""
+    """Return the points of either axis, in standard deviations."""
     return np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
 
 
-def _distribution(P: Array, n: float, h: float, damping: float) -> Array:
-    """Return sums of weights over n rows as a damped distribution."""
-    # The constant of the one-dimensional kernel: it only matters relative to the damping.
+def _standardise(values: ArrayLike, name: str, w: Array | None) -> Array:
+    """Return a column with mean zero and standard deviation (n - 1) one."""
+    column = as_column(values, name)
+    if is_constant(column):
+        raise ValueError(f"{name} must not be constant, got {len(column)} times {column[0]}")
+    # Dividing by a power of two is exact and avoids underflow of squares.
+    column = scale_below_one(column)
+    standard: Array = (column - weighted_mean(column, w)) / standard_deviation(column, w, ddof=1)
+    return standard
+
+
+def _kernel_values(centers: Array, values: Array, h: float) -> Array:
+    """Return exp(-(c - x)² / 2h²) for each center and value, (g, n)."""
+    kernel: Array = np.exp(-0.5 * ((centers[:, None] - values) / h) ** 2)
+    return kernel
+
+
+def _normalise(P: Array, n: float, h: float, damping: float) -> Array:
+    """Return sums of kernel values over n rows as a damped distribution."""
+    # The constant is that of a one-dimensional kernel, as published. It only matters relative to
+    # the damping.
     P /= n * np.sqrt(2 * np.pi) * h
     P += damping
     P /= P.sum(axis=(0, 1))
     return P
-
-
-def _hgr(f: Array, s: Array, w: Array | None) -> float:
-    """Second singular value of the damped density."""
-    return float(np.clip(witsenhausen(joint_density_grid(f, s, w))[1], 0.0, 1.0))
-
-
-def _chi2(f: Array, s: Array, w: Array | None) -> float:
-    """Squares of all singular values of the plain density but the leading one."""
-    return float(np.sum(witsenhausen(joint_density_grid(f, s, w, damping=0.0))[1:] ** 2, axis=0))
-
-
-def bandwidth(n: float) -> float:
-    """Silverman's rate for two dimensions, in units of the standard deviations."""
-    return float(n ** (-1 / 6))
-
-
-def _standardise(values: ArrayLike, name: str, w: Array | None) -> Array:
-    """Zero mean, unit standard deviation (n - 1)."""
-    column = as_column(values, name)
-    if is_constant(column):
-        raise ValueError(f"{name} must not be constant, got {len(column)} times {column[0]}")
-    # A power of two changes no digit of what follows.
-    column = in_unit(column)
-    standard: Array = (column - weighted_mean(column, w)) / deviation_of(column, w, ddof=1)
-    return standard
-
-
-def _bumps(centers: Array, values: Array, h: float) -> Array:
-    """exp(-(c - x)² / 2h²) for each center and value, (g, n)."""
-    bumps: Array = np.exp(-0.5 * ((centers[:, None] - values) / h) ** 2)
-    return bumps

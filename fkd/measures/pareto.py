@@ -1,4 +1,8 @@
-"""Choosing among points of which each coordinate is the better the smaller it is."""
+"""Selection among trials that minimise several quantities, such as error and dependence.
+
+`non_dominated` returns the Pareto front, `knee` its point of strongest bend, `hypervolume` the area
+it dominates, and `select` the best point within limits.
+"""
 
 from collections.abc import Mapping
 
@@ -9,10 +13,10 @@ from fkd.core.arrays import Array
 
 
 def non_dominated(points: ArrayLike) -> NDArray[np.bool_]:
-    """Return the mask of points that no other point beats.
+    """Return the mask of points that no other point dominates.
 
-    A point beats another if it is no worse in any coordinate while better in one; equal points do
-    not beat each other.
+    A point dominates another if it is no worse in any coordinate and better in one. Equal points do
+    not dominate each other.
 
     Parameters
     ----------
@@ -35,23 +39,24 @@ def non_dominated(points: ArrayLike) -> NDArray[np.bool_]:
 def knee(points: ArrayLike, *, tolerance: ArrayLike | None = None) -> int:
     """Return the index of the front's point farthest below the line between the front's ends.
 
-    Both coordinates are scaled to the range of the front first, so units do not matter.
+    Both coordinates are scaled to the range of the front, so that units do not matter.
 
     Parameters
     ----------
     points
         One row per point, both coordinates minimised (p, 2).
     tolerance
-        Noise of both coordinates, >= 0, of all points (2,) or of each (p, 2). The best value of
-        each coordinate is then 0: a value within the tolerance counts as 0, a greater one as its
+        Noise of both coordinates, >= 0, for all points (2,) or for each (p, 2). The best value of
+        each coordinate is then 0. Values within the tolerance count as 0, larger ones as their
         excess. If the excesses of the front differ by less than the tolerance, they are scaled by
-        the tolerance, so that a coordinate in which points hardly differ decides little. Of equal
-        points the least one is taken, first coordinate first.
+        the tolerance, so that a coordinate in which points hardly differ has little influence. Of
+        equal points the one with the smallest coordinates is returned, comparing the first
+        coordinate first.
 
     Returns
     -------
     int
-        A row number; an end of the front if none of its points lies below the line.
+        A row number. It is an end of the front if no point lies below the line.
 
     Examples
     --------
@@ -71,20 +76,20 @@ def knee(points: ArrayLike, *, tolerance: ArrayLike | None = None) -> int:
         rows = np.maximum(rows - noise, 0.0)
     low, high = rows[front].min(axis=0), rows[front].max(axis=0)
     spread = np.maximum(high - low, noise[front].max(axis=0))
-    # The ends now lie at (0, 1) with (1, 0), so the sum tells the distance from their line.
+    # The ends are now (0, 1) and (1, 0), so the sum measures the distance from their line.
     distance = ((rows[front] - low) / np.where(spread > 0, spread, 1.0)).sum(axis=1)
     return int(front[np.argmin(distance)])
 
 
 def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
-    """Return the exact area that is beaten by some point while it beats the reference.
+    """Return the exact area that is dominated by a point and dominates the reference.
 
     Parameters
     ----------
     points
         One row per point, both coordinates minimised (p, 2).
     reference
-        The worst acceptable corner (2,); points beyond it add nothing.
+        The worst acceptable corner (2,). Points beyond it add nothing.
 
     Returns
     -------
@@ -97,7 +102,7 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
         raise ValueError(f"reference must be two finite numbers, got {reference!r}")
     inside = rows[(corner > rows).all(axis=1)]
     inside = inside[np.lexsort((inside[:, 1], inside[:, 0]))]
-    # From left to right each point adds a box down from the least height reached so far.
+    # From left to right, each point adds a box below the smallest height so far.
     ceiling = np.minimum.accumulate(np.concatenate([corner[1:], inside[:, 1]]))
     heights = ceiling[:-1] - ceiling[1:]
     return float((corner[0] - inside[:, 0]) @ heights)
@@ -106,17 +111,17 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
 def select(
     points: Mapping[str, ArrayLike], *, minimise: str, subject_to: Mapping[str, float]
 ) -> int:
-    """Return the index of the point with the least `minimise` among those within all limits.
+    """Return the index of the point with the smallest `minimise` among those within all limits.
 
     Parameters
     ----------
     points
         One column per quantity (a dict of sequences, or a data frame), all of the same length.
     minimise
-        Name of the column to minimise. Of equal points the first one with the smallest limited
-        quantities is taken.
+        Name of the column to minimise. Of equal points, the first one with the smallest limited
+        quantities is returned.
     subject_to
-        Largest allowed value per column; may be empty.
+        Largest allowed value per column. It may be empty.
 
     Returns
     -------
@@ -135,7 +140,7 @@ def select(
 
 
 def _unreachable(values: Array, minimise: str, subject_to: Mapping[str, float]) -> str:
-    """Say which limits are out of reach, with the least value there is."""
+    """Return the error message: the limits that no point meets, and the smallest values."""
     reachable = []
     for j, (name, limit) in enumerate(subject_to.items(), start=1):
         i = int(np.lexsort((values[:, 0], values[:, j]))[0])

@@ -1,32 +1,112 @@
-"""What predictions do along a sensitive attribute, beside the truth or another model."""
+"""Means of predictions, truth and errors along a sensitive column, with confidence bands.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+A measure is one number. A profile shows which values of s get higher predictions or larger errors:
+
+- `curves_along` smooths each column along s and adds two bands: one per point, and one for the
+  whole curve.
+- `profile_along` does so for prediction, truth and errors of one or two models, and adds means by
+  deciles of s and the functions behind HGR (`leaking_function`).
+- `profile_within` and `profile_of_pair` return means by thirds of s within groups of control
+  columns, and by thirds of two sensitive columns.
+
+The smoothed mean at a point t of s is m(t) = sum_k b_k(t) v_k / sum_k b_k(t). The weight b_k(t) is
+Gaussian in the distance of the *ranks* of t and s_k, so that each window contains the same share of
+the rows. A column with few levels is not smoothed: b_k(t) is one if s_k = t, otherwise zero.
+
+The error of m(t) has the covariance H(t, u) = sum_k b_k(t) b_k(u) (v_k - m(t)) (v_k - m(u)), up to
+the factors sum_k b_k(t) and sum_k b_k(u). The band of the whole curve is a quantile of the largest
+standardised error over all points, simulated from this covariance (a multiplier bootstrap with
+Gaussian multipliers).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, stdtrit
 
-from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_sensitive, require_length
-from fkd.measures.columns import is_constant
-from fkd.measures.control_groups import control_groups
-from fkd.measures.curves_along import CurveBand, curves_along
-from fkd.measures.group_means import (
+from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
+from fkd.core.linalg import rank_cut
+from fkd.core.validation import as_column, as_numbers, as_sensitive, require_length
+from fkd.measures.columns import (
+    by_rank,
+    drop_zero_weights,
+    is_constant,
+    order_statistics,
+    total_weight,
+)
+from fkd.measures.gdp import rate
+from fkd.measures.groups import (
     DECILES,
+    MOST_LEVELS,
     THIRDS,
     GroupMeans,
+    LeftOutStratum,
+    control_groups,
+    drop_zero_weight_rows,
     means_by_pair,
     means_by_quantile,
+    undefined_reason,
 )
-from fkd.measures.leaking_function import LeakingFunction, leaking_function
-from fkd.measures.repeated_rows import weighed
-from fkd.measures.strata import LeftOutStratum, weighed_rows, why_not
+from fkd.measures.hgr import LeakingFunction, leaking_function
+from fkd.measures.resampling import check_draws
 
+# Points of a smoothed curve. Neighbours are closer than any bandwidth.
+POINTS = 41
+# Fewer rows have no spread to estimate an interval from.
+LEAST_AT_LEVEL = 2
+# Rows beyond this number of bandwidths have no weight. Otherwise a single distant row could
+# determine a mean, without any spread.
+_REACH = 3.0
+# Half of the bandwidth of GDP, to show more detail. Ranks are uniform on (0, 1), with a standard
+# deviation of sqrt(1/12).
+_WINDOW = 0.5 * float(np.sqrt(1 / 12))
 TARGET, PREDICTION, ERROR, ABSOLUTE = "target", "prediction", "error", "absolute_error"
 OTHER_PREDICTION, OTHER_ERROR = "other_prediction", "other_error"
 OTHER_ABSOLUTE = "other_absolute_error"
-# What the prediction differs by from that of the other model, row by row.
+# Differences between the predictions, and between the absolute errors, of two models.
 GAIN, ABSOLUTE_CHANGE = "gain", "absolute_error_change"
+
+
+@dataclass(frozen=True)
+class CurveBand:
+    """The smoothed mean of a column along s, with its bands.
+
+    Parameters
+    ----------
+    points
+        Mean of s in each window, increasing (g,).
+    mean
+        Mean of the column in the same window.
+    low, high
+        Ends of the interval of each single point.
+    lowest, highest
+        Ends of the band of the whole curve.
+    rows
+        Effective number of rows at each point.
+    level
+        Nominal coverage of the intervals and of the band.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import CurveBand
+    >>> at, mean = np.array([20.0, 60.0]), np.array([1.0, 3.0])
+    >>> curve = CurveBand(at, mean, mean - 1, mean + 1, mean - 2, mean + 2, np.array([9, 9]), 0.95)
+    >>> bool((curve.lowest <= curve.low).all())
+    True
+    """
+
+    points: Array
+    mean: Array
+    low: Array
+    high: Array
+    lowest: Array
+    highest: Array
+    rows: Array
+    level: float
 
 
 @dataclass(frozen=True)
@@ -36,14 +116,14 @@ class Profile:
     Parameters
     ----------
     curves
-        By name: target, prediction, error (prediction minus target) and absolute error; of another
-        model the same with `other_` before it, `gain` (how much more is predicted than by the
-        other), `absolute_error_change`.
+        Curves by name: target, prediction, error (prediction - target) and absolute_error. With
+        another model also other_prediction, other_error, other_absolute_error, gain (prediction -
+        other prediction) and absolute_error_change.
     groups
-        The same means by deciles, each column at the place of its name in `curves`.
+        Means of the same columns by deciles of s, in the order of `curves`.
     leak, other_leak
-        The function of s that is given away most, by the prediction and by that of the other
-        model; None for a constant prediction, or without another model.
+        Functions behind the HGR of the prediction, and of that of the other model. None for a
+        constant prediction, or without another model.
 
     Examples
     --------
@@ -63,7 +143,7 @@ class Profile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns, in the order in which groups hold their means."""
+        """Names of the columns, in the order of the means in `groups`."""
         return tuple(self.curves)
 
 
@@ -74,11 +154,11 @@ class StratumProfile:
     Parameters
     ----------
     label
-        Of the group.
+        Label of the group.
     rows
-        How many it has.
+        Number of rows.
     groups
-        Its thirds, from the least s to the greatest, with their means.
+        Thirds of the group, ordered by s, with their means.
 
     Examples
     --------
@@ -93,6 +173,81 @@ class StratumProfile:
     label: str
     rows: int
     groups: tuple[GroupMeans, ...]
+
+
+def curves_along(
+    values: ArrayLike,
+    sensitive: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    points: int = POINTS,
+    draws: int = 2000,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+) -> tuple[CurveBand, ...]:
+    """Return E[v | s] as a curve with bands, for each column v of `values`.
+
+    The window is Gaussian in the ranks of s, cut at three bandwidths. A column with at most ten
+    levels is not smoothed. The bands cover the smoothed mean, so they do not include the bias of
+    smoothing. They use a multiplier bootstrap, with Student's t distribution for points with few
+    rows.
+
+    Parameters
+    ----------
+    values
+        Columns (n,) or (n, k), such as predictions, target or errors. Pass the difference of two
+        predictions to get a paired band.
+    sensitive
+        One column (n,) that varies.
+    rng
+        Source of the draws.
+    points
+        Largest number of points of a smoothed curve.
+    draws
+        Number of draws of the multiplier bootstrap.
+    level
+        Nominal coverage, in (0, 1).
+    sample_weight
+        Weights (n,), >= 0. Points, windows and means are those of repeated rows. Bands treat a row
+        of any weight as one observation.
+
+    Returns
+    -------
+    tuple of CurveBand
+        One curve per column, all at the same points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import curves_along
+    >>> age = np.arange(100.0)
+    >>> (curve,) = curves_along(2 * age, age, rng=np.random.default_rng(0))
+    >>> print(round(curve.points[20], 6), round(curve.mean[20], 6))
+    50.0 100.0
+    """
+    V = as_numbers(values, "values")
+    V = V[:, None] if V.ndim == 1 else V
+    s = as_column(sensitive, "sensitive")
+    require_length(V, len(s), "values")
+    w, (V, s) = drop_zero_weights(sample_weight, V, s)
+    check_draws(draws, level)
+    if is_constant(s):
+        raise ValueError(
+            f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}; name another "
+            "column"
+        )
+    rows = LevelRows.from_rows(np.column_stack([V, s]), SmoothingPoints.from_column(s, points, w))
+    # A single row between many equal ones has no spread either.
+    rows = rows.at_points(rows.weight**2 >= LEAST_AT_LEVEL * rows.squares)
+    # The mean is drawn at the mean of s in each window. Near the ends of s this differs from the
+    # point itself, and a linear curve would appear too flat there.
+    *means, mean_s = rows.means
+    # All curves share the same multipliers.
+    noise = rng.standard_normal((len(mean_s), draws))
+    return tuple(
+        _with_bands(rows, mean_s, mean, H, noise, level)
+        for mean, H in zip(means, rows.spreads(), strict=False)
+    )
 
 
 def profile_along(
@@ -111,26 +266,26 @@ def profile_along(
     Parameters
     ----------
     y_true, y_pred
-        Truth and prediction (n,), in one unit, which is that of every mean.
+        Truth and prediction (n,), in the unit of all means.
     sensitive
         One column (n,) that varies.
     rng
         Source of the bands.
     other
-        Predictions of another model on the same rows, such as one with nothing removed; its means
-        and those of the differences are then added.
+        Predictions of another model on the same rows, such as one without removal. Its means and
+        the differences are then added.
     draws
-        How many draws the bands come from.
+        Number of draws for the bands.
     level
-        Share of samples in which an interval, or a band, holds what it is for, in (0, 1).
+        Nominal coverage of intervals and bands, in (0, 1).
     sample_weight
-        How many rows each row stands for (n,), >= 0. Means, groups and windows are those of rows
-        that are there so often; an interval takes a heavy row for the one row that it is.
+        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals treat a row
+        of any weight as one observation.
 
     Returns
     -------
     Profile
-        Curves by name, the same means by deciles of s, and what the prediction gives away most.
+        Curves by name, means by deciles of s, and the functions behind HGR.
 
     Examples
     --------
@@ -140,10 +295,10 @@ def profile_along(
     >>> found = profile_along(age, 0.5 * age + 25, age, rng=np.random.default_rng(0))
     >>> found.names
     ('target', 'prediction', 'error', 'absolute_error')
-    >>> [round(float(found.groups[i].mean[2]), 6) for i in (0, -1)]  # error of least and greatest s
+    >>> [round(float(found.groups[i].mean[2]), 6) for i in (0, -1)]  # errors at smallest, largest s
     [22.75, -22.25]
     """
-    columns = means_of(y_true, y_pred, other)
+    columns = profile_columns(y_true, y_pred, other)
     s = as_column(sensitive, "sensitive")
     V = np.column_stack(list(columns.values()))
     w = sample_weight
@@ -166,35 +321,34 @@ def profile_within(
     level: float = 0.95,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[tuple[StratumProfile, ...], tuple[LeftOutStratum, ...]]:
-    """Return means of predictions, truth and errors by thirds of s within groups of other columns.
+    """Return means of predictions, truth and errors by thirds of s within control groups.
 
-    A group is left out, by name and with the reason, if it has fewer than 30 rows or if s is
-    constant in it.
+    A group is left out and reported with the reason if it has fewer than 30 rows, regardless of
+    weights, or if s is constant in it.
 
     Parameters
     ----------
     y_true, y_pred
-        Truth and prediction (n,), in one unit, which is that of every mean.
+        Truth and prediction (n,), in the unit of all means.
     sensitive
         One column (n,).
     control_features
         One column (n,) or several (n, k), whose combinations are the groups. Text and up to ten
-        numbers are levels; more numbers are cut at their quintiles.
+        distinct numbers are levels. More numbers are cut at their quintiles.
     other
-        Predictions of another model on the same rows, such as one with nothing removed; its means
-        and those of the differences are then added.
+        Predictions of another model on the same rows, such as one without removal. Its means and
+        the differences are then added.
     level
-        Share of samples in which an interval holds its mean, in (0, 1).
+        Nominal coverage of the intervals, in (0, 1).
     sample_weight
-        How many rows each row stands for (n,), >= 0. Means and groups are those of rows that are
-        there so often; an interval takes a heavy row for the one row that it is;
-        a group is left out by its rows, not by their weights.
+        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals treat a row
+        of any weight as one observation.
 
     Returns
     -------
     tuple
-        The groups with their means, target, prediction, error (prediction minus target) and
-        absolute error in this order; then the groups left out.
+        The groups with the means of target, prediction, error (prediction - target) and absolute
+        error, in this order, and the groups left out.
 
     Examples
     --------
@@ -207,20 +361,20 @@ def profile_within(
     >>> pilots.why
     'fewer than 30 rows'
     """
-    V = np.column_stack(list(means_of(y_true, y_pred, other).values()))
+    V = np.column_stack(list(profile_columns(y_true, y_pred, other).values()))
     s = as_column(sensitive, "sensitive")
     require_length(s, len(V), "sensitive")
-    rows, control, w = weighed_rows([V, s], control_features, sample_weight)
+    rows, control, w = drop_zero_weight_rows([V, s], control_features, sample_weight)
     V, s = (np.asarray(column) for column in rows)
     found, left_out = [], []
     for group in control_groups(control, len(s), w):
         index, n = group.index, len(group.index)
-        own = None if w is None else w[index]
-        if why := why_not(s[index, None], own):
+        group_w = None if w is None else w[index]
+        if why := undefined_reason(s[index, None], group_w):
             left_out.append(LeftOutStratum(group.label, n, why))
         else:
             thirds = means_by_quantile(
-                V[index], s[index], groups=THIRDS, level=level, sample_weight=own
+                V[index], s[index], groups=THIRDS, level=level, sample_weight=group_w
             )
             found.append(StratumProfile(group.label, n, thirds))
     return tuple(found), tuple(left_out)
@@ -235,28 +389,28 @@ def profile_of_pair(
     level: float = 0.95,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[tuple[GroupMeans, ...], tuple[LeftOutStratum, ...]]:
-    """Return means of predictions, truth and errors by thirds of two sensitive columns at once.
+    """Return means of predictions, truth and errors by thirds of two sensitive columns.
 
     Parameters
     ----------
     y_true, y_pred
-        Truth and prediction (n,), in one unit, which is that of every mean.
+        Truth and prediction (n,), in the unit of all means.
     sensitive_features
-        Two columns (n, 2), each cut by itself.
+        Two columns (n, 2), each cut separately.
     other
-        Predictions of another model on the same rows, such as one with nothing removed; its means
-        and those of the differences are then added.
+        Predictions of another model on the same rows, such as one without removal. Its means and
+        the differences are then added.
     level
-        Share of samples in which an interval holds its mean, in (0, 1).
+        Nominal coverage of the intervals, in (0, 1).
     sample_weight
-        How many rows each row stands for (n,), >= 0. Means and groups are those of rows that are
-        there so often; an interval takes a heavy row for the one row that it is.
+        Weights (n,), >= 0. Means and groups are those of repeated rows. Intervals treat a row
+        of any weight as one observation.
 
     Returns
     -------
     tuple
-        The groups of at least 30 rows with their means, target, prediction, error (prediction
-        minus target) and absolute error in this order; then the others with what they lack.
+        The groups of at least 30 rows with the means of target, prediction, error (prediction -
+        target) and absolute error, in this order, and the groups left out with the reason.
 
     Examples
     --------
@@ -267,7 +421,7 @@ def profile_of_pair(
     >>> print(len(groups), groups[0].rows, groups[0].ranges, round(groups[0].mean[2], 6))
     9 100 ((0.0, 9.0), (0.0, 9.0)) 5.0
     """
-    columns = means_of(y_true, y_pred, other)
+    columns = profile_columns(y_true, y_pred, other)
     V = np.column_stack(list(columns.values()))
     S = as_sensitive(sensitive_features, len(V))
     if S.shape[1] != 2:
@@ -275,10 +429,10 @@ def profile_of_pair(
     return means_by_pair(V, S[:, 0], S[:, 1], level=level, sample_weight=sample_weight)
 
 
-def means_of(
+def profile_columns(
     y_true: ArrayLike, y_pred: ArrayLike, other: ArrayLike | None = None
 ) -> dict[str, Array]:
-    """Return by name the columns whose means a profile holds, each (n,)."""
+    """Return the columns of a profile by name, each (n,)."""
     y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
     require_length(y, len(f), "y_true")
     columns = {TARGET: y, PREDICTION: f, ERROR: f - y, ABSOLUTE: np.abs(f - y)}
@@ -297,6 +451,192 @@ def means_of(
 
 
 def _leak(f: Array, s: Array, sample_weight: ArrayLike | None) -> LeakingFunction | None:
-    """Return what a prediction gives away, None where it says the same of all rows."""
-    w, (f, s) = weighed(sample_weight, f, s)
+    """Return the functions behind HGR, or None for a constant prediction."""
+    w, (f, s) = drop_zero_weights(sample_weight, f, s)
     return None if is_constant(f) else leaking_function(f, s, sample_weight=w)
+
+
+@dataclass(frozen=True)
+class SmoothingPoints:
+    """Points of s at which columns are smoothed.
+
+    Parameters
+    ----------
+    points
+        Values of s (g,).
+    positions, row_positions
+        Rank of each point (g,) and of each row (n,), or their values if s has few levels.
+    window
+        Bandwidth in ranks, or 0.0 if rows only count at their level.
+    w
+        Weights (n,).
+    """
+
+    points: Array
+    positions: Array
+    row_positions: Array
+    window: float
+    w: Array | None = None
+
+    @classmethod
+    def from_column(cls, s: Array, points: int, w: Array | None = None) -> "SmoothingPoints":
+        """Return at most `points` points of a column that varies."""
+        levels, counts = np.unique(s, return_counts=True)
+        if len(levels) <= MOST_LEVELS:
+            drawn = levels[counts >= LEAST_AT_LEVEL]
+            if not len(drawn):
+                raise ValueError(
+                    f"sensitive must have a value that {LEAST_AT_LEVEL} rows share, or more than "
+                    f"{MOST_LEVELS} values, got {len(s)} rows; more rows are needed"
+                )
+            return cls(drawn, drawn, s, 0.0, w)
+        ranks, n = by_rank(s, w), total_weight(w, len(s))
+        # Rows at equal steps of the sorted column. Equal values give one point.
+        steps = np.linspace(0, n - 1, points).round()
+        chosen = np.sort(s)[steps.astype(np.intp)] if w is None else order_statistics(s, w, steps)
+        drawn, first = np.unique(chosen), np.argsort(s, kind="stable")
+        positions = ranks[first][np.searchsorted(s[first], drawn)]
+        return cls(drawn, positions, ranks, rate(n) * _WINDOW, w)
+
+    def weights(self, rows: slice) -> Array:
+        """Return the smoothing weight of rows at each point, without `w`, (g, rows)."""
+        if not self.window:
+            same = self.positions[:, None] == self.row_positions[rows]
+            return np.asarray(same, dtype=np.float64)
+        z = (self.positions[:, None] - self.row_positions[rows]) / self.window
+        return np.where(np.abs(z) <= _REACH, np.exp(-0.5 * z**2), 0.0)
+
+
+@dataclass(frozen=True)
+class LevelRows:
+    """Sums of columns over the rows at each level of s.
+
+    Rows at one level have the same smoothing weights, so a million rows of eighty ages reduce to
+    eighty levels.
+
+    Parameters
+    ----------
+    smoothing
+        Points, with levels in place of rows.
+    weights, weights_squared
+        Sums of the weights and of their squares, (levels,).
+    totals
+        Weighted sums of the columns, (levels, k).
+    centers
+        Means of the columns, weighted by squared weights, (levels, k).
+    scatter
+        Sums of squared deviations from them, weighted by squared weights, (levels, k).
+    """
+
+    smoothing: SmoothingPoints
+    weights: Array
+    weights_squared: Array
+    totals: Array
+    centers: Array
+    scatter: Array
+
+    @classmethod
+    def from_rows(cls, V: Array, smoothing: SmoothingPoints) -> "LevelRows":
+        """Return the sums of columns V, (n, k)."""
+        levels, index = np.unique(smoothing.row_positions, return_inverse=True)
+        w = np.ones(len(V)) if smoothing.w is None else smoothing.w
+
+        def sum_by_level(values: Array) -> Array:
+            found = np.bincount(index, weights=values, minlength=len(levels))
+            return np.asarray(found, dtype=np.float64)
+
+        weights_squared = sum_by_level(w**2)
+        centers = [sum_by_level(w**2 * v) / weights_squared for v in V.T]
+        scatter = [
+            sum_by_level(w**2 * (v - c[index]) ** 2) for v, c in zip(V.T, centers, strict=True)
+        ]
+        return cls(
+            replace(smoothing, row_positions=levels, w=None),
+            sum_by_level(w),
+            weights_squared,
+            np.column_stack([sum_by_level(w * v) for v in V.T]),
+            np.column_stack(centers),
+            np.column_stack(scatter),
+        )
+
+    def at_points(self, some: NDArray[np.bool_]) -> "LevelRows":
+        """Return the same rows at some of the points."""
+        points, positions = self.smoothing.points[some], self.smoothing.positions[some]
+        return replace(self, smoothing=replace(self.smoothing, points=points, positions=positions))
+
+    @cached_property
+    def _sums(self) -> Array:
+        """Sums of every column, of the weights and of their squares at each point, (g, k + 2)."""
+        sums = np.zeros((len(self.smoothing.points), self.totals.shape[1] + 2))
+        for levels in row_blocks(len(self.weights), BLOCK_ROWS):
+            B = self.smoothing.weights(levels)
+            sums[:, :-2] += B @ self.totals[levels]
+            sums[:, -2] += B @ self.weights[levels]
+            sums[:, -1] += B**2 @ self.weights_squared[levels]
+        return sums
+
+    @property
+    def weight(self) -> Array:
+        """Sum of the weights of all rows at each point, (g,)."""
+        return self._sums[:, -2]
+
+    @property
+    def squares(self) -> Array:
+        """Sum of their squares at each point, (g,)."""
+        return self._sums[:, -1]
+
+    @property
+    def means(self) -> Array:
+        """Mean of every column at every point, (k, g)."""
+        return (self._sums[:, :-2] / self.weight[:, None]).T
+
+    def spreads(self) -> Iterator[Array]:
+        """Yield H(t, u) of each column at all pairs of points, (g, g)."""
+        g = len(self.smoothing.points)
+        H = np.zeros((self.totals.shape[1], g, g))
+        for levels in row_blocks(len(self.weights), BLOCK_ROWS):
+            B = self.smoothing.weights(levels)
+            size = np.sqrt(self.weights_squared[levels])
+            for j, mean in enumerate(self.means):
+                # Deviations from the center of a level sum to zero: no mixed terms.
+                inner = B * np.sqrt(self.scatter[levels, j])
+                outer = B * (size * (self.centers[levels, j] - mean[:, None]))
+                H[j] += inner @ inner.T + outer @ outer.T
+        yield from H
+
+
+def _with_bands(
+    rows: LevelRows, mean_s: Array, mean: Array, H: Array, noise: Array, level: float
+) -> CurveBand:
+    """Return the curve of one column with its bands, from H(t, u)."""
+    # Residuals from an estimated mean are too small by this factor, (n - 1) / n for equal weights.
+    shrinkage = 1 - rows.squares / rows.weight**2
+    error = np.sqrt(np.diagonal(H) / shrinkage) / rows.weight
+    spread = np.sqrt(np.diagonal(H))
+    known = spread > rank_cut(len(mean), float(spread.max(axis=0)))
+    H = H[np.ix_(known, known)] / spread[known, None] / spread[known]
+    rows_at = rows.weight**2 / rows.squares
+    # The Gaussian quantile of the supremum as a level, for the t distribution of each point.
+    joint_level = 2 * ndtr(_supremum(H, noise[known], level)) - 1
+    pointwise, joint = (
+        stdtrit(rows_at - 1, (1 + share) / 2) * error for share in (level, joint_level)
+    )
+    return CurveBand(
+        mean_s,
+        mean,
+        mean - pointwise,
+        mean + pointwise,
+        mean - joint,
+        mean + joint,
+        rows_at,
+        level,
+    )
+
+
+def _supremum(H: Array, noise: Array, level: float) -> float:
+    """Return the quantile of the largest absolute value of Gaussians with correlations H."""
+    if not len(H):
+        return 0.0  # the column is constant at every point
+    eigenvalues, Q = np.linalg.eigh((H + H.T) / 2)
+    drawn = (Q * np.sqrt(np.maximum(eigenvalues, 0.0))) @ noise
+    return float(np.quantile(np.abs(drawn).max(axis=0), level))

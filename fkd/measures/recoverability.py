@@ -1,4 +1,9 @@
-"""How well other models still read the sensitive attribute from a set of features."""
+"""Recoverability: how well other models predict the sensitive attribute from fair features.
+
+Removal is defined by one ridge regression. Two different models, gradient-boosted trees and an RBF
+kernel ridge, are therefore trained to predict s from the features. Each is trained on 60 % of the
+rows, its settings are chosen on 20 %, and its R² is computed on the last 20 %.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,32 +15,34 @@ from sklearn.metrics.pairwise import euclidean_distances
 from threadpoolctl import threadpool_limits
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_numbers, as_sensitive, require_length
-from fkd.core.row_weights import weighted_mean
-from fkd.measures.columns import is_constant
-from fkd.measures.repeated_rows import weighed
-from fkd.measures.strata import UndefinedMeasureError
+from fkd.core.validation import as_numbers, as_sensitive, require_length
+from fkd.core.weights import weighted_mean
+from fkd.measures.columns import drop_zero_weights, is_constant
+from fkd.measures.groups import UndefinedMeasureError
 
 MAX_ROWS = 4000
 FEWEST_ROWS = 20
-# Trees look at each column by itself: beyond this many they get the leading principal axes.
+# With more columns than this, trees get the leading principal components.
 MAX_TREE_COLUMNS = 200
 WIDTHS = (0.25, 1.0, 4.0)  # gamma in units of 1 / median squared distance
 RIDGES = (0.01, 0.1, 1.0)
+# (features, sensitive columns, number of training rows, their weights, seed) -> predictions for the
+# other rows, one array per setting.
+Model = Callable[[Array, Array, int, Array | None, int], Iterator[Array]]
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """Held-out R² of the sensitive columns by one model, at most one, about zero if unreadable.
+    """Held-out R² of the sensitive columns by one model, about zero if they are not recoverable.
 
     Parameters
     ----------
     model
-        Its name.
+        Name of the model.
     before
-        From the features before removal, None where there were none to compare with.
+        R² from the features before removal, or None without these.
     after
-        From the fair features.
+        R² from the fair features.
 
     Examples
     --------
@@ -49,11 +56,6 @@ class Recovery:
     after: float | Array
 
 
-# (features, sensitive columns, rows to learn from, their weights, seed) -> guesses of the other
-# rows' columns, one after another, by models of growing or varying freedom.
-Model = Callable[[Array, Array, int, Array | None, int], Iterator[Array]]
-
-
 def recoverability(
     features: ArrayLike,
     sensitive_features: ArrayLike,
@@ -63,34 +65,30 @@ def recoverability(
     max_rows: int = MAX_ROWS,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[Recovery, ...]:
-    """Return the held-out R² of each sensitive column, by models that took no part in its removal.
-
-    "Removed" should mean more than "hidden from one ridge regression". The models are
-    gradient-boosted trees with an RBF kernel ridge whose width comes from the features themselves.
+    """Return the held-out R² of each sensitive column, by models unrelated to its removal.
 
     Parameters
     ----------
     features
-        Fair features (n, r), taken at their own scale as a kernel machine takes them.
+        Fair features (n, r), used at their own scale, as in a kernel machine.
     sensitive_features
         One column (n,) or several (n, l), none of them constant.
     before
-        The features of the same map before removal, for comparison: same rows. From another map,
-        such as the raw inputs, models may read more or less than any removal explains.
+        Features of the same map before removal, for comparison, with the same rows. Features of
+        another map, such as the raw inputs, differ by more than the removal.
     random_state
-        Seed of the subsample with its split: 60 % to learn from, 20 % to choose each model's
-        settings by, 20 % to judge on.
+        Seed of the subsample and of its split: 60 % for training, 20 % for model selection, 20 %
+        for the score.
     max_rows
-        Rows beyond this number are left out at random, so that a report stays quick.
+        Larger tables are reduced to this number of rows at random.
     sample_weight
-        How much each row counts (n,), >= 0, for what is learnt and for R²; their unit does not
-        matter. A row of weight two is not a row that is there twice, which models would learn
-        from and be judged on at once: each row is on one side of the split.
+        Weights (n,), >= 0, for training and for R². Their unit does not matter. A weight of two is
+        not equal to two equal rows, which could be on both sides of the split.
 
     Returns
     -------
     tuple of Recovery
-        One per model, floats for one sensitive column, arrays (l,) for several.
+        One per model, with floats for one sensitive column, arrays (l,) for several.
 
     Examples
     --------
@@ -108,7 +106,9 @@ def recoverability(
     G_before = None if before is None else _as_features(before, "before")
     if G_before is not None:
         require_length(G_before, len(G), "before")
-    w, (G, S, *rest) = weighed(sample_weight, G, S, *(() if G_before is None else (G_before,)))
+    w, (G, S, *rest) = drop_zero_weights(
+        sample_weight, G, S, *(() if G_before is None else (G_before,))
+    )
     G_before = rest[0] if rest else None
     if len(G) < FEWEST_ROWS:
         raise ValueError(
@@ -129,71 +129,71 @@ def recoverability(
 def _score(
     model: Model, G: Array, S: Array, rows: NDArray[np.intp], seed: int, w: Array | None
 ) -> float | Array:
-    """R² on the last fifth of the rows, by the guess that is best on the fifth before."""
+    """Return R² on the last fifth of the rows, for the setting that is best on the fifth before."""
     G, S = G[rows], S[rows]
-    learnt = 3 * len(S) // 5
-    validation, test = np.array_split(np.arange(learnt, len(S)), 2)
+    n_train = 3 * len(S) // 5
+    validation, test = np.array_split(np.arange(n_train, len(S)), 2)
     _require_variation(S[validation])
     _require_variation(S[test])
-    # The mean comes first: where nothing can be read, no model should do worse on purpose.
-    own, seen, judged = (
-        None if w is None else w[rows][part] for part in (slice(learnt), validation, test)
+    w_train, w_validation, w_test = (
+        None if w is None else w[rows][part] for part in (slice(n_train), validation, test)
     )
-    if own is not None:
-        # Of mean one, so that a ridge, or a leaf, means the same with and without them.
-        own = own / own.mean(axis=0)
-    mean = weighted_mean(S[:learnt], own)
+    if w_train is not None:
+        # A mean of one, so that ridge and leaf sizes mean the same with and without weights.
+        w_train = w_train / w_train.mean(axis=0)
+    # The mean is the first candidate, so that a model without information scores about zero.
+    mean = weighted_mean(S[:n_train], w_train)
     chosen = np.tile(mean, (len(test), 1))
-    best = _r2(S[validation], mean, seen)
-    for guess in model(G, S, learnt, own, seed):
-        score = _r2(S[validation], guess[: len(validation)], seen)
-        chosen = np.where(score > best, guess[len(validation) :], chosen)
+    best = _r2(S[validation], mean, w_validation)
+    for predicted in model(G, S, n_train, w_train, seed):
+        score = _r2(S[validation], predicted[: len(validation)], w_validation)
+        chosen = np.where(score > best, predicted[len(validation) :], chosen)
         best = np.maximum(score, best)
-    values = _r2(S[test], chosen, judged)
+    values = _r2(S[test], chosen, w_test)
     return float(values[0]) if len(values) == 1 else values
 
 
-def _boosted_trees(G: Array, S: Array, learnt: int, w: Array | None, seed: int) -> Iterator[Array]:
-    """Guess by gradient-boosted trees, after each further tree."""
-    # Imported when used: it costs a second that no other measure needs to pay.
+def _boosted_trees(G: Array, S: Array, n_train: int, w: Array | None, seed: int) -> Iterator[Array]:
+    """Yield predictions of gradient-boosted trees, after each tree."""
+    # Imported here because it takes a second, which no other measure needs.
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     G = _principal_axes(G, seed)
     trees = HistGradientBoostingRegressor(
         max_leaf_nodes=15, early_stopping=False, random_state=seed
     )
-    # Threads gain little at this size, while on a busy machine they wait for each other for long.
+    # Threads gain little at this size and slow down on a busy machine.
     with threadpool_limits(limits=1, user_api="openmp"):
         stages = [
-            list(trees.fit(G[:learnt], s[:learnt], w).staged_predict(G[learnt:])) for s in S.T
+            list(trees.fit(G[:n_train], s[:n_train], w).staged_predict(G[n_train:])) for s in S.T
         ]
-    for guesses in zip(*stages, strict=True):
-        yield np.stack(guesses, axis=1)
+    for predictions in zip(*stages, strict=True):
+        yield np.stack(predictions, axis=1)
 
 
-def _rbf_ridge(G: Array, S: Array, learnt: int, w: Array | None, seed: int) -> Iterator[Array]:
-    """Guess by kernel ridge, for each width with each ridge."""
-    distances = euclidean_distances(G[:learnt], G, squared=True)
-    # Where all rows coincide there is no distance to scale by.
+def _rbf_ridge(G: Array, S: Array, n_train: int, w: Array | None, seed: int) -> Iterator[Array]:
+    """Yield predictions of RBF kernel ridge, for each width and ridge."""
+    distances = euclidean_distances(G[:n_train], G, squared=True)
+    # The median is zero if most rows coincide.
     unit = float(np.median(distances, axis=None)) or 1.0
-    mean = weighted_mean(S[:learnt], w)
-    root = np.ones(learnt) if w is None else np.sqrt(w)
-    # Written again and again: fresh memory of this size would cost as much as the kernel itself.
-    K, A = np.empty_like(distances), np.empty((learnt, learnt))
+    mean = weighted_mean(S[:n_train], w)
+    root = np.ones(n_train) if w is None else np.sqrt(w)
+    # Reused buffers: allocating this size costs as much as the kernel itself.
+    K, A = np.empty_like(distances), np.empty((n_train, n_train))
     for width in WIDTHS:
         np.exp(np.multiply(-width / unit, distances, out=K), out=K)
         for ridge in RIDGES:
-            A[:] = K[:, :learnt]
+            A[:] = K[:, :n_train]
             if w is not None:
                 A *= np.outer(root, root)
-            A.flat[:: learnt + 1] += ridge
+            A.flat[:: n_train + 1] += ridge
             factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-            alpha = cho_solve(factor, root[:, None] * (S[:learnt] - mean))
-            yield K[:, learnt:].T @ (root[:, None] * alpha) + mean
+            alpha = cho_solve(factor, root[:, None] * (S[:n_train] - mean))
+            yield K[:, n_train:].T @ (root[:, None] * alpha) + mean
 
 
 def _principal_axes(G: Array, seed: int) -> Array:
-    """Return the features, on their leading principal axes where they are too many."""
+    """Return the features, or their leading principal components if there are too many."""
     if G.shape[1] <= MAX_TREE_COLUMNS:
         return G
     from sklearn.utils.extmath import randomized_svd
@@ -204,7 +204,7 @@ def _principal_axes(G: Array, seed: int) -> Array:
 
 
 def _r2(S: Array, predicted: Array, w: Array | None) -> Array:
-    """One minus residual over total sum of squares, per column."""
+    """Return one minus residual over total sum of squares, per column."""
     squares = (S - predicted) ** 2, (S - weighted_mean(S, w)) ** 2
     residual, total = (part.sum(axis=0) if w is None else w @ part for part in squares)
     r2: Array = 1 - residual / total
@@ -212,7 +212,7 @@ def _r2(S: Array, predicted: Array, w: Array | None) -> Array:
 
 
 def _as_features(values: ArrayLike, name: str) -> Array:
-    """Return a finite matrix with enough rows to hold some out."""
+    """Return a finite matrix with enough rows for a split."""
     G = as_numbers(values, name)
     if G.ndim != 2 or G.shape[1] == 0:
         raise ValueError(f"{name} must be a matrix of at least one column, got shape {G.shape}")
@@ -222,7 +222,7 @@ def _as_features(values: ArrayLike, name: str) -> Array:
 
 
 def _require_variation(S: Array) -> None:
-    """Raise for a sensitive column that rows to be judged on do not tell apart."""
+    """Raise for a sensitive column that is constant in a held-out part."""
     for j, s in enumerate(S.T):
         if is_constant(s):
             raise UndefinedMeasureError(

@@ -1,6 +1,5 @@
 """The measures as scikit-learn scorers."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,46 +7,35 @@ from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.metrics import make_scorer
 
-from fkd.core.arrays import AnyArray, Array
-from fkd.measures.gdp import gdp
-from fkd.measures.gedi import gedi
-from fkd.measures.hgr import chi2, hgr
-from fkd.measures.pairwise import pairwise_fairness
-
-OF_PREDICTION: dict[str, Callable[..., float | Array]] = {
-    "chi2": chi2,
-    "gdp": gdp,
-    "gedi": gedi,
-    "hgr": hgr,
-}
-NAMES = (*OF_PREDICTION, "pf")
-_LONG = {"pairwise_fairness": "pf"}  # the name of the function, besides that of the measure
+from fkd.core.arrays import AnyArray
+from fkd.measures.registry import Measure, get_measure
 
 
 def scorer(measure: str, **options: Any) -> Any:
-    """Return a scikit-learn scorer of minus the measure, taken on the worst sensitive column.
+    """Return a scikit-learn scorer of minus the measure on the worst sensitive column.
 
-    It asks for `sensitive_features`, and for `sample_weight` where there is some, by metadata
-    routing, so a search needs `sklearn.set_config(enable_metadata_routing=True)` with
-    `search.fit(X, y, sensitive_features=S)`. Weights in the fit alone are had by
+    The scorer requests `sensitive_features` and `sample_weight` by metadata routing: call
+    `sklearn.set_config(enable_metadata_routing=True)` and
+    `search.fit(X, y, sensitive_features=S)`. To use weights only for fitting, call
     `.set_score_request(sample_weight=False)`.
 
     Parameters
     ----------
     measure
-        "hgr", "chi2", "gdp", "gedi" or "pf" ("pairwise_fairness" is the same).
+        Name of a declared measure: "hgr", "gdp", "pf" (or "pairwise_fairness"), "gdp_plugin",
+        "chi2" or "gedi".
     options
         Keywords of that measure, such as `estimator="plugin"`.
 
     Returns
     -------
     callable
-        What `GridSearchCV(scoring=...)` or `cross_validate` takes; greater is fairer.
+        A value for `GridSearchCV(scoring=...)` or `cross_validate`. Greater is fairer.
 
     Notes
     -----
-    Classes that are words are compared as being of a class or not: of two classes it does not
-    matter which one, of more than two the class counts of which the measure is largest.
+    Text labels are converted to indicators of one class. With two classes the choice does not
+    matter. With more, the class with the largest value counts.
 
     Examples
     --------
@@ -64,11 +52,9 @@ def scorer(measure: str, **options: Any) -> Any:
     >>> bool(-0.2 < value <= 0)
     True
     """
-    known = _LONG.get(measure, measure) if isinstance(measure, str) else measure
-    if known not in NAMES:
-        raise ValueError(f"measure must be one of {', '.join(NAMES)}, got {measure!r}")
+    known = get_measure(measure).name
     score = make_scorer(worst_column, greater_is_better=False, measure=known, **options)
-    # Requests can only be set while routing is on; the caller's own setting stays as it is.
+    # Requests can only be set while routing is enabled. The caller's setting is restored.
     with config_context(enable_metadata_routing=True):
         return score.set_score_request(sensitive_features=True, sample_weight=True)
 
@@ -88,31 +74,25 @@ def worst_column(
             "sensitive_features is missing: call sklearn.set_config(enable_metadata_routing=True), "
             "then pass sensitive_features=... to fit or score"
         )
-    options = {**options, "sample_weight": sample_weight}
+    declared = get_measure(measure)
+    options = {**declared.options, **options, "sample_weight": sample_weight}
     values = [
-        _measured(measure, truth, prediction, sensitive_features, options)
-        for truth, prediction in _as_numbers(np.asarray(y_true), np.asarray(y_pred), measure)
+        declared.function(*declared.columns(truth, prediction, sensitive_features), **options)
+        for truth, prediction in _as_numbers(np.asarray(y_true), np.asarray(y_pred), declared)
     ]
-    return max(values)
+    return max(float(np.max(value, axis=None)) for value in values)
 
 
-def _measured(measure: str, y: Any, f: Any, S: Any, options: dict[str, Any]) -> float:
-    """Return the largest value over the sensitive columns."""
-    if measure == "pf":
-        value = pairwise_fairness(y, f, S, **options)
-    else:
-        value = OF_PREDICTION[measure](f, S, **options)
-    return float(np.max(value, axis=None))
-
-
-def _as_numbers(y: AnyArray, f: AnyArray, measure: str) -> list[tuple[Any, Any]]:
-    """Return truth with prediction as they are, or as indicators of classes that are words."""
+def _as_numbers(y: AnyArray, f: AnyArray, measure: Measure) -> list[tuple[Any, Any]]:
+    """Return truth and prediction, with text labels as indicators of one class each."""
     if f.dtype.kind not in "OUS":
         return [(y, f)]
     if f.ndim != 1 or y.shape != f.shape:
         raise ValueError(f"y_pred must be one class per row, got shape {f.shape}")
     classes = np.unique(np.concatenate([y.astype(str), f.astype(str)]))
-    # Of two classes the second says all. A class that no row has leaves no pairs to compare.
-    told = classes[-1:] if len(classes) <= 2 else classes
-    found = [((y.astype(str) == c).astype(float), (f.astype(str) == c).astype(float)) for c in told]
-    return [pair for pair in found if measure != "pf" or np.ptp(pair[0]) > 0] or found[:1]
+    # Of two classes the second is enough. A class without true rows has no pairs to compare.
+    compared = classes[-1:] if len(classes) <= 2 else classes
+    found = [
+        ((y.astype(str) == c).astype(float), (f.astype(str) == c).astype(float)) for c in compared
+    ]
+    return [pair for pair in found if not measure.needs_truth or np.ptp(pair[0]) > 0] or found[:1]

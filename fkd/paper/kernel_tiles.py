@@ -9,7 +9,7 @@ import numpy as np
 from fkd.core.arrays import AnyArray, Array, IntArray, row_blocks
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import DEFLATION
-from fkd.core.parameters import whole
+from fkd.core.validation import whole
 from fkd.paper.nystroem_removal import DualPath, take_out_all
 
 # Rows of a kernel block: 2048 x 2048 numbers are 34 MB, large enough for BLAS.
@@ -147,7 +147,7 @@ def chunked_dual_path(data: KernelPasses, S: Array, *, ridge: float, iterations:
     S
         Sensitive columns (n, l).
     ridge, iterations
-        As in `fkd.core.removal_path.removal_path`.
+        As in `fkd.core.removal.removal_path`.
     """
     n, l = S.shape
     room = np.empty((n, min(n, whole("iterations", iterations, low=0) * l)), order="F")

@@ -12,8 +12,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from fkd.core.arrays import Array, IntArray
 from fkd.core.linalg import downdate, psd_factor
-from fkd.core.parameters import positive, whole
-from fkd.core.removal_path import RemovalPath, empty_basis, extend_basis
+from fkd.core.removal import RemovalPath, empty_basis, extend_basis
+from fkd.core.validation import positive, whole
 
 
 class Remainder(Protocol):
@@ -47,7 +47,7 @@ def take_out_all(
     S
         Sensitive columns (n, l).
     ridge, iterations
-        As in `fkd.core.removal_path.removal_path`.
+        As in `fkd.core.removal.removal_path`.
     """
     positive("ridge", ridge)
     ends = [0]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.parameters import positive, whole
+from fkd.core.validation import positive, whole
 
 
 def algorithm_1(K: Array, S: Array, *, ridge: float, iterations: int) -> tuple[Array, Array]:
@@ -21,7 +21,7 @@ def algorithm_1(K: Array, S: Array, *, ridge: float, iterations: int) -> tuple[A
     S
         Sensitive columns (n, l), linearly independent.
     ridge, iterations
-        As in `fkd.core.removal_path.removal_path`.
+        As in `fkd.core.removal.removal_path`.
     """
     *_, last = recursion(K, S, ridge=ridge, iterations=iterations)
     return last

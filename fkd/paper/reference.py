@@ -21,7 +21,7 @@ def removed_columns(K: Array, S: Array, *, ridge: float, iterations: int, bits: 
     S
         Sensitive columns (n, l) that stay independent for all iterations.
     ridge, iterations
-        As in `fkd.core.removal_path.removal_path`.
+        As in `fkd.core.removal.removal_path`.
     bits
         Binary digits after the point.
     """

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.conjugate_gradients import BUDGET, solve_systems
-from fkd.core.parameters import positive
+from fkd.core.validation import positive
+from fkd.paper.conjugate_gradients import BUDGET, solve_systems
 from fkd.paper.kernel_tiles import KernelPasses
 from fkd.paper.landmark_ridge import LandmarkFeatures, LandmarkInverse, precondition
 from fkd.paper.nystroem_removal import DualPath

@@ -10,25 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, as_sensitive
-from fkd.core.parameters import choice
-from fkd.measures.bootstrap import bootstrap_interval
-from fkd.measures.intervals import Interval
-from fkd.measures.mean_errors import mean_error
-from fkd.measures.noise_floor import noise_floor
-from fkd.measures.pairwise_intervals import pairwise_interval
-from fkd.measures.scorers import NAMES, worst_column
+from fkd.core.validation import as_column, as_sensitive
+from fkd.measures.columns import mean_absolute_error
+from fkd.measures.registry import get_measure
+from fkd.measures.resampling import Interval, interval, noise_floor
+from fkd.measures.scorers import worst_column
 
 if TYPE_CHECKING:
     import pandas as pd
 
-WORDS = {
-    "chi2": "χ²",
-    "gdp": "GDP",
-    "gedi": "GeDI",
-    "hgr": "HGR",
-    "pf": "pairwise fairness",
-}
 # Enough for the ends of an interval in a picture; a table may ask for more.
 REPLICATES = 200
 PERMUTATIONS = 100
@@ -62,25 +52,25 @@ class Judged:
         truth = None if y is None else as_column(y, "y")
         if truth is not None and len(truth) != len(S):
             raise ValueError(f"y must have one row per sensitive row ({len(S)}), got {len(truth)}")
-        name = choice("measure", measure, NAMES)
+        name = get_measure(measure).name
         return cls(truth, S, name, level, replicates, int(random_state))
 
     def value(self, f: Array) -> Interval:
         """Return the measure on the worst sensitive column, with its interval."""
         rng = np.random.default_rng(self.seed)
         options: dict[str, Any] = {"rng": rng, "replicates": self.replicates, "level": self.level}
-        if self.measure == "pf" and self.S.shape[1] == 1:
-            return pairwise_interval(self._truth(), f, self.S[:, 0], **options)
-        top = 1.0 if self.measure in ("hgr", "pf") else np.inf
-        return bootstrap_interval(
-            self._worst, self._truth(), f, self.S, bounds=(0.0, top), **options
-        )
+        declared = get_measure(self.measure)
+        if self.S.shape[1] == 1:
+            columns = declared.columns(self._truth(), f, self.S[:, 0])
+            return interval(declared, *columns, **options)
+        columns = (self._truth(), f, self.S)
+        return interval(self._worst, *columns, bounds=declared.range, **options)
 
     def error(self, f: Array) -> Interval:
         """Return the mean absolute error with its interval."""
         rng = np.random.default_rng(self.seed)
-        return bootstrap_interval(
-            mean_error,
+        return interval(
+            mean_absolute_error,
             self._truth(),
             f,
             rng=rng,
@@ -102,8 +92,8 @@ class Judged:
 
     def _truth(self) -> Array:
         """Return the target; measures that do not look at it take any."""
-        if self.y is None and self.measure == "pf":
-            raise ValueError("y must be given for measure='pf', got None")
+        if self.y is None and get_measure(self.measure).needs_truth:
+            raise ValueError(f"y must be given for measure={self.measure!r}, got None")
         return np.zeros(len(self.S)) if self.y is None else self.y
 
     def _worst(self, y: Array, f: Array, S: Array) -> float:

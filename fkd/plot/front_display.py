@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column
+from fkd.core.validation import as_column
 from fkd.measures.pareto import non_dominated
+from fkd.measures.registry import get_measure
 from fkd.plot.display import (
     REPLICATES,
-    WORDS,
     Judged,
     answers,
     as_frame,
@@ -215,7 +215,7 @@ class FrontDisplay:
         )
         for label, x, y in zip(self.labels, self.value, self.error, strict=True):
             ax.annotate(label, (x, y), xytext=(4, 4), textcoords="offset points", fontsize="small")
-        ax.set(xlabel=WORDS[self.measure], ylabel="mean absolute error")
+        ax.set(xlabel=get_measure(self.measure).title, ylabel="mean absolute error")
         ax.legend(fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self

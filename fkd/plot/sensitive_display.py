@@ -6,13 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column, require_length
-from fkd.core.parameters import whole
-from fkd.measures.bootstrap import bootstrap_interval
-from fkd.measures.columns import is_constant
-from fkd.measures.gdp import rate
-from fkd.measures.margins import by_range
-from fkd.measures.smoothing import level_totals, on_points
+from fkd.core.validation import as_column, require_length, whole
+from fkd.measures.columns import by_range, is_constant
+from fkd.measures.gdp import level_totals, rate, smooth_at_points
+from fkd.measures.resampling import interval
 from fkd.plot.display import REPLICATES, answers, as_frame, draw_band, new_axes
 
 if TYPE_CHECKING:
@@ -141,7 +138,7 @@ class SensitiveDisplay:
                 f"sensitive_features must vary for a curve along it, got {len(s)} times {s[0]:g}"
             )
         places = np.linspace(0.0, 1.0, whole("points", points, low=2))
-        found = bootstrap_interval(
+        found = interval(
             lambda f, s: smoothed(f, s, places),
             f,
             by_range(s),
@@ -197,5 +194,5 @@ class SensitiveDisplay:
 def smoothed(f: Array, s: Array, places: Array) -> Array:
     """Return the mean of f near each place, s and places in [0, 1], by the window of GDP."""
     level = float(f.mean(axis=0))
-    smooth, _ = on_points(places, *level_totals(f - level, s), rate(len(s)))
+    smooth, _ = smooth_at_points(places, *level_totals(f - level, s), rate(len(s)))
     return np.asarray(smooth + level)

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.border import as_column
+from fkd.core.validation import as_column
+from fkd.measures.registry import get_measure
 from fkd.plot.display import (
     REPLICATES,
-    WORDS,
     Judged,
     answers,
     as_frame,
@@ -193,11 +193,11 @@ class StrengthDisplay:
         """
         ax = new_axes(ax)
         band = self.value, self.low, self.high
-        draw_band(ax, self.strength, *band, marker="o", label=WORDS[self.measure])
+        draw_band(ax, self.strength, *band, marker="o", label=get_measure(self.measure).title)
         ax.plot(self.strength, self.floor, color="0.6", linestyle=":", label="noise floor")
         if self.strength.max() > 100:  # penalties span decades
             ax.set_xscale("symlog", linthresh=float(self.strength[self.strength > 0].min()))
-        ax.set(xlabel="strength", ylabel=WORDS[self.measure])
+        ax.set(xlabel="strength", ylabel=get_measure(self.measure).title)
         ax.set_ylim(bottom=0.0)
         ax.legend(fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure

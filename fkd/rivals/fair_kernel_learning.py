@@ -2,7 +2,7 @@
 
 Fair kernel learning of Pérez-Suay et al. (2017) adds mu·HSIC(f(X), S) to the ridge objective, with
 a linear kernel on f, an RBF kernel K_s on S. Its closed form, (K + alpha·I + mu·H K_s H K)⁻¹ y, is
-not symmetric; in the coordinates of a feature map it is shrinkage (`fkd.core.shrinkage`) by the
+not symmetric; in the coordinates of a feature map it is shrinkage (`fkd.core.removal`) by the
 functions of s that make up K_s, hence needs sums over rows alone.
 """
 
@@ -12,18 +12,16 @@ import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
 from fkd.core.arrays import Array
-from fkd.core.basis_moments import BasisMoments, basis_moments
-from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import rank_cut
-from fkd.core.moments import Moments
-from fkd.core.parameters import positive
+from fkd.core.moments import BasisMoments, Moments, basis_moments
 from fkd.core.predictors import MapExpansion
-from fkd.core.price import fkl_penalty, ridge_mu
-from fkd.core.row_weights import weighted_mean
+from fkd.core.removal import fkl_penalty, ridge_mu, shrinkage
+from fkd.core.ridge import ridge_expansions
 from fkd.core.sensitive_basis import greedy_factor
-from fkd.core.shrinkage import shrinkage
+from fkd.core.validation import positive
+from fkd.core.weights import weighted_mean
 
 
 def sensitive_factor(S: Array, gamma: float, w: Array | None = None) -> Array:

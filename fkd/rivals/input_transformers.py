@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
 from fkd.core.linalg import project
-from fkd.core.parameters import positive, truth, whole
-from fkd.core.row_weights import weighted_mean
+from fkd.core.validation import boolean, positive, whole
+from fkd.core.weights import weighted_mean
 from fkd.rivals.linear_erasure import leace
 from fkd.rivals.nullspace import inlp_path
 from fkd.rivals.optional_packages import LEACE
@@ -120,7 +120,7 @@ class NullspaceProjection(InputTransformer):
         """
         m = whole("iterations", self.iterations, low=0)
         X, S, w = self._rows(X, sensitive_features, sample_weight)
-        if truth("center_sensitive", self.center_sensitive):
+        if boolean("center_sensitive", self.center_sensitive):
             S = S - weighted_mean(S, w)  # before any sum: an offset costs no digits
         path = inlp_path(
             X,

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Any, Self
 
-from fkd.core.parameters import not_negative, positive, truth
-from fkd.core.row_weights import weighted_mean
-from fkd.core.shared_words import with_shared_words
+from fkd.core.docstrings import fill_docstring
+from fkd.core.validation import boolean, not_negative, positive
+from fkd.core.weights import weighted_mean
 from fkd.rivals.fair_kernel_learning import dependence_sums, penalised_expansions
 from fkd.rivals.rival_regressor import KernelRival, in_range
 
 
-@with_shared_words
+@fill_docstring
 class FairKernelLearning(KernelRival):
     """Kernel ridge regression that pays for its dependence on the sensitive features.
 
@@ -105,7 +105,7 @@ class FairKernelLearning(KernelRival):
         mu, alpha = not_negative("mu", self.mu), positive("alpha", self.alpha)
         X, y, S, w = self._rows(X, y, sensitive_features, sample_weight)
         # Before any sum: an offset costs no digits.
-        level = float(weighted_mean(y, w)) if truth("fit_intercept", self.fit_intercept) else 0.0
+        level = float(weighted_mean(y, w)) if boolean("fit_intercept", self.fit_intercept) else 0.0
         feature_map, moments = self._reduced(X, y - level, S, w)
         (found,) = penalised_expansions(
             feature_map,

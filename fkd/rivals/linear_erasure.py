@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.fair_ridge import ridge_coefficients
 from fkd.core.feature_maps import FeatureMap
-from fkd.core.linear_correction import LinearCorrection
 from fkd.core.moments import Moments
-from fkd.core.predictors import MapExpansion
-from fkd.core.removal_path import RemovalPath
+from fkd.core.predictors import LinearCorrection, MapExpansion
+from fkd.core.removal import RemovalPath
+from fkd.core.ridge import ridge_coefficients
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which only an erasure does
     from concept_erasure import LeaceFitter

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fkd.core.parameters import not_negative, positive, whole
-from fkd.core.perceptron import Perceptron
-from fkd.core.shared_words import with_shared_words
+from fkd.core.docstrings import fill_docstring
+from fkd.core.predictors import Perceptron
+from fkd.core.validation import not_negative, positive, whole
 from fkd.rivals.network_penalties import frem_penalty, hgr_penalty
 from fkd.rivals.optional_packages import NEURAL
 from fkd.rivals.rival_regressor import RivalRegressor, in_range, repeated
@@ -131,7 +131,7 @@ class NetworkRegressor(RivalRegressor):
         raise NotImplementedError
 
 
-@with_shared_words
+@fill_docstring
 class HgrNetwork(NetworkRegressor):
     """A neural network that pays for an upper bound of HGR (NN-HGR).
 
@@ -175,7 +175,7 @@ class HgrNetwork(NetworkRegressor):
         return hgr_penalty()
 
 
-@with_shared_words
+@fill_docstring
 class FremNetwork(NetworkRegressor):
     """A neural network whose hidden layer pays for dependence (NN-FREM).
 

@@ -9,7 +9,7 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import project
 from fkd.core.moments import training_moments
 from fkd.core.predictors import KernelExpansion, ProjectedExpansion
-from fkd.core.removal_path import RemovalPath, removal_path
+from fkd.core.removal import RemovalPath, removal_path
 
 
 def inlp_path(
@@ -30,7 +30,7 @@ def inlp_path(
     w
         How many rows each counts for, (n,); None is one.
     ridge, iterations, center_sensitive
-        As in `fkd.core.removal_path.removal_path`.
+        As in `fkd.core.removal.removal_path`.
     """
     inputs = IdentityMap(X.shape[1])
     # The path does not know the target.

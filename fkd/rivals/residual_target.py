@@ -6,12 +6,12 @@ from typing import Any, Self
 import numpy as np
 
 from fkd.core.arrays import Array
-from fkd.core.fair_ridge import ridge_expansions
+from fkd.core.docstrings import fill_docstring
 from fkd.core.moments import Moments
-from fkd.core.parameters import finite, positive, truth
-from fkd.core.removal_path import RemovalPath
-from fkd.core.row_weights import times_weights, weighted_mean
-from fkd.core.shared_words import with_shared_words
+from fkd.core.removal import RemovalPath
+from fkd.core.ridge import ridge_expansions
+from fkd.core.validation import boolean, finite, positive
+from fkd.core.weights import times_weights, weighted_mean
 from fkd.rivals.rival_regressor import KernelRival
 
 
@@ -28,7 +28,7 @@ def residual_moments(moments: Moments, slopes: Array) -> Moments:
     return replace(moments, c=moments.c - moments.sensitive(center=True) @ slopes)
 
 
-@with_shared_words
+@fill_docstring
 class ResidualTargetRidge(KernelRival):
     """Kernel ridge regression of the target less its linear fit on the sensitive features.
 
@@ -114,7 +114,7 @@ class ResidualTargetRidge(KernelRival):
             raise ValueError(f"share must lie in [0, 1], got {self.share}")
         X, y, S, w = self._rows(X, y, sensitive_features, sample_weight)
         # Before any sum: an offset costs no digits.
-        level = float(weighted_mean(y, w)) if truth("fit_intercept", self.fit_intercept) else 0.0
+        level = float(weighted_mean(y, w)) if boolean("fit_intercept", self.fit_intercept) else 0.0
         self.slopes_ = sensitive_slopes(S, y, w)
         feature_map, moments = self._reduced(X, y - level, S - weighted_mean(S, w), w)
         (found,) = ridge_expansions(

@@ -10,15 +10,19 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.border import check_finite_result, column_names, sensitive_matrix, target_vector
-from fkd.core.estimator_rows import estimator_rows
-from fkd.core.feature_maps import FeatureMap, make_map
-from fkd.core.feature_maps.make import stays_sparse
+from fkd.core.feature_maps import FeatureMap, make_map, stays_sparse
 from fkd.core.kernels import KernelFunction
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import Predictor
-from fkd.core.present_rows import PresentRows
 from fkd.core.sentinel_values import warn_sentinels
+from fkd.core.validation import (
+    check_finite_result,
+    column_names,
+    sensitive_matrix,
+    target_vector,
+    validate_rows,
+)
+from fkd.core.weights import PresentRows
 
 
 class RivalEstimator(BaseEstimator):
@@ -37,15 +41,15 @@ class RivalEstimator(BaseEstimator):
 
     def _inputs(self, X: Any, *, reset: bool) -> Rows:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
-        return estimator_rows(self, X, reset=reset)
+        return validate_rows(self, X, reset=reset)
 
     def _present(self, sample_weight: Any, n: int) -> PresentRows:
         """Return which of n rows are there, by their weights."""
-        return PresentRows.of(sample_weight, n)
+        return PresentRows.from_weights(sample_weight, n)
 
     def _sensitive(self, there: PresentRows, sensitive_features: Any) -> Array:
         """Return the checked sensitive columns of the rows that are there."""
-        s = there.beside("sensitive_features", sensitive_features)
+        s = there.select("sensitive_features", sensitive_features)
         S = sensitive_matrix(s, len(there))
         warn_sentinels("sensitive_features", S, column_names(s, S.shape[1]))
         return S
@@ -62,7 +66,7 @@ class RivalRegressor(RegressorMixin, RivalEstimator):
         """Return checked training rows, target, sensitive columns, weights."""
         X = self._inputs(X, reset=True)
         there = self._present(sample_weight, X.shape[0])
-        z = target_vector(there.beside("y", y), len(there))
+        z = target_vector(there.select("y", y), len(there))
         warn_sentinels("y", z)
         S = self._sensitive(there, sensitive_features)
         return there.inputs(X), z, S, there.w
@@ -120,11 +124,11 @@ class KernelRival(RivalRegressor):
     def _inputs(self, X: Any, *, reset: bool) -> Rows:
         """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
         sparse = stays_sparse(self.kernel, self.approximation)
-        return estimator_rows(self, X, reset=reset, sparse=sparse)
+        return validate_rows(self, X, reset=reset, sparse=sparse)
 
     def _present(self, sample_weight: Any, n: int) -> PresentRows:
         """Return which of n rows are there, by their weights."""
-        return PresentRows.of(sample_weight, n, precomputed=self.kernel == "precomputed")
+        return PresentRows.from_weights(sample_weight, n, precomputed=self.kernel == "precomputed")
 
     def _reduced(self, X: Array, y: Array, S: Array, w: Array | None) -> tuple[FeatureMap, Moments]:
         """Return the map of the training rows with its moments."""

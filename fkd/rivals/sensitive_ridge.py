@@ -17,9 +17,9 @@ from fkd.core.arrays import Array
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.linalg import EPS, ShiftedInverse, rank_cut
 from fkd.core.moments import Moments
-from fkd.core.parameters import not_negative, positive
 from fkd.core.predictors import SensitiveExpansion
-from fkd.core.row_weights import times_weights, weighted_mean
+from fkd.core.validation import not_negative, positive
+from fkd.core.weights import times_weights, weighted_mean
 
 # Bisection alone would reach the smallest float64 in so many steps.
 _MOST_STEPS = 2000
@@ -68,7 +68,7 @@ class SensitiveRidge:
         T = moments.sensitive(center=True) @ V / singular  # GᵀP, (r, k)
         C, c = moments.normal_equations(fit_intercept=True)
         C -= T @ T.T  # UᵀU
-        beta = ShiftedInverse.of(C, positive("alpha", alpha), name="alpha") @ (c - T @ p)
+        beta = ShiftedInverse.from_matrix(C, positive("alpha", alpha), name="alpha") @ (c - T @ p)
         left = max(float(beta @ (C @ beta)), 0.0)
         return cls(moments, singular, V, p, beta, V @ ((T.T @ beta) / singular), left)
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.kernels import Kernel, KernelColumns
-from fkd.core.parameters import whole
+from fkd.core.validation import whole
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.graphs import task_array
 

@@ -9,10 +9,8 @@ import numpy as np
 
 from fkd.catalog.methods.training_fold import Functions
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.moments import Moments
-from fkd.core.row_weights import Part, RowWeights
-from fkd.core.streamed_sums import StreamedSums, Way
+from fkd.core.moments import BasisMoments, Moments, StreamedSums, SumPrecision
+from fkd.core.weights import Part, RowWeights
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.state.shared_store import SharedStore
@@ -34,7 +32,7 @@ class Leaf:
     """Some rows of one cell, with what is to be summed over them."""
 
     stored: StoredMap
-    way: Way
+    way: SumPrecision
     functions: tuple[Functions, ...]  # of s, with which products are wanted beside the moments
     cell: int
     position: int  # among the leaves of its cell
@@ -112,7 +110,7 @@ def _summed(leaf: Leaf, X: Rows, S: Array, y: Array) -> LeafSums:
         widths = [S.shape[1], *(columns.shape[1] for columns in W)]
         sums = StreamedSums(load_map(leaf.stored), leaf.way, widths)
         sums.add(X, S, y, W, weights=_weights(leaf))
-    coupled = (sums.coupled(i, B.shape[1]) for i, (B, _) in enumerate(pairs))
+    coupled = (sums.basis_moments(i, B.shape[1]) for i, (B, _) in enumerate(pairs))
     return LeafSums((sums.moments(), *coupled))
 
 

@@ -14,12 +14,10 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods.training_fold import Approximation, rbf_map
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array, Rows
-from fkd.core.feature_maps import FeatureMap
-from fkd.core.feature_maps.landmark_maps import NystroemMap
-from fkd.core.feature_maps.landmarks import ROWS_PER_LANDMARK
-from fkd.core.feature_maps.stored import map_arrays, map_from_arrays
-from fkd.core.sparse_rows import written_out
-from fkd.core.sum_precision import Rounding, measured_rounding
+from fkd.core.feature_maps import FeatureMap, NystroemMap, map_arrays, map_from_arrays
+from fkd.core.landmarks import ROWS_PER_LANDMARK
+from fkd.core.linalg import to_dense
+from fkd.core.moments import Rounding, measure_rounding
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.state.opened_store import open_store
@@ -140,8 +138,8 @@ def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
         feature_map = rbf_map(X, shared.gamma, shared.approximation, inputs.seed)
         if isinstance(feature_map, NystroemMap):
             # Few rows, that all others are multiplied with: sparse ones fastest by dense ones.
-            feature_map = replace(feature_map, centers=written_out(feature_map.centers))
-        return feature_map, asdict(measured_rounding(feature_map, X))
+            feature_map = replace(feature_map, centers=to_dense(feature_map.centers))
+        return feature_map, asdict(measure_rounding(feature_map, X))
 
 
 @lru_cache(maxsize=2)

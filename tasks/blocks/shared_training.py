@@ -7,10 +7,9 @@ from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Approximation, Training, method
 from fkd.catalog.methods.training_fold import Functions, Reduced
 from fkd.catalog.table import Table
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.machines import Source
-from fkd.core.row_weights import Part
-from fkd.core.streamed_sums import WAYS, Way
+from fkd.core.moments import SUM_PRECISIONS, BasisMoments, SumPrecision
+from fkd.core.svm import Source
+from fkd.core.weights import Part
 from tasks.blocks.leaves import study_weights
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.spilled_features import feature_source
@@ -52,9 +51,9 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
     return training, encoder
 
 
-def way_of(approximation: Approximation) -> Way:
+def way_of(approximation: Approximation) -> SumPrecision:
     """Return the way in which rows are summed; one that was left open is the exact one."""
-    return next((way for way in WAYS if way == approximation.sums), "float64")
+    return next((way for way in SUM_PRECISIONS if way == approximation.sums), "float64")
 
 
 def sums_of(trial: Trial, inputs: Inputs) -> MapSums | None:

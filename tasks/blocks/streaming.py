@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fkd.catalog.methods.training_fold import Functions
-from fkd.core.basis_moments import BasisMoments
-from fkd.core.moments import Moments
-from fkd.core.row_weights import Part
-from fkd.core.streamed_sums import Way, whitened, whitened_products
+from fkd.core.moments import BasisMoments, Moments, SumPrecision, whitened, whitened_products
+from fkd.core.weights import Part
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.blocks import leaves
@@ -38,7 +36,7 @@ class MapSums:
     """Which sums are meant: those under one map, taken in one way, of rows weighed for one part."""
 
     shared: SharedMap
-    way: Way
+    way: SumPrecision
     part: Part = "fit"
 
 
@@ -47,7 +45,7 @@ class Total:
     """The leaves of one cell that one task adds up."""
 
     stored: StoredMap
-    way: Way
+    way: SumPrecision
     functions: tuple[Functions, ...]
     cell: int
     keys: tuple[str, ...]  # of the leaves, in the order of their rows
@@ -106,7 +104,11 @@ def _totals(wanted: Sequence[Leaf], keys: Mapping[Leaf, str]) -> list[Total]:
 
 
 def cell_leaves(
-    stored: StoredMap, way: Way, functions: tuple[Functions, ...], cell: int, part: Part = "fit"
+    stored: StoredMap,
+    way: SumPrecision,
+    functions: tuple[Functions, ...],
+    cell: int,
+    part: Part = "fit",
 ) -> list[Leaf]:
     """Return the tasks of one cell; they depend on its rows alone, not on who computes them."""
     size = leaves.TASK_ROWS
@@ -160,7 +162,7 @@ def _name_in(total: Total, functions: Functions | None) -> str:
 
 
 def moments_of(
-    stored: StoredMap, way: Way, train: NDArray[np.int64], part: Part = "fit"
+    stored: StoredMap, way: SumPrecision, train: NDArray[np.int64], part: Part = "fit"
 ) -> Moments:
     """Return the moments of training rows as the sum of their cells: never as a difference."""
     total = _total(stored, way, train, None, part)
@@ -170,7 +172,7 @@ def moments_of(
 
 def coupled_of(
     stored: StoredMap,
-    way: Way,
+    way: SumPrecision,
     train: NDArray[np.int64],
     functions: Functions,
     part: Part = "fit",
@@ -188,7 +190,7 @@ def coupled_of(
 
 def _total(
     stored: StoredMap,
-    way: Way,
+    way: SumPrecision,
     train: NDArray[np.int64],
     functions: Functions | None,
     part: Part,
@@ -203,7 +205,7 @@ def _total(
 
 def cell_sums(
     stored: StoredMap,
-    way: Way,
+    way: SumPrecision,
     cell: int,
     functions: Functions | None = None,
     part: Part = "fit",
@@ -224,7 +226,7 @@ def cell_sums(
 
 
 def missing_cells(
-    stored: StoredMap, way: Way, functions: Sequence[Functions] = (), part: Part = "fit"
+    stored: StoredMap, way: SumPrecision, functions: Sequence[Functions] = (), part: Part = "fit"
 ) -> dict[int, tuple[Functions, ...]]:
     """Return by position the cells of which something is not stored, with the functions of s."""
     store, found = open_store(stored.shared.inputs.settings), {}
@@ -237,7 +239,7 @@ def missing_cells(
 
 
 def sums_name(
-    stored: StoredMap, way: Way, cell: int, functions: Functions | None, part: Part = "fit"
+    stored: StoredMap, way: SumPrecision, cell: int, functions: Functions | None, part: Part = "fit"
 ) -> str:
     """Return as what a sum over a cell is kept."""
     inputs = stored.shared.inputs

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.core.arrays import Array
-from fkd.core.border import weight_vector
+from fkd.core.validation import weight_vector
 from tasks.data.own_file import own_path
 from tasks.data.own_formats import RawColumns, read_raw
 from tasks.data.own_numbers import read_numbers

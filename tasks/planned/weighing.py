@@ -6,7 +6,7 @@ from configs.errors import UserError
 from configs.weighting import WeightsConfig
 from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray, Array
-from fkd.core.row_weights import ONCE, RowWeights
+from fkd.core.weights import UNWEIGHTED, RowWeights
 from fkd.measures import survey_weights
 from tasks.planned.splits import Splits
 
@@ -35,10 +35,10 @@ def fit_weights(table: Table, weights: WeightsConfig | None) -> RowWeights:
     A row of weight 0 is absent from both, even from what is not weighed.
     """
     if weights is None or not weights.train:
-        return ONCE
+        return UNWEIGHTED
     w = _column(table, weights)
     if (w == 1).all():
-        return ONCE
+        return UNWEIGHTED
     here = None if (w > 0).all() else (w > 0).astype(np.float64)
     return RowWeights(w if weights.removal else here, w if weights.fit else here)
 

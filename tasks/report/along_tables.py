@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fkd.measures import GroupMeans, Profile, StratumProfile
+from fkd.measures.groups import LeftOutStratum
 from fkd.measures.profiles import (
     ABSOLUTE,
     ABSOLUTE_CHANGE,
@@ -16,7 +17,6 @@ from fkd.measures.profiles import (
     PREDICTION,
     TARGET,
 )
-from fkd.measures.strata import LeftOutStratum
 from tasks.report.along_contents import AlongWords, CaptionedGrid
 from tasks.report.contents import ReportedInterval
 from tasks.report.tables import Grid, TableCell, TableRow

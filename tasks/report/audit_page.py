@@ -6,8 +6,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from fkd.measures import Interval
-from fkd.measures.audited_rows import AuditedColumn
-from fkd.measures.auditing import Audit
+from fkd.measures.auditing import Audit, AuditedColumn
 from tasks.adapters.files import write_atomic
 from tasks.report.along_contents import AlongSection, AlongWords
 from tasks.report.along_section import along_section

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from configs.errors import UserError
-from fkd import measures
 from fkd.core.arrays import Array
-from fkd.measures.pair_resampling import draw_counts, resampled_pairwise_fairness
-from fkd.measures.subsamples import corrected_draws, quarter, repeated
+from fkd.measures import REPORTED
+from fkd.measures.pairwise import pairwise_on_subsamples
+from fkd.measures.resampling import quarter, repeated, rescaled_draws
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import TrialStore, digest
@@ -44,7 +44,7 @@ class Resampling:
 def resample(job: Resampling) -> None:
     """Take one trial's score on all rows, then on quarters of them; keep the corrected draws.
 
-    The correction is that of `bootstrap_interval`: scores on few rows differ from those on all of
+    The scaling is that of `fkd.measures.interval`: scores on few rows differ from those on all of
     them in level and spread, by which no claim should be judged.
     """
     if job.read() is not None:
@@ -54,8 +54,8 @@ def resample(job: Resampling) -> None:
     with blas_threads(job.inputs.blas_threads):
         first = _score(job.score, y, f, s)
         if job.score == "pf":
-            counts = draw_counts(len(y), job.draws, rng)
-            found = resampled_pairwise_fairness(y, f, s, counts)
+            quarters = (quarter(len(y), rng) for _ in range(job.draws))
+            found = np.abs(pairwise_on_subsamples(y, [f], s, quarters)[0])
         else:
             draws = (repeated(quarter(len(y), rng)) for _ in range(job.draws))
             found = np.array([_score(job.score, y[rows], f[rows], s[rows]) for rows in draws])
@@ -64,7 +64,7 @@ def resample(job: Resampling) -> None:
             f"{job.score} must be defined on every quarter of the rows, got NaN on one"
         )
     # No score is ever negative; a front of such ones would go beyond the constant prediction.
-    others = np.maximum(corrected_draws(first, found, len(y)), 0.0)
+    others = np.maximum(rescaled_draws(first, found, len(y)), 0.0)
     values = {"values": np.array([first, *others])}
     open_store(job.inputs.settings).write_arrays(job.name, values)
 
@@ -98,8 +98,5 @@ def _score(name: str, y: Array, f: Array, s: Array) -> float:
         return float(np.square(y - f).mean())
     if name == "rmse":
         return float(np.sqrt(np.square(y - f).mean()))
-    if name == "hgr":
-        return float(measures.hgr(f, s, margins="standard"))
-    if name == "gdp":
-        return float(measures.gdp(f, s, margins="given"))
-    return float(measures.pairwise_fairness(y, f, s))
+    measure = REPORTED[name].scaled()
+    return float(measure(*measure.columns(y, f, s)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from configs.claims import Agree, Claim, Error
 from configs.experiment import ExperimentConfig
-from fkd.measures.subsamples import ends
+from fkd.measures.resampling import ends
 from tasks.reproduction.curves import Curves, distances
 from tasks.reproduction.evidence import fold_scores, resampled_scores, resamplings
 from tasks.reproduction.front_rules import errors_of

@@ -16,7 +16,7 @@ from fkd.measures import (
     profile_of_pair,
     profile_within,
 )
-from fkd.measures.strata import LeftOutStratum
+from fkd.measures.groups import LeftOutStratum
 from tasks.planned.trials import Trial
 from tasks.study.control_columns import control_columns
 from tasks.study.judgement import plain_trial

@@ -18,7 +18,7 @@ from fkd.catalog.methods import method
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
-from fkd.measures.subsamples import FEWEST_ROWS
+from fkd.measures.resampling import FEWEST_ROWS
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.state.shared_store import SharedStore

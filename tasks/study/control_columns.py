@@ -7,7 +7,7 @@ import numpy as np
 from configs.errors import UserError
 from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray
-from fkd.measures.control_groups import level_names
+from fkd.measures.groups import level_names
 from tasks.data.prepared import Loaded
 
 _MISSING = "missing"

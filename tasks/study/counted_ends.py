@@ -6,15 +6,12 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from fkd.core.arrays import Array
-from fkd.measures.counted_deviations import DrawnQuarters
-from fkd.measures.counted_intervals import CountedMeasure, greatest
-from fkd.measures.subsamples import quarter
+from fkd.measures.registry import REPORTED
+from fkd.measures.resampling import BINNED_FROM, SharedSubsamples, quarter
 
-# Held-out rows from which on draws are counted in cells: their rounding is far below the noise.
-COUNTED_ROWS = 100_000
 # Every fit of a run is drawn for: enough that the width of its interval is known to a seventh.
 DRAWS = 25
-COUNTED: tuple[CountedMeasure, ...] = ("hgr", "gdp")
+_BINNED = tuple(m.scaled() for m in REPORTED.values() if m.interval == "binned")
 # Deviations within which 95 % lie: of a normal distribution, and where so few draws tell them.
 _KNOWN, _DRAWN = float(ndtri(0.975)), float(stdtrit(DRAWS - 1, 0.975))
 # Sets the draws apart from others of the same seed.
@@ -26,7 +23,7 @@ def is_counted(n: int, w: Array | None) -> bool:
 
     There rows that weigh differently are alike.
     """
-    return w is None and n >= COUNTED_ROWS
+    return w is None and n >= BINNED_FROM
 
 
 def end_names(measure: str) -> tuple[str, str]:
@@ -54,7 +51,7 @@ class CountedEnds:
         rng = np.random.default_rng([seed, _ENDS])
         quarters = [quarter(len(y), rng) for _ in range(DRAWS)]
         self.y = y
-        self.drawn = {name: DrawnQuarters(s, quarters) for name, s in columns.items()}
+        self.drawn = {name: SharedSubsamples(s, quarters) for name, s in columns.items()}
 
     def around(
         self, y_pred: Array, found: Mapping[str, Mapping[str, float]]
@@ -74,8 +71,8 @@ class CountedEnds:
         by_column = {}
         for column, drawn in self.drawn.items():
             by_column[column] = _around("mae", mean, half, np.inf)
-            for name, spread in drawn.deviations(COUNTED, y_pred, margins="given").items():
-                value, most = found[column][name], greatest(name)
+            for name, spread in drawn.deviations(_BINNED, y_pred).items():
+                value, most = found[column][name], REPORTED[name].range[1]
                 by_column[column] |= _around(name, value, _DRAWN * spread, most)
         return by_column
 

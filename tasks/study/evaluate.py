@@ -17,7 +17,7 @@ from fkd.catalog.predictions import predict_all
 from fkd.catalog.table import Table
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.predictors import Predictor
-from fkd.measures.strata import UndefinedMeasureError
+from fkd.measures.groups import UndefinedMeasureError
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
 from tasks.adapters.peak_memory import PeakMemory

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,32 +11,19 @@ from fkd import measures
 from fkd.catalog.methods import Training, method
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array
-from fkd.measures import (
-    IntervalPair,
-    bootstrap_interval,
-    bootstrap_pair,
-    counted_floor,
-    counted_interval,
-    counted_pair,
-    noise_floor,
-    pairwise_interval,
-    pairwise_pair,
-    recoverability,
-)
-from fkd.measures.mean_errors import mean_of
+from fkd.measures import REPORTED, Comparison, compare, interval, noise_floor, recoverability
+from fkd.measures.columns import mean_value
+from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.recoverability import FEWEST_ROWS, MAX_ROWS
-from fkd.measures.strata import UndefinedMeasureError
 from tasks.planned.trials import Trial, record_key
-from tasks.study.counted_ends import COUNTED, is_counted
 from tasks.study.opening import Study
 from tasks.study.refit import held_out_predictions
 
 # Three figures of an interval's ends are stable at this many draws on a few hundred rows.
 DRAWS = 300
 VERSION = 7  # to be raised whenever a judgement's numbers change; part of a champion's key
-# As published: s is in the unit of its whole data set.
-_HGR = partial(measures.hgr, margins="standard")
-_GDP = partial(measures.gdp, margins="given")
+# As published, s is in units of the range of its whole data set.
+_MEASURES = {name: measure.scaled() for name, measure in REPORTED.items()}
 
 
 @dataclass(frozen=True)
@@ -121,10 +107,7 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     noise = {}
     for column in columns:
         f, s = y_pred if before is None else before, test.S([column])[:, 0]
-        if is_counted(test.n, w):
-            floor = counted_floor(f, s, rng=rng)
-        else:
-            floor = noise_floor(f, s, rng=rng, measure=_HGR, sample_weight=w)
+        floor = noise_floor(f, s, rng=rng, measure=_MEASURES["hgr"], sample_weight=w)
         noise[column] = (float(floor.mean), float(floor.upper))
     if before is None:
         held_out, reference, changes = _scores(test, y_pred, columns, rng, w), None, None
@@ -188,29 +171,18 @@ def plain_trial(study: Study, trial: Trial) -> Trial | None:
 def _scores(
     test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator, w: Array | None
 ) -> ScoreIntervals:
-    """Return each number with its interval, rows counted w times."""
+    """Return each number with its interval, with rows weighted by w."""
     y = test.y
     drawn: Any = {"rng": rng, "replicates": DRAWS, "sample_weight": w}
-
-    def interval(measure: Any, *rows: Array, most: float = np.inf) -> tuple[float, float, float]:
-        return _ends(bootstrap_interval(measure, *rows, **drawn, bounds=(0.0, most)))
-
     by_column = {}
-    found: dict[str, tuple[float, float, float]]
     for column in columns:
-        s = test.S([column])[:, 0]
-        if is_counted(test.n, w):
-            options: Any = {"rng": rng, "margins": "given", "replicates": DRAWS}
-            found = {name: _ends(counted_interval(name, y_pred, s, **options)) for name in COUNTED}
-        else:
-            found = {
-                "hgr": interval(_HGR, y_pred, s, most=1.0),
-                "gdp": interval(_GDP, y_pred, s),
-            }
-        with suppress(UndefinedMeasureError):
-            found["pf"] = _ends(pairwise_interval(y, y_pred, s, **drawn))
+        s, found = test.S([column])[:, 0], {}
+        for name, measure in _MEASURES.items():
+            with suppress(UndefinedMeasureError):
+                found[name] = _ends(interval(measure, *measure.columns(y, y_pred, s), **drawn))
         by_column[column] = found
-    return ScoreIntervals(interval(mean_of, np.abs(y_pred - y)), by_column)
+    mae = interval(mean_value, np.abs(y_pred - y), bounds=(0.0, np.inf), **drawn)
+    return ScoreIntervals(_ends(mae), by_column)
 
 
 def compared(
@@ -225,22 +197,16 @@ def compared(
     y = test.y
     drawn: Any = {"rng": rng, "replicates": DRAWS, "sample_weight": w}
 
-    def both(measure: Any, *sides: Sequence[Array], most: float = np.inf) -> IntervalPair:
-        return bootstrap_pair(measure, *sides, **drawn, bounds=(0.0, most))
-
-    pairs = {}
+    pairs: dict[str, dict[str, Comparison]] = {}
     for column in columns:
         s = test.S([column])[:, 0]
-        if is_counted(test.n, w):
-            counted: Any = {"rng": rng, "margins": "given", "replicates": DRAWS}
-            found = counted_pair(COUNTED, after, before, s, **counted)
-        else:
-            sides = (after, s), (before, s)
-            found = {"hgr": both(_HGR, *sides, most=1.0), "gdp": both(_GDP, *sides)}
-        with suppress(UndefinedMeasureError):
-            found["pf"] = pairwise_pair(y, after, before, s, **drawn)
-        pairs[column] = found
-    mae = both(mean_of, (np.abs(after - y),), (np.abs(before - y),))
+        pairs[column] = {}
+        for name, measure in _MEASURES.items():
+            sides = [measure.columns(y, f, s) for f in (after, before)]
+            with suppress(UndefinedMeasureError):
+                pairs[column][name] = compare(measure, *sides, **drawn)
+    errors = [(np.abs(f - y),) for f in (after, before)]
+    mae = compare(mean_value, *errors, bounds=(0.0, np.inf), **drawn)
     first, second, difference = (
         ScoreIntervals(
             _ends(getattr(mae, side)),

@@ -1,7 +1,6 @@
 """Selection of the champion from scores on inner folds."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -162,14 +161,10 @@ def _shuffled(
     measure: str, y: Array, f: Array, s: Array, rng: np.random.Generator, w: Array
 ) -> tuple[float, float]:
     """Return the mean and the upper quantile of a measure after shuffling s."""
-    by_name: dict[str, Any] = {
-        "hgr": partial(measures.hgr, margins="standard"),
-        "gdp": partial(measures.gdp, margins="given"),
-        "pf": partial(measures.pairwise_fairness, y),
-    }
     drawn: Any = {"rng": rng, "permutations": _PERMUTATIONS, "sample_weight": w}
     try:
-        floor = measures.noise_floor(f, s, measure=by_name[measure], **drawn)
+        scaled = measures.REPORTED[measure].scaled()
+        floor = measures.noise_floor(f, s, measure=scaled, y_true=y, **drawn)
     except ValueError:  # too few pairs, or one row has most of the weight: any value may be noise
         return 1.0, 1.0
     return float(floor.mean), float(floor.upper)

@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from fkd import measures
 from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray, Array
-from fkd.measures import by_stratum, noise_floor, stratified_interval
-from fkd.measures.strata import StratifiedValue
+from fkd.measures import REPORTED, by_stratum, interval, noise_floor
+from fkd.measures.groups import StratifiedValue
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.study.champion import Champion
@@ -23,10 +22,13 @@ from tasks.study.refit import held_out_predictions
 
 VERSION = 1  # to be raised whenever these numbers change; part of their key
 CHOSEN, REFERENCE = "chosen", "reference"
-# By the range of each group: in the unit of the whole data set one window would span a narrow
-# group, and whatever the model does there would read as fair.
-_GDP = partial(measures.gdp, margins="range")
-_HGR = partial(measures.hgr, margins="standard")
+# Within a group GDP takes s by the range of the group: one window in units of the whole data set
+# would span a narrow group and hide dependence there.
+_MARGINS = {"hgr": {"margins": "standard"}, "gdp": {"margins": "range"}}
+_MEASURES = {
+    name: replace(measure, options={**measure.options, **_MARGINS.get(name, {})})
+    for name, measure in REPORTED.items()
+}
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def _make(study: Study, champion: Champion, control: tuple[str, ...]) -> WithinG
     for column in inputs.measure_on:
         scores[column], problems[column] = _on_column(test, column, predictions, groups, rng, w)
         if "hgr" in scores[column]:
-            within = partial(_HGR, control_features=groups)
+            within = partial(_MEASURES["hgr"], control_features=groups)
             f, s = next(reversed(predictions.values())), test.S([column])[:, 0]
             floor = noise_floor(f, s, rng=rng, measure=within, sample_weight=w)
             noise[column] = float(floor.mean)
@@ -132,14 +134,10 @@ def _on_column(
     s = test.S([column])[:, 0]
     found: dict[str, dict[str, GroupedScore]] = {}
     problems: dict[str, str] = {}
-    for name, (measure, before, most) in {
-        "hgr": (_HGR, (), 1.0),
-        "gdp": (_GDP, (), np.inf),
-        "pf": (measures.pairwise_fairness, (test.y,), 1.0),
-    }.items():
+    for name, measure in _MEASURES.items():
         try:
             found[name] = {
-                model: _grouped(measure, (*before, f, s), groups, rng, most, w)
+                model: _grouped(measure, measure.columns(test.y, f, s), groups, rng, w)
                 for model, f in predictions.items()
             }
         except ValueError as error:
@@ -153,23 +151,16 @@ def _grouped(
     rows: tuple[Array, ...],
     groups: AnyArray,
     rng: np.random.Generator,
-    most: float,
     w: Array | None,
 ) -> GroupedScore:
     """Return one measure of one model with the interval of its mean over groups."""
     value: StratifiedValue = by_stratum(measure, *rows, control_features=groups, sample_weight=w)
-    interval = stratified_interval(
-        measure,
-        *rows,
-        control_features=groups,
-        rng=rng,
-        replicates=DRAWS,
-        bounds=(0.0, most),
-        sample_weight=w,
+    mean = interval(
+        measure, *rows, control_features=groups, rng=rng, replicates=DRAWS, sample_weight=w
     )
     return GroupedScore(
         overall=float(measure(*rows, sample_weight=w)),
-        mean=(float(interval.estimate), float(interval.low), float(interval.high)),
+        mean=(float(mean.estimate), float(mean.low), float(mean.high)),
         groups=tuple((s.label, s.rows, float(s.value)) for s in value.strata),
         left_out=tuple((g.label, g.rows, g.why) for g in value.left_out),
     )

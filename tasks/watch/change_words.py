@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fkd.measures import CurveChange, NumberChange
-from fkd.measures.exchanged_rows import ERROR_RANK
+from fkd.measures.drift import ERROR_RANK
 from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION
 from tasks.watch.watch_values import Watch
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fkd.core.arrays import Array
-from fkd.measures import Interval, bootstrap_difference
+from fkd.measures import Interval, compare
 from tasks.study.champion import select_champion
 from tasks.study.check_values import CheckOutcome
 from tasks.study.checks import check_study
@@ -86,7 +86,7 @@ def _error_change(
     f = f[new]
     y, rng = test.target, np.random.default_rng(study.config.seed)
     before = champion.predictions(test)
-    return bootstrap_difference(_mae, (f, y), (before, y), rng=rng, replicates=DRAWS)
+    return compare(_mae, (f, y), (before, y), rng=rng, replicates=DRAWS).difference
 
 
 def _mae(f: Array, y: Array) -> float:

@@ -82,7 +82,9 @@ def known_watches(settings: Settings, model: str) -> list[Watch]:
         # A look whose file is not there yet was cut off; the same command makes it again.
         return [Watch.from_json(text.decode()) for text in texts if text is not None]
 
-    return sorted(told(settings, work), key=lambda watch: watch.at)
+    oldest_first = told(settings, work)[::-1]  # MLflow lists the newest run first
+    # `at` has whole seconds. Sorting keeps the order of looks within one second.
+    return sorted(oldest_first, key=lambda watch: watch.at)
 
 
 def _identity(model: str, data: str) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import MapExpansion
-from fkd.core.row_weights import weighted_median
+from fkd.core.weights import weighted_median
 
 CALIBRATIONS = ("mean", "median")
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from fkd.catalog.methods.plain_ridge import OnRidge, plain_ridge
 from fkd.catalog.methods.training_fold import Training
-from fkd.core.linear_correction import LinearCorrection
-from fkd.core.predictors import CorrectedExpansion
+from fkd.core.predictors import CorrectedExpansion, LinearCorrection
 
 
 def corrected_ridges(

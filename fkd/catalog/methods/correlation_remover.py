@@ -9,8 +9,7 @@ from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.corrected_ridge import corrected_ridges
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
-from fkd.core.linear_correction import LinearCorrection
-from fkd.core.predictors import CorrectedExpansion
+from fkd.core.predictors import CorrectedExpansion, LinearCorrection
 from fkd.rivals.optional_packages import FAIRLEARN
 
 

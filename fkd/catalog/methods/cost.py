@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.core.machines.batched_solver import STATE_BYTES
+from fkd.core.svm import STATE_BYTES
 from fkd.estimators.support_vector_regression import PRECOMPUTED_ROWS
 
 # libsvm's work per pair of rows in units of one multiplication of a matrix product: 1.3 s at

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, OnKernel, kernel_key
 from fkd.catalog.methods.training_fold import Functions, Training
-from fkd.core.basis_moments import BasisMoments
+from fkd.core.moments import BasisMoments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.rivals.fair_kernel_learning import dependence_sums
 

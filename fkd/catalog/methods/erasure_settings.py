@@ -3,7 +3,7 @@
 from fkd.catalog.methods.kernel_settings import OnKernel
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.arrays import Array
-from fkd.core.linear_correction import LinearCorrection
+from fkd.core.predictors import LinearCorrection
 from fkd.rivals.linear_erasure import leace_of_sums
 
 

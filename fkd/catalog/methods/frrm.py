@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Training
-from fkd.core.feature_maps.identity import IdentityMap
+from fkd.core.feature_maps import IdentityMap
 from fkd.core.moments import training_moments
 from fkd.core.predictors import SensitiveExpansion
 from fkd.rivals.sensitive_ridge import SensitiveRidge

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from fkd.catalog.methods.training_fold import Approximation, Functions, Training
 from fkd.core.arrays import Array
-from fkd.core.removal_path import RemovalPath, removal_path
+from fkd.core.removal import RemovalPath, removal_path
 from fkd.core.sensitive_basis import BasisSettings
 
 # A ridge is added to a sum over rows: a fixed one counts the less the more rows there are. Per row

@@ -16,8 +16,8 @@ from fkd.catalog.methods.kernel_settings import (
 )
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
-from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.predictors import Predictor
+from fkd.core.ridge import ridge_expansions
 from fkd.core.sensitive_basis import BASES
 
 

@@ -16,11 +16,11 @@ from fkd.catalog.methods.shrinkage_settings import (
 )
 from fkd.catalog.methods.training_fold import GIVEN, Approximation, Training
 from fkd.core.arrays import Array
-from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.predictors import Predictor
-from fkd.core.price import ridge_mu
-from fkd.core.row_weights import row_count
+from fkd.core.removal import ridge_mu
+from fkd.core.ridge import ridge_expansions
 from fkd.core.sensitive_basis import BASES
+from fkd.core.weights import row_count
 
 
 @dataclass(frozen=True)

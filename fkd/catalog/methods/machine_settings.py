@@ -5,13 +5,11 @@ from typing import Protocol
 
 from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, OnKernel
 from fkd.catalog.methods.training_fold import Training
-from fkd.core.directions import Removals
-from fkd.core.machines import Machine, Solution, Source, solve_machines
-from fkd.core.machines.batched_solver import GAP, ITERATIONS
-from fkd.core.machines.machine import complaint
 from fkd.core.moments import Moments
 from fkd.core.predictors import Predictor
-from fkd.core.row_weights import row_count
+from fkd.core.removal import Removals
+from fkd.core.svm import GAP, ITERATIONS, Machine, Solution, Source, gap_message, solve_machines
+from fkd.core.weights import row_count
 from fkd.estimators.support_vector_regression import svr_expansions
 
 # On a reduced map of more rows than libsvm is made for, auto is settled to batched.
@@ -91,7 +89,7 @@ def certified_machines(
     machines = [Machine(C, removals.at(strength), epsilon) for strength, C, epsilon in wanted]
     found = solve_machines(source, [moments], machines, tol=GAP, max_iter=ITERATIONS)
     names = [f"strength {s:g} with C {C:g}, epsilon {epsilon:g}" for s, C, epsilon in wanted]
-    missed = complaint(list(zip(names, found, strict=True)), GAP)
+    missed = gap_message(list(zip(names, found, strict=True)), GAP)
     if missed is not None:
         raise ValueError(missed)
     return found

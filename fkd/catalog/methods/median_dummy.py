@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import ConstantPrediction
-from fkd.core.row_weights import weighted_median
+from fkd.core.weights import weighted_median
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from typing import Protocol
 
 from fkd.catalog.methods.kernel_settings import OnKernel, effective_ridge
 from fkd.catalog.methods.training_fold import Training
-from fkd.core.fair_ridge import ridge_expansions
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.moments import Moments
 from fkd.core.predictors import MapExpansion
-from fkd.core.removal_path import RemovalPath
+from fkd.core.removal import RemovalPath
+from fkd.core.ridge import ridge_expansions
 
 
 class OnRidge(OnKernel, Protocol):

@@ -6,8 +6,8 @@ from typing import Protocol, TypeVar
 from fkd.catalog.methods.kernel_settings import OnFunctions, kernel_key
 from fkd.catalog.methods.training_fold import Functions, Training
 from fkd.core.arrays import Array
+from fkd.core.removal import Shrinkage, shrinkage
 from fkd.core.sensitive_basis import BasisSettings
-from fkd.core.shrinkage import Shrinkage, shrinkage
 
 
 class OnShrinkage(OnFunctions, Protocol):

@@ -11,7 +11,7 @@ from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, s
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
-from fkd.core.removal_path import RemovalPath
+from fkd.core.removal import RemovalPath
 
 
 @dataclass(frozen=True)

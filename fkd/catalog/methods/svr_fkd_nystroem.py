@@ -13,7 +13,7 @@ from fkd.catalog.methods.nystroem_inverse import inverse_landmarks, removed_colu
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.predictors import Predictor
-from fkd.core.removal_path import RemovalPath
+from fkd.core.removal import RemovalPath
 from fkd.estimators.support_vector_regression import svr_expansions
 from fkd.paper.nystroem_removal import nystroem_path
 

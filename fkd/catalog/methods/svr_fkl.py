@@ -17,9 +17,8 @@ from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, s
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.predictors import Predictor
-from fkd.core.price import fkl_penalty, margin_mu
-from fkd.core.row_weights import row_count
-from fkd.core.shrinkage import shrinkage
+from fkd.core.removal import fkl_penalty, margin_mu, shrinkage
+from fkd.core.weights import row_count
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from fkd.catalog.methods.shrinkage_settings import (
 from fkd.catalog.methods.training_fold import GIVEN, Approximation, Training
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
-from fkd.core.price import margin_mu
-from fkd.core.row_weights import row_count, weighted_std
+from fkd.core.removal import margin_mu
 from fkd.core.sensitive_basis import BASES
+from fkd.core.weights import row_count, weighted_std
 
 
 @dataclass(frozen=True)

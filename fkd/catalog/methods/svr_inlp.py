@@ -13,7 +13,7 @@ from fkd.catalog.methods.training_fold import Training
 from fkd.core.arrays import Array
 from fkd.core.linalg import project
 from fkd.core.predictors import ProjectedExpansion
-from fkd.core.removal_path import RemovalPath
+from fkd.core.removal import RemovalPath
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 from fkd.rivals.nullspace import inlp_path, svr_on_left
 

@@ -20,10 +20,9 @@ from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, certified_mach
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.arrays import Array
-from fkd.core.linear_correction import LinearCorrection
-from fkd.core.machines import RowBlock, Source
-from fkd.core.predictors import Predictor
-from fkd.core.removal_path import RemovalPath
+from fkd.core.predictors import LinearCorrection, Predictor
+from fkd.core.removal import RemovalPath
+from fkd.core.svm import RowBlock, Source
 from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
 from fkd.rivals.optional_packages import LEACE
 

@@ -7,14 +7,12 @@ import numpy as np
 
 from fkd.catalog.methods.bounds import number, option
 from fkd.core.arrays import Array, IntArray, Rows
-from fkd.core.basis_moments import BasisMoments, basis_moments
 from fkd.core.feature_maps import FeatureMap, make_map
 from fkd.core.kernels import Kernel
-from fkd.core.machines import Source
-from fkd.core.moments import Moments, training_moments
-from fkd.core.row_weights import ONCE, Part, RowWeights
+from fkd.core.moments import SUM_PRECISIONS, BasisMoments, Moments, basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
-from fkd.core.streamed_sums import WAYS
+from fkd.core.svm import Source
+from fkd.core.weights import UNWEIGHTED, Part, RowWeights
 from fkd.estimators.many_rows import map_source
 from fkd.paper.kernel_tiles import KernelPasses, KernelRows
 
@@ -40,9 +38,9 @@ class Approximation:
     )
     # One map for all splits, from reserved rows that no split tests on; moments then add up.
     shared: bool = False
-    # How rows are summed under a shared map: `fkd.core.streamed_sums` has the ways, auto takes the
+    # How rows are summed under a shared map: `fkd.core.moments` has the ways, auto takes the
     # fastest one that is exact enough for a setting's ridges.
-    sums: str = option("auto", choices=("auto", *WAYS))
+    sums: str = option("auto", choices=("auto", *SUM_PRECISIONS))
     # Kind auto: share of k(x, x) that landmarks may leave unexplained. With 0.04 some measures of
     # some states lay further from the exact path than a deviation over folds: docs/scale.md.
     accuracy: float = option(0.03, gt=0, lt=1)
@@ -70,7 +68,7 @@ class Functions:
         basis = centred(self.basis.fit(S, [(0.0, 1.0)] * S.shape[1], w=w), S, w)
         if self.given != "y":
             return lambda S, y: (basis(S), None)
-        legitimate = centred(SplineBasis.of(y[:, None], w), y[:, None], w)
+        legitimate = centred(SplineBasis.from_rows(y[:, None], w), y[:, None], w)
         return lambda S, y: (basis(S), legitimate(y[:, None]))
 
 
@@ -107,7 +105,7 @@ class Training:
     passes: Callable[[float, IntArray], KernelPasses] | None = field(
         default=None, repr=False, compare=False
     )  # where a kernel matrix lies that is read in passes
-    weights: RowWeights = field(default=ONCE, repr=False, compare=False)  # of these rows
+    weights: RowWeights = field(default=UNWEIGHTED, repr=False, compare=False)  # of these rows
     _maps: dict[tuple[float, Approximation, Part], Reduced] = field(
         default_factory=dict, repr=False, compare=False
     )

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fkd.core.perceptron import SELU_ALPHA, SELU_SCALE, Perceptron
+from fkd.core.predictors import SELU_ALPHA, SELU_SCALE, Perceptron
 from fkd.rivals.neural.apart import REGISTERS, apart, apart_like, multiply
 
 

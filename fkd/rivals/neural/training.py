@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.perceptron import TAKEN_BATCHES, Perceptron
+from fkd.core.predictors import TAKEN_BATCHES, Perceptron
 from fkd.rivals.neural.processor import denormals_are_zero, one_thread
 from fkd.rivals.neural.stack import Architecture, Forward
 

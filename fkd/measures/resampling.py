@@ -1,0 +1,656 @@
+"""Confidence intervals and noise floors of any measure.
+
+An interval comes from the measure on random quarters of the rows, drawn without replacement. The
+plain bootstrap draws rows twice, and HGR takes repeated rows for dependence. Each row of a quarter
+counts four times, so that bandwidths are those of all rows.
+
+For a measure that behaves like a mean of rows, draws of b out of n rows have the variance 1/b - 1/n
+and the measure itself has 1/n. Deviations of the draws from their mean are therefore multiplied by
+sqrt(b / (n - b)) and added to the estimate. The bias of few rows, such as the noise of HGR, is in
+the mean of the draws and cancels.
+
+A noise floor comes from the measure after shuffling s against the predictions.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fkd.core.arrays import Array, IntArray
+from fkd.core.validation import FairnessWarning, as_column, as_numbers, as_sensitive, require_length
+from fkd.measures.binned import BinIndex, round_to_points
+from fkd.measures.columns import (
+    drop_zero_weights,
+    is_constant,
+    order_statistics,
+    require_no_dominant_row,
+)
+from fkd.measures.groups import (
+    StratifiedValue,
+    UndefinedMeasureError,
+    as_rows,
+    drop_zero_weight_rows,
+    mean_over_groups,
+    measured_groups,
+    rows_of_group,
+)
+from fkd.measures.hgr import hgr
+from fkd.measures.pairwise import pairwise_gap, pairwise_on_subsamples
+from fkd.measures.registry import Measure
+
+# With halves intervals are too wide where a measure cannot fall any further (PF of a fair
+# prediction: 99.5 % coverage), with eighths too narrow elsewhere: docs/measures.md.
+PARTS = 4
+FEWEST_ROWS = 2 * PARTS
+# From so many rows on HGR and GDP of subsamples are computed from counts in cells, whose rounding
+# is far below the noise.
+BINNED_FROM = 100_000
+# Subsamples of pairwise fairness have at most so many rows, whose pairs are counted in 10 ms.
+PAIR_ROWS = 1 << 13
+# From so many rows on only those of the quarter are shuffled, which takes a quarter of the time.
+_MANY = 1 << 16
+
+Bounds = tuple[float, float]
+UNBOUNDED: Bounds = (-np.inf, np.inf)
+Statistic = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with a confidence interval.
+
+    Parameters
+    ----------
+    estimate
+        The value on all rows, a float or one per column (l,).
+    low, high
+        Ends of the interval, which contains the estimate.
+    level
+        Nominal coverage.
+    replicates
+        Number of subsamples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import MEASURES, interval
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = interval(MEASURES["gdp"], f, s, rng=rng, replicates=50)
+    >>> bool(found.low <= found.estimate <= found.high)
+    True
+    """
+
+    estimate: float | Array
+    low: float | Array
+    high: float | Array
+    level: float
+    replicates: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A measure of two predictions on the same rows.
+
+    Parameters
+    ----------
+    first, second
+        The measure of either prediction.
+    difference
+        The first minus the second, on the same subsamples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import MEASURES, compare
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = compare(MEASURES["gdp"], (f, s), (f - s, s), rng=rng, replicates=50)
+    >>> bool(found.difference.low > 0)
+    True
+    """
+
+    first: Interval
+    second: Interval
+    difference: Interval
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """Mean and upper quantile of a measure under independence.
+
+    Parameters
+    ----------
+    mean
+        Mean of the measure after shuffling, a float or one per column (l,).
+    upper
+        Quantile of the measure after shuffling.
+    quantile
+        Its level.
+    permutations
+        Number of permutations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import noise_floor
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> floor = noise_floor(f, s, rng=rng, permutations=20)
+    >>> bool(floor.mean < floor.upper)
+    True
+    """
+
+    mean: float | Array
+    upper: float | Array
+    quantile: float
+    permutations: int
+
+
+def interval(
+    measure: Statistic,
+    *columns: ArrayLike | None,
+    rng: np.random.Generator,
+    replicates: int = 1000,
+    level: float = 0.95,
+    bounds: Bounds | None = None,
+    control_features: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Interval:
+    """Return measure(*columns) with a confidence interval.
+
+    Parameters
+    ----------
+    measure
+        A declared measure (`fkd.measures.MEASURES`), or any function of row-aligned arrays. Options
+        of a function are set with `functools.partial`.
+    columns
+        Its positional arguments, all with the same number of rows, at least eight.
+    rng
+        Source of the subsamples.
+    replicates
+        Number of subsamples. With 1000 the ends of a 95 % interval vary by about a twentieth of its
+        length.
+    level
+        Nominal coverage, in (0, 1).
+    bounds
+        Smallest and largest possible value, to which the interval is clipped. Declared measures
+        have their own.
+    control_features
+        Columns (n,) or (n, k). The measure is taken within each of their groups of rows, as by
+        `by_stratum`, and the interval is that of the mean over groups. The groups and their weights
+        are fixed; subsamples are drawn within each group.
+    sample_weight
+        Weights (n,), >= 0, passed to the measure as this keyword. A row is drawn with its weight.
+        The weights of a subsample are scaled to the sum of all, so that bandwidths stay the same.
+
+    Returns
+    -------
+    Interval
+        Floats, or arrays (l,) if the measure returns arrays. Subsamples on which the measure is
+        undefined are left out if most are defined; `replicates` counts the others.
+
+    Notes
+    -----
+    HGR and GDP of at least 100,000 rows without weights are computed on subsamples from counts in
+    cells (`BinnedRows`). Pairwise fairness of at least 32,768 rows uses subsamples of 8,192 rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import MEASURES, interval
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = interval(MEASURES["pf"], rng.normal(size=400), f, s, rng=rng, replicates=50)
+    >>> bool(found.low > 0.5)
+    True
+    """
+    check_draws(replicates, level)
+    bounds = _bounds(measure, bounds)
+    if control_features is not None:
+        checked, control, w = drop_zero_weight_rows(
+            as_rows(columns), control_features, sample_weight
+        )
+        return _stratified(measure, checked, control, w, rng, replicates, level, bounds)
+    w, rows = drop_zero_weights(sample_weight, *_equal_rows(columns))
+    require_rows(len(rows[0]))
+    (estimate,), (values,), part = _draw(measure, [rows], w, rng, replicates)
+    return _interval(estimate, values, len(rows[0]), part, level, bounds)
+
+
+def compare(
+    measure: Statistic,
+    first: Sequence[ArrayLike],
+    second: Sequence[ArrayLike],
+    *,
+    rng: np.random.Generator,
+    replicates: int = 1000,
+    level: float = 0.95,
+    bounds: Bounds | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Comparison:
+    """Return a measure of two predictions and of their difference, each with an interval.
+
+    Both sides are evaluated on the same subsamples, so that common variation cancels in the
+    difference.
+
+    Parameters
+    ----------
+    measure
+        A declared measure, or any function of row-aligned arrays.
+    first, second
+        Its positional arguments for either prediction, such as (y_pred, sensitive_features).
+    rng
+        Source of the subsamples.
+    replicates
+        Number of subsamples.
+    level
+        Nominal coverage, in (0, 1).
+    bounds
+        Smallest and largest possible value of the measure. The difference is not clipped.
+    sample_weight
+        Weights (n,), >= 0, as in `interval`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import MEASURES, compare
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> found = compare(MEASURES["gdp"], (f, s), (f - s, s), rng=rng, replicates=50)
+    >>> bool(found.first.estimate > found.second.estimate)
+    True
+    """
+    check_draws(replicates, level)
+    bounds = _bounds(measure, bounds)
+    w, rows = drop_zero_weights(sample_weight, *_equal_rows((*first, *second)))
+    n = len(rows[0])
+    require_rows(n)
+    sides = [rows[: len(first)], rows[len(first) :]]
+    (a, b), (x, y), part = _draw(measure, sides, w, rng, replicates)
+    return Comparison(
+        _interval(a, x, n, part, level, bounds),
+        _interval(b, y, n, part, level, bounds),
+        _interval(a - b, x - y, n, part, level, UNBOUNDED),
+    )
+
+
+def noise_floor(
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    measure: Statistic = hgr,
+    y_true: ArrayLike | None = None,
+    permutations: int = 200,
+    quantile: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+) -> NoiseFloor:
+    """Return the values of a measure after shuffling s against the predictions.
+
+    No method can be expected below the mean. Independent rows exceed the upper quantile with
+    probability 1 - quantile.
+
+    Parameters
+    ----------
+    y_pred
+        Predictions (n,), n >= 2.
+    sensitive_features
+        One column (n,) or several (n, l); their rows stay together.
+    rng
+        Source of the permutations.
+    measure
+        A declared measure, or a function of (y_pred, sensitive_features).
+    y_true
+        Truth (n,), for a declared measure that needs it.
+    permutations
+        Number of permutations.
+    quantile
+        Level of the upper quantile, in (0, 1).
+    sample_weight
+        Weights (n,), >= 0, passed to the measure as this keyword. Predictions keep their weights.
+        The n values of s that are shuffled contain each value in proportion to its weight, rounded.
+
+    Returns
+    -------
+    NoiseFloor
+        Floats for one sensitive column, arrays (l,) for several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.measures import hgr, noise_floor
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.uniform(size=400)
+    >>> f = s + 0.1 * rng.normal(size=400)
+    >>> floor = noise_floor(f, s, rng=rng, permutations=20)
+    >>> bool(hgr(f, s) > floor.upper)
+    True
+    """
+    f = as_column(y_pred, "y_pred")
+    S = as_sensitive(sensitive_features, len(f))
+    before: list[Array] = []
+    if getattr(measure, "needs_truth", False):
+        if y_true is None:
+            raise ValueError("y_true must be given for a measure that needs the truth, got None")
+        before = [as_column(y_true, "y_true")]
+        require_length(before[0], len(f), "y_true")
+    if permutations < 1:
+        raise ValueError(f"permutations must be at least 1, got {permutations}")
+    if not 0 < quantile < 1:
+        raise ValueError(f"quantile must lie between 0 and 1, got {quantile}")
+    if S.shape[1] == 1 and sample_weight is None and _is_binned(measure, [[f, S[:, 0]]]):
+        values = _permuted_bins(cast(Measure, measure), f, S[:, 0], rng, permutations)
+    else:
+        w, (f, S, *before) = drop_zero_weights(sample_weight, f, S, *before)
+        weights = {} if w is None else {"sample_weight": w}
+        measure(*before, f, S, **weights)  # warnings about the rows are given once
+        if w is not None:
+            require_no_dominant_row(w)
+            S = S[_drawn_evenly(w)]
+        with _no_warnings():
+            shuffled = (S[rng.permutation(len(f))] for _ in range(permutations))
+            values = np.array([measure(*before, f, own, **weights) for own in shuffled])
+    mean, upper = values.mean(axis=0), np.quantile(values, quantile, axis=0)
+    if values.ndim == 1:
+        return NoiseFloor(float(mean), float(upper), quantile, permutations)
+    return NoiseFloor(mean, upper, quantile, permutations)
+
+
+class SharedSubsamples:
+    """Quarters of one sensitive column, drawn once and used for many predictions.
+
+    Parameters
+    ----------
+    s
+        The column (n,), n >= 8.
+    quarters
+        Positions of the rows of each quarter (`quarter`), at least two.
+    """
+
+    def __init__(self, s: Array, quarters: Sequence[NDArray[np.intp]]) -> None:
+        self.s, self.quarters = s, quarters
+        self._nodes, self._index = round_to_points(s)
+
+    def deviations(self, measures: Sequence[Measure], f: Array) -> dict[str, float]:
+        """Return the standard error of each measure of predictions f, by name.
+
+        With 25 quarters its own relative standard error is about 1/7.
+        """
+        if is_constant(f) or is_constant(self.s):
+            return {measure.name: 0.0 for measure in measures}
+        index = BinIndex.from_rounded(f, self._nodes, self._index)
+        binned = (index.count(rows, self._index, times=PARTS) for rows in self.quarters)
+        draws = np.array([[measure.of_bins(rows) for measure in measures] for rows in binned])
+        spread = rescaled_draws(0.0, draws, len(f)).std(axis=0, ddof=1)
+        return {m.name: float(value) for m, value in zip(measures, spread, strict=True)}
+
+
+def quarter(n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return n // 4 different numbers below n."""
+    if n >= _MANY:
+        return rng.choice(n, n // PARTS, replace=False, shuffle=False)
+    rows: NDArray[np.intp] = rng.permutation(n)[: n // PARTS]
+    return rows
+
+
+def repeated(rows: NDArray[np.intp], w: Array | None = None) -> NDArray[np.intp]:
+    """Return the rows of a quarter four times, or once if weights can express it.
+
+    A measure of equally repeated rows is that of the rows, except for bandwidths and grids, which
+    become those of n rows.
+    """
+    return np.tile(rows, PARTS) if w is None else rows
+
+
+def rescaled_draws(estimate: float | Array, draws: Array, n: int, part: int | None = None) -> Array:
+    """Return estimate + sqrt(b / (n - b)) (draw - mean of draws), with b rows in a draw.
+
+    Parameters
+    ----------
+    estimate
+        The measure on all n rows, a number or (l,).
+    draws
+        The measure on subsamples, (replicates,) or (replicates, l).
+    part
+        Rows of a subsample; None is a quarter.
+    """
+    b = n // PARTS if part is None else part
+    rescaled: Array = estimate + np.sqrt(b / (n - b)) * (draws - draws.mean(axis=0))
+    return rescaled
+
+
+def ends(estimate: float | Array, draws: Array, level: float) -> tuple[Array, Array]:
+    """Return the central quantiles of rescaled draws, widened to contain the estimate."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return np.minimum(low, estimate), np.maximum(high, estimate)
+
+
+def require_rows(n: int) -> None:
+    """Refuse rows whose quarters are too small to measure anything."""
+    if n < FEWEST_ROWS:
+        raise ValueError(f"argument 0 must have at least {FEWEST_ROWS} rows to resample, got {n}")
+
+
+_Drawn = tuple[list[Any], list[Array], int]  # per side estimate and draws; rows of a subsample
+
+
+def _draw(
+    measure: Statistic,
+    sides: Sequence[Sequence[Any]],
+    w: Array | None,
+    rng: np.random.Generator,
+    replicates: int,
+) -> _Drawn:
+    """Return the measure of every side on all rows and on the same subsamples."""
+    if _counts_pairs(measure, sides):
+        estimates, values, part = _draw_pairs(sides, w, rng, replicates)
+    else:
+        n = len(sides[0][0])
+        everything, part = np.arange(n), n // PARTS
+        estimates = [_on_rows(measure, side, everything, w) for side in sides]
+        quarters = (quarter(n, rng) for _ in range(replicates))
+        if w is None and _is_binned(measure, sides):
+            values = _draw_bins(cast(Measure, measure), sides, list(quarters))
+        else:
+            values = _draw_rows(measure, sides, quarters, w, estimates)
+    defined = ~np.any([np.isnan(v.reshape(len(v), -1)).any(axis=1) for v in values], axis=0)
+    if 2 * defined.sum() <= replicates:
+        raise UndefinedMeasureError(
+            f"the rows must leave pairs to compare in most of {replicates} subsamples, got "
+            f"{defined.sum()}; more rows are needed"
+        )
+    return estimates, [v[defined] for v in values], part
+
+
+def _draw_rows(
+    measure: Statistic,
+    sides: Sequence[Sequence[Any]],
+    quarters: Iterator[NDArray[np.intp]],
+    w: Array | None,
+    estimates: Sequence[Any],
+) -> list[Array]:
+    """Return the measure of every side on the rows of each quarter, NaN if undefined."""
+    draws = []
+    with _no_warnings():
+        for rows in quarters:
+            try:
+                draws.append([_on_rows(measure, side, repeated(rows, w), w) for side in sides])
+            except UndefinedMeasureError:
+                draws.append([np.full(np.shape(estimate), np.nan) for estimate in estimates])
+    return [np.array([draw[i] for draw in draws], dtype=np.float64) for i in range(len(sides))]
+
+
+def _draw_bins(
+    measure: Measure, sides: Sequence[Sequence[Any]], quarters: Sequence[NDArray[np.intp]]
+) -> list[Array]:
+    """Return the measure of every side on each quarter, from counts in cells."""
+    values = []
+    for f, s in sides:
+        if is_constant(f) or is_constant(s):
+            values.append(np.zeros(len(quarters)))
+            continue
+        index = BinIndex.from_rows(f, s)
+        binned = (index.count(rows, index.s_index, times=PARTS) for rows in quarters)
+        values.append(np.array([measure.of_bins(rows) for rows in binned]))
+    return values
+
+
+def _draw_pairs(
+    sides: Sequence[Sequence[Any]], w: Array | None, rng: np.random.Generator, replicates: int
+) -> _Drawn:
+    """Return pairwise fairness of every side on all rows and on the same subsamples."""
+    y, _, s = sides[0]
+    n, predictions = len(y), [f for _, f, _ in sides]
+    gaps = [pairwise_gap(y, f, s, w) for f in predictions]
+    if n < PARTS * PAIR_ROWS:
+        part = n // PARTS
+        quarters = (quarter(n, rng) for _ in range(replicates))
+        values = np.abs(pairwise_on_subsamples(y, predictions, s, quarters, w))
+    else:
+        part = PAIR_ROWS
+        parts = (rng.choice(n, part, replace=False, shuffle=False) for _ in range(replicates))
+        # The absolute gap of a small subsample would fold noise at zero that all rows do not have.
+        signs = np.copysign(1.0, gaps)[:, None]
+        values = signs * pairwise_on_subsamples(y, predictions, s, parts, w)
+    return [abs(gap) for gap in gaps], [*values], part
+
+
+def _permuted_bins(
+    measure: Measure, f: Array, s: Array, rng: np.random.Generator, permutations: int
+) -> Array:
+    """Return the measure after each of some permutations of s, from counts in cells."""
+    if is_constant(f) or is_constant(s):
+        return np.zeros(permutations)
+    index = BinIndex.from_rows(f, s)
+    shuffled = (rng.permutation(index.s_index) for _ in range(permutations))
+    return np.array([measure.of_bins(index.count(slice(None), own)) for own in shuffled])
+
+
+def _stratified(
+    measure: Statistic,
+    columns: Sequence[Array | None],
+    control: Any,
+    w: Array | None,
+    rng: np.random.Generator,
+    replicates: int,
+    level: float,
+    bounds: Bounds,
+) -> Interval:
+    """Return the mean of a measure over groups with its interval."""
+    found, left_out = measured_groups(measure, columns, control, w)
+    value = StratifiedValue(tuple(stratum for _, stratum in found), left_out)
+    rescaled = []
+    for group, stratum in found:
+        *own, own_w = rows_of_group([*columns, w], group)
+        if own[-1] is not None and own[-1].shape[1] == 1:
+            own[-1] = own[-1][:, 0]
+        try:
+            _, (draws,), part = _draw(measure, [own], own_w, rng, replicates)
+        except UndefinedMeasureError as error:
+            raise ValueError(
+                "control_features must leave pairs to compare in most subsamples of every group, "
+                f"got too few in {stratum.label!r} ({stratum.rows} rows); take fewer or coarser "
+                "groups, or more rows"
+            ) from error
+        rescaled.append(rescaled_draws(stratum.value, draws, stratum.rows, part))
+    # Groups are drawn independently, so any draw of one may be combined with any of another.
+    fewest = min(len(draws) for draws in rescaled)
+    draws = np.asarray(mean_over_groups([draws[:fewest] for draws in rescaled], value.weights))
+    return _clipped(value.mean, draws, level, bounds)
+
+
+def _interval(
+    estimate: Any, values: Array, n: int, part: int, level: float, bounds: Bounds
+) -> Interval:
+    """Return an estimate on n rows with the interval of its values on subsamples."""
+    return _clipped(estimate, rescaled_draws(estimate, values, n, part), level, bounds)
+
+
+def _clipped(estimate: Any, draws: Array, level: float, bounds: Bounds) -> Interval:
+    """Return the central quantiles of rescaled draws, widened to the estimate and clipped."""
+    low, high = (np.clip(end, *bounds) for end in ends(estimate, draws, level))
+    if draws.ndim == 1:
+        return Interval(estimate, float(low), float(high), level, len(draws))
+    return Interval(estimate, low, high, level, len(draws))
+
+
+def _on_rows(
+    measure: Statistic, columns: Sequence[Array | None], rows: IntArray, w: Array | None
+) -> Any:
+    """Return a measure of some rows, whose weights are scaled to the sum of all."""
+    own = [None if column is None else column[rows] for column in columns]
+    if w is None:
+        return measure(*own)
+    scale = w.sum(axis=0) / w[rows].sum(axis=0)
+    return measure(*own, sample_weight=scale * w[rows])
+
+
+def _is_binned(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
+    """Return whether subsamples are measured from counts in cells."""
+    return (
+        isinstance(measure, Measure)
+        and measure.interval == "binned"
+        and len(sides[0][0]) >= BINNED_FROM
+        and all(column.ndim == 1 for side in sides for column in side)
+    )
+
+
+def _counts_pairs(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
+    """Return whether pairs of all subsamples are counted at once.
+
+    All sides must have the same truth and the same single sensitive column, and the measure must
+    have the default options of `pairwise_fairness`.
+    """
+    if not isinstance(measure, Measure) or measure.interval != "pairs" or measure.options:
+        return False
+    y, _, s = sides[0]
+    if y is None or s.ndim != 1:
+        return False
+    return all(np.array_equal(y, own_y) and np.array_equal(s, own_s) for own_y, _, own_s in sides)
+
+
+def _bounds(measure: Any, bounds: Bounds | None) -> Bounds:
+    if bounds is not None:
+        return bounds
+    return measure.range if isinstance(measure, Measure) else UNBOUNDED
+
+
+def _drawn_evenly(w: Array) -> IntArray:
+    """Return as many row numbers as there are rows, each in proportion to its weight, rounded."""
+    middles = (np.arange(len(w)) + 0.5) * (w.sum(axis=0) / len(w))
+    return order_statistics(np.arange(len(w), dtype=np.float64), w, middles).astype(np.intp)
+
+
+def check_draws(replicates: int, level: float) -> None:
+    """Refuse a number of draws or a level that gives no interval."""
+    if replicates < 1:
+        raise ValueError(f"replicates must be at least 1, got {replicates}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
+
+
+def _equal_rows(columns: Sequence[Any]) -> list[Array]:
+    """Return the arguments as arrays with the same number of rows."""
+    if not columns:
+        raise ValueError("columns must hold at least one array, got none")
+    checked = [as_numbers(column, f"argument {i}") for i, column in enumerate(columns)]
+    for i, column in enumerate(checked):
+        if column.ndim == 0:
+            raise ValueError(f"argument {i} must have rows, got a single number")
+        require_length(column, len(checked[0]), f"argument {i}")
+    return checked
+
+
+def _no_warnings() -> Any:
+    """Silence warnings about the rows, which were given for all of them."""
+    return warnings.catch_warnings(action="ignore", category=FairnessWarning)
