@@ -78,7 +78,7 @@ bench: dev ## the benchmarks; ratios of one run into benchmarks/results/
 bench-scale: dev neural ## a pass over 1.66 million rows, a whole run, measures of as many; makes the table first (half an hour)
 	$(BIN)/python -m benchmarks streaming scale_run measures
 
-mutants: dev ## mutation tests of the numerical core: 31 semantic mutants, then a sample of 300 by mutmut (an hour)
+mutants: dev ## mutation tests of the numerical core: semantic mutants, then a sample of 300 by mutmut (half an hour)
 	$(PIP) $$($(NEEDS) mutation)
 	$(BIN)/python -m tools.mutation semantic
 	$(BIN)/python -m tools.mutation sample
