@@ -288,15 +288,17 @@ class AuditedRows:
 
     def _within(self, s: Array, names: list[str]) -> dict[str, Interval]:
         """Return the measures within groups of the control columns, with their intervals."""
-        return {
-            name: interval(
-                REPORTED[name],
-                *REPORTED[name].columns(self.y, self.f, s),
-                control_features=self.control,
-                **self._options,
-            )
-            for name in names
-        }
+        with warnings.catch_warnings(action="ignore", category=FairnessWarning):
+            # Warnings about the rows were given for all of them.
+            return {
+                name: interval(
+                    REPORTED[name],
+                    *REPORTED[name].columns(self.y, self.f, s),
+                    control_features=self.control,
+                    **self._options,
+                )
+                for name in names
+            }
 
 
 def _audited(rows: AuditedRows, S: Array, names: list[str]) -> Audit:

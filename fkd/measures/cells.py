@@ -17,6 +17,7 @@ NODES = 2048
 # Shares of one row sum to this number. For fewer than 2^33 rows, sums of products of two shares
 # stay below 2^53, so that they are exact in float64.
 SHARES = 1 << 10
+MOST_COUNTED = 1 << 33
 
 # Rows per allowed level that are examined before a whole column is sorted.
 _SAMPLE_FACTOR = 8
@@ -100,15 +101,15 @@ def count_cells(
 ) -> Counts | Array:
     """Return the rows in each pair of points, in units of SHARES², (points of f, points of s).
 
-    Counts are integers unless a weight is fractional.
+    Counts are integers unless a weight is fractional or the weights sum to 2^33 or more.
     """
     shape = len(f_nodes.points), len(s_nodes.points)
     cells = np.zeros(shape[0] * shape[1])
     of_s = s_nodes.shares(s)
     for row, share in f_nodes.shares(f):
         for column, other in of_s:
-            # Exact in float64: all sums are integers below 2^53.
+            # Integers below 2^53 are exact in float64.
             shares = share * other if w is None else share * other * w
             cells += np.bincount(row * shape[1] + column, weights=shares, minlength=len(cells))
-    whole = w is None or bool((w == np.rint(w)).all())
+    whole = w is None or bool((w == np.rint(w)).all() and w.sum() < MOST_COUNTED)
     return cells.reshape(shape).astype(np.int64) if whole else cells.reshape(shape)

@@ -1,10 +1,10 @@
 """The measures of dependence, one declaration each.
 
-Scorers, displays, bounds, audits, intervals and reports iterate over these declarations. To add a
-measure, write its function and declare it here.
+Scorers, displays, bounds, audits, the drift check and intervals use these declarations. To add a
+measure to the library, write its function and declare it here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -50,6 +50,8 @@ class Measure:
         once.
     binned
         The measure of binned rows, a function of `BinnedRows` with the same options.
+    binned_options
+        Values of the options that `binned` supports, by name.
     options
         Keywords of the function.
     scaled_options
@@ -77,8 +79,9 @@ class Measure:
     needs_truth: bool = False
     interval: Literal["rows", "binned", "pairs"] = "rows"
     binned: Callable[..., float] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    scaled_options: Mapping[str, Any] = field(default_factory=dict)
+    binned_options: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    scaled_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     reported: bool = True
 
     def __call__(self, *columns: Any, **keywords: Any) -> float | Array:
@@ -88,6 +91,14 @@ class Measure:
     def columns(self, y_true: Any, y_pred: Any, sensitive: Any) -> tuple[Any, ...]:
         """Return the positional arguments of the measure."""
         return (y_true, y_pred, sensitive) if self.needs_truth else (y_pred, sensitive)
+
+    @property
+    def can_bin(self) -> bool:
+        """Whether the measure with its options can be computed from binned rows."""
+        known = self.binned_options
+        return self.binned is not None and all(
+            value in known.get(name, ()) for name, value in self.options.items()
+        )
 
     def of_bins(self, rows: BinnedRows) -> float:
         """Return the measure of binned rows."""
@@ -109,6 +120,7 @@ _DECLARED = (
         range=(0.0, 1.0),
         interval="binned",
         binned=BinnedRows.hgr,
+        binned_options={"margins": ("standard",)},
         scaled_options={"margins": "standard"},
     ),
     # The published grid estimator. It is biased upwards for few rows.
@@ -121,6 +133,7 @@ _DECLARED = (
         range=(0.0, np.inf),
         interval="binned",
         binned=BinnedRows.gdp,
+        binned_options={"margins": ("range", "given"), "estimator": ("grid", "plugin")},
         scaled_options={"margins": "given"},
     ),
     Measure(
@@ -142,6 +155,7 @@ _DECLARED = (
         range=(0.0, np.inf),
         interval="binned",
         binned=BinnedRows.gdp,
+        binned_options={"margins": ("range", "given"), "estimator": ("grid", "plugin")},
         options={"estimator": "plugin"},
         scaled_options={"margins": "given"},
         reported=False,
@@ -171,7 +185,9 @@ MEASURES: dict[str, Measure] = {measure.name: measure for measure in _DECLARED}
 REPORTED: dict[str, Measure] = {name: m for name, m in MEASURES.items() if m.reported}
 
 
-def get_measure(name: str, parameter: str = "measure") -> Measure:
+def get_measure(name: str | Measure, parameter: str = "measure") -> Measure:
     """Return the declared measure of this name; `parameter` is named in the error."""
+    if isinstance(name, Measure):
+        return name
     known = {"pairwise_fairness": "pf"}.get(name, name)
     return MEASURES[choice(parameter, known, tuple(MEASURES))]

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array, IntArray
 from fkd.core.validation import FairnessWarning, as_column, as_numbers, as_sensitive, require_length
-from fkd.measures.binned import BinIndex, round_to_points
+from fkd.measures.binned import BinIndex, is_resolved, round_to_points
 from fkd.measures.columns import (
     drop_zero_weights,
     is_constant,
@@ -40,14 +40,14 @@ from fkd.measures.groups import (
 )
 from fkd.measures.hgr import hgr
 from fkd.measures.pairwise import pairwise_gap, pairwise_on_subsamples
-from fkd.measures.registry import Measure
+from fkd.measures.registry import Measure, get_measure
 
-# With halves intervals are too wide where a measure cannot fall any further (PF of a fair
-# prediction: 99.5 % coverage), with eighths too narrow elsewhere: docs/measures.md.
+# With halves intervals are too wide if a measure cannot fall any further (PF of a fair prediction:
+# 99.5 % coverage), with eighths they are too narrow in other cases: docs/measures.md.
 PARTS = 4
 FEWEST_ROWS = 2 * PARTS
-# From so many rows on HGR and GDP of subsamples are computed from counts in cells, whose rounding
-# is far below the noise.
+# From so many rows on HGR and GDP of subsamples are computed from counts in cells, if the points of
+# both columns are closer than the bandwidth (`binned.is_resolved`).
 BINNED_FROM = 100_000
 # Subsamples of pairwise fairness have at most so many rows, whose pairs are counted in 10 ms.
 PAIR_ROWS = 1 << 13
@@ -155,7 +155,7 @@ class NoiseFloor:
 
 
 def interval(
-    measure: Statistic,
+    measure: Statistic | str,
     *columns: ArrayLike | None,
     rng: np.random.Generator,
     replicates: int = 1000,
@@ -169,10 +169,11 @@ def interval(
     Parameters
     ----------
     measure
-        A declared measure (`fkd.measures.MEASURES`), or any function of row-aligned arrays. Options
-        of a function are set with `functools.partial`.
+        A declared measure (`fkd.measures.MEASURES`) or its name, or any function of row-aligned
+        arrays. Options of a function are set with `functools.partial`.
     columns
-        Its positional arguments, all with the same number of rows, at least eight.
+        Its positional arguments, all with the same number of rows, at least eight. The first may
+        be None if the measure accepts it.
     rng
         Source of the subsamples.
     replicates
@@ -200,7 +201,8 @@ def interval(
     Notes
     -----
     HGR and GDP of at least 100,000 rows without weights are computed on subsamples from counts in
-    cells (`BinnedRows`). Pairwise fairness of at least 32,768 rows uses subsamples of 8,192 rows.
+    cells (`BinnedRows`), unless a column has so long tails that 512 points are farther apart than
+    the bandwidth. Pairwise fairness of at least 32,768 rows uses subsamples of 8,192 rows.
 
     Examples
     --------
@@ -214,22 +216,23 @@ def interval(
     True
     """
     check_draws(replicates, level)
-    bounds = _bounds(measure, bounds)
+    measure, bounds = _declared(measure, columns), _bounds(measure, bounds)
     if control_features is not None:
         checked, control, w = drop_zero_weight_rows(
             as_rows(columns), control_features, sample_weight
         )
         return _stratified(measure, checked, control, w, rng, replicates, level, bounds)
-    w, rows = drop_zero_weights(sample_weight, *_equal_rows(columns))
-    require_rows(len(rows[0]))
+    w, rows = _equal_rows(columns, sample_weight)
+    n = len(rows[-1])
+    require_rows(n)
     (estimate,), (values,), part = _draw(measure, [rows], w, rng, replicates)
-    return _interval(estimate, values, len(rows[0]), part, level, bounds)
+    return _interval(estimate, values, n, part, level, bounds)
 
 
 def compare(
-    measure: Statistic,
-    first: Sequence[ArrayLike],
-    second: Sequence[ArrayLike],
+    measure: Statistic | str,
+    first: Sequence[ArrayLike | None],
+    second: Sequence[ArrayLike | None],
     *,
     rng: np.random.Generator,
     replicates: int = 1000,
@@ -245,7 +248,7 @@ def compare(
     Parameters
     ----------
     measure
-        A declared measure, or any function of row-aligned arrays.
+        A declared measure or its name, or any function of row-aligned arrays.
     first, second
         Its positional arguments for either prediction, such as (y_pred, sensitive_features).
     rng
@@ -271,9 +274,9 @@ def compare(
     True
     """
     check_draws(replicates, level)
-    bounds = _bounds(measure, bounds)
-    w, rows = drop_zero_weights(sample_weight, *_equal_rows((*first, *second)))
-    n = len(rows[0])
+    measure, bounds = _declared(measure, first, second), _bounds(measure, bounds)
+    w, rows = _equal_rows((*first, *second), sample_weight)
+    n = len(rows[-1])
     require_rows(n)
     sides = [rows[: len(first)], rows[len(first) :]]
     (a, b), (x, y), part = _draw(measure, sides, w, rng, replicates)
@@ -289,7 +292,7 @@ def noise_floor(
     sensitive_features: ArrayLike,
     *,
     rng: np.random.Generator,
-    measure: Statistic = hgr,
+    measure: Statistic | str = hgr,
     y_true: ArrayLike | None = None,
     permutations: int = 200,
     quantile: float = 0.95,
@@ -309,9 +312,9 @@ def noise_floor(
     rng
         Source of the permutations.
     measure
-        A declared measure, or a function of (y_pred, sensitive_features).
+        A declared measure or its name, or a function of (y_pred, sensitive_features).
     y_true
-        Truth (n,), for a declared measure that needs it.
+        Truth (n,), for a declared measure that needs it. Other measures ignore it.
     permutations
         Number of permutations.
     quantile
@@ -338,22 +341,27 @@ def noise_floor(
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    before: list[Array] = []
-    if getattr(measure, "needs_truth", False):
-        if y_true is None:
-            raise ValueError("y_true must be given for a measure that needs the truth, got None")
-        before = [as_column(y_true, "y_true")]
-        require_length(before[0], len(f), "y_true")
+    measure = _declared(measure)
+    before: list[Any] = []
+    if isinstance(measure, Measure) and measure.needs_truth:
+        before = [None if y_true is None else as_column(y_true, "y_true")]
+        if before[0] is not None:
+            require_length(before[0], len(f), "y_true")
+    elif y_true is not None and not isinstance(measure, Measure):
+        raise ValueError(
+            "y_true must be None if measure is a function of (y_pred, sensitive_features), got an "
+            "array. Use a declared measure, such as MEASURES['pf']"
+        )
     if permutations < 1:
         raise ValueError(f"permutations must be at least 1, got {permutations}")
     if not 0 < quantile < 1:
         raise ValueError(f"quantile must lie between 0 and 1, got {quantile}")
-    if S.shape[1] == 1 and sample_weight is None and _is_binned(measure, [[f, S[:, 0]]]):
+    w, (*before, f, S) = _equal_rows((*before, f, S), sample_weight)
+    weights = {} if w is None else {"sample_weight": w}
+    measure(*before, f, S, **weights)  # warnings about the rows are given once
+    if S.shape[1] == 1 and w is None and _is_binned(measure, [[f, S[:, 0]]]):
         values = _permuted_bins(cast(Measure, measure), f, S[:, 0], rng, permutations)
     else:
-        w, (f, S, *before) = drop_zero_weights(sample_weight, f, S, *before)
-        weights = {} if w is None else {"sample_weight": w}
-        measure(*before, f, S, **weights)  # warnings about the rows are given once
         if w is not None:
             require_no_dominant_row(w)
             S = S[_drawn_evenly(w)]
@@ -379,6 +387,7 @@ class SharedSubsamples:
 
     def __init__(self, s: Array, quarters: Sequence[NDArray[np.intp]]) -> None:
         self.s, self.quarters = s, quarters
+        self._is_resolved = is_resolved(s)
         self._nodes, self._index = round_to_points(s)
 
     def deviations(self, measures: Sequence[Measure], f: Array) -> dict[str, float]:
@@ -388,9 +397,13 @@ class SharedSubsamples:
         """
         if is_constant(f) or is_constant(self.s):
             return {measure.name: 0.0 for measure in measures}
-        index = BinIndex.from_rounded(f, self._nodes, self._index)
-        binned = (index.count(rows, self._index, times=PARTS) for rows in self.quarters)
-        draws = np.array([[measure.of_bins(rows) for measure in measures] for rows in binned])
+        if is_resolved(f) and self._is_resolved:
+            index = BinIndex.from_rounded(f, self._nodes, self._index)
+            binned = (index.count(rows, self._index, times=PARTS) for rows in self.quarters)
+            draws = np.array([[measure.of_bins(rows) for measure in measures] for rows in binned])
+        else:
+            columns = ((f[rows], self.s[rows]) for rows in map(repeated, self.quarters))
+            draws = np.array([[measure(*own) for measure in measures] for own in columns])
         spread = rescaled_draws(0.0, draws, len(f)).std(axis=0, ddof=1)
         return {m.name: float(value) for m, value in zip(measures, spread, strict=True)}
 
@@ -450,24 +463,28 @@ def _draw(
     w: Array | None,
     rng: np.random.Generator,
     replicates: int,
+    known: Sequence[Any] | None = None,
 ) -> _Drawn:
-    """Return the measure of every side on all rows and on the same subsamples."""
+    """Return the measure of every side on all rows and on the same subsamples.
+
+    `known` are the values on all rows if they were computed before.
+    """
     if _counts_pairs(measure, sides):
         estimates, values, part = _draw_pairs(sides, w, rng, replicates)
     else:
-        n = len(sides[0][0])
+        n = len(sides[0][-1])
         everything, part = np.arange(n), n // PARTS
-        estimates = [_on_rows(measure, side, everything, w) for side in sides]
+        estimates = list(known or [_on_rows(measure, side, everything, w) for side in sides])
         quarters = (quarter(n, rng) for _ in range(replicates))
         if w is None and _is_binned(measure, sides):
-            values = _draw_bins(cast(Measure, measure), sides, list(quarters))
+            values = _draw_bins(cast(Measure, measure), sides, quarters)
         else:
             values = _draw_rows(measure, sides, quarters, w, estimates)
     defined = ~np.any([np.isnan(v.reshape(len(v), -1)).any(axis=1) for v in values], axis=0)
     if 2 * defined.sum() <= replicates:
         raise UndefinedMeasureError(
-            f"the rows must leave pairs to compare in most of {replicates} subsamples, got "
-            f"{defined.sum()}; more rows are needed"
+            f"the measure must be defined in most of {replicates} subsamples of the rows, got "
+            f"{defined.sum()} (pairwise fairness needs pairs to compare). Use more rows"
         )
     return estimates, [v[defined] for v in values], part
 
@@ -491,18 +508,20 @@ def _draw_rows(
 
 
 def _draw_bins(
-    measure: Measure, sides: Sequence[Sequence[Any]], quarters: Sequence[NDArray[np.intp]]
+    measure: Measure, sides: Sequence[Sequence[Any]], quarters: Iterator[NDArray[np.intp]]
 ) -> list[Array]:
     """Return the measure of every side on each quarter, from counts in cells."""
-    values = []
-    for f, s in sides:
-        if is_constant(f) or is_constant(s):
-            values.append(np.zeros(len(quarters)))
-            continue
-        index = BinIndex.from_rows(f, s)
-        binned = (index.count(rows, index.s_index, times=PARTS) for rows in quarters)
-        values.append(np.array([measure.of_bins(rows) for rows in binned]))
-    return values
+    indices = [
+        None if is_constant(f) or is_constant(s) else BinIndex.from_rows(f, s) for f, s in sides
+    ]
+    draws = [
+        [
+            0.0 if own is None else measure.of_bins(own.count(rows, own.s_index, times=PARTS))
+            for own in indices
+        ]
+        for rows in quarters
+    ]
+    return [*np.array(draws).T]
 
 
 def _draw_pairs(
@@ -555,7 +574,7 @@ def _stratified(
         if own[-1] is not None and own[-1].shape[1] == 1:
             own[-1] = own[-1][:, 0]
         try:
-            _, (draws,), part = _draw(measure, [own], own_w, rng, replicates)
+            _, (draws,), part = _draw(measure, [own], own_w, rng, replicates, [stratum.value])
         except UndefinedMeasureError as error:
             raise ValueError(
                 "control_features must leave pairs to compare in most subsamples of every group, "
@@ -599,9 +618,9 @@ def _is_binned(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
     """Return whether subsamples are measured from counts in cells."""
     return (
         isinstance(measure, Measure)
-        and measure.interval == "binned"
-        and len(sides[0][0]) >= BINNED_FROM
-        and all(column.ndim == 1 for side in sides for column in side)
+        and measure.can_bin
+        and len(sides[0][-1]) >= BINNED_FROM
+        and all(column.ndim == 1 and is_resolved(column) for side in sides for column in side)
     )
 
 
@@ -614,15 +633,34 @@ def _counts_pairs(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
     if not isinstance(measure, Measure) or measure.interval != "pairs" or measure.options:
         return False
     y, _, s = sides[0]
-    if y is None or s.ndim != 1:
+    if any(column is None or column.ndim != 1 for side in sides for column in side):
         return False
     return all(np.array_equal(y, own_y) and np.array_equal(s, own_s) for own_y, _, own_s in sides)
 
 
+def _declared(measure: Statistic | str, *sides: Sequence[Any]) -> Statistic:
+    """Return the measure of a name, and check the number of columns of a declared one."""
+    if not isinstance(measure, str | Measure):
+        return measure
+    declared = get_measure(measure)
+    names = declared.columns("y_true", "y_pred", "sensitive_features")
+    for columns in sides:
+        if len(columns) != len(names):
+            raise ValueError(
+                f"columns of {declared.name} must be ({', '.join(names)}), got {len(columns)} "
+                "arrays"
+            )
+    return declared
+
+
 def _bounds(measure: Any, bounds: Bounds | None) -> Bounds:
-    if bounds is not None:
-        return bounds
-    return measure.range if isinstance(measure, Measure) else UNBOUNDED
+    """Return the bounds of the caller, or those of a declared measure."""
+    if bounds is None:
+        is_declared = isinstance(measure, str | Measure)
+        return get_measure(measure).range if is_declared else UNBOUNDED
+    if not bounds[0] <= bounds[1]:
+        raise ValueError(f"bounds must be (smallest, largest), got {bounds}")
+    return bounds
 
 
 def _drawn_evenly(w: Array) -> IntArray:
@@ -639,16 +677,22 @@ def check_draws(replicates: int, level: float) -> None:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
 
 
-def _equal_rows(columns: Sequence[Any]) -> list[Array]:
-    """Return the arguments as arrays with the same number of rows."""
-    if not columns:
-        raise ValueError("columns must hold at least one array, got none")
-    checked = [as_numbers(column, f"argument {i}") for i, column in enumerate(columns)]
-    for i, column in enumerate(checked):
+def _equal_rows(columns: Sequence[Any], sample_weight: Any) -> tuple[Array | None, list[Any]]:
+    """Return the weights and the arguments without rows of weight zero; None stays None."""
+    if not columns or columns[-1] is None:
+        raise ValueError("columns must end with an array, got none")
+    checked = {
+        i: as_numbers(column, f"argument {i}")
+        for i, column in enumerate(columns)
+        if column is not None
+    }
+    for i, column in checked.items():
         if column.ndim == 0:
             raise ValueError(f"argument {i} must have rows, got a single number")
-        require_length(column, len(checked[0]), f"argument {i}")
-    return checked
+        require_length(column, len(next(iter(checked.values()))), f"argument {i}")
+    w, kept = drop_zero_weights(sample_weight, *checked.values())
+    found = dict(zip(checked, kept, strict=True))
+    return w, [found.get(i) for i in range(len(columns))]
 
 
 def _no_warnings() -> Any:

@@ -191,3 +191,20 @@ def test_index_counts_rows_beside_a_permuted_attribute(rng):
     index = BinIndex.from_rows(f, s)
     found = index.count(slice(None), index.s_index[order])
     assert_allclose(values(found), by_rows(f, s[order]), rtol=1e-9)
+
+
+def test_large_weights_do_not_overflow(rng):
+    s = rng.integers(3, size=100).astype(float)
+    f, w = s + 0.1 * rng.normal(size=100), np.full(100, 1e12)
+    nodes = {"f_nodes": Nodes.between(-1.0, 3.0), "s_nodes": Nodes.levels(s)}
+    rows = BinnedRows.from_rows(f, s, sample_weight=w, **nodes)
+    assert_allclose(rows.gdp(), gdp(f, s, margins="range", sample_weight=w), rtol=0.05)
+
+
+def test_unknown_margins_are_refused(rng):
+    f, s = rng.uniform(size=(2, 100))
+    nodes = Nodes.between(0.0, 1.0)
+    rows = BinnedRows.from_rows(f, s, f_nodes=nodes, s_nodes=nodes)
+    for measure in (rows.hgr, rows.gdp):
+        with pytest.raises(ValueError, match="margins"):
+            measure(margins="rank")

@@ -1,5 +1,7 @@
 """Intervals, comparisons and noise floors: width, coverage, pairing, and the fast ways."""
 
+import warnings
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 
@@ -21,7 +23,7 @@ from fkd.measures import (
     pairwise_fairness,
 )
 from fkd.measures.groups import UndefinedMeasureError
-from fkd.measures.resampling import SharedSubsamples, quarter, rescaled_draws
+from fkd.measures.resampling import BINNED_FROM, SharedSubsamples, quarter, rescaled_draws
 
 module = import_module("fkd.measures.resampling")
 
@@ -584,3 +586,81 @@ def test_noise_floor_from_counts_is_that_of_shuffled_rows(rng, binned_from):
 def test_invalid_options_of_a_noise_floor_are_refused_by_name(rng, options, parameter):
     with pytest.raises(ValueError, match=f"^{parameter} must"):
         noise_floor([0.0, 1.0], [0.0, 1.0], rng=rng, **options)
+
+
+@pytest.mark.parametrize("kind", ["pareto", "outlier"])
+@pytest.mark.parametrize("name", ["hgr", "gdp", "gdp_plugin"])
+def test_long_tails_do_not_narrow_the_interval_of_many_rows(kind, name):
+    """512 equidistant points would put nearly all rows into one cell."""
+    rng = np.random.default_rng(5)
+    s = rng.pareto(1.5, size=BINNED_FROM) if kind == "pareto" else rng.uniform(size=BINNED_FROM)
+    if kind == "outlier":
+        s[0] = 1e4
+    f = np.log1p(s) + rng.normal(size=len(s))
+    measure = MEASURES[name]
+    options = {"replicates": 3, "bounds": measure.range}
+    with warnings.catch_warnings(action="ignore", category=FairnessWarning):
+        declared = interval(measure, f, s, rng=np.random.default_rng(0), **options)
+        by_rows = interval(
+            lambda f, s: measure(f, s), f, s, rng=np.random.default_rng(0), **options
+        )
+    assert_allclose(declared.low, by_rows.low)
+    assert_allclose(declared.high, by_rows.high)
+
+
+def test_options_without_a_binned_form_go_by_rows(rng):
+    s = rng.uniform(size=BINNED_FROM)
+    f = s**3 + 0.1 * rng.normal(size=len(s))
+    ranks = replace(MEASURES["hgr"], options={"margins": "rank"})
+    options = {"replicates": 3, "bounds": (0.0, 1.0)}
+    declared = interval(ranks, f, s, rng=np.random.default_rng(0), **options)
+    by_rows = interval(partial(hgr, margins="rank"), f, s, rng=np.random.default_rng(0), **options)
+    assert_allclose([declared.low, declared.high], [by_rows.low, by_rows.high])
+
+
+def test_noise_floor_of_many_rows_warns_as_the_measure_does(rng):
+    s = rng.uniform(size=BINNED_FROM)
+    s[0] = 1e4
+    with pytest.warns(FairnessWarning):
+        noise_floor(rng.normal(size=len(s)), s, rng=rng, measure="hgr", permutations=1)
+
+
+def test_the_truth_may_be_none_if_the_measure_accepts_it(rng):
+    f, s, group = rng.normal(size=(3, 200))
+    free = partial(pairwise_fairness, criterion="dp")
+    for control in (None, group > 0):
+        found = interval(free, None, f, s, rng=rng, replicates=20, control_features=control)
+        assert found.low <= found.estimate <= found.high
+    declared = replace(MEASURES["pf"], options={"criterion": "dp"})
+    assert noise_floor(f, s, rng=rng, measure=declared, permutations=5).mean < 0.3
+    with pytest.raises(ValueError, match="y_true"):
+        noise_floor(f, s, rng=rng, measure="pf", permutations=5)
+
+
+def test_a_measure_may_be_named(rng):
+    y, f, s = rng.normal(size=(3, 60))
+    options = {"replicates": 20}
+    for name in ("hgr", "pf"):
+        columns = MEASURES[name].columns(y, f, s)
+        named = interval(name, *columns, rng=np.random.default_rng(0), **options)
+        assert named == interval(MEASURES[name], *columns, rng=np.random.default_rng(0), **options)
+    with pytest.raises(ValueError, match="measure"):
+        interval("hrg", f, s, rng=rng)
+    with pytest.raises(ValueError, match=r"y_true, y_pred, sensitive_features.*got 2"):
+        interval("pf", f, s, rng=rng)
+    with pytest.raises(ValueError, match="bounds"):
+        interval("hgr", f, s, rng=rng, bounds=(1, 0))
+    with pytest.raises(ValueError, match="y_true"):
+        noise_floor(f, s, rng=rng, measure=hgr, y_true=y)
+
+
+def test_groups_are_measured_once_on_all_rows(rng):
+    f, s, group = rng.normal(size=(3, 200))
+    calls = []
+
+    def counted(f, s):
+        calls.append(len(f))
+        return float(np.mean(f * np.ravel(s)))
+
+    interval(counted, f, s, rng=rng, replicates=10, control_features=group > 0)
+    assert len(calls) == 2 * (1 + 10)
