@@ -39,7 +39,9 @@ def test_the_reference_lists_every_public_name(name):
     text = (ROOT / "docs" / "api" / "index.md").read_text()
     section = text.split(f".. currentmodule:: {name}\n")[1].split("```")[0]
     listed = re.findall(r"^   (\w+)$", section, re.MULTILINE)
-    assert listed == sys.modules[name].__all__
+    module = sys.modules[name]
+    # Dictionaries have no docstring of their own; the text above the list names them.
+    assert listed == [n for n in module.__all__ if not isinstance(getattr(module, n), dict)]
 
 
 def _pins(lock):
