@@ -19,7 +19,8 @@ from benchmarks.calibration import between
 from benchmarks.peak import peak_memory
 from benchmarks.record import Goal, Record
 from configs.load import load_config
-from fkd.core.moments import Moments, SumPrecision
+from fkd.core.feature_maps import SumPrecision
+from fkd.core.moments import Moments
 from fkd.core.removal import removal_path
 from fkd.core.ridge import ridge_coefficients
 from tasks.adapters.blas import blas_threads

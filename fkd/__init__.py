@@ -1,14 +1,13 @@
 """Fair Kernel Decomposition."""
 
 import fkd.alone  # first: refuses a package that two distributions have written  # noqa: F401
+from fkd.core.sensitive_basis import one_hot
 from fkd.core.validation import FairnessWarning
-from fkd.estimators.decomposition import FairKernelDecomposition
-from fkd.estimators.discrete import one_hot
 from fkd.estimators.gaussian_process import FairGaussianProcess
-from fkd.estimators.kernel_ridge import FairKernelRidge
-from fkd.estimators.kernel_shrinkage import FairKernelShrinkage
-from fkd.estimators.support_vector_classification import FairSVC
-from fkd.estimators.support_vector_regression import FairSVR
+from fkd.estimators.ridge import FairKernelRidge
+from fkd.estimators.svc import FairSVC
+from fkd.estimators.svr import FairSVR
+from fkd.estimators.transformers import FairKernelDecomposition, FairKernelShrinkage
 from fkd.measures.auditing import Audit, audit
 
 __all__ = [

@@ -4,9 +4,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVC, SVR, LinearSVR
 
 from fkd.core import svm as solver_module
+from fkd.core.arrays import RowBlock
 from fkd.core.moments import Moments
 from fkd.core.removal import Directions
-from fkd.core.svm import Machine, MachineOutcome, RowBlock, gap_message, solve_machines
+from fkd.core.svm import Machine, MachineOutcome, gap_message, solve_machines
 
 
 @pytest.fixture(autouse=True)

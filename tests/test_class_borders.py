@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from fkd.estimators.class_borders import FeatureBorders
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVC
 
 from fkd import FairSVC
 from fkd.core.feature_maps import make_map
 from fkd.core.removal import FairFeatures, RemovalPath
-from fkd.estimators.class_borders import FeatureBorders
 
 SETTING = {"gamma": 0.2, "C": 2.0, "iterations": 2, "held_out": 0}
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fkd.catalog.methods.training_fold import Functions
 from numpy.testing import assert_allclose, assert_array_equal
 from optional import needs
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config
-from fkd.catalog.methods.training_fold import Functions
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.weights import RowWeights

@@ -2,11 +2,11 @@ import json
 
 import numpy as np
 import pytest
+from fkd.catalog.methods.training_fold import Approximation, Functions
 from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
 from fkd.catalog.methods import Training
-from fkd.catalog.methods.training_fold import Approximation, Functions
 from fkd.core.moments import basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.blas import blas_threads

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fkd.catalog.methods.training_fold import Functions
 from numpy.testing import assert_allclose, assert_array_equal
 from shrinkage_sample import GAMMA, bent, covariances, factor, rbf, shrunk_gram, unit
 from training_sample import fit_one, make_training
@@ -10,7 +11,6 @@ from fkd import FairKernelRidge, FairSVR
 from fkd.catalog.methods import Approximation, Training, method
 from fkd.catalog.methods.kernel_settings import functions_of_path, path_key
 from fkd.catalog.methods.shrinkage_settings import by_shrinkage
-from fkd.catalog.methods.training_fold import Functions
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis
 
 APPROXIMATIONS = [Approximation(), Approximation("nystroem", 60), Approximation("fourier", 60)]

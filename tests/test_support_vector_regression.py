@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from fkd.estimators.support_vector_regression import svr_expansions
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVR
 
@@ -7,7 +8,6 @@ from fkd import FairKernelDecomposition, FairnessWarning, FairSVR
 from fkd.core.feature_maps import make_map
 from fkd.core.moments import training_moments
 from fkd.core.removal import removal_path
-from fkd.estimators.support_vector_regression import svr_expansions
 
 APPROXIMATIONS = ["exact", "nystroem", "fourier", "identity"]
 # Two routes to one optimum agree to what libsvm's stopping rule allows.

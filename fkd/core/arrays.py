@@ -1,6 +1,7 @@
-"""Array types and block sizes."""
+"""Array types, block sizes and blocks of rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.sparse import csr_array
 Array = NDArray[np.float64]
 IntArray = NDArray[np.integer[Any]]
 AnyArray = NDArray[Any]
+Precision = type[np.floating[Any]]
 # Encoded rows (n, d), dense or sparse.
 Rows = Array | csr_array
 
@@ -23,3 +25,20 @@ def row_blocks(n: int, size: int) -> Iterator[slice]:
     """Yield slices of at most `size` rows that cover 0..n in order."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Features and targets of some rows that belong to the same folds.
+
+    Rows of different folds are in different blocks: a machine skips blocks of other folds.
+    """
+
+    G: AnyArray  # (k, r), single or double precision
+    y: Array  # (k,); -1 or 1 for a hinge
+    folds: tuple[int, ...] = (0,)
+    weights: Array | None = None  # (k,), factors of C; None is 1 for each row
+
+
+# Each call yields the same blocks in the same order.
+Source = Callable[[], Iterable[RowBlock]]

@@ -1,17 +1,24 @@
-"""Conditioning columns, the parameter `given`: dependence on s through them is allowed.
+"""Functions of s to remove, given conditioning columns through which dependence is allowed.
 
-Functions of s are regressed on splines of the conditioning columns, and only the residual is
-removed (`fkd.core.moments.BasisMoments.covariance`).
+The functions are regressed on splines of the conditioning columns, and only the residual is removed
+(`fkd.core.moments.BasisMoments.covariance`).
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, Rows
 from fkd.core.linalg import to_dense
-from fkd.core.sensitive_basis import SplineBasis
+from fkd.core.sensitive_basis import (
+    BasisSettings,
+    Centred,
+    SensitiveBasis,
+    SplineBasis,
+    centred,
+)
 from fkd.core.validation import whole
 from fkd.core.weights import weighted_mean
 
@@ -19,40 +26,76 @@ from fkd.core.weights import weighted_mean
 _SAME = 1e-12
 
 
-def conditioning_columns(
-    given: Any,
-    names: AnyArray | None,
-    X: Rows,
-    y: Array,
-    w: Array | None = None,
-    *,
-    precomputed: bool,
-) -> Array | None:
-    """Return centred splines of the conditioning columns, (n, k); None if `given` is None.
+@dataclass(frozen=True)
+class Functions:
+    """The functions of s that a prediction should not covary with, given conditioning columns."""
+
+    basis: BasisSettings
+    # "none", "y" for the target, or positions of columns of X.
+    given: str | tuple[int, ...] = "none"
+    # Range of every sensitive column, the unit of `gamma_s`; None is the range of the rows.
+    limits: tuple[float, float] | None = (0.0, 1.0)
+
+    def columns(
+        self, S: Array, y: Array, w: Array | None = None, X: Rows | None = None
+    ) -> "FittedFunctions":
+        """Return the functions fitted to rows with weights w.
+
+        X is only needed if `given` names columns of it.
+        """
+        limits = None if self.limits is None else [self.limits] * S.shape[1]
+        basis = centred(self.basis.fit(S, limits, w=w), S, w)
+        if self.given == "none":
+            return FittedFunctions(self, basis)
+        return FittedFunctions(self, basis, _centred_splines(self.conditioning(y, X), w))
+
+    def conditioning(self, y: Array, X: Rows | None) -> Array:
+        """Return the conditioning columns, (n, c)."""
+        if self.given == "y":
+            return y.reshape(len(y), -1)
+        assert X is not None
+        return to_dense(X[:, list(self.given)])
+
+
+@dataclass(frozen=True)
+class FittedFunctions:
+    """Functions of s, and splines of the conditioning columns, fitted to rows."""
+
+    functions: Functions
+    basis: SensitiveBasis
+    splines: SensitiveBasis | None = None
+
+    def __call__(self, S: Array, y: Array, X: Rows | None = None) -> tuple[Array, Array | None]:
+        """Return the functions (n, p) and the splines (n, k) of rows; None for no conditioning."""
+        if self.splines is None:
+            return self.basis(S), None
+        return self.basis(S), self.splines(self.functions.conditioning(y, X))
+
+
+def given_columns(
+    given: Any, names: AnyArray | None, d: int, *, precomputed: bool
+) -> str | tuple[int, ...]:
+    """Return the parameter `given` of an estimator as `Functions.given`.
 
     Parameters
     ----------
     given
         None, ``"y"``, or names or positions of columns.
-    names
-        Names of the columns of X, None if it has none.
-    X, y
-        Training rows (n, d), target (n,).
-    w
-        Weights of the rows, (n,); None is 1 for each.
+    names, d
+        Names of the columns of X or None, number of columns.
     precomputed
         True if X is a kernel matrix, which has no columns to name.
     """
     if given is None:
-        return None
+        return "none"
     if conditions_on_target(given):
-        return _splines(y.reshape(len(y), -1), w)
+        return "y"
     if precomputed:
         raise ValueError(
             f"given must be 'y' or None if kernel='precomputed', got {given!r}. A kernel matrix "
             "has no columns of inputs"
         )
-    return _splines(to_dense(X[:, _positions(given, names, X.shape[1])]), w)
+    return tuple(_positions(given, names, d))
 
 
 def conditions_on_target(given: Any) -> bool:
@@ -60,22 +103,23 @@ def conditions_on_target(given: Any) -> bool:
     return isinstance(given, str) and given == "y"
 
 
-def _splines(columns: Array, w: Array | None) -> Array:
-    """Return splines of the columns minus their means."""
-    (n, k), Z = columns.shape, SplineBasis.from_rows(columns, w)(columns)
+def _centred_splines(columns: Array, w: Array | None) -> SensitiveBasis:
+    """Return the splines of columns minus their means over these rows."""
+    basis = SplineBasis.from_rows(columns, w)
+    (n, k), Z = columns.shape, basis(columns)
     if Z.shape[1] >= n:
         raise ValueError(
             f"given must have fewer splines than the {n} training rows, got {Z.shape[1]} of {k} "
             "columns. Name fewer columns, or train on more rows"
         )
-    return np.asarray(Z - weighted_mean(Z, w))
+    return Centred(basis, weighted_mean(Z, w))
 
 
 def refuse_sensitive_columns(
-    given: Any, names: AnyArray | None, X: Rows, S: Array, sensitive: Sequence[str]
+    given: Iterable[int], names: AnyArray | None, X: Rows, S: Array, sensitive: Sequence[str]
 ) -> None:
     """Raise for a conditioning column that is a monotone function of a sensitive column."""
-    for j in _positions(given, names, X.shape[1]):
+    for j in given:
         x = to_dense(X[:, [j]])[:, 0]
         x = x - x.mean(axis=0)
         for name, s in zip(sensitive, (S - S.mean(axis=0)).T, strict=True):

@@ -1,6 +1,7 @@
 """Feature maps: features G(x) whose inner products equal a kernel or approximate it.
 
-Removal and all machines work on the features of a map. `make_map` is the entry; it returns
+Removal and all machines work on the features of a map. `KernelSettings` describes a map and
+`make_map` computes it from training rows; it returns
 
 - `ExactMap`: all linearly independent training rows are centres and G Gᵀ = K to rounding;
 - `NystroemMap`: a chosen subset of the rows, the landmarks, are the centres;
@@ -13,8 +14,8 @@ estimates how many landmarks a kernel needs.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -36,6 +37,12 @@ _HELD_OUT = 8
 # Landmarks are chosen until they leave this factor less of their own sample than is asked for of
 # new rows.
 _FURTHER = 4
+
+
+# How features enter a sum: as kernel values in single or double precision, whitened once after
+# summation; or whitened row by row, which costs as much as the sum itself but is most accurate.
+SumPrecision = Literal["float32", "float64", "rows"]
+SUM_PRECISIONS: tuple[SumPrecision, ...] = ("float32", "float64", "rows")
 
 
 class FeatureMap(ABC):
@@ -329,6 +336,56 @@ class IdentityMap(FeatureMap):
     def expansion(self, beta: Array, intercept: float = 0.0) -> KernelExpansion:
         """Return f(x) = x·beta + intercept, an expansion with one centre."""
         return KernelExpansion("linear", 1.0, 1, 0.0, beta[None, :], np.ones(1), intercept)
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """How a kernel is represented: exactly, or by a reduced set of features.
+
+    The metadata of the fields are the values that a configuration accepts.
+    """
+
+    kind: str = field(
+        default="exact", metadata={"choices": ("exact", "nystroem", "fourier", "auto")}
+    )
+    landmarks: int = field(default=DEFAULT_LANDMARKS, metadata={"ge": 1})
+    landmark_method: str = field(default="rpcholesky", metadata={"choices": LANDMARK_METHODS})
+    # One map for all splits, computed from reserved rows that are in no test set. The moments of
+    # disjoint rows then add up.
+    shared: bool = False
+    # Precision of the sums under a shared map. "auto" is the fastest one whose rounding errors are
+    # small compared with the ridges.
+    sums: str = field(default="auto", metadata={"choices": ("auto", *SUM_PRECISIONS)})
+    # Kind "auto": largest share of k(x, x) that the landmarks may leave unexplained. With 0.04 some
+    # measures differed from the exact path by more than their deviation over folds, docs/scale.md.
+    accuracy: float = field(default=0.03, metadata={"gt": 0, "lt": 1})
+
+
+@dataclass(frozen=True)
+class KernelSettings:
+    """A kernel and its approximation, which together with training rows determine a feature map."""
+
+    kernel: str | KernelFunction = "rbf"
+    gamma: float | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    approximation: Approximation = Approximation()
+
+    def feature_map(self, X: Rows, random_state: Any) -> "FeatureMap":
+        """Return the feature map of training rows X, with at most as many landmarks as rows."""
+        approximation = self.approximation
+        landmarks = approximation.landmarks
+        return make_map(
+            X,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            approximation=approximation.kind,
+            landmarks=landmarks if approximation.kind == "fourier" else min(landmarks, X.shape[0]),
+            landmark_method=approximation.landmark_method,
+            random_state=random_state,
+        )
 
 
 @dataclass(frozen=True)

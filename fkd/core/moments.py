@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
-from typing import Literal
 
 import numpy as np
 from scipy.linalg import blas
 
 from fkd.core.arrays import BLOCK_ROWS, PANEL_ROWS, Array, Rows, row_blocks
-from fkd.core.feature_maps import FeatureMap
+from fkd.core.feature_maps import FeatureMap, SumPrecision
 from fkd.core.linalg import (
     condition,
     gram,
@@ -271,12 +270,6 @@ def basis_moments(
         parts.append(BasisMoments.from_rows(G, B[rows], *further))
         start = rows.stop
     return reduce(add, parts)
-
-
-# How features enter a sum: as kernel values in single or double precision, whitened once after
-# summation; or whitened row by row, which costs as much as the sum itself but is most accurate.
-SumPrecision = Literal["float32", "float64", "rows"]
-SUM_PRECISIONS: tuple[SumPrecision, ...] = ("float32", "float64", "rows")
 
 
 class StreamedSums:

@@ -10,23 +10,193 @@ A fully removed direction (d = 1) restricts beta to its orthogonal complement. T
 W do not depend on later ones, so that each direction of a removal path adds one term to beta. One
 factorisation of C + alpha·I therefore serves every strength. Centred moments give the regression
 with an intercept.
+
+`fit_ridge` is the entry: it fits several settings to training rows and shares what they have in
+common. `FairKernelRidge` calls it with one setting, the methods krr, krr_fkd and krr_fks with many.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fkd.core.arrays import Array, row_blocks
-from fkd.core.feature_maps import FeatureMap
+from fkd.core.arrays import Array, Rows, row_blocks
+from fkd.core.feature_maps import ExactMap, FeatureMap, KernelSettings
+from fkd.core.kernels import Kernel
 from fkd.core.linalg import ShiftedInverse, solve_lower
 from fkd.core.moments import Moments
-from fkd.core.predictors import MapExpansion
-from fkd.core.removal import Directions, Removals
+from fkd.core.predictors import KernelExpansion, MapExpansion, TargetExpansions
+from fkd.core.removal import Directions, RemovalPath, Removals, Shrinkage, ridge_mu
+from fkd.core.training import RemovalSettings, Training, group_settings
 from fkd.core.validation import positive
 
 # Directions per panel.
 _PANEL = 16
+
+
+@dataclass(frozen=True)
+class RidgeSetting:
+    """Kernel ridge regression after a removal."""
+
+    kernel: KernelSettings
+    removal: RemovalSettings
+    strength: float  # iterations of a path, penalty of a shrinkage
+    alpha: float  # ridge of the predictor, above 0
+    fit_intercept: bool = False
+
+
+@dataclass(frozen=True)
+class RidgeModel:
+    """A fitted regression, and those of all other strengths."""
+
+    predictor: MapExpansion | TargetExpansions
+    solution: "RidgeSolution"
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions, (k, targets)."""
+        return self.predictor.predict(X).reshape(X.shape[0], -1)
+
+    @property
+    def removals(self) -> Removals:
+        """The removed directions of every strength."""
+        return self.solution.removals
+
+
+def fit_ridge(training: Training, settings: Sequence[RidgeSetting]) -> list[RidgeModel]:
+    """Fit kernel ridge regressions to training rows, and return one model per setting, in order.
+
+    Settings with the same kernel share its feature map and moments, those with the same removal
+    its directions, and those with the same alpha the factorisation. No model depends on the other
+    settings.
+    """
+    found: dict[int, RidgeModel] = {}
+    for group in group_settings(settings, "kernel", "removal"):
+        first = settings[group[0]]
+        longest = max(settings[i].strength for i in group)
+        removals = training.removals(first.kernel, first.removal, longest)
+        feature_map = training.feature_map(first.kernel)
+        targets = training.target_moments(first.kernel)
+        chosen = [settings[i] for i in group]
+        for part in group_settings(chosen, "alpha", "fit_intercept"):
+            strengths = [chosen[j].strength for j in part]
+            solution = RidgeSolution.from_moments(
+                feature_map,
+                targets,
+                removals,
+                alpha=chosen[part[0]].alpha,
+                strength=max(strengths),
+                fit_intercept=chosen[part[0]].fit_intercept,
+                several=training.several,
+            )
+            for j, predictor in zip(part, solution.predictors(strengths), strict=True):
+                found[group[j]] = RidgeModel(predictor, solution)
+    return [found[i] for i in range(len(settings))]
+
+
+@dataclass(frozen=True)
+class _Centres:
+    """Weights of kernel values: f(x) = k(x, Z)·beta."""
+
+    kernel: Kernel
+    centers: Rows  # Z, (r, d)
+
+    def expansion(self, beta: Array, intercept: float = 0.0) -> KernelExpansion:
+        """Return f(x) = k(x, Z)·beta + intercept."""
+        k = self.kernel
+        return KernelExpansion(k.name, k.gamma, k.degree, k.coef0, self.centers, beta, intercept)
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """Regressions of one alpha on one or several targets, at every strength."""
+
+    coordinates: FeatureMap | _Centres
+    families: tuple["RidgeFamily", ...]  # one per target
+    n: float
+    g: Array  # sum of the features over the training rows, (r,)
+    sums: tuple[float, ...]  # of each target
+    fit_intercept: bool
+    several: bool  # True if the target is a matrix
+
+    @classmethod
+    def from_moments(
+        cls,
+        feature_map: FeatureMap,
+        targets: Sequence[Moments],
+        removals: Removals,
+        *,
+        alpha: float,
+        strength: float,
+        fit_intercept: bool,
+        several: bool = False,
+    ) -> "RidgeSolution":
+        """Return the regressions up to a strength, from the moments with each target."""
+        alpha, n = positive("alpha", alpha), targets[0].n
+        width = removals.at(_inner(removals, strength, n, alpha)).width
+        families = ridge_families(
+            targets, removals, alpha=alpha, width=width, fit_intercept=fit_intercept
+        )
+        sums = tuple(moments.y for moments in targets)
+        return cls(
+            feature_map, tuple(families), n, targets[0].g, sums, fit_intercept, several=several
+        )
+
+    @property
+    def removals(self) -> Removals:
+        """The removed directions of every strength."""
+        return self.families[0].removals
+
+    def predictors(self, strengths: Sequence[float]) -> list[MapExpansion | TargetExpansions]:
+        """Return the predictor of each strength."""
+        alpha = self.families[0].alpha
+        inner = [_inner(self.removals, strength, self.n, alpha) for strength in strengths]
+        columns = []
+        for family, y in zip(self.families, self.sums, strict=True):
+            betas = family.by_strength(inner)
+            columns.append([self._expansion(betas[strength], y) for strength in inner])
+        return [
+            TargetExpansions(parts) if self.several else parts[0]
+            for parts in zip(*columns, strict=True)
+        ]
+
+    def _expansion(self, beta: Array, y: float) -> MapExpansion:
+        intercept = (y - float(self.g @ beta)) / self.n if self.fit_intercept else 0.0
+        return self.coordinates.expansion(beta, intercept)
+
+    def thin(self) -> "RidgeSolution":
+        """Return the same without the factor of an exact map, which is as large as its kernel.
+
+        With K = L Lᵀ, weights of features are Lᵀ times those of kernel values. Directions v become
+        L v, whose products with the latter are those of v with the former.
+        """
+        exact = self.coordinates
+        if not isinstance(exact, ExactMap):
+            return self
+        families = tuple(
+            replace(
+                family,
+                removals=_multiplied(family.removals, exact.L),
+                plain=exact.dual(family.plain),
+                DV=exact.dual(family.DV),
+            )
+            for family in self.families
+        )
+        centres = _Centres(exact.kernel, exact.centers)
+        return replace(self, coordinates=centres, families=families, g=exact.L @ self.g)
+
+
+def _inner(removals: Removals, strength: float, n: float, alpha: float) -> float:
+    """Return the strength of the removal: iterations, or the mu of a penalty."""
+    return strength if removals.nested else ridge_mu(strength, n=n, alpha=alpha)
+
+
+def _multiplied(removals: Removals, L: Array) -> Removals:
+    """Return the removal with its directions multiplied by L."""
+    V = np.asfortranarray(L @ removals.V)
+    if isinstance(removals, RemovalPath):
+        return replace(removals, U=V)
+    assert isinstance(removals, Shrinkage)
+    return replace(removals, V=V)
 
 
 @dataclass(frozen=True)
@@ -41,9 +211,18 @@ class RidgeFamily:
     plain: Array  # D c, the weights without removal, (r,)
     DV: Array  # D V, (r, w)
 
-    def beta(self, strength: float) -> Array:
-        """Return the weights at one strength, (r,)."""
-        return self.betas(self.removals.at(strength))[-1]
+    def by_strength(self, strengths: Iterable[float]) -> dict[float, Array]:
+        """Return the weights at each strength, (r,).
+
+        The strengths of a removal path share one sequence of weights. A shrinkage has the same
+        directions at every strength with different shares, and is solved once per strength.
+        """
+        wanted = {strength: self.removals.at(strength) for strength in strengths}
+        if not self.removals.nested:
+            return {strength: self.betas(removed)[-1] for strength, removed in wanted.items()}
+        longest = max(wanted.values(), key=lambda removed: removed.width)
+        betas = self.betas(longest)
+        return {strength: betas[removed.width] for strength, removed in wanted.items()}
 
     def betas(self, removed: Directions) -> list[Array]:
         """Return the weights after 0, 1, 2, ... of the directions."""
@@ -125,21 +304,13 @@ def ridge_coefficients(
     strengths: Iterable[float],
     fit_intercept: bool,
 ) -> dict[float, Array]:
-    """Return the weights of ridge regression on the fair features, by strength.
-
-    The strengths of a removal path share one sequence of weights. A shrinkage has the same
-    directions at every strength with different shares, and is solved once per strength.
-    """
-    wanted = {strength: removals.at(strength) for strength in strengths}
-    width = max((removed.width for removed in wanted.values()), default=0)
+    """Return the weights of ridge regression on the fair features, by strength."""
+    strengths = list(strengths)
+    width = max((removals.at(strength).width for strength in strengths), default=0)
     (family,) = ridge_families(
         [moments], removals, alpha=alpha, width=width, fit_intercept=fit_intercept
     )
-    if not removals.nested:
-        return {strength: family.beta(strength) for strength in wanted}
-    longest = max(wanted.values(), key=lambda removed: removed.width, default=removals.at(0))
-    betas = family.betas(longest)
-    return {strength: betas[removed.width] for strength, removed in wanted.items()}
+    return family.by_strength(strengths) if strengths else {}
 
 
 def ridge_families(

@@ -1,12 +1,13 @@
 """Functions B(s) of the sensitive columns that a prediction should not covary with.
 
 `BasisSettings` names one of four bases and fits it to training rows: the columns themselves, an RBF
-kernel on them, splines of their ranks, or an indicator per level.
+kernel on them, splines of their ranks, or an indicator per level. `one_hot` encodes discrete
+attributes as columns.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from sklearn.preprocessing import SplineTransformer
 
 from fkd.core.arrays import AnyArray, Array, IntArray
 from fkd.core.kernels import Kernel
-from fkd.core.validation import choice, positive
+from fkd.core.validation import choice, column_names, positive, refuse_masked
 from fkd.core.weights import row_count, weighted_mean
 
 BASES = ("columns", "rbf", "splines", "levels")
@@ -75,6 +76,18 @@ class BasisSettings:
         return RbfBasis.from_rows(scaled, S, positive("gamma_s", self.gamma_s), rows)
 
 
+@dataclass(frozen=True)
+class Centred:
+    """Functions minus constants."""
+
+    basis: "SensitiveBasis"
+    means: Array
+
+    def __call__(self, S: Array) -> Array:
+        """Return the functions minus the constants."""
+        return np.asarray(self.basis(S) - self.means)
+
+
 def centred(basis: SensitiveBasis, S: Array, w: Array | None = None) -> SensitiveBasis:
     """Return the functions minus their means over rows S with weights w.
 
@@ -88,7 +101,7 @@ def centred(basis: SensitiveBasis, S: Array, w: Array | None = None) -> Sensitiv
             f"basis must have fewer functions than the {n} training rows, got {p}. Use 'rbf', "
             f"which has at most one per {_ROWS_PER_LANDMARK} rows"
         )
-    return lambda S: basis(S) - means
+    return Centred(basis, means)
 
 
 @dataclass(frozen=True)
@@ -212,3 +225,46 @@ class LevelBasis:
             column[:, None] == values for column, values in zip(S.T, self.levels, strict=True)
         ]
         return np.hstack(blocks).astype(np.float64)
+
+
+def one_hot(labels: Any) -> Array:
+    """Return S with one 0/1 column per level of each discrete attribute.
+
+    Removing this block removes every function of the attribute.
+
+    Parameters
+    ----------
+    labels
+        One attribute (n,) or several (n, k), of any type that can be sorted.
+
+    Examples
+    --------
+    >>> from fkd import one_hot
+    >>> one_hot(["b", "a", "b"]).tolist()
+    [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+    """
+    refuse_masked("labels", labels)
+    values = np.asarray(labels)
+    values = values[:, None] if values.ndim == 1 else values
+    names = column_names(labels, values.shape[1])
+    blocks = [_levels(column, name) for column, name in zip(values.T, names, strict=True)]
+    return np.concatenate(blocks, axis=1)
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a label is None, NaN or pandas' NA, of which no comparison is true."""
+    return value is None or str(value) == "<NA>" or bool(value != value)
+
+
+def _levels(column: Any, name: str) -> Array:
+    """Return the indicator columns of one attribute."""
+    if any(map(_is_missing, column)):
+        raise ValueError(
+            f"labels of column {name} must not be missing; give missing values a level of their own"
+        )
+    levels, codes = np.unique(column, return_inverse=True)
+    if len(levels) < 2:
+        raise ValueError(
+            f"labels of column {name} must have two levels or more, got only {levels.tolist()}"
+        )
+    return np.eye(len(levels))[codes]

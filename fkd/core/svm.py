@@ -38,14 +38,14 @@ Certificate
     `tol`: the objective of its weights is then that close to the minimum.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from fkd.core.arrays import AnyArray, Array, IntArray, row_blocks
+from fkd.core.arrays import AnyArray, Array, IntArray, Precision, RowBlock, Source, row_blocks
 from fkd.core.linalg import EPS, project
 from fkd.core.moments import Moments
 from fkd.core.removal import Directions
@@ -53,7 +53,6 @@ from fkd.core.ridge import fair_factor
 from fkd.core.validation import not_negative, positive, whole
 
 Loss = Literal["tube", "hinge"]
-Precision = type[np.floating[Any]]
 
 # Default relative gap: small enough to compare the errors of machines.
 GAP = 1e-3
@@ -196,23 +195,6 @@ def gap_message(machines: Sequence[tuple[str, Solution]], tol: float) -> str | N
 
 
 # Rows: blocks from a source, and one number per row and machine.
-
-
-@dataclass(frozen=True)
-class RowBlock:
-    """Features and targets of some rows that belong to the same folds.
-
-    Rows of different folds are in different blocks: a machine skips blocks of other folds.
-    """
-
-    G: AnyArray  # (k, r), single or double precision
-    y: Array  # (k,); -1 or 1 for a hinge
-    folds: tuple[int, ...] = (0,)
-    weights: Array | None = None  # (k,), factors of C; None is 1 for each row
-
-
-# Each call yields the same blocks in the same order.
-Source = Callable[[], Iterable[RowBlock]]
 
 
 @dataclass

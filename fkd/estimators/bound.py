@@ -1,4 +1,4 @@
-"""The least strength at which a model keeps a bound on its dependence."""
+"""The smallest strength at which held-out predictions satisfy a bound on a fairness measure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from fkd.measures.resampling import Interval, interval
 FOLDS = 5
 _FEWEST_ROWS = 50
 _REPLICATES = 200
-# Prices tried, from where hardly anything changes to where hardly anything is left.
-_PRICES = (0.0, *(10.0 ** (k / 3) for k in range(-3, 13)))
+# Penalties to try: the first ones change hardly anything, the last ones leave hardly anything.
+_PENALTIES = (0.0, *(10.0 ** (k / 3) for k in range(-3, 13)))
 _LENGTHS = 16
 
 
 @dataclass(frozen=True)
 class KeptBound:
-    """What inner folds say of the strength that was chosen.
+    """The strength that a bound chose, with the measures on held-out predictions.
 
-    Every row is predicted by a model that was fitted without it; GDP is in units of the training
-    target's range.
+    Every row is predicted by a model that was fitted without it. GDP is in units of the range of
+    the training target.
     """
 
     strength: float
@@ -34,19 +34,19 @@ class KeptBound:
 
 
 def strengths_to_try(*, shrinks: bool, iterations: int) -> list[float]:
-    """Return the strengths among which a bound chooses, 0 first."""
+    """Return the strengths to choose from, in ascending order."""
     if shrinks:
-        return list(_PRICES)
+        return list(_PENALTIES)
     lengths = np.unique(np.geomspace(1, max(iterations, 1), num=_LENGTHS).round().astype(int))
     return [0, *(int(m) for m in lengths if m <= iterations)]
 
 
-def checked_bounds(unfairness: Any) -> dict[str, float]:
-    """Return the bounds by measure."""
+def validate_bounds(unfairness: Any) -> dict[str, float]:
+    """Return the parameter `unfairness` as bounds by measure."""
     if not isinstance(unfairness, Mapping) or not unfairness:
         raise ValueError(
             "unfairness must map a measure to its bound, such as {'gdp': 0.01}, "
-            f"got {unfairness!r}; None sets none"
+            f"got {unfairness!r}. None is no bound"
         )
     if unknown := [name for name in unfairness if name not in REPORTED]:
         raise ValueError(f"unfairness must name {', '.join(REPORTED)}, got {unknown[0]!r}")
@@ -54,11 +54,11 @@ def checked_bounds(unfairness: Any) -> dict[str, float]:
 
 
 def inner_folds(n: int) -> list[tuple[IntArray, IntArray]]:
-    """Return training rows with held-out rows, each row held out once."""
+    """Return training rows and held-out rows of each fold; every row is held out once."""
     if n < _FEWEST_ROWS:
         raise ValueError(
             f"unfairness needs at least {_FEWEST_ROWS} training rows to choose a strength on "
-            f"folds of them, got {n}; name a strength instead"
+            f"folds of them, got {n}. Set a strength instead"
         )
     return list(KFold(FOLDS, shuffle=True, random_state=0).split(np.empty(n)))
 
@@ -66,18 +66,18 @@ def inner_folds(n: int) -> list[tuple[IntArray, IntArray]]:
 def choose_strength(
     bounds: Mapping[str, float], strengths: Sequence[float], scores: Array, y: Array, S: Array
 ) -> KeptBound:
-    """Return the first of the strengths at which every measured value is within its bound.
+    """Return the first strength at which every measure is within its bound.
 
-    Measures need not fall with the strength: a greater one may break a bound again.
+    Measures are not monotone in the strength: a larger one may violate a bound again.
 
     Parameters
     ----------
     bounds
-        By measure.
+        Bounds by measure.
     strengths, scores
-        Rising; of each the predictions of held-out rows, (n, k, c).
+        Strengths in ascending order, scores of the held-out rows (n, strengths, c).
     y, S
-        Target (n,), sensitive columns (n, l) of the same rows.
+        Target (n,), sensitive columns (n, l).
     """
     unit = float(np.ptp(y)) or 1.0
     tried = {
@@ -88,22 +88,24 @@ def choose_strength(
         if all(found[name] <= bound for name, bound in bounds.items()):
             values = {name: _interval(name, scores[:, i] / unit, y, S) for name in bounds}
             return KeptBound(strength, values, tried)
-    raise ValueError(_unreachable(bounds, tried))
+    raise ValueError(_unreachable_message(bounds, tried))
 
 
-def _unreachable(bounds: Mapping[str, float], tried: Mapping[float, Mapping[str, float]]) -> str:
-    """Return why no strength will do, with the least that can be had."""
+def _unreachable_message(
+    bounds: Mapping[str, float], tried: Mapping[float, Mapping[str, float]]
+) -> str:
+    """Return an error message with the smallest value that any strength reaches."""
     least = {name: min(found[name] for found in tried.values()) for name in bounds}
     name = max(bounds, key=lambda name: least[name] - bounds[name])
     if least[name] <= bounds[name]:
         return (
-            f"unfairness must have bounds that one strength keeps together, got {dict(bounds)}: "
-            "each is kept by some, all by none; raise one of them"
+            f"unfairness must have bounds that one strength satisfies, got {dict(bounds)}. Each "
+            "is satisfied by some strength, but no strength satisfies all. Raise one of them"
         )
     return (
-        f"unfairness of {name} must be at least {least[name]:.3g}, the least that any of "
-        f"{len(tried)} strengths up to {max(tried):g} reaches on held-out rows, got "
-        f"{bounds[name]:g}; raise it, change the basis, or allow a path more iterations"
+        f"unfairness of {name} must be at least {least[name]:.3g}, the smallest value of "
+        f"{len(tried)} strengths up to {max(tried):g} on held-out rows, got {bounds[name]:g}. "
+        "Raise it, change the basis, or allow a path more iterations"
     )
 
 

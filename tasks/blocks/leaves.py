@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fkd.catalog.methods.training_fold import Functions
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows
-from fkd.core.moments import BasisMoments, Moments, StreamedSums, SumPrecision
+from fkd.core.conditioning import Functions
+from fkd.core.feature_maps import SumPrecision
+from fkd.core.moments import BasisMoments, Moments, StreamedSums
 from fkd.core.weights import Part, RowWeights
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store

@@ -10,7 +10,7 @@ import numpy as np
 
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import method
-from fkd.catalog.methods.training_fold import WHOLE_ROWS
+from fkd.catalog.methods.nystroem_inverse import WHOLE_ROWS
 from fkd.core.arrays import Array, IntArray
 from fkd.core.kernels import Kernel
 from tasks.adapters.graphs import task_array

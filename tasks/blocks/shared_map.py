@@ -11,10 +11,16 @@ from scipy.sparse import csr_array
 
 from configs.errors import UserError
 from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods.training_fold import Approximation, rbf_map
 from fkd.catalog.table import Table
 from fkd.core.arrays import Array, Rows
-from fkd.core.feature_maps import FeatureMap, NystroemMap, map_arrays, map_from_arrays
+from fkd.core.feature_maps import (
+    Approximation,
+    FeatureMap,
+    KernelSettings,
+    NystroemMap,
+    map_arrays,
+    map_from_arrays,
+)
 from fkd.core.landmarks import ROWS_PER_LANDMARK
 from fkd.core.linalg import to_dense
 from fkd.core.moments import Rounding, measure_rounding
@@ -135,7 +141,8 @@ def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
     with blas_threads(inputs.blas_threads):
         # As the rows of a pass come: rounding is measured on what will be summed.
         X = shared_encoder(inputs).rows(table.take(reserved))
-        feature_map = rbf_map(X, shared.gamma, shared.approximation, inputs.seed)
+        kernel = KernelSettings(gamma=shared.gamma, approximation=shared.approximation)
+        feature_map = kernel.feature_map(X, inputs.seed)
         if isinstance(feature_map, NystroemMap):
             # Few rows, that all others are multiplied with: sparse ones fastest by dense ones.
             feature_map = replace(feature_map, centers=to_dense(feature_map.centers))

@@ -1,17 +1,18 @@
 """Training rows whose moments come from a shared map, never held as one matrix."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fkd.catalog.encoder import Encoder
 from fkd.catalog.methods import Approximation, Training, method
-from fkd.catalog.methods.training_fold import Functions, Reduced
 from fkd.catalog.table import Table
-from fkd.core.moments import SUM_PRECISIONS, BasisMoments, SumPrecision
-from fkd.core.svm import Source
-from fkd.core.weights import Part
+from fkd.core.arrays import Source
+from fkd.core.conditioning import Functions
+from fkd.core.feature_maps import SUM_PRECISIONS, FeatureMap, KernelSettings, SumPrecision
+from fkd.core.moments import BasisMoments, Moments
+from fkd.core.weights import Part, RowWeights
 from tasks.blocks.leaves import study_weights
-from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.blocks.shared_map import SharedMap, StoredMap, load_map, shared_encoder, store_map
 from tasks.blocks.spilled_features import feature_source
 from tasks.blocks.streaming import MapSums, coupled_of, moments_of
 from tasks.planned.folds import Fold
@@ -19,33 +20,51 @@ from tasks.planned.training import EncodedRows
 from tasks.planned.trials import Inputs, Job, Trial
 
 
+@dataclass(frozen=True)
+class FoldSums:
+    """Sums over the training rows of a fold under a shared map."""
+
+    inputs: Inputs
+    fold: Fold
+    weights: RowWeights  # of all rows of the table
+
+    def feature_map(self, kernel: KernelSettings) -> FeatureMap:
+        """Return the map that all folds share."""
+        return load_map(self._stored(kernel))
+
+    def moments(self, kernel: KernelSettings, part: Part) -> Moments:
+        """Return the moments of the training rows."""
+        precision = way_of(kernel.approximation)
+        return moments_of(self._stored(kernel), precision, self.fold.train, part)
+
+    def basis_moments(
+        self, kernel: KernelSettings, functions: Functions, squares: float
+    ) -> BasisMoments:
+        """Return the products of the features with functions of s."""
+        precision, part = way_of(kernel.approximation), self.weights.alike_part("removal")
+        rows = self.fold.train
+        return coupled_of(self._stored(kernel), precision, rows, functions, part, squares=squares)
+
+    def features(self, kernel: KernelSettings) -> Source:
+        """Return the features of the training rows, block by block."""
+        return feature_source(self._stored(kernel), self.fold.train)
+
+    def _stored(self, kernel: KernelSettings) -> StoredMap:
+        assert kernel.gamma is not None
+        return store_map(SharedMap.of(self.inputs, kernel.gamma, kernel.approximation))
+
+
 def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
     """Return the training rows of a fold with the encoder that all folds share."""
     weights, encoder = study_weights(inputs), shared_encoder(inputs)
-    # Sums over cells know by themselves which rows are absent.
+    # Sums over cells already leave out absent rows.
     present = weights.present(fold.train)
-
-    def moments(gamma: float, approximation: Approximation, part: Part) -> Reduced:
-        stored = store_map(SharedMap.of(inputs, gamma, approximation))
-        return load_map(stored), moments_of(stored, way_of(approximation), fold.train, part)
-
-    def coupled(gamma: float, approximation: Approximation, functions: Functions) -> BasisMoments:
-        stored = store_map(SharedMap.of(inputs, gamma, approximation))
-        squares = float(training.reduced(gamma, approximation, "removal")[1].C.trace())
-        way, part = way_of(approximation), weights.alike_part("removal")
-        return coupled_of(stored, way, fold.train, functions, part, squares=squares)
-
-    def features(gamma: float, approximation: Approximation) -> Source:
-        return feature_source(store_map(SharedMap.of(inputs, gamma, approximation)), fold.train)
-
     training = EncodedRows(
         lambda: table.take(present),
         encoder,
         inputs.sensitive,
         seed=inputs.seed,
-        reduce=moments,
-        couple=coupled,
-        stream=features,
+        shared=FoldSums(inputs, fold, weights),
         weights=weights.part(present),
     )
     return training, encoder

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, row_blocks
-from fkd.core.svm import RowBlock, Source
+from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, RowBlock, Source, row_blocks
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.state.opened_store import machine_store

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fkd.catalog.methods.training_fold import Functions
-from fkd.core.moments import BasisMoments, Moments, SumPrecision, whitened, whitened_products
+from fkd.core.conditioning import Functions
+from fkd.core.feature_maps import SumPrecision
+from fkd.core.moments import BasisMoments, Moments, whitened, whitened_products
 from fkd.core.weights import Part
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest

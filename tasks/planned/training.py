@@ -34,7 +34,7 @@ class EncodedRows(Training):
     def __init__(
         self, take: Callable[[], Table], encoder: Encoder, sensitive: Sequence[str], **parts: Any
     ) -> None:
-        own = {"take": take, "encoder": encoder, "sensitive": sensitive, "_maps": {}, "_sums": {}}
+        own = {"take": take, "encoder": encoder, "sensitive": sensitive, "_cache": {}}
         for name, value in {**parts, **own}.items():
             object.__setattr__(self, name, value)
 
@@ -64,7 +64,7 @@ class EncodedRows(Training):
 
     def reading(self, passes: Passes) -> Training:
         """Return the same rows with a kernel matrix that lies elsewhere."""
-        made = {"table", "X", "y", "S", "_maps", "_sums"}
+        made = {"table", "X", "y", "S", "_cache"}
         kept = {name: value for name, value in vars(self).items() if name not in made}
         return EncodedRows(**{**kept, "take": lambda: self.table, "passes": passes})
 

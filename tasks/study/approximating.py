@@ -9,9 +9,8 @@ import numpy as np
 
 from fkd.catalog.methods.cost import kernel_cost
 from fkd.catalog.methods.kernel_settings import effective_ridge
-from fkd.catalog.methods.training_fold import Approximation
 from fkd.catalog.table import Table
-from fkd.core.feature_maps import EXACT_ROWS, Adequacy, adequate_landmarks
+from fkd.core.feature_maps import EXACT_ROWS, Adequacy, Approximation, adequate_landmarks
 from fkd.core.kernels import Kernel
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store

@@ -8,7 +8,7 @@ from typing import Any
 from fkd.catalog.methods.kernel_settings import least_ridge
 from fkd.catalog.table import Table
 from fkd.core.moments import Rounding
-from fkd.estimators.many_rows import LIBSVM_ROWS
+from fkd.core.svr import LIBSVM_ROWS
 from tasks.blocks.shared_map import SharedMap, rounding_of, store_map
 from tasks.blocks.shared_training import sums_of
 from tasks.blocks.streaming import MapSums

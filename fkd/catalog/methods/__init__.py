@@ -6,7 +6,8 @@ from functools import cache
 
 from fkd.catalog.methods.cost import Cost
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.core.feature_maps import Approximation
+from fkd.core.training import Training
 
 __all__ = ["Approximation", "Cost", "Method", "Published", "Training", "method", "methods"]
 

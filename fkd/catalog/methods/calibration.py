@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import MapExpansion
+from fkd.core.training import Training
 from fkd.core.weights import weighted_median
 
 CALIBRATIONS = ("mean", "median")

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fkd.catalog.methods.plain_ridge import OnRidge, plain_ridge
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import CorrectedExpansion, LinearCorrection
+from fkd.core.training import Training
 
 
 def corrected_ridges(

@@ -8,8 +8,9 @@ import numpy as np
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.corrected_ridge import corrected_ridges
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import CorrectedExpansion, LinearCorrection
+from fkd.core.training import Training
 from fkd.rivals.optional_packages import FAIRLEARN
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fkd.core.arrays import BLOCK_ROWS
 from fkd.core.svm import STATE_BYTES
-from fkd.estimators.support_vector_regression import PRECOMPUTED_ROWS
+from fkd.core.svr import PRECOMPUTED_ROWS
 
 # libsvm's work per pair of rows in units of one multiplication of a matrix product: 1.3 s at
 # n = 4370 where products run at 70 GF/s.

@@ -1,12 +1,14 @@
 """What settings of fair kernel learning share."""
 
 from collections.abc import Hashable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, OnKernel, kernel_key
-from fkd.catalog.methods.training_fold import Functions, Training
+from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, OnKernel, kernel_key, kernel_of
+from fkd.core.conditioning import Functions
 from fkd.core.moments import BasisMoments
+from fkd.core.removal import shrinkage
 from fkd.core.sensitive_basis import BasisSettings
+from fkd.core.training import KnownRemoval, Training
 from fkd.rivals.fair_kernel_learning import dependence_sums
 
 # The published code has no 1/n; later ports divide by n or by n squared.
@@ -34,32 +36,32 @@ class OnDependence(OnKernel, Protocol):
         """Whether ridges grow with the rows, so that the price must not."""
 
 
-P = TypeVar("P", bound=OnDependence)
-
-
-def by_dependence(settings: Sequence[P]) -> list[list[P]]:
-    """Return the settings in groups that share the products of their features with s."""
-    groups: dict[Hashable, list[P]] = {}
-    for p in settings:
-        groups.setdefault((*kernel_key(p), p.gamma_s), []).append(p)
-    return list(groups.values())
-
-
 def functions_of_kernel(p: OnDependence) -> Functions:
     """Return functions of s whose inner products are the kernel of s, to what landmarks leave."""
     return Functions(BasisSettings("rbf", p.gamma_s))
 
 
-def products_with_s(training: Training, p: OnDependence) -> BasisMoments:
+def dependence_removals(training: Training, settings: Sequence[OnDependence]) -> list[KnownRemoval]:
+    """Return the shrinkage of each setting; settings of one kernel with one gamma_s share it."""
+    found: dict[Hashable, KnownRemoval] = {}
+    for p in settings:
+        key = (*kernel_key(p), p.gamma_s)
+        if key not in found:
+            found[key] = KnownRemoval(shrinkage(_products_with_s(training, p)))
+    return [found[(*kernel_key(p), p.gamma_s)] for p in settings]
+
+
+def _products_with_s(training: Training, p: OnDependence) -> BasisMoments:
     """Return the products of the features with functions of s that make up its kernel.
 
-    Rows that are at hand are compared with each other, as published; sums over rows that stream by
-    know functions that the reserved rows decide.
+    Rows are compared with each other, as published. Under a shared map the functions are those of
+    the reserved rows.
     """
+    kernel = kernel_of(p)
     if p.approximation.shared:
-        return training.coupled(p.gamma, p.approximation, functions_of_kernel(p))
-    feature_map, _ = training.reduced(p.gamma, p.approximation)
-    return dependence_sums(feature_map, training.X, training.S, p.gamma_s, training.weights.fit)
+        return training.basis_moments(kernel, functions_of_kernel(p))
+    rows = training.X, training.S, p.gamma_s, training.weights.fit
+    return dependence_sums(training.feature_map(kernel), *rows)
 
 
 def price_of(p: OnDependence, n: float) -> float:

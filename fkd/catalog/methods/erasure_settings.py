@@ -1,9 +1,10 @@
 """What settings of one erasure of features share."""
 
-from fkd.catalog.methods.kernel_settings import OnKernel
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.catalog.methods.kernel_settings import OnKernel, kernel_of
 from fkd.core.arrays import Array
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import LinearCorrection
+from fkd.core.training import Training
 from fkd.rivals.linear_erasure import leace_of_sums
 
 
@@ -14,8 +15,7 @@ def few_landmarks() -> Approximation:
 
 def erasure_of(training: Training, p: OnKernel) -> LinearCorrection:
     """Return what erases the sensitive columns from the features of a setting's map."""
-    _, moments = training.reduced(p.gamma, p.approximation)
-    return leace_of_sums(moments, training.S.std(axis=0))
+    return leace_of_sums(training.moments(kernel_of(p)), training.S.std(axis=0))
 
 
 def erased_features(training: Training, p: OnKernel, X: Array) -> Array:
@@ -25,5 +25,4 @@ def erased_features(training: Training, p: OnKernel, X: Array) -> Array:
 
 def plain_features(training: Training, p: OnKernel, X: Array) -> Array:
     """Return the features of rows X before the erasure."""
-    feature_map, _ = training.reduced(p.gamma, p.approximation)
-    return feature_map.transform(X)
+    return training.feature_map(kernel_of(p)).transform(X)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.feature_maps import IdentityMap
 from fkd.core.moments import training_moments
 from fkd.core.predictors import SensitiveExpansion
+from fkd.core.training import Training
 from fkd.rivals.sensitive_ridge import SensitiveRidge
 
 # The weights of s shrink by half where the price is the variance of s, 0.06 on Crimes; at the last

@@ -1,24 +1,24 @@
-"""What settings of one kernel, of one removal path on it, share."""
+"""Kernel and removal of a method's parameters."""
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
-from typing import Protocol, TypeVar
+from collections.abc import Hashable
+from typing import Protocol
 
-from fkd.catalog.methods.training_fold import Approximation, Functions, Training
 from fkd.core.arrays import Array
-from fkd.core.removal import RemovalPath, removal_path
+from fkd.core.conditioning import Functions
+from fkd.core.feature_maps import Approximation, KernelSettings
 from fkd.core.sensitive_basis import BasisSettings
+from fkd.core.training import PathSettings, RemovalSettings, Training
 
-# A ridge is added to a sum over rows: a fixed one counts the less the more rows there are. Per row
-# it is what is written on so many training rows, those of the paper's census state, and grows
-# with them.
+# A ridge is added to a sum over rows: with more rows a fixed one counts less. "per_row" means the
+# given value on `REFERENCE_ROWS` rows, those of the paper's census state, and grows with the rows.
 RIDGE_RULES = ("fixed", "per_row")
 REFERENCE_ROWS = 4370
+GIVEN = ("none", "y")
 
 
 class OnKernel(Protocol):
-    """Parameters that decide a kernel with its feature map."""
+    """Parameters of a kernel and its feature map."""
 
     @property
     def gamma(self) -> float:
@@ -30,7 +30,7 @@ class OnKernel(Protocol):
 
 
 class OnFunctions(OnKernel, Protocol):
-    """Parameters that decide which functions of s matter on which kernel."""
+    """Parameters of the functions of s on a kernel."""
 
     @property
     def basis(self) -> str:
@@ -42,7 +42,7 @@ class OnFunctions(OnKernel, Protocol):
 
 
 class OnPath(OnFunctions, Protocol):
-    """Parameters that decide a removal path."""
+    """Parameters of a removal path."""
 
     @property
     def iterations(self) -> int:
@@ -54,77 +54,59 @@ class OnPath(OnFunctions, Protocol):
 
     @property
     def ridges(self) -> str:
-        """Whether ridges grow with the rows, one of `RIDGE_RULES`."""
+        """Rule of the ridges, one of `RIDGE_RULES`."""
 
     @property
     def center_sensitive(self) -> bool:
-        """Whether the sensitive columns are centred first."""
+        """Centre the sensitive columns."""
 
 
-P = TypeVar("P", bound=OnPath)
+def kernel_of(p: OnKernel) -> KernelSettings:
+    """Return the RBF kernel of a setting."""
+    return KernelSettings(gamma=p.gamma, approximation=p.approximation)
 
 
-def path_key(parameters: OnPath) -> Hashable:
-    """Return the key of a removal path: settings with the same one differ in length alone."""
-    p = parameters
-    # The columns themselves have no width.
-    basis = (p.basis, p.gamma_s) if p.basis != "columns" else ()
-    return (*kernel_key(p), p.ridge, p.ridges, p.center_sensitive, *basis)
+def kernel_key(p: OnKernel) -> tuple[Hashable, ...]:
+    """Return the key of the factorisation: settings on the same kernel share it."""
+    return ("rbf", p.gamma, p.approximation)
 
 
-def by_path(settings: Sequence[P]) -> list[list[P]]:
-    """Return the settings in groups that share a removal path."""
-    groups: dict[Hashable, list[P]] = {}
-    for p in settings:
-        groups.setdefault(path_key(p), []).append(p)
-    return list(groups.values())
+def path_of(training: Training, p: OnPath) -> PathSettings:
+    """Return the removal path of a setting on these rows."""
+    n = training.moments(kernel_of(p), "removal").n
+    ridge = effective_ridge(p.ridge, p, n)
+    return PathSettings(ridge, p.center_sensitive, functions_of_path(p))
 
 
-def longest_path(training: Training, group: Sequence[OnPath]) -> RemovalPath:
-    """Return one path that serves every setting of a group."""
-    first = group[0]
-    feature_map, moments = training.reduced(first.gamma, first.approximation, "removal")
-    functions = functions_of_path(first)
-    if functions is not None:
-        sums = training.coupled(first.gamma, first.approximation, functions)
-        moments = replace(moments, b=sums.products())
-    return removal_path(
-        moments,
-        ridge=effective_ridge(first.ridge, first, moments.n),
-        iterations=max(p.iterations for p in group),
-        # Functions other than the columns are always taken from their mean.
-        center_sensitive=functions is None and first.center_sensitive,
-        independent=feature_map.independent,
-    )
+def functions_of_path(p: OnPath) -> Functions | None:
+    """Return the functions of s that a path removes, None for the columns themselves."""
+    if p.basis == "columns":
+        return None
+    return Functions(BasisSettings(p.basis, p.gamma_s))
 
 
 def effective_ridge(value: float, parameters: object, n: float) -> float:
-    """Return what a ridge of a setting is on n training rows: it may grow with them."""
+    """Return the value of a ridge on n training rows, by the rule of a setting."""
     if getattr(parameters, "ridges", "fixed") == "fixed":
         return value
     return value * n / REFERENCE_ROWS
 
 
 def least_ridge(parameters: object, n: int) -> float:
-    """Return the smallest ridge of a setting on n training rows, infinity where it has none."""
+    """Return the smallest ridge of a setting on n training rows, infinity if it has none."""
     ridges = [getattr(parameters, name) for name in ("ridge", "alpha") if hasattr(parameters, name)]
     return min((effective_ridge(ridge, parameters, n) for ridge in ridges), default=math.inf)
 
 
-def functions_of_path(parameters: OnPath) -> Functions | None:
-    """Return which functions of s a path removes, None where they are the columns themselves."""
-    if parameters.basis == "columns":
-        return None
-    return Functions(BasisSettings(parameters.basis, parameters.gamma_s))
+def fair_features_of(
+    training: Training, p: OnKernel, removal: RemovalSettings, strength: float, X: Array
+) -> Array:
+    """Return the features of rows X after a removal; the strength is that of the directions."""
+    kernel = kernel_of(p)
+    removed = training.removals(kernel, removal, strength).at(strength)
+    return removed.features(training.feature_map(kernel).transform(X))
 
 
-def kernel_key(parameters: OnKernel) -> tuple[Hashable, ...]:
-    """Return the key of the factorisation: settings on the same kernel share it."""
-    return ("rbf", parameters.gamma, parameters.approximation)
-
-
-def features_left(training: Training, parameters: OnPath, X: Array) -> Array:
-    """Return G(X) - (G(X) U) Uᵀ, the features that are left of rows X."""
-    feature_map, _ = training.reduced(parameters.gamma, parameters.approximation, "removal")
-    removed = longest_path(training, [parameters]).at(parameters.iterations)
-    return removed.features(feature_map.transform(X))
+def features_left(training: Training, p: OnPath, X: Array) -> Array:
+    """Return the features of rows X after the removal path of a setting."""
+    return fair_features_of(training, p, path_of(training, p), p.iterations, X)

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
 from fkd.catalog.methods.method_declaration import Method
-from fkd.catalog.methods.plain_ridge import plain_ridge
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.catalog.methods.plain_ridge import ridge_setting
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
+from fkd.core.ridge import fit_ridge
+from fkd.core.training import Training
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class Parameters:
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors; those on one kernel share its map."""
-    for p in settings:
-        yield plain_ridge(training, p)
+    wanted = [ridge_setting(training, p, None, 0) for p in settings]
+    return (model.predictor for model in fit_ridge(training, wanted))
 
 
 METHOD = Method(

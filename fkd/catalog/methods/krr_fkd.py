@@ -7,18 +7,18 @@ from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.calibration import CALIBRATIONS, calibrated
 from fkd.catalog.methods.kernel_settings import (
     RIDGE_RULES,
-    by_path,
-    effective_ridge,
     features_left,
     functions_of_path,
     kernel_key,
-    longest_path,
+    path_of,
 )
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.catalog.methods.plain_ridge import ridge_setting
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
-from fkd.core.ridge import ridge_expansions
+from fkd.core.ridge import fit_ridge
 from fkd.core.sensitive_basis import BASES
+from fkd.core.training import Training
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,9 @@ class Parameters:
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors, those of one path from one factorisation."""
-    found: dict[Parameters, Predictor] = {}
-    for group in by_path(settings):
-        feature_map, moments = training.reduced(group[0].gamma, group[0].approximation)
-        path = longest_path(training, group)
-        for free in (False, True):
-            chosen = [p for p in group if p.fit_intercept is free]
-            pairs = [(p.iterations, effective_ridge(p.alpha, p, moments.n)) for p in chosen]
-            fitted = ridge_expansions(feature_map, moments, path, pairs, fit_intercept=free)
-            for p, f in zip(chosen, fitted, strict=True):
-                found[p] = calibrated(f, training, p.calibrate)
-    yield from (found[p] for p in settings)
+    wanted = [ridge_setting(training, p, path_of(training, p), p.iterations) for p in settings]
+    for p, model in zip(settings, fit_ridge(training, wanted), strict=True):
+        yield calibrated(model.predictor, training, p.calibrate)
 
 
 METHOD = Method(

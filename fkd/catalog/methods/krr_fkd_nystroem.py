@@ -7,9 +7,14 @@ from fkd.catalog.methods import krr_fkd
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
 from fkd.catalog.methods.method_declaration import Method
-from fkd.catalog.methods.nystroem_inverse import inverse_landmarks, removed_columns
-from fkd.catalog.methods.training_fold import WHOLE_ROWS, Training
+from fkd.catalog.methods.nystroem_inverse import (
+    WHOLE_ROWS,
+    inverse_landmarks,
+    kernel_passes,
+    removed_columns,
+)
 from fkd.core.predictors import KernelExpansion, Predictor
+from fkd.core.training import Training
 from fkd.paper.kernel_tiles import TILE_ROWS, chunked_dual_path
 from fkd.paper.ridge_in_passes import DualRidge, dual_ridge
 
@@ -44,7 +49,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
 def _fitted(training: Training, group: Sequence[Parameters]) -> list[KernelExpansion]:
     """Return the predictors of settings that share a path."""
     first = group[0]
-    K = training.kernel_passes(first.gamma, inverse_landmarks(training, first))
+    K = kernel_passes(training, first.gamma, inverse_landmarks(training, first))
     path = chunked_dual_path(
         K,
         removed_columns(training, first),

@@ -10,9 +10,9 @@ from fkd.catalog.methods import krr_fkd
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
 from fkd.catalog.methods.method_declaration import Method
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.kernels import Kernel
 from fkd.core.predictors import KernelExpansion
+from fkd.core.training import Training
 from fkd.paper.printed import recursion
 
 

@@ -1,21 +1,23 @@
 """Kernel ridge regression with a price on dependence (KRR-FKL, Pérez-Suay et al. 2017)."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.dependence_settings import (
     SCALES,
-    by_dependence,
+    dependence_removals,
     functions_of_kernel,
     price_of,
-    products_with_s,
 )
-from fkd.catalog.methods.kernel_settings import RIDGE_RULES, effective_ridge, kernel_key
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key, kernel_of
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.catalog.methods.plain_ridge import ridge_setting
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
-from fkd.rivals.fair_kernel_learning import penalised_expansions
+from fkd.core.removal import fkl_penalty
+from fkd.core.ridge import fit_ridge
+from fkd.core.training import Training
 
 
 @dataclass(frozen=True)
@@ -32,29 +34,15 @@ class Parameters:
     ridges: str = option("fixed", choices=RIDGE_RULES)
 
 
-def _system(p: Parameters) -> Hashable:
-    """Return the key under which settings of one dependence differ in their mu alone."""
-    return (p.alpha, p.ridges, p.fit_intercept)
-
-
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
-    """Yield the predictors, all mu of one system from one factorisation."""
-    found: dict[Parameters, Predictor] = {}
-    for group in by_dependence(settings):
-        feature_map, moments = training.reduced(group[0].gamma, group[0].approximation)
-        sums = products_with_s(training, group[0])
-        for key in dict.fromkeys(map(_system, group)):
-            chosen = [p for p in group if _system(p) == key]
-            fitted = penalised_expansions(
-                feature_map,
-                moments,
-                sums,
-                alpha=effective_ridge(chosen[0].alpha, chosen[0], moments.n),
-                mus=[price_of(p, moments.n) for p in chosen],
-                fit_intercept=chosen[0].fit_intercept,
-            )
-            found.update(zip(chosen, fitted, strict=True))
-    yield from (found[p] for p in settings)
+    """Yield the predictors, all mu of one ridge from one factorisation."""
+    n = training.moments(kernel_of(settings[0])).n
+    removals = dependence_removals(training, settings)
+    wanted = [
+        ridge_setting(training, p, removal, fkl_penalty(price_of(p, n), n=n))
+        for p, removal in zip(settings, removals, strict=True)
+    ]
+    return (model.predictor for model in fit_ridge(training, wanted))
 
 
 METHOD = Method(

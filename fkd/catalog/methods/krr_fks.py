@@ -5,22 +5,28 @@ from dataclasses import dataclass, field
 
 from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.calibration import CALIBRATIONS, calibrated
-from fkd.catalog.methods.kernel_settings import RIDGE_RULES, effective_ridge, kernel_key
+from fkd.catalog.methods.kernel_settings import (
+    GIVEN,
+    RIDGE_RULES,
+    effective_ridge,
+    fair_features_of,
+    kernel_key,
+    kernel_of,
+)
 from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.catalog.methods.plain_ridge import ridge_setting
 from fkd.catalog.methods.shrinkage_settings import (
     PENALTIES,
-    by_shrinkage,
     functions_of,
     shrinkage_of,
-    shrunk_features,
 )
-from fkd.catalog.methods.training_fold import GIVEN, Approximation, Training
 from fkd.core.arrays import Array
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
 from fkd.core.removal import ridge_mu
-from fkd.core.ridge import ridge_expansions
+from fkd.core.ridge import fit_ridge
 from fkd.core.sensitive_basis import BASES
-from fkd.core.weights import row_count
+from fkd.core.training import Training
 
 
 @dataclass(frozen=True)
@@ -39,30 +45,18 @@ class Parameters:
     ridges: str = option("fixed", choices=RIDGE_RULES)
 
 
-def _mu(p: Parameters, n: float) -> float:
-    return ridge_mu(p.penalty, n=n, alpha=effective_ridge(p.alpha, p, n))
-
-
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors, those of one shrinkage from one decomposition."""
-    found: dict[Parameters, Predictor] = {}
-    for group in by_shrinkage(settings):
-        feature_map, moments = training.reduced(group[0].gamma, group[0].approximation)
-        shrunk = shrinkage_of(training, group[0])
-        for free in (False, True):
-            chosen = [p for p in group if p.fit_intercept is free]
-            n = moments.n
-            pairs = [(_mu(p, n), effective_ridge(p.alpha, p, n)) for p in chosen]
-            fitted = ridge_expansions(feature_map, moments, shrunk, pairs, fit_intercept=free)
-            for p, f in zip(chosen, fitted, strict=True):
-                found[p] = calibrated(f, training, p.calibrate)
-    yield from (found[p] for p in settings)
+    wanted = [ridge_setting(training, p, shrinkage_of(p), p.penalty) for p in settings]
+    for p, model in zip(settings, fit_ridge(training, wanted), strict=True):
+        yield calibrated(model.predictor, training, p.calibrate)
 
 
 def _represent(training: Training, p: Parameters, X: Array) -> Array:
     """Return the features of rows X that the regression sees."""
-    n = row_count(len(training.y), training.weights.fit)
-    return shrunk_features(training, p, _mu(p, n), X)
+    n = training.moments(kernel_of(p)).n
+    mu = ridge_mu(p.penalty, n=n, alpha=effective_ridge(p.alpha, p, n))
+    return fair_features_of(training, p, shrinkage_of(p), mu, X)
 
 
 METHOD = Method(

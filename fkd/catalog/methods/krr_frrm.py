@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 from fkd.catalog.methods import frrm
 from fkd.catalog.methods.bounds import number
-from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.kernel_settings import kernel_key, kernel_of
 from fkd.catalog.methods.method_declaration import Method
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import SensitiveExpansion
+from fkd.core.training import Training
 from fkd.rivals.sensitive_ridge import SensitiveRidge
 
 
@@ -24,7 +25,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Sensiti
     """Yield the predictors, all prices of one kernel with one ridge from one factorisation."""
     solved: dict[Hashable, SensitiveRidge] = {}
     for p in settings:
-        feature_map, moments = training.reduced(p.gamma, p.approximation)
+        feature_map, moments = training.feature_map(kernel_of(p)), training.moments(kernel_of(p))
         key = (*kernel_key(p), p.alpha)
         if key not in solved:
             solved[key] = SensitiveRidge.of(moments, training.S, training.y, alpha=p.alpha)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.corrected_ridge import corrected_ridges
 from fkd.catalog.methods.method_declaration import Method
-from fkd.catalog.methods.training_fold import Approximation, Training
 from fkd.core.arrays import Array
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import CorrectedExpansion
+from fkd.core.training import Training
 from fkd.rivals.linear_erasure import leace
 from fkd.rivals.optional_packages import LEACE
 

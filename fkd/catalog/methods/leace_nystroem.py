@@ -10,10 +10,11 @@ from fkd.catalog.methods.erasure_settings import (
     few_landmarks,
     plain_features,
 )
-from fkd.catalog.methods.kernel_settings import RIDGE_RULES, effective_ridge, kernel_key
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES, effective_ridge, kernel_key, kernel_of
 from fkd.catalog.methods.method_declaration import Method
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
+from fkd.core.training import Training
 from fkd.rivals.linear_erasure import erased_ridge
 from fkd.rivals.optional_packages import LEACE
 
@@ -35,7 +36,8 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     found: dict[Parameters, Predictor] = {}
     for key in dict.fromkeys(map(kernel_key, settings)):
         group = [p for p in settings if kernel_key(p) == key]
-        feature_map, moments = training.reduced(group[0].gamma, group[0].approximation)
+        kernel = kernel_of(group[0])
+        feature_map, moments = training.feature_map(kernel), training.moments(kernel)
         correction = erasure_of(training, group[0])
         erased = moments.corrected(correction)
         for p in group:

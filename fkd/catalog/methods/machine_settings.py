@@ -1,19 +1,15 @@
-"""Support vector regressions of settings that share a feature map."""
+"""Support vector regressions of a method's parameters."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, OnKernel
-from fkd.catalog.methods.training_fold import Training
-from fkd.core.moments import Moments
+from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, OnKernel, kernel_of
 from fkd.core.predictors import Predictor
-from fkd.core.removal import Removals
-from fkd.core.svm import GAP, ITERATIONS, Machine, Solution, Source, gap_message, solve_machines
-from fkd.core.weights import row_count
-from fkd.estimators.support_vector_regression import svr_expansions
+from fkd.core.svr import SOLVERS, SVRSetting, fit_svr
+from fkd.core.training import RemovalSettings, Training
 
-# On a reduced map of more rows than libsvm is made for, auto is settled to batched.
-SETTING_SOLVERS = ("auto", "libsvm", "batched")
+# "auto" is resolved to "batched" for reduced maps of many rows before trials are planned.
+SETTING_SOLVERS = SOLVERS
 
 
 class OnSolver(OnKernel, Protocol):
@@ -25,71 +21,41 @@ class OnSolver(OnKernel, Protocol):
 
     @property
     def C_rule(self) -> str:
-        """Whether it falls as rows are added, one of `RIDGE_RULES`."""
+        """Rule of the penalty, one of `RIDGE_RULES`."""
+
+    @property
+    def epsilon(self) -> float:
+        """Half width of the insensitive tube."""
 
     @property
     def solver(self) -> str:
-        """Who solves it, one of `SETTING_SOLVERS`."""
+        """The solver, one of `SETTING_SOLVERS`."""
 
 
 def effective_C(p: OnSolver, training: Training) -> float:
-    """Return what the penalty of a setting is on these rows.
+    """Return the penalty of a setting on these rows.
 
-    It weighs a sum over rows: a fixed one regularises the less the more there are. Per row it is
-    what is written on the reference's rows, less on more.
+    It multiplies a sum over rows: with more rows a fixed one regularises less. "per_row" means the
+    given value on the reference's rows, and less on more.
     """
     if p.C_rule == "fixed":
         return p.C
-    return p.C * REFERENCE_ROWS / row_count(len(training.y), training.weights.fit)
+    return p.C * REFERENCE_ROWS / training.count
 
 
 def svr_predictors(
-    training: Training,
-    first: OnSolver,
-    removals: Removals,
-    wanted: Sequence[tuple[float, float, float]],
+    training: Training, settings: Sequence[tuple[OnSolver, RemovalSettings, float]]
 ) -> Iterator[Predictor]:
-    """Yield one predictor per (strength, C, epsilon), in order.
-
-    Parameters
-    ----------
-    training, removals
-        Rows, what may be taken out of their features.
-    first
-        A setting that has kernel and solver of all.
-    wanted
-        As `fkd.estimators.support_vector_regression.svr_machines` takes them.
-    """
-    # Weights are factors of C: the passes themselves see every row once.
-    feature_map, moments = training.reduced(first.gamma, first.approximation, "once")
-    if first.solver != "batched":
-        data = feature_map, training.X, training.y, removals, wanted
-        yield from svr_expansions(*data, weights=training.weights.fit)
-        return
-    source = training.streamed(first.gamma, first.approximation)
-    for one in certified_machines(source, moments, removals, wanted):
-        yield feature_map.expansion(one.beta, one.intercept)
-
-
-def certified_machines(
-    source: Source,
-    moments: Moments,
-    removals: Removals,
-    wanted: Sequence[tuple[float, float, float]],
-) -> list[Solution]:
-    """Return one machine per (strength, C, epsilon), in order; one that misses its gap is refused.
-
-    Parameters
-    ----------
-    source, moments
-        Features of the rows, their sums.
-    removals, wanted
-        As in `svr_predictors`.
-    """
-    machines = [Machine(C, removals.at(strength), epsilon) for strength, C, epsilon in wanted]
-    found = solve_machines(source, [moments], machines, tol=GAP, max_iter=ITERATIONS)
-    names = [f"strength {s:g} with C {C:g}, epsilon {epsilon:g}" for s, C, epsilon in wanted]
-    missed = gap_message(list(zip(names, found, strict=True)), GAP)
-    if missed is not None:
-        raise ValueError(missed)
-    return found
+    """Yield one predictor per (setting, removal, strength), in order."""
+    machines = [
+        SVRSetting(
+            kernel_of(p),
+            removal,
+            strength,
+            effective_C(p, training),
+            p.epsilon,
+            batched=p.solver == "batched",
+        )
+        for p, removal, strength in settings
+    ]
+    return (model.predictor for model in fit_svr(training, machines))

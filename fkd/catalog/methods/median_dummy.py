@@ -4,8 +4,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fkd.catalog.methods.method_declaration import Method
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import ConstantPrediction
+from fkd.core.training import Training
 from fkd.core.weights import weighted_median
 
 

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from fkd.catalog.methods.cost import Cost, kernel_cost
 from fkd.catalog.methods.ladder import first_strengths, next_strength
-from fkd.catalog.methods.training_fold import Functions, Training
 from fkd.core.arrays import Array
+from fkd.core.conditioning import Functions
 from fkd.core.predictors import Predictor
+from fkd.core.training import Training
 from fkd.rivals.optional_packages import Extra
 
 # On these problems a bare name means what was published; there alone it can be compared.

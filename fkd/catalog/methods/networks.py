@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import TAKEN_BATCHES, Perceptron
+from fkd.core.training import Training
 from fkd.rivals.optional_packages import NEURAL
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which only a training does

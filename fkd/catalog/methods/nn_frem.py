@@ -7,9 +7,9 @@ from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.cost import Cost
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.arrays import Array
 from fkd.core.predictors import Perceptron
+from fkd.core.training import Training
 from fkd.rivals.network_penalties import frem_penalty
 from fkd.rivals.optional_packages import NEURAL
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.networks import NetworkParameters, fit_networks, network_cost, stack_key
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.predictors import Perceptron
+from fkd.core.training import Training
 from fkd.rivals.network_penalties import hgr_penalty
 from fkd.rivals.optional_packages import NEURAL
 

@@ -2,13 +2,13 @@
 
 from typing import Protocol
 
-from fkd.catalog.methods.kernel_settings import OnKernel, effective_ridge
-from fkd.catalog.methods.training_fold import Training
+from fkd.catalog.methods.kernel_settings import OnKernel, effective_ridge, kernel_of
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.moments import Moments
-from fkd.core.predictors import MapExpansion
+from fkd.core.predictors import MapExpansion, Predictor
 from fkd.core.removal import RemovalPath
-from fkd.core.ridge import ridge_expansions
+from fkd.core.ridge import RidgeSetting, fit_ridge, ridge_expansions
+from fkd.core.training import RemovalSettings, Training
 
 
 class OnRidge(OnKernel, Protocol):
@@ -23,9 +23,19 @@ class OnRidge(OnKernel, Protocol):
         """Whether the predictor has a free constant."""
 
 
-def plain_ridge(training: Training, p: OnRidge) -> MapExpansion:
+def ridge_setting(
+    training: Training, p: OnRidge, removal: RemovalSettings, strength: float
+) -> RidgeSetting:
+    """Return the ridge regression of a setting after a removal."""
+    kernel = kernel_of(p)
+    alpha = effective_ridge(p.alpha, p, training.moments(kernel).n)
+    return RidgeSetting(kernel, removal, strength, alpha, p.fit_intercept)
+
+
+def plain_ridge(training: Training, p: OnRidge) -> Predictor:
     """Return kernel ridge regression of y on X, from the factorisation that settings share."""
-    return ridge_on(*training.reduced(p.gamma, p.approximation), p)
+    (model,) = fit_ridge(training, [ridge_setting(training, p, None, 0)])
+    return model.predictor
 
 
 def ridge_on(feature_map: FeatureMap, moments: Moments, p: OnRidge) -> MapExpansion:

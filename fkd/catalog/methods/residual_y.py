@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fkd.catalog.methods.bounds import number
-from fkd.catalog.methods.kernel_settings import kernel_key
+from fkd.catalog.methods.kernel_settings import kernel_key, kernel_of
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.plain_ridge import ridge_on
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
+from fkd.core.training import Training
 from fkd.rivals.residual_target import residual_moments, sensitive_slopes
 
 
@@ -27,7 +28,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     """Yield regressions on y - share·(S - mean) w, from the moments that all methods share."""
     slopes = sensitive_slopes(training.S, training.y, training.weights.fit)
     for p in settings:
-        feature_map, moments = training.reduced(p.gamma, p.approximation)
+        feature_map, moments = training.feature_map(kernel_of(p)), training.moments(kernel_of(p))
         yield ridge_on(feature_map, residual_moments(moments, p.share * slopes), p)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.kernel_settings import (
@@ -10,14 +9,14 @@ from fkd.catalog.methods.kernel_settings import (
     features_left,
     functions_of_path,
     kernel_key,
-    longest_path,
-    path_key,
+    path_of,
 )
-from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
 from fkd.core.sensitive_basis import BASES
+from fkd.core.training import Training
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,7 @@ class Parameters:
 
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors as soon as each is fitted, settings of one path from one map."""
-    for _, members in groupby(settings, key=lambda p: (path_key(p), p.solver)):
-        group = list(members)
-        wanted = [(p.iterations, effective_C(p, training), p.epsilon) for p in group]
-        yield from svr_predictors(training, group[0], longest_path(training, group), wanted)
+    return svr_predictors(training, [(p, path_of(training, p), p.iterations) for p in settings])
 
 
 METHOD = Method(

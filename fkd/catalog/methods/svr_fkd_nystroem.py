@@ -10,11 +10,11 @@ from fkd.catalog.methods import svr_fkd
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.method_declaration import Method
 from fkd.catalog.methods.nystroem_inverse import inverse_landmarks, removed_columns
-from fkd.catalog.methods.training_fold import Approximation, Training
-from fkd.core.feature_maps import FeatureMap
+from fkd.core.feature_maps import FeatureMap, KernelSettings
 from fkd.core.predictors import Predictor
 from fkd.core.removal import RemovalPath
-from fkd.estimators.support_vector_regression import svr_expansions
+from fkd.core.svr import SVRSetting, fit_svr
+from fkd.core.training import KnownRemoval, Training
 from fkd.paper.nystroem_removal import nystroem_path
 
 
@@ -35,10 +35,10 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     """Yield the predictors as soon as each is fitted, settings of one fraction from one path."""
     for _, members in groupby(settings, key=_shared):
         group = list(members)
-        feature_map, _ = training.reduced(group[0].gamma, Approximation())
-        path = _path(training, feature_map, group)
-        wanted = [(p.iterations, p.C, p.epsilon) for p in group]
-        yield from svr_expansions(feature_map, training.X, training.y, path, wanted)
+        kernel = KernelSettings(gamma=group[0].gamma)
+        path = KnownRemoval(_path(training, training.feature_map(kernel), group))
+        wanted = [SVRSetting(kernel, path, p.iterations, p.C, p.epsilon) for p in group]
+        yield from (model.predictor for model in fit_svr(training, wanted))
 
 
 def _shared(p: Parameters) -> Hashable:

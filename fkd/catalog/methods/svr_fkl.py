@@ -7,18 +7,18 @@ from fkd.catalog.methods import krr_fkl, svr_fkd
 from fkd.catalog.methods.bounds import number, option
 from fkd.catalog.methods.dependence_settings import (
     SCALES,
-    by_dependence,
+    dependence_removals,
     functions_of_kernel,
     price_of,
-    products_with_s,
 )
 from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
-from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Approximation, Training
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
-from fkd.core.removal import fkl_penalty, margin_mu, shrinkage
-from fkd.core.weights import row_count
+from fkd.core.removal import fkl_penalty
+from fkd.core.training import Training
+from fkd.core.weights import weighted_std
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,19 @@ class Parameters:
     C_rule: str = option("fixed", choices=RIDGE_RULES)
 
 
-def _mu(p: Parameters, training: Training) -> float:
-    """Return the strength of a shrinkage that pays the published price beside the sum of losses."""
-    n = row_count(len(training.y), training.weights.fit)
-    return margin_mu(fkl_penalty(price_of(p, n), n=n), n=n, C=effective_C(p, training))
-
-
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors, those on one kernel with one solver from one batch."""
-    found: dict[Parameters, Predictor] = {}
-    for group in by_dependence(settings):
-        shrunk = shrinkage(products_with_s(training, group[0]))
-        for solver in dict.fromkeys(p.solver for p in group):
-            chosen = [p for p in group if p.solver == solver]
-            wanted = [(_mu(p, training), effective_C(p, training), p.epsilon) for p in chosen]
-            fitted = svr_predictors(training, chosen[0], shrunk, wanted)
-            found.update(zip(chosen, fitted, strict=True))
-    yield from (found[p] for p in settings)
+    n = training.count
+    # The published price is that of the sum of losses, a penalty of the loss in units of y.
+    unit = float(weighted_std(training.y, training.weights.fit)) or 1.0
+    removals = dependence_removals(training, settings)
+    return svr_predictors(
+        training,
+        [
+            (p, removal, unit * fkl_penalty(price_of(p, n), n=n))
+            for p, removal in zip(settings, removals, strict=True)
+        ],
+    )
 
 
 METHOD = Method(

@@ -5,22 +5,21 @@ from dataclasses import dataclass, field
 
 from fkd.catalog.methods import svr_fkd
 from fkd.catalog.methods.bounds import number, option
-from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
+from fkd.catalog.methods.kernel_settings import GIVEN, RIDGE_RULES, fair_features_of, kernel_key
 from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C, svr_predictors
 from fkd.catalog.methods.method_declaration import Method, Published
 from fkd.catalog.methods.shrinkage_settings import (
     PENALTIES,
-    by_shrinkage,
     functions_of,
     shrinkage_of,
-    shrunk_features,
 )
-from fkd.catalog.methods.training_fold import GIVEN, Approximation, Training
 from fkd.core.arrays import Array
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import Predictor
 from fkd.core.removal import margin_mu
 from fkd.core.sensitive_basis import BASES
-from fkd.core.weights import row_count, weighted_std
+from fkd.core.training import Training
+from fkd.core.weights import weighted_std
 
 
 @dataclass(frozen=True)
@@ -39,35 +38,17 @@ class Parameters:
     C_rule: str = option("fixed", choices=RIDGE_RULES)
 
 
-def _mu(p: Parameters, training: Training) -> float:
-    y, w = training.y, training.weights.fit
-    # A constant target has nothing to pay for.
-    unit = float(weighted_std(y, w)) or 1.0
-    return margin_mu(p.penalty, n=row_count(len(y), w), C=effective_C(p, training), unit=unit)
-
-
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors as soon as each is fitted, settings of one shrinkage from one map."""
-    found: dict[Parameters, Predictor] = {}
-    waiting = list(settings)
-    groups = (
-        [p for p in group if p.solver == solver]
-        for group in by_shrinkage(settings)
-        for solver in dict.fromkeys(p.solver for p in group)
-    )
-    for group in groups:
-        shrunk = shrinkage_of(training, group[0])
-        wanted = [(_mu(p, training), effective_C(p, training), p.epsilon) for p in group]
-        fitted = svr_predictors(training, group[0], shrunk, wanted)
-        for p, f in zip(group, fitted, strict=True):
-            found[p] = f
-            while waiting and waiting[0] in found:
-                yield found[waiting.pop(0)]
+    return svr_predictors(training, [(p, shrinkage_of(p), p.penalty) for p in settings])
 
 
 def _represent(training: Training, p: Parameters, X: Array) -> Array:
     """Return the features of rows X that the machine sees."""
-    return shrunk_features(training, p, _mu(p, training), X)
+    unit = float(weighted_std(training.y, training.weights.fit)) or 1.0
+    C = effective_C(p, training)
+    mu = margin_mu(p.penalty, n=training.count, C=C, unit=unit)
+    return fair_features_of(training, p, shrinkage_of(p), mu, X)
 
 
 METHOD = Method(

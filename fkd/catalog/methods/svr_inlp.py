@@ -9,12 +9,12 @@ from sklearn.svm import SVR
 
 from fkd.catalog.methods.bounds import number
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Training
 from fkd.core.arrays import Array
 from fkd.core.linalg import project
 from fkd.core.predictors import ProjectedExpansion
 from fkd.core.removal import RemovalPath
-from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
+from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL
+from fkd.core.training import Training
 from fkd.rivals.nullspace import inlp_path, svr_on_left
 
 

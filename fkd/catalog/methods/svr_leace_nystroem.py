@@ -15,15 +15,15 @@ from fkd.catalog.methods.erasure_settings import (
     few_landmarks,
     plain_features,
 )
-from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key
-from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, certified_machines, effective_C
+from fkd.catalog.methods.kernel_settings import RIDGE_RULES, kernel_key, kernel_of
+from fkd.catalog.methods.machine_settings import SETTING_SOLVERS, effective_C
 from fkd.catalog.methods.method_declaration import Method, Published
-from fkd.catalog.methods.training_fold import Approximation, Training
-from fkd.core.arrays import Array
+from fkd.core.arrays import Array, RowBlock, Source
+from fkd.core.feature_maps import Approximation
 from fkd.core.predictors import LinearCorrection, Predictor
 from fkd.core.removal import RemovalPath
-from fkd.core.svm import RowBlock, Source
-from fkd.estimators.support_vector_regression import LIBSVM_STEPS, LIBSVM_TOL
+from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, batched_regressions
+from fkd.core.training import Training
 from fkd.rivals.optional_packages import LEACE
 
 
@@ -44,7 +44,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     LEACE.check("svr_leace_nystroem")
     for _, members in groupby(settings, key=lambda p: (kernel_key(p), p.solver)):
         group = list(members)
-        feature_map, _ = training.reduced(group[0].gamma, group[0].approximation, "once")
+        feature_map = training.feature_map(kernel_of(group[0]))
         correction = erasure_of(training, group[0])
         solve = _batched if group[0].solver == "batched" else _one_by_one
         for beta, constant in solve(training, group, correction):
@@ -56,12 +56,12 @@ def _batched(
     training: Training, group: Sequence[Parameters], correction: LinearCorrection
 ) -> Iterator[tuple[Array, float]]:
     """Yield weights of erased features with a constant, from passes over the rows."""
-    gamma, approximation = group[0].gamma, group[0].approximation
-    _, moments = training.reduced(gamma, approximation, "once")
-    source = _erased(training.streamed(gamma, approximation), correction)
+    kernel = kernel_of(group[0])
+    moments = training.moments(kernel, "once")
+    source = _erased(training.features(kernel), correction)
     nothing = RemovalPath.nothing(len(moments.g))
     wanted = [(0, effective_C(p, training), p.epsilon) for p in group]
-    for one in certified_machines(source, moments.corrected(correction), nothing, wanted):
+    for one in batched_regressions(source, moments.corrected(correction), nothing, wanted):
         yield one.beta, one.intercept
 
 
@@ -82,7 +82,7 @@ def _one_by_one(
     training: Training, group: Sequence[Parameters], correction: LinearCorrection
 ) -> Iterator[tuple[Array, float]]:
     """Yield the same by libsvm, from the erased features of all rows."""
-    feature_map, _ = training.reduced(group[0].gamma, group[0].approximation, "once")
+    feature_map = training.feature_map(kernel_of(group[0]))
     E = np.concatenate([correction(G) for G in feature_map.training_blocks(training.X)])
     K = E @ E.T
     for p in group:

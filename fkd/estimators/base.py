@@ -1,0 +1,591 @@
+"""Base classes of the fair estimators.
+
+`FairEstimator` has the parameters of the kernel and of the removal, validates rows and runs the
+trial on held-out rows. `FairPredictor` adds a target: strength or bound, `fit`, `fit_path`, `at`.
+A predictor implements
+
+- `_prepare_target`: validate y and return it as the machine uses it;
+- `_fit_strengths`: fit the machine at several strengths, by the functions of `fkd.core`;
+- `_adopt`: take a fitted model as the estimator's own;
+- `_judge`: compare trial models on held-out rows.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from fkd.core.arrays import Array, IntArray, Rows
+from fkd.core.conditioning import Functions, given_columns, refuse_sensitive_columns
+from fkd.core.feature_maps import (
+    APPROXIMATIONS,
+    DEFAULT_LANDMARKS,
+    EXACT_ROWS,
+    Approximation,
+    KernelSettings,
+    stays_sparse,
+)
+from fkd.core.kernels import KernelFunction
+from fkd.core.predictors import MapExpansion, TargetExpansions
+from fkd.core.removal import RemovalPath, Removals
+from fkd.core.sensitive_basis import BasisSettings
+from fkd.core.sentinel_values import warn_sentinels
+from fkd.core.training import KnownRemoval, PathSettings, ShrinkageSettings, Training
+from fkd.core.validation import (
+    boolean,
+    choice,
+    column_names,
+    not_negative,
+    positive,
+    sensitive_matrix,
+    target_matrix,
+    target_vector,
+    validate_rows,
+    warn_user,
+    whole,
+)
+from fkd.core.weights import (
+    PresentRows,
+    RowWeights,
+    weighted_mean,
+    weighted_median,
+    weighted_std,
+)
+from fkd.estimators.bound import (
+    KeptBound,
+    choose_strength,
+    inner_folds,
+    strengths_to_try,
+    validate_bounds,
+)
+from fkd.estimators.held_out import (
+    HeldOut,
+    judge_scores,
+    sample_rows,
+    split_rows,
+    warn_collapse,
+    weighted_losses,
+)
+
+REMOVALS = ("path", "shrinkage")
+# Reduces GDP to about a third on Communities and Crime, to a half on incomes of Montana.
+_PENALTY = 10.0
+# Share of the variance of the functions. If `given` leaves less, hardly anything is removed.
+_LEAST_LEFT = 0.1
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Validated training rows with the settings of kernel and removal."""
+
+    training: Training
+    kernel: KernelSettings
+    removal: PathSettings | ShrinkageSettings | KnownRemoval
+    # Share of all training rows. In a trial, parameters that count per row are scaled by it.
+    share: float = 1.0
+
+    def part(self, rows: IntArray) -> "Inputs":
+        """Return some of the rows with a ridge of the removal that is scaled to their number."""
+        n = self.training.X.shape[0]
+        share, removal = self.training.weights.share(rows, n), self.removal
+        if isinstance(removal, PathSettings) and removal.ridge is not None:
+            removal = replace(removal, ridge=share * removal.ridge)
+        training = self.training.part(rows, precomputed=self.precomputed)
+        return Inputs(training, self.kernel, removal, share)
+
+    def with_known(self, removals: Removals) -> "Inputs":
+        """Return the rows without sensitive columns, for other strengths of a known removal."""
+        rows = self.training
+        training = Training(rows.X, rows.y, rows.S[:, :0], rows.seed, rows.weights)
+        return replace(self, training=training, removal=KnownRemoval(removals))
+
+    def against(self, train: IntArray, test: IntArray) -> Rows:
+        """Return test rows as a model of the training rows takes them."""
+        X = self.training.X[test]
+        return X[:, train] if self.precomputed else X
+
+    @property
+    def precomputed(self) -> bool:
+        """True if X is a kernel matrix."""
+        return self.kernel.kernel == "precomputed"
+
+    @property
+    def exact(self) -> bool:
+        """True if the feature map consists of all training rows."""
+        return self.kernel.approximation.kind == "exact"
+
+
+class Model(Protocol):
+    """A machine fitted at one strength."""
+
+    @property
+    def removals(self) -> Removals:
+        """The removed directions of every strength."""
+
+    def scores(self, X: Rows) -> Array:
+        """Return predictions or decision values, (k, c)."""
+
+
+@dataclass(eq=False, repr=False)
+class FairEstimator(BaseEstimator, ABC):
+    """Parameters of kernel and removal, validation of rows, trial on held-out rows."""
+
+    kernel: str | KernelFunction = "rbf"
+    _: KW_ONLY
+    gamma: float | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    basis: str | None = None
+    gamma_s: float = 10.0
+    given: Any = None
+    approximation: str = "exact"
+    landmarks: int | None = None
+    landmark_method: str = "rpcholesky"
+    held_out: float = 0.2
+    random_state: Any = None
+
+    # Pipelines and searches pass both on under metadata routing.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "sensitive_features": True,
+        "sample_weight": True,
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = True
+        return tags
+
+    def _validate_X(self, X: Any, *, reset: bool) -> Rows:
+        """Return X as float64 rows; `reset` learns the columns, else they must agree."""
+        sparse = stays_sparse(self.kernel, self.approximation)
+        return validate_rows(self, X, reset=reset, sparse=sparse)
+
+    def _present_rows(self, sample_weight: Any, n: int, *, least: int = 2) -> PresentRows:
+        """Return the rows with a positive weight."""
+        precomputed = self.kernel == "precomputed"
+        return PresentRows.from_weights(sample_weight, n, least=least, precomputed=precomputed)
+
+    def _validate_sensitive(self, values: Any, n: int, *, vary: bool = True) -> Array:
+        """Return the sensitive columns, (n, l)."""
+        S = sensitive_matrix(values, n, vary=vary)
+        warn_sentinels("sensitive_features", S, column_names(values, S.shape[1]))
+        return S
+
+    def _inputs(self, X: Rows, y: Array, sensitive_features: Any, weights: RowWeights) -> Inputs:
+        """Return training rows with the settings of kernel and removal."""
+        S = self._validate_sensitive(sensitive_features, X.shape[0])
+        removal = self._removal_settings(X.shape[1])
+        given = None if removal.functions is None else removal.functions.given
+        if isinstance(given, tuple):
+            names = column_names(sensitive_features, S.shape[1])
+            refuse_sensitive_columns(given, self._column_names(), X, S, names)
+        if self._centers():
+            # Before any sum, so that an offset of the columns costs no digits.
+            S = S - weighted_mean(S, weights.removal)
+        training = Training(X, y, S, self.random_state, weights)
+        return Inputs(training, self._kernel_settings(X.shape[0]), removal)
+
+    def _kernel_settings(self, n: int) -> KernelSettings:
+        """Return kernel and approximation for n rows."""
+        kind = choice("approximation", self.approximation, APPROXIMATIONS)
+        if kind == "auto":
+            kind = "exact" if n <= EXACT_ROWS else "nystroem"
+        landmarks = DEFAULT_LANDMARKS
+        if self.landmarks is not None and kind in ("nystroem", "fourier"):
+            most = n if kind == "nystroem" else None
+            landmarks = whole("landmarks", self.landmarks, low=1, high=most)
+        approximation = Approximation(kind, landmarks, self.landmark_method)
+        return KernelSettings(self.kernel, self.gamma, self.degree, self.coef0, approximation)
+
+    def _removal_settings(self, d: int) -> PathSettings | ShrinkageSettings:
+        """Return the removal from rows with d columns."""
+        kind = ("rbf" if self._shrinks else "columns") if self.basis is None else self.basis
+        precomputed = self.kernel == "precomputed"
+        given = given_columns(self.given, self._column_names(), d, precomputed=precomputed)
+        functions = Functions(BasisSettings(kind, self.gamma_s), given, limits=None)
+        if self._shrinks:
+            return ShrinkageSettings(functions)
+        ridge = self._ridge()
+        if kind == "columns" and self.given is None:
+            return PathSettings(ridge, self._centers())
+        return PathSettings(ridge, self._centers(), functions)
+
+    def _column_names(self) -> Any:
+        return getattr(self, "feature_names_in_", None)
+
+    @property
+    @abstractmethod
+    def _shrinks(self) -> bool:
+        """True if directions are shrunk instead of removed."""
+
+    def _ridge(self) -> float | None:
+        """Return the ridge of a path."""
+        ridge = getattr(self, "ridge", None)
+        return None if ridge is None else positive("ridge", ridge)
+
+    def _centers(self) -> bool:
+        """Return whether the sensitive columns are centred."""
+        return boolean("center_sensitive", getattr(self, "center_sensitive", True))
+
+    def _run_trial(self, inputs: Inputs, strength: float) -> None:
+        """Fit a trial to some of the rows, judge it on the others and warn."""
+        self.held_out_ = self._trial(inputs, strength)
+        if self.held_out_ is None:
+            return
+        # Dependence through the conditioning columns is allowed and therefore not judged.
+        if strength and self.given is None:
+            self.held_out_.warn(*self._describe(strength))
+        else:
+            self.held_out_.warn()
+
+    def _trial(self, inputs: Inputs, strength: float) -> HeldOut | None:
+        """Return the result on held-out rows, None if they are too few or all alike."""
+        training = inputs.training
+        parts = split_rows(training.X.shape[0], self.held_out)
+        if parts is None:
+            return None
+        train, test = parts
+        # A rare level may be absent from either part.
+        S = training.S
+        vary = (np.ptp(S[train], axis=0) > 0) & (np.ptp(S[test], axis=0) > 0)
+        if not vary.any() or not self._can_learn(training.y[train]):
+            return None
+        inputs = replace(inputs, training=replace(training, S=S[:, vary]))
+        part, w = inputs.part(train), training.weights.part(test).fit
+        try:
+            return self._judge(
+                part, strength, inputs.against(train, test), training.y[test], S[test][:, vary], w
+            )
+        except ValueError:
+            return None  # the fit to all rows raises the same error with its own numbers
+
+    def _can_learn(self, y: Array) -> bool:
+        """Return whether a target is sufficient for a fit."""
+        return True
+
+    @abstractmethod
+    def _judge(
+        self, part: Inputs, strength: float, X: Rows, y: Array, S: Array, w: Array | None
+    ) -> HeldOut:
+        """Fit to a part of the rows, and judge on other rows with weights w."""
+
+    def _describe(self, strength: float) -> tuple[str, str]:
+        """Return a description of a strength and of what would remove more."""
+        if self._shrinks:
+            return f"at a penalty of {strength:g}", "a larger penalty, or another basis"
+        centring = "" if self._centers() else ", or center_sensitive=True"
+        return f"after {strength} iterations", f"more iterations, a larger ridge{centring}"
+
+    def _check_removal(self, inputs: Inputs, removals: Removals, strength: float) -> None:
+        """Set `effective_iterations_`, and warn if less is removed than was asked for."""
+        functions = inputs.removal.functions
+        if functions is not None:
+            left = inputs.training.basis_moments(inputs.kernel, functions).remaining_share
+            if left < _LEAST_LEFT:
+                warn_user(
+                    f"given explains all but {left:.1%} of the functions of the sensitive "
+                    "features, so that hardly anything is removed. Name fewer columns, or train on "
+                    "more rows"
+                )
+        self.effective_iterations_: int | None = None  # a shrinkage has none
+        if not isinstance(removals, RemovalPath):
+            return
+        self.effective_iterations_ = removals.effective
+        if removals.effective < strength:
+            r, w = removals.U.shape
+            left_over = "no longer predict the sensitive features" if w < r else "are all removed"
+            warn_user(
+                f"the removal ended after {removals.effective} of {strength} iterations: "
+                f"the features {left_over}"
+            )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class FairPredictor(FairEstimator):
+    """A fair estimator with a target: strength or bound, `fit`, `fit_path` and `at`."""
+
+    ridge: float | None = None
+    iterations: int = 10
+    removal: str = "path"
+    penalty: float | None = None
+    center_sensitive: bool = True
+    unfairness: Mapping[str, float] | None = None
+    weigh: str = "both"
+
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
+
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Fit to training rows.
+
+        Parameters
+        ----------
+        X, y
+            Training rows (n, d) and their target; X is their kernel matrix (n, n) if kernel is
+            ``"precomputed"``.
+        sensitive_features
+            One or several columns (n,) or (n, l) to remove. Required.
+        sample_weight
+            Weights of the rows, (n,), not negative; None is 1 for each. A row of weight 2 counts
+            as two rows, a row of weight 0 is left out.
+        """
+        self.__dict__.pop("_running", None)  # sums of earlier calls of partial_fit
+        inputs = self._validate(X, y, sensitive_features, sample_weight)
+        strength = self._choose_strength(inputs)
+        self._run_trial(inputs, strength)
+        (model,) = self._fit_strengths(inputs, [strength])
+        self._check_removal(inputs, model.removals, strength)
+        self._warn_constant(model, inputs.training)
+        self._adopt(model, inputs)
+        return self
+
+    def fit_path(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        iterations: Sequence[int] | None = None,
+        penalties: Sequence[float] | None = None,
+    ) -> dict[Any, Self]:
+        """Fit one model per strength from one factorisation of the kernel.
+
+        Returns a dictionary by strength. Each model equals that of `fit` with this strength. No
+        trial on held-out rows is run. The estimator itself does not change.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight
+            As in `fit`.
+        iterations, penalties
+            The strengths: iterations of a path, or penalties of a shrinkage.
+        """
+        strengths = self._validate_strengths(iterations, penalties)
+        fitted = copy(self)
+        inputs = fitted._validate(X, y, sensitive_features, sample_weight)
+        models = list(fitted._fit_strengths(inputs, strengths))
+        fitted._check_removal(inputs, models[0].removals, max(strengths))
+        pairs = zip(strengths, models, strict=True)
+        return {strength: fitted._copy_at(strength, model, inputs) for strength, model in pairs}
+
+    def at(self, strength: float) -> Self:
+        """Return a fitted copy at another strength, without the training rows.
+
+        Support vector machines are solved again on the rows that an exact map keeps. With a reduced
+        map they keep no rows: use `fit_path` for several strengths.
+
+        Parameters
+        ----------
+        strength
+            Iterations of a path, at most those that were fitted, or any penalty of a shrinkage.
+        """
+        check_is_fitted(self)
+        strength = self._validate_strength(strength)
+        if self._kept is None:
+            raise ValueError(
+                f"at of {type(self).__name__} needs the training rows, which a reduced map does "
+                f"not keep (approximation={self.approximation!r}). Use "
+                f"fit_path(X, y, sensitive_features=..., "
+                f"{'penalties' if self._shrinks else 'iterations'}=[{strength:g}])"
+            )
+        return self._copy_at(strength, self._kept_model(strength), None)
+
+    @abstractmethod
+    def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
+        """Validate the target and return it as the machine uses it."""
+
+    @abstractmethod
+    def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> Iterable[Any]:
+        """Return one fitted model per strength, in order."""
+
+    @abstractmethod
+    def _adopt(self, model: Any, inputs: Inputs | None) -> None:
+        """Take a model as the estimator's own; without inputs what `at` needs is unchanged."""
+
+    @abstractmethod
+    def _kept_model(self, strength: float) -> Any:
+        """Return the model of another strength from what `_adopt` kept."""
+
+    @abstractmethod
+    def _warn_constant(self, model: Any, training: Training) -> None:
+        """Warn if the model predicts nearly the same for all training rows."""
+
+    def _validate(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Inputs:
+        """Return the training rows with a positive weight, and the settings."""
+        X = self._validate_X(X, reset=True)
+        present = self._present_rows(sample_weight, X.shape[0])
+        weights = RowWeights.from_weights(present.w, self.weigh)
+        z = self._prepare_target(present.select("y", y), len(present), weights.fit)
+        S = present.select("sensitive_features", sensitive_features)
+        return self._inputs(present.inputs(X), z, S, weights)
+
+    @property
+    def _shrinks(self) -> bool:
+        return choice("removal", self.removal, REMOVALS) == "shrinkage"
+
+    def _strength(self) -> float:
+        """Return the strength that the parameters name."""
+        if self._shrinks:
+            return self._validate_strength(_PENALTY if self.penalty is None else self.penalty)
+        if self.penalty is not None:
+            raise ValueError(
+                f"penalty must be None if removal='path', got {self.penalty!r}. A path has "
+                "iterations, removal='shrinkage' has a penalty"
+            )
+        return self._validate_strength(self.iterations)
+
+    def _validate_strength(self, value: Any) -> float:
+        """Return a penalty, or a number of iterations."""
+        if self._shrinks:
+            return not_negative("penalty", value)
+        return whole("iterations", value, low=0)
+
+    def _validate_strengths(
+        self, iterations: Sequence[int] | None, penalties: Sequence[float] | None
+    ) -> list[float]:
+        """Return the strengths of `fit_path`."""
+        wanted, name = (penalties, "penalties") if self._shrinks else (iterations, "iterations")
+        if penalties is not None and iterations is not None:
+            raise ValueError(
+                f"fit_path must be given {name} alone if removal={self.removal!r}, got both"
+            )
+        strengths = [self._validate_strength(strength) for strength in wanted or ()]
+        if not strengths:
+            raise ValueError(
+                f"{name} must have at least one value if removal={self.removal!r}, "
+                f"got {list(wanted or ())}"
+            )
+        return strengths
+
+    def _choose_strength(self, inputs: Inputs) -> float:
+        """Return the strength of the parameters, or the smallest one that satisfies the bound."""
+        self.strength_ = self._strength()
+        self.unfairness_: KeptBound | None = None
+        if self.unfairness is not None:
+            y = inputs.training.y
+            if y.ndim > 1:
+                raise ValueError(
+                    f"unfairness must be None if y has several columns, got {self.unfairness!r} "
+                    f"with {y.shape[1]}. Bound one model per target"
+                )
+            bounds = validate_bounds(self.unfairness)
+            tried = strengths_to_try(shrinks=self._shrinks, iterations=self.iterations)
+            scores = self._held_out_scores(inputs, tried)
+            self.unfairness_ = choose_strength(bounds, tried, scores, y, inputs.training.S)
+            self.strength_ = self.unfairness_.strength
+        return self.strength_
+
+    def _held_out_scores(self, inputs: Inputs, strengths: Sequence[float]) -> Array:
+        """Return the scores of every row by models fitted without it, (n, strengths, c)."""
+        found: dict[int, Array] = {}
+        for train, test in inner_folds(inputs.training.X.shape[0]):
+            models = self._fit_strengths(inputs.part(train), strengths)
+            X = inputs.against(train, test)
+            scores = np.stack([model.scores(X) for model in models], axis=1)
+            found.update(zip(test.tolist(), scores, strict=True))
+        return np.stack([found[i] for i in range(len(found))])
+
+    def _copy_at(self, strength: float, model: Any, inputs: Inputs | None) -> Self:
+        """Return a copy with the attributes of an estimator fitted at that strength."""
+        other = copy(self)
+        setattr(other, "penalty" if self._shrinks else "iterations", strength)
+        other.unfairness, other.unfairness_, other.held_out_ = None, None, None
+        other.strength_ = strength
+        if isinstance(model.removals, RemovalPath):
+            other.effective_iterations_ = min(int(strength), model.removals.effective)
+        other._adopt(model, inputs)
+        return other
+
+
+@dataclass(frozen=True)
+class TargetScale:
+    """Mean and unit of one or several targets: machines are fitted to (y - level) / unit."""
+
+    level: Array
+    unit: Array
+
+    @classmethod
+    def from_target(
+        cls, y: Array, w: Array | None, *, center: bool = True, normalize: bool = False
+    ) -> "TargetScale":
+        """Return the mean (0 if not `center`) and the standard deviation (1 if not `normalize`)."""
+        level = weighted_mean(y, w)
+        unit = weighted_std(y, w) if normalize else np.ones_like(level)
+        return cls(level if center else np.zeros_like(level), np.where(unit > 0, unit, 1.0))
+
+    def scaled(self, y: Array) -> Array:
+        """Return (y - level) / unit."""
+        return np.asarray((y - self.level) / self.unit)
+
+    def restored(self, f: MapExpansion | TargetExpansions) -> MapExpansion | TargetExpansions:
+        """Return unit·f + level."""
+        if not isinstance(f, TargetExpansions):
+            return _rescaled(f, float(self.unit), float(self.level))
+        each = zip(f.parts, self.unit.tolist(), self.level.tolist(), strict=True)
+        return TargetExpansions(tuple(_rescaled(*part) for part in each))
+
+
+def _rescaled(f: MapExpansion, unit: float, level: float) -> MapExpansion:
+    return replace(f, coef=unit * f.coef, intercept=unit * f.intercept + level)
+
+
+def validate_target(y: Any, n: int, *, several: bool) -> Array:
+    """Return a target (n,), or (n, t) if several columns are allowed, and warn of sentinels."""
+    checked = target_matrix(y, n) if several else target_vector(y, n)
+    warn_sentinels("y", checked)
+    return checked
+
+
+def judge_regression(
+    before: Array,
+    after: Array,
+    training: Training,
+    y: Array,
+    S: Array,
+    w: Array | None,
+    *,
+    absolute: bool,
+) -> HeldOut:
+    """Return the result of predictions without and with removal on held-out rows.
+
+    Parameters
+    ----------
+    before, after
+        Predictions (k, t).
+    training
+        Rows of the trial fit.
+    y, S, w
+        Targets (k,) or (k, t), sensitive columns (k, l) and weights of the held-out rows.
+    absolute
+        Compare absolute errors instead of squared ones.
+    """
+    y, known, weights = _columns(y), _columns(training.y), training.weights.fit
+    unit = weighted_std(known, weights)
+    # The median minimises absolute errors, the mean squared ones.
+    constant = (weighted_median if absolute else weighted_mean)(known, weights)
+    errors = [np.abs(y - f) / np.where(unit > 0, unit, 1.0) for f in (after, constant)]
+    model, dummy = errors if absolute else [error**2 for error in errors]
+    losses = weighted_losses(model.mean(axis=1), dummy.mean(axis=1), w)
+    return judge_scores(before, after, S, losses)
+
+
+def warn_constant_regression(model: Model, training: Training, causes: str) -> None:
+    """Warn if the predictions of the training rows are nearly constant."""
+    unit = _columns(training.y).std(axis=0)
+    rows = sample_rows(training.X.shape[0])
+    if (unit > 0).any() and len(rows) > 1:
+        spread = model.scores(training.X[rows]).std(axis=0)
+        warn_collapse(float((spread[unit > 0] / unit[unit > 0]).max()), causes)
+
+
+def _columns(values: Array) -> Array:
+    """Return one or several columns as a table."""
+    return values[:, None] if values.ndim == 1 else values

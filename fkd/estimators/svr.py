@@ -1,0 +1,151 @@
+"""Support vector regression on the fair kernel."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fkd.core.arrays import Array, Rows
+from fkd.core.docstrings import fill_docstring
+from fkd.core.predictors import Predictor
+from fkd.core.svr import (
+    LIBSVM_STEPS,
+    LIBSVM_TOL,
+    SVRModel,
+    SVRSetting,
+    fit_svr,
+    use_batched,
+)
+from fkd.core.training import Training
+from fkd.core.validation import check_finite_result, positive
+from fkd.estimators.base import (
+    FairPredictor,
+    Inputs,
+    TargetScale,
+    judge_regression,
+    validate_target,
+    warn_constant_regression,
+)
+from fkd.estimators.held_out import HeldOut
+
+
+@fill_docstring
+@dataclass(eq=False, repr=False, kw_only=True)
+class FairSVR(RegressorMixin, FairPredictor):
+    """Support vector regression whose prediction does not depend on the sensitive features.
+
+    It uses the fair kernel, from which directions that predict the sensitive features are removed,
+    or in which they are shrunk. Prediction needs no sensitive features.
+
+    Parameters
+    ----------
+    {kernel}
+    C
+        Penalty of errors beyond `epsilon`, above 0.
+    epsilon
+        Half width of the insensitive tube, in units of the target.
+    {solver}
+    {path}
+    {removal}
+    {basis}
+    {unfairness}
+    {weigh}
+    {map}
+    {centring}
+    {trial}
+    {seed}
+
+    Attributes
+    ----------
+    expansion_ : predictor
+        The fitted predictor as plain arrays.
+    n_iter_ : int
+        Steps of libsvm, or passes over the rows.
+    dual_gap_ : float or None
+        Certified relative duality gap of ``"batched"``; None for libsvm.
+    {fitted}
+
+    Notes
+    -----
+    With a reduced map no array of the size of the kernel matrix is formed and no training row is
+    kept. `at` then is not available: use `fit_path` for several strengths.
+
+    References
+    ----------
+    {method}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd import FairSVR
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> model = FairSVR(gamma=0.1).fit(X, X[:, 1], sensitive_features=X[:, 0])
+    >>> model.predict(X).shape
+    (50,)
+    """
+
+    C: float = 1.0
+    epsilon: float = 0.1
+    solver: str = "auto"
+    tol: float = LIBSVM_TOL
+    max_iter: int = LIBSVM_STEPS
+
+    def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
+        checked = validate_target(y, n, several=False)
+        self._scale = TargetScale.from_target(checked, w)
+        return self._scale.scaled(checked)
+
+    def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> Iterator[SVRModel]:
+        C = positive("C", self.C) / inputs.share
+        batched = use_batched(self.solver, exact=inputs.exact, n=len(inputs.training.y))
+        settings = [
+            SVRSetting(inputs.kernel, inputs.removal, strength, C, self.epsilon, batched)
+            for strength in strengths
+        ]
+        # No kernel matrix is formed for a reduced map.
+        rule: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "precomputed_rows": 0}
+        return fit_svr(inputs.training, settings, **rule, warn=True)
+
+    def _adopt(self, model: SVRModel, inputs: Inputs | None) -> None:
+        self.expansion_ = self._scale.restored(model.predictor)
+        self.n_iter_, self.dual_gap_ = model.iterations, model.gap
+        if inputs is not None:
+            self._kept = inputs.with_known(model.removals) if inputs.exact else None
+
+    def _kept_model(self, strength: float) -> SVRModel:
+        (model,) = self._fit_strengths(self._kept, [strength])
+        return model
+
+    def _judge(
+        self, part: Inputs, strength: float, X: Rows, y: Array, S: Array, w: Array | None
+    ) -> HeldOut:
+        before, after = (m.scores(X) for m in self._fit_strengths(part, [0, strength]))
+        return judge_regression(before, after, part.training, y, S, w, absolute=True)
+
+    def _warn_constant(self, model: SVRModel, training: Training) -> None:
+        causes = "C and epsilon, which have the unit of the target, gamma"
+        warn_constant_regression(model, training, causes)
+
+    def predict(self, X: Any) -> Array:
+        """Return one prediction per row, (k,).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows if it is precomputed.
+        """
+        check_is_fitted(self, "expansion_")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.expansion_.predict(self._validate_X(X, reset=False))
+        check_finite_result("predictions", found)
+        return np.asarray(found)
+
+    def expansion(self) -> Predictor:
+        """Return the fitted predictor as plain arrays that can be stored without pickle."""
+        check_is_fitted(self, "expansion_")
+        fitted: Predictor = self.expansion_
+        return fitted
