@@ -52,6 +52,12 @@ class RidgeModel:
     predictor: MapExpansion | TargetExpansions
     solution: "RidgeSolution"
 
+    @property
+    def expansion(self) -> MapExpansion:
+        """The predictor of a single target."""
+        assert not isinstance(self.predictor, TargetExpansions)
+        return self.predictor
+
     def scores(self, X: Rows) -> Array:
         """Return the predictions, (k, targets)."""
         return self.predictor.predict(X).reshape(X.shape[0], -1)

@@ -106,6 +106,7 @@ def fit_svr(
         removals = training.removals(kernel, chosen[0].removal, strongest)
         wanted = [_machine(training, setting, removals) for setting in chosen]
         feature_map = training.feature_map(kernel)
+        models: Iterable[SVRModel]
         if chosen[0].batched:
             models = _batched(training, kernel, removals, wanted, warn=warn, **rule)
         else:

@@ -118,9 +118,14 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
         return self._scale.scaled(checked)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> list[ProcessModel]:
-        settings = inputs.kernel, inputs.removal, strengths
-        variances = {"amplitude": self.amplitude, "alpha": self.alpha}
-        return fit_process(inputs.training, *settings, **variances)
+        return fit_process(
+            inputs.training,
+            inputs.kernel,
+            inputs.removal,
+            strengths,
+            amplitude=self.amplitude,
+            alpha=self.alpha,
+        )
 
     def _adopt(self, model: ProcessModel, inputs: Inputs | None) -> None:
         means = tuple(process.mean for process in model.processes)

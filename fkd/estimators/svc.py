@@ -129,6 +129,7 @@ class FairSVC(ClassifierMixin, FairPredictor):
             self._kept = inputs.with_known(model.removals) if inputs.exact else None
 
     def _kept_model(self, strength: float) -> "Borders":
+        assert self._kept is not None  # `at` raises without rows
         (model,) = self._fit_strengths(self._kept, [strength])
         return model
 

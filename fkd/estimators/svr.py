@@ -117,6 +117,7 @@ class FairSVR(RegressorMixin, FairPredictor):
             self._kept = inputs.with_known(model.removals) if inputs.exact else None
 
     def _kept_model(self, strength: float) -> SVRModel:
+        assert self._kept is not None  # `at` raises without rows
         (model,) = self._fit_strengths(self._kept, [strength])
         return model
 

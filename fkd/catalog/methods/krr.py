@@ -27,7 +27,7 @@ class Parameters:
 def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predictor]:
     """Yield the predictors; those on one kernel share its map."""
     wanted = [ridge_setting(training, p, None, 0) for p in settings]
-    return (model.predictor for model in fit_ridge(training, wanted))
+    return (model.expansion for model in fit_ridge(training, wanted))
 
 
 METHOD = Method(

@@ -42,7 +42,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     """Yield the predictors, those of one path from one factorisation."""
     wanted = [ridge_setting(training, p, path_of(training, p), p.iterations) for p in settings]
     for p, model in zip(settings, fit_ridge(training, wanted), strict=True):
-        yield calibrated(model.predictor, training, p.calibrate)
+        yield calibrated(model.expansion, training, p.calibrate)
 
 
 METHOD = Method(

@@ -42,7 +42,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
         ridge_setting(training, p, removal, fkl_penalty(price_of(p, n), n=n))
         for p, removal in zip(settings, removals, strict=True)
     ]
-    return (model.predictor for model in fit_ridge(training, wanted))
+    return (model.expansion for model in fit_ridge(training, wanted))
 
 
 METHOD = Method(

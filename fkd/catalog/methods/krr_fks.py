@@ -49,7 +49,7 @@ def _fit(training: Training, settings: Sequence[Parameters]) -> Iterator[Predict
     """Yield the predictors, those of one shrinkage from one decomposition."""
     wanted = [ridge_setting(training, p, shrinkage_of(p), p.penalty) for p in settings]
     for p, model in zip(settings, fit_ridge(training, wanted), strict=True):
-        yield calibrated(model.predictor, training, p.calibrate)
+        yield calibrated(model.expansion, training, p.calibrate)
 
 
 def _represent(training: Training, p: Parameters, X: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import Protocol
 from fkd.catalog.methods.kernel_settings import OnKernel, effective_ridge, kernel_of
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.moments import Moments
-from fkd.core.predictors import MapExpansion, Predictor
+from fkd.core.predictors import MapExpansion
 from fkd.core.removal import RemovalPath
 from fkd.core.ridge import RidgeSetting, fit_ridge, ridge_expansions
 from fkd.core.training import RemovalSettings, Training
@@ -32,10 +32,10 @@ def ridge_setting(
     return RidgeSetting(kernel, removal, strength, alpha, p.fit_intercept)
 
 
-def plain_ridge(training: Training, p: OnRidge) -> Predictor:
+def plain_ridge(training: Training, p: OnRidge) -> MapExpansion:
     """Return kernel ridge regression of y on X, from the factorisation that settings share."""
     (model,) = fit_ridge(training, [ridge_setting(training, p, None, 0)])
-    return model.predictor
+    return model.expansion
 
 
 def ridge_on(feature_map: FeatureMap, moments: Moments, p: OnRidge) -> MapExpansion:
