@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from fkd.catalog.methods.training_fold import Approximation
 
 from fkd.catalog.bundle import Bundle
 from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import Training, method
+from fkd.catalog.methods import Approximation, Training, method
 from fkd.catalog.table import Table
 
 # Method and parameters, by name.

@@ -9,7 +9,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from configs.load import load_config
 from fkd.catalog.methods import Approximation, methods
-from tasks.blocks import leaves, shared_map, streaming
+from fkd.core.feature_maps import KernelSettings
+from tasks.blocks import leaves, streaming
 from tasks.blocks.shared_map import SharedMap, store_map
 from tasks.study import champion
 from tasks.study.champion import select_champion
@@ -84,7 +85,7 @@ def test_shared_maps_and_sums(settings, monkeypatch, threads):
         return noted
 
     inputs = study(settings, threads).inputs
-    monkeypatch.setattr(shared_map, "rbf_map", noting(shared_map.rbf_map))
+    monkeypatch.setattr(KernelSettings, "feature_map", noting(KernelSettings.feature_map))
     stored = store_map(SharedMap(inputs, 0.05, Approximation("nystroem", 20, shared=True)))
     assert found == [{threads}]
     monkeypatch.setattr(leaves.StreamedSums, "add", noting(leaves.StreamedSums.add))

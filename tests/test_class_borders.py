@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from fkd.estimators.class_borders import FeatureBorders
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVC
 
 from fkd import FairSVC
 from fkd.core.feature_maps import make_map
 from fkd.core.removal import FairFeatures, RemovalPath
+from fkd.estimators.svc import FeatureBorders
 
 SETTING = {"gamma": 0.2, "C": 2.0, "iterations": 2, "held_out": 0}
 
@@ -23,9 +23,11 @@ def sample(rng, classes, n=240):
 def test_borders_of_features_are_those_of_scikit_learn(rng, classes):
     X, y, _ = sample(rng, classes)
     feature_map = make_map(X, gamma=0.2, approximation="nystroem", landmarks=60, random_state=0)
-    plain = FairFeatures(feature_map, RemovalPath.nothing(feature_map.rank).at(0))
+    nothing = RemovalPath.nothing(feature_map.rank)
+    plain = FairFeatures(feature_map, nothing.at(0))
     G = plain.training_features(X)
-    borders = FeatureBorders.of(plain, X, y.astype(float), SVC(C=2.0))
+    rows = X, y.astype(float), None
+    borders = FeatureBorders.fit(plain, nothing, *rows, C=2.0, tol=1e-3, max_iter=-1)
     oracle = SVC(C=2.0, kernel="linear").fit(G, y)
     assert_allclose(borders.decisions(X), oracle.decision_function(G), atol=1e-9)
     assert_array_equal(borders.classes(X), oracle.predict(G))

@@ -12,8 +12,10 @@ from configs.load import load_config, parse_config
 from fkd.catalog.bundle import Bundle
 from fkd.catalog.methods import Approximation, Training, method
 from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
+from fkd.core.feature_maps import KernelSettings
 from fkd.core.moments import training_moments
 from fkd.core.predictors import SensitiveExpansion
+from fkd.core.training import RunningSums
 from tasks.data.embedded import read_crimes
 from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
@@ -70,7 +72,7 @@ def test_the_kernel_form_is_the_dual_on_the_kernel(rng, penalty):
 def test_a_reduced_map_is_the_linear_form_on_its_features(rng, kind):
     training, new = make_training(rng), make_training(rng, n=7)
     approximation = Approximation(kind, 20)
-    feature_map, _ = training.reduced(0.5, approximation)
+    feature_map = training.feature_map(KernelSettings(gamma=0.5, approximation=approximation))
     linear = Training(feature_map.transform(training.X), training.y, training.S, 0)
     expected = fit_one("frrm", linear, unfairness=0.1)
     common = {"gamma": 0.5, "approximation": approximation}
@@ -214,14 +216,14 @@ def test_a_bound_outside_its_range_is_refused_before_any_work(name, unfairness):
 
 def test_moments_that_were_summed_over_blocks_are_enough(rng):
     training, new = make_training(rng), make_training(rng, n=7)
-    feature_map, _ = training.reduced(0.5, Approximation("nystroem", 20))
+    kernel = KernelSettings(gamma=0.5, approximation=Approximation("nystroem", 20))
+    feature_map = training.feature_map(kernel)
     halves = [
         training_moments(feature_map, training.X[part], training.S[part], training.y[part])
         for part in (slice(25), slice(25, None))
     ]
-    summed = Training(
-        np.empty((0, 4)), training.y, training.S, 0, lambda *_: (feature_map, halves[0] + halves[1])
-    )
+    sums = RunningSums(feature_map, None, np.zeros(1), *[halves[0] + halves[1]] * 2, None)
+    summed = Training(np.empty((0, 4)), training.y, training.S, shared=sums)
     common = {"gamma": 0.5, "unfairness": 0.1}
     shared = Approximation("nystroem", 20, shared=True)
     ours = fit_one("krr_frrm", summed, approximation=shared, **common)

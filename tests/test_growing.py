@@ -65,16 +65,13 @@ def test_landmarks_and_functions_are_those_of_the_first_rows(rng, setting):
     assert all(row.tobytes() in known for row in centers)
     # The same map and functions over all rows at once.
     once = FairKernelRidge(**setting).partial_fit(X[:200], y[:200], sensitive_features=s[:200])
-    so_far = once._so_far
-    z = (y - once._level) / once._unit
-    S = s[:, None]
-    moments = training_moments(so_far.feature_map, X, S - so_far.origin, z)
-    sums = so_far.sums
-    if so_far.functions is not None:
-        sums = basis_moments(so_far.feature_map, X, so_far.functions(S))
-    expected = replace(so_far, moments=moments, removing=moments, sums=sums)
-    strength = once.strength_
-    once._settle(once._removal_so_far(expected, strength), moments, strength, tell=False)
+    running, z, S = once._running, once._scale.scaled(y), s[:, None]
+    moments = training_moments(running.map, X[:-1], S[:-1] - running.origin, z[:-1])
+    basis = running.basis
+    if running.functions is not None:
+        basis = basis_moments(running.map, X[:-1], *running.functions(S[:-1], z[:-1]))
+    once._running = replace(running, fit=moments, removal=moments, basis=basis)
+    once.partial_fit(X[-1:], y[-1:], sensitive_features=s[-1:])
     assert_allclose(model.predict(X), once.predict(X), rtol=1e-7)
 
 
@@ -119,7 +116,7 @@ def test_what_needs_earlier_rows_is_refused(rng):
     assert not hasattr(FairKernelRidge(), "partial_fit")
     reduced = {"approximation": "nystroem", "landmarks": 20, "random_state": 0}
     for name, value in (("given", [1]), ("unfairness", {"gdp": 0.1})):
-        with pytest.raises(ValueError, match=f"{name} must be None in partial_fit.*use fit"):
+        with pytest.raises(ValueError, match=f"{name} must be None in partial_fit"):
             FairKernelRidge(**reduced, **{name: value}).partial_fit(X, y, sensitive_features=s)
     model = FairKernelRidge(**reduced).partial_fit(X, y, sensitive_features=s)
     with pytest.raises(ValueError, match="must have the 1 columns of the first rows, got 2"):

@@ -57,14 +57,14 @@ def test_a_collapse_to_a_constant_is_told(rng, machine, n):
     X, y, s = people(rng, n=n)
     weak = {"alpha": 1e9} if machine is FairKernelRidge else {"C": 1e-9}
     y = y > np.sort(y)[-3] if machine is FairSVC else y
-    with pytest.warns(FairnessWarning, match="collapsed to nearly a constant: .* check"):
+    with pytest.warns(FairnessWarning, match="collapsed to nearly a constant: .* (alpha|C)"):
         machine(**weak).fit(X, y, sensitive_features=s)
 
 
 @pytest.mark.filterwarnings("ignore:the model has collapsed:fkd.FairnessWarning")
 def test_a_path_that_ends_early_is_told(rng):
     X, y, s = people(rng, n=60)
-    sentence = "ended after 5 of 9 iterations: what is left of the features is nothing"
+    sentence = "ended after 5 of 9 iterations"
     with pytest.warns(FairnessWarning, match=sentence):
         FairKernelRidge("linear", iterations=9).fit(X, y, sensitive_features=s)
 
@@ -203,7 +203,7 @@ def test_a_path_is_not_tried_by_a_ridge_that_nobody_asked_for(rng):
     setting = {"sensitive_features": s, "iterations": [3]}
     found = FairKernelRidge(alpha=-1).fit_path(X, y, alphas=[1.0], **setting)
     assert list(found) == [(3, 1.0)]
-    with pytest.raises(ValueError, match="alphas must hold at least one value each where"):
+    with pytest.raises(ValueError, match="alphas must have at least one value"):
         FairKernelRidge().fit_path(X, y, alphas=[], **setting)
 
 
@@ -218,6 +218,6 @@ def test_the_column_to_be_told_of_goes_before_the_one_of_which_more_is_left(rng)
         (0.39, 0.35), abs=0.05
     )
     with pytest.warns(FairnessWarning, match="fell by less than half on 2000|did not fall"):
-        found.tell("after 5 iterations", "more iterations, a larger ridge")
+        found.warn("after 5 iterations", "more iterations, a larger ridge")
     alone = judge_scores(before, after, S[:, :1], (np.zeros(2000), np.zeros(2000)))
     assert alone.dependence_after > found.dependence_after

@@ -3,13 +3,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fkd.catalog.methods.training_fold import Functions
 from grown_sample import BASE, COLUMNS, grown_study, write_rows
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 from stored_files import folder_store, map_file, stored
 
 from configs.errors import UserError
+from fkd.core.conditioning import Functions
 from fkd.core.moments import Moments, StreamedSums
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.settings import Settings

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from estimator_sample import MACHINES, target
 from numpy.testing import assert_allclose, assert_array_equal
-from shrinkage_sample import GAMMA, bent, covariances, rbf
+from shrinkage_sample import GAMMA, bent, covariances, rbf, unit
 
 from fkd import FairKernelDecomposition, FairKernelRidge, FairKernelShrinkage, FairnessWarning
-from fkd.core.conditioning import conditioning_columns
-from fkd.core.sensitive_basis import SplineBasis, centred
+from fkd.core.conditioning import Functions
+from fkd.core.sensitive_basis import BasisSettings, SplineBasis, centred
 
 NAMES = ["income", "age", "distance"]
 
@@ -80,12 +80,11 @@ def test_the_word_y_is_the_target_in_a_list_it_is_a_column(rng):
 
 
 def test_columns_are_splines_of_ranks_without_their_means(rng):
-    X, y, _ = bent(rng)
-    Z = conditioning_columns([0, 1], None, X, y, precomputed=False)
+    X, y, s = bent(rng)
+    s = unit(s)
+    _, Z = Functions(BasisSettings(), (0, 1)).columns(s, y, X=X)(s, y, X)
     assert_allclose(Z, centred(SplineBasis.from_rows(X[:, :2]), X[:, :2])(X[:, :2]), atol=1e-15)
     assert_allclose(Z.mean(axis=0), 0, atol=1e-15)
-    assert conditioning_columns(None, None, X, y, precomputed=False) is None
-    assert conditioning_columns("y", None, X, y, precomputed=True).shape == (300, 10)
 
 
 @pytest.mark.parametrize("given", [["race"], "race", 3, [0, 3], ("race", 0)])

@@ -67,7 +67,7 @@ def test_a_disk_that_fills_up_under_the_spill_ends_the_run(settings, tmp_path, m
 
 
 def test_a_machine_without_its_gap_is_named_and_never_taken(settings, monkeypatch):
-    monkeypatch.setattr("fkd.catalog.methods.machine_settings.ITERATIONS", 10)
+    monkeypatch.setattr("fkd.core.svr.ITERATIONS", 10)
     study = make_study(settings, C=[1000.0])
     assert fit_all([study]).failed == 4
     assert study.results() == []

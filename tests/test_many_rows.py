@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR
 
 from fkd import FairKernelDecomposition, FairSVC, FairSVR
-from fkd.estimators import many_rows
+from fkd.core import svr, training
 
 MAPS = {
     "nystroem": {"approximation": "nystroem", "landmarks": 30},
@@ -76,7 +76,7 @@ def test_rows_decide_which_solver_it_is(rng, monkeypatch):
     X, y, S = sample(rng)
     gaps = {}
     for limit in (len(X), len(X) - 1):
-        monkeypatch.setattr(many_rows, "LIBSVM_ROWS", limit)
+        monkeypatch.setattr(svr, "LIBSVM_ROWS", limit)
         for approximation in ("exact", "nystroem"):
             model = FairSVR(**setting("nystroem", approximation=approximation, landmarks=30))
             gaps[limit, approximation] = model.fit(X, y, sensitive_features=S).dual_gap_
@@ -87,7 +87,7 @@ def test_features_that_are_made_anew_for_each_pass_give_the_same_bits(rng, monke
     X, y, S = sample(rng)
     model = FairSVR(solver="batched", **setting("nystroem"))
     held = model.fit(X, y, sensitive_features=S).predict(X)
-    monkeypatch.setattr(many_rows, "HELD_BYTES", 0)
+    monkeypatch.setattr(training, "HELD_BYTES", 0)
     assert_array_equal(model.fit(X, y, sensitive_features=S).predict(X), held)
 
 
@@ -95,9 +95,9 @@ def test_a_path_of_fits_is_each_fit_from_one_batch(rng, monkeypatch):
     X, y, S = sample(rng)
     model = FairSVR(solver="batched", **setting("nystroem"))
     batches = []
-    solve = many_rows.solve_machines
+    solve = svr.solve_machines
     monkeypatch.setattr(
-        many_rows, "solve_machines", lambda *a, **k: batches.append(len(a[2])) or solve(*a, **k)
+        svr, "solve_machines", lambda *a, **k: batches.append(len(a[2])) or solve(*a, **k)
     )
     path = model.fit_path(X, y, sensitive_features=S, iterations=[0, 2, 5])
     assert batches == [3]
@@ -123,7 +123,7 @@ def test_a_gap_that_is_not_met_is_warned_of_with_its_cure(rng):
 
 
 def test_no_limit_means_the_most_passes(rng, monkeypatch):
-    monkeypatch.setattr(many_rows, "ITERATIONS", 20)
+    monkeypatch.setattr(svr, "ITERATIONS", 20)
     X, y, S = sample(rng)
     for max_iter in (-1, 10**6):
         model = FairSVR(solver="batched", C=1e4, max_iter=max_iter, **setting("nystroem"))

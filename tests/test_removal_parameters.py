@@ -17,7 +17,7 @@ def rows(rng):
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_path_has_no_penalty(rows, machine):
     X, y, s = rows
-    with pytest.raises(ValueError, match=r"penalty must be None where removal='path', got 3"):
+    with pytest.raises(ValueError, match=r"penalty must be None if removal='path', got 3"):
         machine(penalty=3).fit(X, y, sensitive_features=s)
 
 
@@ -31,7 +31,7 @@ def test_a_shrinkage_has_a_penalty_of_its_own_where_none_is_named(rows, machine)
 def test_a_path_of_both_strengths_is_refused(rows):
     X, y, s = rows
     model = FairKernelRidge(removal="shrinkage")
-    with pytest.raises(ValueError, match=r"penalties alone where removal='shrinkage', got both"):
+    with pytest.raises(ValueError, match=r"penalties alone if removal='shrinkage', got both"):
         model.fit_path(X, y, sensitive_features=s, alphas=[1.0], iterations=[1], penalties=[1.0])
 
 
@@ -45,7 +45,7 @@ def test_what_is_given_may_explain_everything_away(rng):
     X = rng.normal(size=(200, 2))
     s = X[:, 0] + 0.02 * rng.normal(size=200)
     model = FairKernelRidge(removal="shrinkage", given=[0], held_out=0)
-    with pytest.warns(FairnessWarning, match="given explains all but .* name fewer columns"):
+    with pytest.warns(FairnessWarning, match="given explains all but"):
         model.fit(X, X[:, 1], sensitive_features=s)
     few = FairKernelRidge(removal="shrinkage", given=[1], held_out=0)
     few.fit(X, np.asarray(X[:, 1]), sensitive_features=s)  # of which no warning comes

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd.catalog.methods import Training, method
 from fkd.catalog.methods.krr_fkd_nystroem import Parameters
+from fkd.catalog.methods.nystroem_inverse import kernel_passes
 from fkd.core.kernels import Kernel
 from fkd.paper.kernel_tiles import KernelRows, chunked_dual_path
 from fkd.paper.landmark_ridge import LandmarkFeatures, LandmarkInverse, precondition
@@ -164,9 +165,9 @@ def test_every_row_a_landmark_is_the_exact_method(training, form):
 def test_tiles_and_the_whole_matrix_predict_the_same(training, monkeypatch):
     settings = [Parameters(m, 0.1, 0.2, fit_intercept=m > 0) for m in (0, 2, 5)]
     whole = predictions("krr_fkd_nystroem", training, *settings)
-    monkeypatch.setattr("fkd.catalog.methods.training_fold.WHOLE_ROWS", 299)
+    monkeypatch.setattr("fkd.catalog.methods.nystroem_inverse.WHOLE_ROWS", 299)
     assert_allclose(predictions("krr_fkd_nystroem", training, *settings), whole, atol=1e-7)
-    assert training.kernel_passes(0.2, np.arange(3)).kernel.name == "rbf"
+    assert kernel_passes(training, 0.2, np.arange(3)).kernel.name == "rbf"
 
 
 def test_settings_of_several_paths_come_in_order(training):

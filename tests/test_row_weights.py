@@ -8,9 +8,8 @@ from moments_sample import assert_equal_moments, sample
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.core.feature_maps import make_map
+from fkd.core.feature_maps import SUM_PRECISIONS, make_map
 from fkd.core.moments import (
-    SUM_PRECISIONS,
     BasisMoments,
     Moments,
     StreamedSums,

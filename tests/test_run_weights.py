@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fkd.catalog.methods.training_fold import Functions
 from numpy.testing import assert_allclose, assert_array_equal
 from optional import needs
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config
+from fkd.core.conditioning import Functions
+from fkd.core.feature_maps import KernelSettings
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.weights import RowWeights
@@ -312,13 +313,14 @@ def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
     reserved, train = inputs.splits.reserved(table), table.take(fold.train)
     training, encoder = shared_training(table, fold, inputs)
     p = study.trials[1].setting()
-    feature_map, fitted = training.reduced(p.gamma, p.approximation)
+    kernel = KernelSettings(gamma=p.gamma, approximation=p.approximation)
+    feature_map, fitted = training.feature_map(kernel), training.moments(kernel)
     G, S = feature_map.transform(encoder.transform(train)), train.S(inputs.sensitive)
     by_fit, by_removal = (w[fold.train] if part in kept else None for part in ("fit", "removal"))
     for ours, by in (
         (fitted, by_fit),
-        (training.reduced(p.gamma, p.approximation, "removal")[1], by_removal),
-        (training.reduced(p.gamma, p.approximation, "once")[1], None),
+        (training.moments(kernel, "removal"), by_removal),
+        (training.moments(kernel, "once"), None),
     ):
         expected = Moments.from_rows(G, S, train.y, by)
         for name, value in vars(expected).items():
@@ -327,10 +329,10 @@ def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
     columns = RBF.columns(
         part.S(inputs.sensitive), part.y, w[reserved] if "removal" in kept else None
     )
-    coupled = training.coupled(p.gamma, p.approximation, RBF)
+    products = training.basis_moments(kernel, RBF)
     expected = BasisMoments.from_rows(G, *columns(S, train.y), by_removal)
-    assert_allclose(coupled.covariance(), expected.covariance(), atol=1e-8)
-    assert coupled.n == pytest.approx(expected.n)
+    assert_allclose(products.covariance(), expected.covariance(), atol=1e-8)
+    assert products.n == pytest.approx(expected.n)
 
 
 def test_sums_of_rows_that_count_once_stay_where_they_were(settings):

@@ -223,7 +223,7 @@ def test_rows_that_are_added_later_are_weighed_too(rng, setting, weigh):
     more = None if weigh == "both" else w[again]
     repeated.partial_fit(X[again], y[again], sensitive_features=s[again], sample_weight=more)
     assert_allclose(weighed.predict(X), repeated.predict(X), rtol=1e-6)
-    assert (weighed._so_far.moments is weighed._so_far.removing) is (weigh == "both")
+    assert (weighed._running.fit is weighed._running.removal) is (weigh == "both")
 
 
 def test_later_rows_may_be_weighed_where_the_first_were_not(rng):
@@ -235,11 +235,11 @@ def test_later_rows_may_be_weighed_where_the_first_were_not(rng):
         model.partial_fit(
             X[200:], y[200:], sensitive_features=s[200:], sample_weight=np.full(100, 2.0)
         )
-    both, fit = (model._so_far for model in models)
-    assert (both.moments.n, both.removing.n) == (400, 400)
-    assert (fit.moments.n, fit.removing.n) == (400, 300)
+    both, fit = (model._running for model in models)
+    assert (both.fit.n, both.removal.n) == (400, 400)
+    assert (fit.fit.n, fit.removal.n) == (400, 300)
     model.partial_fit(X[:1], y[:1], sensitive_features=s[:1], sample_weight=[3.0])  # one will do
-    assert model._so_far.moments.n == 403
+    assert model._running.fit.n == 403
 
 
 @pytest.mark.parametrize("kind", ["exact", "nystroem", "fourier"])

@@ -89,7 +89,7 @@ def test_what_takes_one_target_says_so(rng):
     X, Y, s = targets(rng)
     with pytest.raises(ValueError, match=r"y must be one target, 1d, .* got shape \(150, 3\)"):
         FairSVR().fit(X, Y, sensitive_features=s)
-    with pytest.raises(ValueError, match="unfairness must be None where y has several columns"):
+    with pytest.raises(ValueError, match="unfairness must be None if y has several columns"):
         FairKernelRidge(unfairness={"gdp": 0.1}).fit(X, Y, sensitive_features=s)
 
 

@@ -1,12 +1,14 @@
 import json
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from fkd.catalog.methods.training_fold import Approximation, Functions
 from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
-from fkd.catalog.methods import Training
+from fkd.catalog.methods import Approximation, Training
+from fkd.core.conditioning import FittedFunctions, Functions
+from fkd.core.feature_maps import FeatureMap, KernelSettings
 from fkd.core.moments import basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.blas import blas_threads
@@ -27,6 +29,24 @@ def make_study(
     return open_study(load_config("default", overrides), settings)
 
 
+@dataclass(frozen=True)
+class SumsOfRows:
+    """Sums under a map that was computed from other rows, over the training rows alone."""
+
+    map: FeatureMap
+    train: Training
+    columns: FittedFunctions | None = None
+
+    def feature_map(self, kernel):
+        return self.map
+
+    def moments(self, kernel, part):
+        return training_moments(self.map, self.train.X, self.train.S, self.train.y)
+
+    def basis_moments(self, kernel, functions, squares):
+        return basis_moments(self.map, self.train.X, *self.columns(self.train.S, self.train.y))
+
+
 def predictions(study, training, encoder, fold):
     X = encoder.transform(study.loaded.table.take(fold.test))
     with blas_threads(study.inputs.blas_threads):
@@ -43,13 +63,8 @@ def test_summed_moments_predict_like_moments_of_the_training_rows(settings, labe
     train, encoder = table.take(fold.train), shared_encoder(inputs)
     X, S = encoder.transform(train), train.S(inputs.sensitive)
     feature_map = load_map(store_map(next(iter(shared_sums(study.missing()))).shared))
-    alone = Training(
-        X=X,
-        y=train.y,
-        S=S,
-        seed=0,
-        reduce=lambda *_: (feature_map, training_moments(feature_map, X, S, train.y)),
-    )
+    rows = Training(X, train.y, S)
+    alone = replace(rows, shared=SumsOfRows(feature_map, rows))
     expected = predictions(study, alone, encoder, fold)
     assert_allclose(summed, expected, rtol=1e-10, atol=1e-10)
     assert np.abs(summed[0] - summed[2]).max(axis=0) > 0.01  # removal changed something
@@ -151,14 +166,8 @@ def test_summed_products_predict_like_products_of_the_training_rows(settings, na
     )
     assert len(functions) == 1
     columns = functions[0].columns(reserved.S(inputs.sensitive), reserved.y)
-    alone = Training(
-        X=X,
-        y=train.y,
-        S=S,
-        seed=0,
-        reduce=lambda *_: (feature_map, training_moments(feature_map, X, S, train.y)),
-        couple=lambda *_: basis_moments(feature_map, X, *columns(S, train.y)),
-    )
+    rows = Training(X, train.y, S)
+    alone = replace(rows, shared=SumsOfRows(feature_map, rows, columns))
     summed, _ = shared_training(table, fold, inputs)
     left, right = (
         [p.predict(encoder.transform(Z)) for p in fit_trials(training, name, study.trials)]
@@ -194,5 +203,6 @@ def test_rows_are_not_encoded_for_sums(settings):
 
 def test_without_reserved_rows_nothing_is_shared(rng):
     training = Training(X=rng.normal(size=(9, 2)), y=np.zeros(9), S=np.ones((9, 1)), seed=0)
+    shared = Approximation("nystroem", 5, shared=True)
     with pytest.raises(ValueError, match=r"approximation\.shared must be False.*folds\.reserve"):
-        training.reduced(0.1, Approximation("nystroem", 5, shared=True))
+        training.feature_map(KernelSettings(approximation=shared))

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
-from fkd.catalog.methods.training_fold import Functions
 from numpy.testing import assert_allclose, assert_array_equal
 from shrinkage_sample import GAMMA, bent, covariances, factor, rbf, shrunk_gram, unit
 from training_sample import fit_one, make_training
 
 from fkd import FairKernelRidge, FairSVR
 from fkd.catalog.methods import Approximation, Training, method
-from fkd.catalog.methods.kernel_settings import functions_of_path, path_key
-from fkd.catalog.methods.shrinkage_settings import by_shrinkage
+from fkd.catalog.methods.kernel_settings import path_of
+from fkd.core import training as training_module
+from fkd.core.conditioning import Functions
+from fkd.core.feature_maps import KernelSettings
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis
 
 APPROXIMATIONS = [Approximation(), Approximation("nystroem", 60), Approximation("fourier", 60)]
@@ -146,29 +147,38 @@ def test_a_setting_does_not_depend_on_its_neighbours(rng, name):
 
 
 @pytest.mark.parametrize("name", ["krr_fks", "svr_fks"])
-def test_all_penalties_share_one_decomposition(rng, name):
-    training, declared = bent_training(rng, 90), method(name)
-    settings = [declared.parameters(penalty=penalty) for penalty in (0.0, 1.0, 50.0)]
-    list(declared.fit(training, settings))
-    assert len(training._sums) == len(training._maps) == 1
-    assert by_shrinkage(settings) == [settings]
-
-
 @pytest.mark.parametrize(
-    "change", [{"gamma_s": 3.0}, {"basis": "splines"}, {"given": "y"}, {"gamma": 0.1}]
+    ("change", "decompositions"),
+    [
+        ({}, 1),
+        ({"gamma_s": 3.0}, 2),
+        ({"basis": "splines"}, 2),
+        ({"given": "y"}, 2),
+        ({"gamma": 0.1}, 2),
+    ],
 )
-def test_other_functions_are_another_decomposition(change):
-    p = method("krr_fks").parameters
-    assert len(by_shrinkage([p(), p(**change), p(penalty=3.0)])) == 2
+def test_penalties_of_the_same_functions_share_one_decomposition(
+    rng, monkeypatch, name, change, decompositions
+):
+    computed = []
+    shrinkage = training_module.shrinkage
+    monkeypatch.setattr(
+        training_module, "shrinkage", lambda *args: computed.append(1) or shrinkage(*args)
+    )
+    p, training = method(name).parameters, bent_training(rng, 90)
+    list(method(name).fit(training, [p(penalty=0.0), p(**change, penalty=1.0), p(penalty=50.0)]))
+    assert len(computed) == decompositions
 
 
-def test_paths_of_other_functions_are_other_paths():
+def test_paths_of_other_functions_are_other_paths(rng):
+    training = bent_training(rng, 90)
     p = method("krr_fkd").parameters
-    assert path_key(p()) == path_key(p(gamma_s=3.0))  # columns have no width
-    keys = [p(), p(basis="rbf"), p(basis="rbf", gamma_s=3.0), p(basis="splines")]
-    assert len(set(map(path_key, keys))) == 4
-    assert functions_of_path(p()) is None
-    assert functions_of_path(p(basis="rbf", gamma_s=3.0)) == Functions(BasisSettings("rbf", 3.0))
+    assert path_of(training, p()) == path_of(training, p(gamma_s=3.0))  # columns have no width
+    settings = [p(), p(basis="rbf"), p(basis="rbf", gamma_s=3.0), p(basis="splines")]
+    assert len({path_of(training, one) for one in settings}) == 4
+    assert path_of(training, p()).functions is None
+    found = path_of(training, p(basis="rbf", gamma_s=3.0)).functions
+    assert found == Functions(BasisSettings("rbf", 3.0))
 
 
 @pytest.mark.parametrize("name", ["krr_fks", "svr_fks"])
@@ -229,4 +239,6 @@ def test_without_reserved_rows_no_functions_are_shared(rng, name, setting):
     with pytest.raises(ValueError, match=r"approximation\.shared must be False.*folds\.reserve"):
         fit_one(name, training, approximation=shared, **setting)
     with pytest.raises(ValueError, match=r"approximation\.shared must be False.*folds\.reserve"):
-        training.coupled(0.1, shared, Functions(BasisSettings()))
+        training.basis_moments(
+            KernelSettings(gamma=0.1, approximation=shared), Functions(BasisSettings())
+        )

@@ -218,7 +218,7 @@ def test_the_number_of_rows_decides_the_solver(settings, monkeypatch):
 
 
 def test_a_gap_that_is_not_met_fails_the_job_by_name(settings, monkeypatch):
-    monkeypatch.setattr("fkd.catalog.methods.machine_settings.ITERATIONS", 10)
+    monkeypatch.setattr("fkd.core.svr.ITERATIONS", 10)
     study = make_study(settings, solver="batched", grid={"iterations": [0, 5], "C": [1000.0]})
     with pytest.raises(ValueError, match=r"gap of strength \d with C 1000, .* 10 iter.*lower C"):
         run_job(study.missing()[0])

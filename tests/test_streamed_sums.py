@@ -3,9 +3,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from fkd.core.feature_maps import make_map
+from fkd.core.feature_maps import SUM_PRECISIONS, make_map
 from fkd.core.moments import (
-    SUM_PRECISIONS,
     BasisMoments,
     Moments,
     StreamedSums,

@@ -9,13 +9,13 @@ import pytest
 from counted_leaves import counted_leaf, lines
 from dask_process import dask_process, dask_scheduler
 from deadlines import patient
-from fkd.catalog.methods.training_fold import Functions
 from numpy.testing import assert_allclose, assert_array_equal
 from stored_files import map_file, stored
 
 from configs.load import load_config
 from configs.schema import ClusterConfig
 from fkd.catalog.methods import Approximation
+from fkd.core.conditioning import Functions
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
 from tasks.adapters.cluster import connect

@@ -151,7 +151,7 @@ def test_strengths_that_are_not_there_are_refused(rng, kind):
         model.at(3)
     with pytest.raises(ValueError, match="iterations must be a whole number"):
         model.at(0.5)
-    with pytest.raises(ValueError, match="iterations must hold at least one value"):
+    with pytest.raises(ValueError, match="iterations must have at least one value"):
         model.fit_path(*rows, sensitive_features=s)
     with pytest.raises(ValueError, match="must be given iterations alone"):
         model.fit_path(*rows, sensitive_features=s, iterations=[1], penalties=[1.0])

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from fkd.estimators.support_vector_regression import svr_expansions
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVR
 
@@ -8,6 +7,7 @@ from fkd import FairKernelDecomposition, FairnessWarning, FairSVR
 from fkd.core.feature_maps import make_map
 from fkd.core.moments import training_moments
 from fkd.core.removal import removal_path
+from fkd.core.svr import libsvm_models
 
 APPROXIMATIONS = ["exact", "nystroem", "fourier", "identity"]
 # Two routes to one optimum agree to what libsvm's stopping rule allows.
@@ -46,13 +46,18 @@ def test_it_is_support_vector_regression_on_the_transformed_kernel(rng, approxim
 
 
 @pytest.mark.parametrize("approximation", ["nystroem", "fourier", "identity"])
-def test_many_rows_are_fitted_from_features_to_the_same_optimum(rng, approximation, monkeypatch):
+def test_features_and_their_kernel_matrix_give_the_same_optimum(rng, approximation):
     X, y, S = sample(rng)
-    model = FairSVR(C=0.75, epsilon=0.05, **setting(approximation))
-    by_kernel = model.fit(X, y, sensitive_features=S).predict(X)
-    monkeypatch.setattr("fkd.estimators.support_vector_regression.PRECOMPUTED_ROWS", 10)
-    by_features = model.fit(X, y, sensitive_features=S).predict(X)
-    assert_allclose(by_features, by_kernel, atol=SOLVER)
+    kernel = "linear" if approximation == "identity" else "rbf"
+    fmap = make_map(
+        X, gamma=0.1, kernel=kernel, approximation=approximation, landmarks=50, random_state=0
+    )
+    path = removal_path(training_moments(fmap, X, S, y), ridge=0.05, iterations=2)
+    by_kernel, by_features = (
+        next(libsvm_models(fmap, X, y, None, path, [(2, 0.75, 0.05)], precomputed_rows=limit))
+        for limit in (len(X), len(X) - 1)
+    )
+    assert_allclose(by_features.scores(X), by_kernel.scores(X), atol=SOLVER)
 
 
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
@@ -75,11 +80,11 @@ def test_every_setting_is_the_same_bits_alone_as_in_company(rng):
     moments = training_moments(fmap, X, S, y)
     long = removal_path(moments, ridge=0.05, iterations=12)
     grid = [(0, 0.5, 0.01), (4, 0.5, 0.01), (4, 1.0, 0.1), (12, 0.5, 0.01)]
-    together = list(svr_expansions(fmap, X, y, long, grid))
-    for one, f in zip(grid, together, strict=True):
+    together = list(libsvm_models(fmap, X, y, None, long, grid))
+    for one, model in zip(grid, together, strict=True):
         path = removal_path(moments, ridge=0.05, iterations=one[0])
-        (alone,) = svr_expansions(fmap, X, y, path, [one])
-        assert_array_equal(alone.predict(X), f.predict(X))
+        (alone,) = libsvm_models(fmap, X, y, None, path, [one])
+        assert_array_equal(alone.scores(X), model.scores(X))
 
 
 def test_the_expansion_is_what_predicts(rng):
