@@ -17,7 +17,7 @@ def working_adults(frame: "pd.DataFrame") -> "pd.DataFrame":
     return kept
 
 
-DATASHEET = f"""\
+INCOME_DATASHEET = f"""\
 # ACSIncome, continuous
 
 {SOURCE}
@@ -27,7 +27,7 @@ DATASHEET = f"""\
   of its own); WKHP, hours worked per week, as a number.
 {LIMITS_OF_USE}"""
 
-PROBLEM = Problem(
+ACS_INCOME = Problem(
     name="acs_income",
     title="ACS income",
     target="PINCP",
@@ -39,7 +39,7 @@ PROBLEM = Problem(
     categorical=("COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "SEX", "RAC1P"),
     scale="minmax",
     sources=("census", "synthetic"),
-    datasheet=DATASHEET,
+    datasheet=INCOME_DATASHEET,
     extra=EXTRA,
     rows=RowFilter(
         columns=("AGEP", "PINCP", "WKHP", "PWGTP"),

@@ -17,7 +17,7 @@ def employed_adults(frame: "pd.DataFrame") -> "pd.DataFrame":
     return kept
 
 
-DATASHEET = f"""\
+TRAVEL_TIME_DATASHEET = f"""\
 # ACSTravelTime, continuous
 
 {SOURCE}
@@ -29,7 +29,7 @@ DATASHEET = f"""\
   income relative to the poverty line in percent, as a number, missing = 0 as in folktables.
 {LIMITS_OF_USE}"""
 
-PROBLEM = Problem(
+ACS_TRAVEL_TIME = Problem(
     name="acs_travel_time",
     title="ACS travel time",
     target="JWMNP",
@@ -44,7 +44,7 @@ PROBLEM = Problem(
     ),
     scale="minmax",
     sources=("census", "synthetic"),
-    datasheet=DATASHEET,
+    datasheet=TRAVEL_TIME_DATASHEET,
     fills={"POVPIP": 0.0},
     extra=EXTRA,
     rows=RowFilter(
