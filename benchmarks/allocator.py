@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.calibration import between
 from benchmarks.neural import SIZES, penalty_of, recipe_of
 from benchmarks.record import Goal, Record
-from fkd.rivals.optional_packages import NEURAL
+from fkd.baselines.base import NEURAL
 from tasks.adapters.cluster import ALLOCATOR
 
 EPOCHS, REPEATS = 20, 3
@@ -65,7 +65,7 @@ def _train() -> tuple[float, int]:
     """Return seconds and page faults of a training in this process."""
     import resource
 
-    from fkd.rivals.neural.training import train
+    from fkd.baselines.network_training import train
 
     n, d = SIZES["acs_income"]
     rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from fkd.core.linalg import ShiftedInverse, downdate, gram, psd_factor
 from fkd.core.moments import Moments
 from fkd.core.removal import RemovalPath, block_lanczos, removal_path
 from fkd.core.ridge import ridge_coefficients
-from fkd.paper.printed import algorithm_1
+from fkd.paper.algorithm1 import algorithm_1
 
 ROWS, ITERATIONS, RIDGE, REPEATS = 4400, 200, 0.05, 5
 UNIT, PATH = "one scipy cholesky", f"our path, m = {ITERATIONS}"

@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
-from fkd.catalog.methods import method
-from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
-from fkd.rivals.optional_packages import NEURAL
+from fkd.baselines.base import NEURAL
+from fkd.methods import method
+from fkd.problems.crimes import CRIMES, PREDICTORS
 from tasks.data.embedded import read_crimes
 
 FOLDS, EPOCHS, CORES = 5, 500, 2
@@ -63,7 +63,7 @@ def crimes() -> Rows:
     columns = read_crimes()
     n, _ = SIZES["crimes"]
     X = np.column_stack([columns[name] for name in PREDICTORS if name != "racepctblack"])
-    return X[:n], columns[PROBLEM.target][:n], columns["racepctblack"][:n, None]
+    return X[:n], columns[CRIMES.target][:n], columns["racepctblack"][:n, None]
 
 
 def prices(name: str, problem: str) -> list[float]:
@@ -73,7 +73,7 @@ def prices(name: str, problem: str) -> list[float]:
 
 def recipe_of(name: str, epochs: int) -> Any:
     """Return the paper's training of a method, for some epochs."""
-    from fkd.rivals.neural.training import Recipe
+    from fkd.baselines.network_training import Recipe
 
     p = method(name).parameters()
     return Recipe(
@@ -83,7 +83,7 @@ def recipe_of(name: str, epochs: int) -> Any:
 
 def penalty_of(name: str) -> Any:
     """Return what a batch pays for."""
-    from fkd.rivals.neural.penalties import chi2, eipm
+    from fkd.baselines.network_training import chi2, eipm
 
     p = method(name).parameters()
     if name == "nn_frem":
@@ -104,7 +104,7 @@ def plain_epoch(rows: Rows) -> float:
     import torch
 
     from benchmarks.plain_network import plain_loop
-    from fkd.rivals.neural.processor import one_thread
+    from fkd.baselines.network_training import one_thread
 
     options = {"recipe": recipe_of("nn_hgr", TIMED_EPOCHS), "seed": 0, "dtype": torch.float32}
     with one_thread():
@@ -113,7 +113,7 @@ def plain_epoch(rows: Rows) -> float:
 
 def whole_fold(rows: Rows) -> tuple[float, float]:
     """Return the seconds of a late epoch of the five networks of one fold, of their training."""
-    from fkd.rivals.neural.training import train
+    from fkd.baselines.network_training import train
 
     between()
     ends: list[float] = []
@@ -131,7 +131,7 @@ def whole_fold(rows: Rows) -> tuple[float, float]:
 
 def grid_minutes(name: str, problem: str, rows: Rows) -> float:
     """Return the minutes that the paper's grid of a problem takes on all cores."""
-    from fkd.rivals.neural.training import train
+    from fkd.baselines.network_training import train
 
     n, d = SIZES[problem]
     if problem != "crimes":
@@ -151,7 +151,7 @@ def loss_difference(rows: Rows) -> float:
     import torch
 
     from benchmarks.plain_network import plain_loop
-    from fkd.rivals.neural.training import train
+    from fkd.baselines.network_training import train
 
     recipe = replace(recipe_of("nn_hgr", EPOCHS), epochs=COMPARED_EPOCHS)
     grid = prices("nn_hgr", "crimes")

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fkd.rivals.neural.penalties import LEAST_DEVIATION
-from fkd.rivals.neural.training import Recipe, batch_sizes
+from fkd.baselines.network_training import LEAST_DEVIATION, Recipe, batch_sizes
 
 
 def density_chi2(f: Tensor, s: Tensor, damping: float = 1e-10) -> Tensor:

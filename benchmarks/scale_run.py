@@ -17,7 +17,7 @@ from benchmarks.streaming import forget_sums, map_leaves, timed_cells
 from benchmarks.sweep import run_times
 from configs.load import load_config
 from configs.schema import RunConfig
-from fkd.catalog.table import Table
+from fkd.problems.table import Table
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.settings import Settings
 from tasks.blocks.leaves import sum_leaf

@@ -19,11 +19,11 @@ from benchmarks.calibration import between
 from benchmarks.peak import peak_memory
 from benchmarks.record import Goal, Record
 from benchmarks.streaming import MOST, home, scale_study
-from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS
 from fkd.core.arrays import Array, RowBlock, Source
 from fkd.core.moments import Moments
 from fkd.core.removal import removal_path
 from fkd.core.svm import GAP, Machine, Solution, solve_machines
+from fkd.methods.kernel_methods import REFERENCE_ROWS
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.settings import Settings
 from tasks.blocks.shared_map import StoredMap, store_map

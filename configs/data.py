@@ -19,11 +19,11 @@ from configs.nearest import check_name
 from configs.own_columns import Range, check_columns, check_own_columns
 from configs.own_words import OwnWords, check_words, words_last
 from configs.text_form import AUTO, Decimal, MissingWords, Separator, check_encoding
-from fkd.catalog.encoder import Scale
-from fkd.catalog.problems.own_table import NAME as TABLE
-from fkd.catalog.problems.own_table import TableWords, own_problem
-from fkd.catalog.problems.problem_declaration import Problem
-from fkd.catalog.problems.registry import PROBLEMS
+from fkd.problems import PROBLEMS
+from fkd.problems.declaration import Problem
+from fkd.problems.encoder import Scale
+from fkd.problems.own_table import NAME as TABLE
+from fkd.problems.own_table import TableWords, own_problem
 
 
 def _as_tuple(value: Any) -> Any:

@@ -16,7 +16,7 @@ from configs.nearest import check_name
 from configs.readings import reading_slug
 from configs.schema import ClusterConfig, Measure, RunConfig, TrackingConfig
 from configs.yaml_text import read_yaml
-from fkd.catalog.methods import method
+from fkd.methods import method
 
 _FOLDER = "paper"
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from configs.methods import ENTRY_KEYS, parameters_model
 from configs.nearest import check_name
 from configs.schema import RunConfig
-from fkd.catalog.methods import methods
+from fkd.methods import methods
 
 
 def explain(error: ValidationError, source: str, tree: Any) -> str:

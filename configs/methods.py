@@ -16,9 +16,9 @@ from pydantic import (
 from pydantic import Field as PydanticField
 
 from configs.nearest import check_name
-from fkd.catalog.methods import Method, methods
-from fkd.catalog.methods.kernel_settings import RIDGE_RULES
-from fkd.catalog.methods.method_declaration import PUBLISHED_PROBLEMS
+from fkd.methods import Method, methods
+from fkd.methods.declaration import PUBLISHED_PROBLEMS
+from fkd.methods.kernel_methods import RIDGE_RULES
 
 
 def _annotation(hint: Any, declared: Field[Any]) -> Any:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from configs.curve_config import PLAIN
-from fkd.catalog.methods import method
-from fkd.catalog.methods.method_declaration import Method, Published
+from fkd.methods import method
+from fkd.methods.declaration import Method, Published
 
 Tree = dict[str, Any]
 

@@ -9,7 +9,7 @@ from configs.data import DataConfig
 from configs.methods import MethodConfig
 from configs.model import Frozen
 from configs.nearest import check_name
-from fkd.catalog.methods import method
+from fkd.methods import method
 
 
 class WeightsConfig(Frozen):

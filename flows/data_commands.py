@@ -13,7 +13,7 @@ from rich.table import Table
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.catalog.problems.registry import PROBLEMS
+from fkd.problems import PROBLEMS
 from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.settings import read_settings
 from tasks.adapters.state.opened_store import open_store

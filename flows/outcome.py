@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
-from fkd.catalog.methods import method
+from fkd.methods import method
 from flows.log_lines import is_json, write_line
 from tasks.adapters.addresses import without_credentials
 from tasks.adapters.registry import CHAMPION

@@ -12,7 +12,7 @@ from configs.overrides import apply_overrides
 from configs.readings import READING_KEYS, read_otherwise
 from configs.schema import ClusterConfig
 from configs.variants import is_network, quick, without
-from fkd.catalog.methods.method_declaration import Method
+from fkd.methods.declaration import Method
 from flows.progress import watcher
 from flows.reproduced import IncompleteError
 from tasks.adapters.servers.prefect_server import prefect_server

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fkd.catalog.methods import method
+from fkd.methods import method
 from flows.outcome import Outcome
 from tasks.adapters.markdown import plain_markdown
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from prefect import flow
 
 from configs.schema import RunConfig, TrackingConfig
-from fkd.catalog.problems.own_table import NAME as OWN
+from fkd.problems.own_table import NAME as OWN
 from flows.experiment import conclude, fit
 from flows.progress import watcher
 from flows.run_label import watch_run_name

@@ -23,7 +23,7 @@ from version_sample import outputs
 
 import fkd
 from fkd import measures
-from fkd.catalog.methods import methods
+from fkd.methods import methods
 
 STORED = Path(__file__).with_suffix(".json")
 RESULTS = Path(__file__).with_suffix(".csv.gz")  # results.csv of `fkd run`

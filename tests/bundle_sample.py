@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from fkd.catalog.bundle import Bundle
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import Approximation, Training, method
-from fkd.catalog.table import Table
+from fkd.methods import Approximation, Training, method
+from fkd.problems.bundle import Bundle
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 
 # Method and parameters, by name.
 CASES = {

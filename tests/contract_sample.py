@@ -13,8 +13,7 @@ from fkd import (
     FairSVC,
     FairSVR,
 )
-from fkd.catalog.methods import Approximation, Training, method, methods
-from fkd.rivals import (
+from fkd.baselines import (
     FairKernelLearning,
     FremNetwork,
     HgrNetwork,
@@ -22,7 +21,8 @@ from fkd.rivals import (
     NullspaceProjection,
     ResidualTargetRidge,
 )
-from fkd.rivals.optional_packages import LEACE, NEURAL
+from fkd.baselines.base import LEACE, NEURAL
+from fkd.methods import Approximation, Training, method, methods
 
 SAMPLED = "landmarks are drawn by the number of a row: another order draws other rows"
 BATCHES = "batches follow the order of the rows"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fkd.catalog.methods import method
-from fkd.rivals.optional_packages import Extra
+from fkd.baselines.base import Extra
+from fkd.methods import method
 
 MODULES = ("torch", "concept_erasure", "fairlearn", "maxcorr", "numba")
 

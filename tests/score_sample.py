@@ -5,9 +5,9 @@ from own_sample import DATA, HEADER, german, rents
 
 from configs.data import DataConfig
 from configs.text_form import WrittenForm
-from fkd.catalog.bundle import Bundle
-from fkd.catalog.encoder import Encoder
 from fkd.core.predictors import KernelExpansion
+from fkd.problems.bundle import Bundle
+from fkd.problems.encoder import Encoder
 from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.model_files import RegisteredBundle
 from tasks.adapters.settings import Settings

@@ -9,8 +9,7 @@ import sys
 
 import numpy as np
 
-from fkd.rivals.neural.penalties import chi2, eipm
-from fkd.rivals.neural.training import Recipe, train
+from fkd.baselines.network_training import Recipe, chi2, eipm, train
 
 PRICES = (0.0, 0.025, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
 PENALTIES = {

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 from stack_sample import SHAPES, stack  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from fkd.rivals.neural.apart import apart, at_registers, exponential, multiply, product  # noqa: E402
+from fkd.baselines.network_training import apart, at_registers, exponential, multiply, product  # noqa: E402
 
 pytestmark = pytest.mark.needs("torch")
 

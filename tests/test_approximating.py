@@ -3,7 +3,7 @@
 import pytest
 from grown_sample import BASE, grown_study, write_rows
 
-from fkd.catalog.methods import Approximation, methods
+from fkd.methods import Approximation, methods
 from tasks.study import approximating
 from tasks.study.approximating import choose_approximation
 from tasks.study.settling import settled

@@ -8,8 +8,8 @@ from stored_files import stored
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from configs.load import load_config
-from fkd.catalog.methods import Approximation, methods
 from fkd.core.feature_maps import KernelSettings
+from fkd.methods import Approximation, methods
 from tasks.blocks import leaves, streaming
 from tasks.blocks.shared_map import SharedMap, store_map
 from tasks.study import champion

@@ -14,7 +14,7 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import _SOLVE_ROWS, ShiftedInverse, gram, is_symmetric, mirror_lower
 from fkd.core.moments import Moments, training_moments
 from fkd.measures.hgr import joint_density_grid
-from fkd.paper.kernel_tiles import TILE_ROWS, KernelRows
+from fkd.paper.algorithm2 import TILE_ROWS, KernelRows
 
 hgr_module = import_module("fkd.measures.hgr")  # the function has the module's name
 PANEL = [PANEL_ROWS - 1, PANEL_ROWS, PANEL_ROWS + 1, 2 * PANEL_ROWS + 3]

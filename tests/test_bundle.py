@@ -7,9 +7,9 @@ import pytest
 from bundle_sample import CASES, make_bundle, make_rows
 from optional import needs
 
-from fkd.catalog.bundle import Bundle, NonFinitePredictionError
-from fkd.catalog.methods import method
 from fkd.core.predictors import PREDICTORS
+from fkd.methods import method
+from fkd.problems.bundle import Bundle, NonFinitePredictionError
 from tasks.adapters.files import pack_arrays, unpack_arrays
 
 # concept_erasure compiles a function with it when it is first imported.

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from configs.errors import UserError
-from fkd.catalog.problems.registry import PROBLEMS
+from fkd.problems import PROBLEMS
 from tasks.data.census import read_person_file
 from tasks.data.twin import write_twin
 

@@ -9,8 +9,8 @@ import pytest
 from sweep_sample import finite, numbers, same_numbers, undisturbed
 
 from configs.load import load_config
-from fkd.catalog.methods import krr_fkd_nystroem
-from fkd.paper.ridge_in_passes import dual_ridge
+from fkd.methods import krr_fkd_nystroem
+from fkd.paper.algorithm2 import dual_ridge
 from flows import chunked_fits
 from flows.fitting import fit_all
 from tasks.adapters.settings import Settings

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
-from fkd.catalog.labels import code_labels
+from fkd.problems.labels import code_labels
 from tasks.data.columns import Category, Columns, merge, merge_categories, to_table
 
 

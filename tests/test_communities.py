@@ -4,7 +4,7 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
+from fkd.problems.crimes import CRIMES, PREDICTORS
 from tasks.data.columns import to_table
 from tasks.data.communities import header, read_communities
 
@@ -29,13 +29,13 @@ def test_missing_values_stand_only_in_columns_that_are_left_out(tmp_path):
 
 
 def test_columns_with_missing_values_are_read_if_asked_for(tmp_path):
-    line = ["?" if name in PROBLEM.gappy else "0.5" for name in header()]
-    full = ["0.75" if name in PROBLEM.gappy else "0.5" for name in header()]
+    line = ["?" if name in CRIMES.gappy else "0.5" for name in header()]
+    full = ["0.75" if name in CRIMES.gappy else "0.5" for name in header()]
     path = tmp_path / "communities.data"
     path.write_text(f"{','.join(line)}\n{','.join(full)}\n")
-    numbers = read_communities(path, PROBLEM.with_gappy()).numbers
-    assert len(PROBLEM.gappy) == 23
-    for name in PROBLEM.gappy:
+    numbers = read_communities(path, CRIMES.with_gappy()).numbers
+    assert len(CRIMES.gappy) == 23
+    for name in CRIMES.gappy:
         assert_array_equal(numbers[name], [np.nan, 0.75])
     assert_array_equal(numbers["population"], [0.5, 0.5])
 

@@ -8,7 +8,7 @@ from own_sample import write_rents
 from configs.errors import UserError
 from configs.load import dump_config, load_config, parse_config, shipped
 from configs.methods import MethodConfig
-from fkd.rivals.optional_packages import LEACE
+from fkd.baselines.base import LEACE
 
 KRR_PAPER_CRIMES = [0, 5, 10, 18]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.paper.conjugate_gradients import solve_systems
+from fkd.paper.algorithm2 import solve_systems
 
 
 def systems(rng, conditions, n=120, w=2):

@@ -21,9 +21,9 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fkd import rivals
-from fkd.catalog.methods import methods
+from fkd.baselines.base import LEACE, NEURAL
 from fkd.core.predictors import PREDICTORS
-from fkd.rivals.optional_packages import LEACE, NEURAL
+from fkd.methods import methods
 
 SUBJECTS = [*ESTIMATORS, *METHODS]
 # Solvers stop at a tolerance, networks train in single precision.

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from configs.errors import UserError
-from fkd.catalog.table import Table
 from fkd.measures.groups import control_groups
+from fkd.problems.table import Table
 from tasks.data.prepared import Loaded
 from tasks.study.control_columns import check_control_columns, control_columns
 

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from training_sample import fit_one, make_training, worst_correlation
 
-from fkd.catalog.methods import Approximation, method
+from fkd.methods import Approximation, method
 
 pytestmark = pytest.mark.needs("fairlearn")
 

@@ -1,7 +1,7 @@
 import pytest
 
-from fkd.catalog.methods import Approximation, method
-from fkd.catalog.methods.cost import kernel_cost, streaming_flops
+from fkd.methods import Approximation, method
+from fkd.methods.cost import kernel_cost, streaming_flops
 
 N, D = 100_000, 500
 

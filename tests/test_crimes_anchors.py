@@ -8,8 +8,8 @@ from sklearn.model_selection import KFold
 from training_sample import fit_one
 
 from fkd import measures
-from fkd.catalog.methods import Training
-from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
+from fkd.methods import Training
+from fkd.problems.crimes import CRIMES, PREDICTORS
 from tasks.data.communities import read_communities
 
 SENSITIVE = "racepctblack"
@@ -25,7 +25,7 @@ def fold():
     """Training rows with test rows of fold 0; the methods share their kernel."""
     columns = read_communities(mirror() / "uci" / "communities.data").numbers
     X = np.column_stack([columns[name] for name in PREDICTORS if name != SENSITIVE])
-    y, s = columns[PROBLEM.target], columns[SENSITIVE]
+    y, s = columns[CRIMES.target], columns[SENSITIVE]
     train, test = next(iter(KFold(5, shuffle=True, random_state=0).split(X)))
     return Training(X[train], y[train], s[train, None], 0), X[test], y[test], s[test]
 

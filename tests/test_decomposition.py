@@ -7,7 +7,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 from fkd import FairKernelDecomposition, FairnessWarning
-from fkd.paper.printed import algorithm_1
+from fkd.paper.algorithm1 import algorithm_1
 
 ENDS_EARLY = pytest.mark.filterwarnings("ignore:the removal ended after:fkd.FairnessWarning")
 APPROXIMATIONS = ["exact", "nystroem", "fourier", "identity"]

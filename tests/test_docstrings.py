@@ -10,10 +10,10 @@ import matplotlib as mpl
 import pytest
 from optional import needs
 
+from fkd.baselines.base import LEACE, NEURAL
 from fkd.core.docstrings import PARAGRAPHS
-from fkd.rivals.optional_packages import LEACE, NEURAL
 
-MODULES = ("fkd", "fkd.measures", "fkd.rivals", "fkd.plot")
+MODULES = ("fkd", "fkd.measures", "fkd.baselines", "fkd.plot")
 PUBLIC = [
     pytest.param(getattr(importlib.import_module(module), name), id=f"{module}.{name}")
     for module in MODULES

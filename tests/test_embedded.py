@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.catalog.problems.crimes import PREDICTORS
+from fkd.problems.crimes import PREDICTORS
 from tasks.data import embedded
 
 

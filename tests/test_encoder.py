@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.table import Table
 from fkd.core.feature_maps import make_map
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 from tasks.adapters.files import pack_arrays, unpack_arrays
 
 

@@ -6,7 +6,7 @@ from configs.errors import UserError
 from configs.experiment import experiment_names, parse_experiment, read_experiment, statements
 from configs.schema import ClusterConfig
 from configs.variants import QUICK_FOLDS, QUICK_ROWS, is_network, quick, synthetic, without
-from fkd.catalog.methods import method
+from fkd.methods import method
 
 
 def tree(**changed):

@@ -4,14 +4,14 @@ import sys
 import pytest
 from training_sample import make_training
 
-from fkd.catalog.methods import method, methods
-from fkd.rivals.optional_packages import Extra
+from fkd.baselines.base import Extra
+from fkd.methods import method, methods
 
 
 def hide(monkeypatch, *packages):
     """Let these packages look as if they were not installed."""
     monkeypatch.setattr(
-        "fkd.rivals.optional_packages.find_spec",
+        "fkd.baselines.base.find_spec",
         lambda name: None if name in packages else object(),
     )
 
@@ -54,7 +54,7 @@ def test_an_extra_knows_what_is_missing():
 def test_declaring_all_methods_imports_no_optional_package():
     optional = ("torch", "fairlearn", "concept_erasure")
     script = (
-        "import sys; from fkd.catalog.methods import methods; "
+        "import sys; from fkd.methods import methods; "
         f"print(len(methods()), [m for m in {optional} if m in sys.modules])"
     )
     found = subprocess.run(

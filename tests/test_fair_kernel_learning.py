@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from training_sample import make_training, worst_correlation
 
-from fkd.core.feature_maps import ExactMap
-from fkd.core.kernels import Kernel
-from fkd.core.moments import BasisMoments, Moments
-from fkd.rivals.fair_kernel_learning import (
+from fkd.baselines.fkl import (
     closed_form,
     dependence_sums,
     penalised_expansions,
     sensitive_factor,
 )
+from fkd.core.feature_maps import ExactMap
+from fkd.core.kernels import Kernel
+from fkd.core.moments import BasisMoments, Moments
 
 ALPHA = 0.25
 

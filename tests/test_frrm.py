@@ -9,13 +9,13 @@ from training_sample import fit_one, make_training, worst_correlation
 
 from configs.errors import UserError
 from configs.load import load_config, parse_config
-from fkd.catalog.bundle import Bundle
-from fkd.catalog.methods import Approximation, Training, method
-from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
 from fkd.core.feature_maps import KernelSettings
 from fkd.core.moments import training_moments
 from fkd.core.predictors import SensitiveExpansion
 from fkd.core.training import RunningSums
+from fkd.methods import Approximation, Training, method
+from fkd.problems.bundle import Bundle
+from fkd.problems.crimes import CRIMES, PREDICTORS
 from tasks.data.embedded import read_crimes
 from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
@@ -234,7 +234,7 @@ def test_moments_that_were_summed_over_blocks_are_enough(rng):
 def on_crimes():
     columns = read_crimes()
     X = np.column_stack([columns[name] for name in PREDICTORS if name != "racepctblack"])
-    return Training(X, columns[PROBLEM.target], columns["racepctblack"][:, None], 0)
+    return Training(X, columns[CRIMES.target], columns["racepctblack"][:, None], 0)
 
 
 @BOTH

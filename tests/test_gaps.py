@@ -12,10 +12,10 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from configs.data import DataConfig
 from configs.load import load_config
-from fkd.catalog.bundle import Bundle
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.table import Table
 from fkd.core.predictors import KernelExpansion
+from fkd.problems.bundle import Bundle
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 from tasks.adapters.files import pack_arrays, unpack_arrays
 from tasks.planned.training import make_training
 from tasks.study.opening import open_study

@@ -8,7 +8,7 @@ import pytest
 from own_sample import rents, write_rents
 
 from configs.load import load_config, parse_config
-from fkd.catalog.methods import method
+from fkd.methods import method
 from flows.fitting import fit_all
 from tasks.adapters.predicted import PredictedRows
 from tasks.study import growth

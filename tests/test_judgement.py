@@ -7,8 +7,8 @@ import pytest
 from optional import marked
 from training_sample import make_training
 
-from fkd.catalog.methods import Method, method, methods
 from fkd.measures import recoverability
+from fkd.methods import Method, method, methods
 from tasks.planned.trials import Trial
 from tasks.study import judgement
 from tasks.study.judgement import recover
@@ -40,7 +40,7 @@ def test_with_nothing_removed_as_much_is_guessed_after_as_before(rng, name):
 
 @pytest.mark.parametrize("name", marked(n for n in REPRESENTING if not method(n).strength))
 def test_without_a_strength_the_features_before_are_those_that_are_erased(rng, name):
-    from fkd.rivals.linear_erasure import leace
+    from fkd.baselines.erasure import leace
 
     declared, training = method(name), make_training(rng, n=120)
     new, p = make_training(rng, n=100), declared.parameters()

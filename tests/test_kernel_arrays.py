@@ -13,8 +13,7 @@ from threadpoolctl import threadpool_info
 
 from configs.schema import ClusterConfig
 from fkd.core.kernels import Kernel, KernelColumns
-from fkd.paper.kernel_tiles import KernelRows, chunked_dual_path
-from fkd.paper.ridge_in_passes import DualRidge, dual_ridge
+from fkd.paper.algorithm2 import DualRidge, KernelRows, chunked_dual_path, dual_ridge
 from tasks.adapters.cluster import connect
 from tasks.adapters.graphs import compute_array
 from tasks.adapters.settings import Settings

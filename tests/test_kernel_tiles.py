@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose
 
 from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate, psd_factor
-from fkd.paper.kernel_tiles import TILE_ROWS, KernelRows, chunked_dual_path, multiplied
-from fkd.paper.nystroem_removal import nystroem_path
+from fkd.paper.algorithm2 import TILE_ROWS, KernelRows, chunked_dual_path, multiplied, nystroem_path
 
 KERNEL = Kernel("rbf", 0.1)
 

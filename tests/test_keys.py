@@ -8,7 +8,7 @@ import pytest
 from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
 from configs.weighting import WeightsConfig
-from fkd.catalog.methods import Approximation, methods
+from fkd.methods import Approximation, methods
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import digest
 from tasks.blocks import shared_map, streaming

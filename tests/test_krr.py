@@ -3,8 +3,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from training_sample import fit_one, make_training
 
-from fkd.catalog.methods import Approximation, method
 from fkd.core.feature_maps import KernelSettings
+from fkd.methods import Approximation, method
 
 
 def test_it_is_kernel_ridge_regression(rng):

@@ -2,9 +2,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from training_sample import fit_one, make_training
 
-from fkd.catalog.methods import Approximation, method
+from fkd.baselines.fkl import closed_form
 from fkd.core.kernels import Kernel
-from fkd.rivals.fair_kernel_learning import closed_form
+from fkd.methods import Approximation, method
 
 
 @pytest.mark.parametrize("kind", ["exact", "nystroem", "fourier"])

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from fkd.catalog.labels import canonical_label, code_labels, labels_of, numbers_of
+from fkd.problems.labels import canonical_label, code_labels, labels_of, numbers_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from training_sample import fit_one, make_training, worst_correlation
 
-from fkd.catalog.methods import Approximation, Training, method
+from fkd.methods import Approximation, Training, method
 
 # concept-erasure compiles one of its functions when it is imported.
 pytestmark = [
@@ -16,7 +16,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def leace():
-    from fkd.rivals.linear_erasure import leace
+    from fkd.baselines.erasure import leace
 
     return leace
 

@@ -10,7 +10,7 @@ from stored_files import stored
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.catalog.encoder import Encoder
+from fkd.problems.encoder import Encoder
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.shared_store import SharedStore
 from tasks.data.columns import Category, Columns, to_table

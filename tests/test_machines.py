@@ -13,8 +13,8 @@ from training_sample import fit_one
 
 from configs.load import load_config
 from fkd import FairGaussianProcess, FairKernelRidge, FairSVC, FairSVR
-from fkd.catalog.methods import Approximation, Training
 from fkd.core.feature_maps import make_map
+from fkd.methods import Approximation, Training
 from tasks.planned.folds import Fold
 from tasks.planned.training import make_training
 from tasks.study.opening import open_study

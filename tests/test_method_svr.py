@@ -3,7 +3,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVR
 from training_sample import fit_one, make_training
 
-from fkd.catalog.methods import Approximation, method
+from fkd.methods import Approximation, method
 
 
 def test_it_is_support_vector_regression(rng):

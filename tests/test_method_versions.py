@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from optional import marked
 from version_sample import COMMAND, outputs, stored
 
-from fkd.catalog.methods import method, methods
+from fkd.methods import method, methods
 
 # concept_erasure compiles a function with it when it is first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")

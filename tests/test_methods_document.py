@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fkd.catalog.methods import methods
+from fkd.methods import methods
 
 TEXT = (Path(__file__).parents[1] / "docs" / "methods.md").read_text()
 ROWS = [

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from fkd.methods.networks import stack_key
 from numpy.testing import assert_array_equal
 from training_sample import fit_one, make_training
 
-from fkd.catalog.methods import method
-from fkd.catalog.methods.networks import stack_key
 from fkd.core.predictors import PREDICTORS
+from fkd.methods import method
 
 pytestmark = pytest.mark.needs("torch")
 
@@ -28,7 +28,7 @@ def test_settings_come_back_in_order_whatever_is_trained_together(rng, name):
 
 
 def test_more_settings_than_a_stack_holds_are_trained_all_the_same(rng, monkeypatch):
-    monkeypatch.setattr("fkd.catalog.methods.networks.LARGEST_STACK", 2)
+    monkeypatch.setattr("fkd.methods.networks.LARGEST_STACK", 2)
     training = make_training(rng)
     declared = method("nn_hgr")
     settings = [declared.parameters(penalty=0.1 * k, **QUICK) for k in range(5)]

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fkd import FairKernelDecomposition, FairKernelRidge, FairKernelShrinkage
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.paper.printed import algorithm_1
+from fkd.paper.algorithm1 import algorithm_1
 
 KINDS = [FairKernelDecomposition, FairKernelShrinkage]
 QUIET = pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")

@@ -5,7 +5,7 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.catalog.encoder import Encoder
+from fkd.problems.encoder import Encoder
 from tasks.adapters.settings import Settings
 from tasks.data.load import load_table
 from tasks.data.own_file import read_own_file

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
 from fkd import measures  # noqa: E402
-from fkd.rivals.neural.penalties import chi2, eipm  # noqa: E402
+from fkd.baselines.network_training import chi2, eipm  # noqa: E402
 
 pytestmark = pytest.mark.needs("torch")
 

@@ -1,9 +1,8 @@
 import pytest
 from numpy.testing import assert_array_equal
 
-from fkd.catalog.predictions import predict_all
 from fkd.core.arrays import BLOCK_ROWS
-from fkd.core.predictors import ConstantPrediction, KernelExpansion
+from fkd.core.predictors import ConstantPrediction, KernelExpansion, predict_all
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd import FairKernelDecomposition, FairKernelRidge, FairSVR
+from fkd.baselines import FairKernelLearning
 from fkd.core.weights import PresentRows
-from fkd.rivals import FairKernelLearning
 
 BAD = {
     "NaN": ([1.0, np.nan, 1.0], r"sample_weight must be 0 or lie between.*got nan in row 1"),

@@ -8,9 +8,9 @@ from scipy.stats import multivariate_normal
 from shrinkage_sample import GAMMA, bent, covariances, factor, rbf, shrunk, shrunk_gram, unit
 
 from fkd import FairGaussianProcess, FairKernelRidge, FairSVC, FairSVR
+from fkd.baselines.fkl import closed_form
 from fkd.core.feature_maps import make_map
 from fkd.core.removal import fkl_penalty
-from fkd.rivals.fair_kernel_learning import closed_form
 
 SHRINKS = {"gamma": GAMMA, "removal": "shrinkage", "held_out": 0}
 EXACT = {"tol": 1e-10, "max_iter": -1}

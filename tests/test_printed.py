@@ -9,9 +9,13 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate, psd_factor
 from fkd.core.moments import training_moments
 from fkd.core.removal import removal_path
-from fkd.paper.kernel_tiles import nystroem_dual_path
-from fkd.paper.nystroem_removal import FeatureRemainder, inverse_product, nystroem_path
-from fkd.paper.printed import algorithm_1
+from fkd.paper.algorithm1 import algorithm_1
+from fkd.paper.algorithm2 import (
+    FeatureRemainder,
+    inverse_product,
+    nystroem_dual_path,
+    nystroem_path,
+)
 
 
 def sample(rng, n=60, l=2):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fkd.catalog.methods import Training, method
-from fkd.catalog.methods.krr_fkd_printed import Parameters as Printed
-from fkd.catalog.methods.svr_fkd_nystroem import Parameters as Nystroem
+from fkd.methods import Training, method
+from fkd.methods.krr_fkd_printed import Parameters as Printed
+from fkd.methods.svr_fkd_nystroem import Parameters as Nystroem
 
 
 @pytest.fixture

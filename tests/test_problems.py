@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fkd.catalog.problems.registry import PROBLEMS
+from fkd.problems import PROBLEMS
 
 
 def test_every_problem_is_registered_under_its_name():

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
-from fkd.rivals.neural.processor import denormals_are_zero, one_thread  # noqa: E402
+from fkd.baselines.network_training import denormals_are_zero, one_thread  # noqa: E402
 
 pytestmark = pytest.mark.needs("torch")
 

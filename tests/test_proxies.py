@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.catalog.table import Table
+from fkd.problems.table import Table
 from tasks.study.proxies import strongest_proxies
 
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from configs.load import dump_config, load_config, parse_config
-from fkd.catalog.methods import Training, method, methods
+from fkd.methods import Training, method, methods
 
 
 @pytest.mark.parametrize("name", list(methods()))

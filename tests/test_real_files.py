@@ -14,8 +14,8 @@ from optional import mirror
 
 from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.labels import canonical_label
+from fkd.problems.encoder import Encoder
+from fkd.problems.labels import canonical_label
 from tasks.adapters.settings import Settings
 from tasks.data import embedded
 from tasks.data.load import load_table

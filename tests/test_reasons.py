@@ -6,7 +6,7 @@ from stored_files import record_file
 from sweep_sample import sweep_config
 
 from fkd import measures
-from fkd.catalog.methods import methods
+from fkd.methods import methods
 from flows.desk import Desk
 from flows.fitting import fit_all
 from tasks.adapters.settings import Settings

@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fkd.core.kernels import Kernel
-from fkd.paper.reference import removed_columns
+from fkd.paper.high_precision import removed_columns
 
 
 def printed_recursion(K, S, ridge, iterations):

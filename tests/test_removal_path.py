@@ -11,8 +11,8 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate
 from fkd.core.moments import Moments, training_moments
 from fkd.core.removal import removal_path
-from fkd.paper.printed import algorithm_1
-from fkd.paper.reference import removed_columns
+from fkd.paper.algorithm1 import algorithm_1
+from fkd.paper.high_precision import removed_columns
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -4,7 +4,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from training_sample import fit_one, make_training
 
-from fkd.catalog.methods import Approximation, Training
+from fkd.methods import Approximation, Training
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])

@@ -2,15 +2,21 @@
 
 import numpy as np
 import pytest
+from fkd.methods.krr_fkd_nystroem import Parameters
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.catalog.methods import Training, method
-from fkd.catalog.methods.krr_fkd_nystroem import Parameters
-from fkd.catalog.methods.nystroem_inverse import kernel_passes
 from fkd.core.kernels import Kernel
-from fkd.paper.kernel_tiles import KernelRows, chunked_dual_path
-from fkd.paper.landmark_ridge import LandmarkFeatures, LandmarkInverse, precondition
-from fkd.paper.ridge_in_passes import DualRidge, dual_ridge
+from fkd.methods import Training, method
+from fkd.methods.paper_methods import kernel_passes
+from fkd.paper.algorithm2 import (
+    DualRidge,
+    KernelRows,
+    LandmarkFeatures,
+    LandmarkInverse,
+    chunked_dual_path,
+    dual_ridge,
+    precondition,
+)
 
 KERNEL = Kernel("rbf", 0.2)
 
@@ -110,7 +116,7 @@ def test_the_preconditioner_saves_passes(sample, monkeypatch):
     monkeypatch.setattr(KernelRows, "products", counted)
     dual_ridge(data, path, y, [DualRidge(3, 0.01)])
     preconditioned = len(passes)
-    monkeypatch.setattr("fkd.paper.ridge_in_passes.precondition", lambda features, inverses, R: R)
+    monkeypatch.setattr("fkd.paper.algorithm2.precondition", lambda features, inverses, R: R)
     dual_ridge(data, path, y, [DualRidge(3, 0.01)])
     assert preconditioned < (len(passes) - preconditioned) / 2
 
@@ -165,7 +171,7 @@ def test_every_row_a_landmark_is_the_exact_method(training, form):
 def test_tiles_and_the_whole_matrix_predict_the_same(training, monkeypatch):
     settings = [Parameters(m, 0.1, 0.2, fit_intercept=m > 0) for m in (0, 2, 5)]
     whole = predictions("krr_fkd_nystroem", training, *settings)
-    monkeypatch.setattr("fkd.catalog.methods.nystroem_inverse.WHOLE_ROWS", 299)
+    monkeypatch.setattr("fkd.methods.paper_methods.WHOLE_ROWS", 299)
     assert_allclose(predictions("krr_fkd_nystroem", training, *settings), whole, atol=1e-7)
     assert kernel_passes(training, 0.2, np.arange(3)).kernel.name == "rbf"
 

@@ -14,10 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from fkd import FairKernelRidge
-from fkd.catalog.methods import Training, method
-from fkd.core.arrays import BLOCK_ROWS
-from fkd.measures import scorer
-from fkd.rivals import (
+from fkd.baselines import (
     FairKernelLearning,
     FremNetwork,
     HgrNetwork,
@@ -25,6 +22,9 @@ from fkd.rivals import (
     NullspaceProjection,
     ResidualTargetRidge,
 )
+from fkd.core.arrays import BLOCK_ROWS
+from fkd.measures import scorer
+from fkd.methods import Training, method
 
 
 def people(rng, n=200, d=4):
@@ -167,12 +167,12 @@ def test_a_bad_parameter_is_refused_by_name(rng, model, message):
 @pytest.mark.parametrize("model", [LinearErasure(), HgrNetwork(), FremNetwork()])
 def test_a_missing_package_is_named_before_any_work(rng, model, monkeypatch):
     X, y, S = people(rng, n=40)
-    monkeypatch.setattr("fkd.rivals.optional_packages.find_spec", lambda name: None)
+    monkeypatch.setattr("fkd.baselines.base.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=rf"{type(model).__name__} needs torch"):
         model.fit(X, y, sensitive_features=S)
 
 
 def test_importing_rivals_pulls_in_no_network_library():
-    script = "import fkd.rivals, sys; print('torch' in sys.modules)"
+    script = "import fkd.baselines, sys; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert found.stdout.strip() == "False", found.stderr

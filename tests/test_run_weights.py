@@ -10,13 +10,13 @@ from optional import needs
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config
+from fkd.baselines.base import LEACE, NEURAL
 from fkd.core.conditioning import Functions
 from fkd.core.feature_maps import KernelSettings
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.weights import RowWeights
 from fkd.measures import gdp, survey_weights
-from fkd.rivals.optional_packages import LEACE, NEURAL
 from tasks.blocks import leaves, streaming
 from tasks.blocks.shared_map import SharedMap, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_sums, shared_training

@@ -23,11 +23,11 @@ from fkd import (
     FairSVC,
     FairSVR,
 )
+from fkd.baselines import HgrNetwork, LinearErasure
+from fkd.baselines.base import LEACE, NEURAL
+from fkd.baselines.frrm import SensitiveRidge
 from fkd.core.feature_maps import IdentityMap
 from fkd.core.moments import training_moments
-from fkd.rivals import HgrNetwork, LinearErasure
-from fkd.rivals.optional_packages import LEACE, NEURAL
-from fkd.rivals.sensitive_ridge import SensitiveRidge
 
 QUIET = {"held_out": 0.0, "gamma": 2.0}
 SHRINK = {"removal": "shrinkage", "penalty": 20.0}

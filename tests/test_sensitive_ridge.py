@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import bisect
 from training_sample import make_training, worst_correlation
 
+from fkd.baselines.frrm import SensitiveRidge
 from fkd.core.feature_maps import IdentityMap
 from fkd.core.moments import training_moments
-from fkd.rivals.sensitive_ridge import SensitiveRidge
 
 ALPHA = 0.3
 

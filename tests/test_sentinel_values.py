@@ -13,9 +13,9 @@ from configs.data import DataConfig
 from configs.errors import UserError
 from configs.load import parse_config
 from fkd import FairKernelRidge, FairnessWarning
+from fkd.baselines import NullspaceProjection, ResidualTargetRidge
 from fkd.core.sentinel_values import sentinel_values
 from fkd.measures import hgr
-from fkd.rivals import NullspaceProjection, ResidualTargetRidge
 from flows.cli import main
 from tasks.adapters.settings import read_settings
 from tasks.data.load import load_table

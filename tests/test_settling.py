@@ -5,9 +5,9 @@ from grown_sample import BASE, grown_study, write_rows
 
 from configs.errors import UserError
 from configs.load import load_config
-from fkd.catalog.methods import Approximation, methods
-from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS, effective_ridge, least_ridge
 from fkd.core.moments import Rounding
+from fkd.methods import Approximation, methods
+from fkd.methods.kernel_methods import REFERENCE_ROWS, effective_ridge, least_ridge
 from tasks.study import settling
 from tasks.study.settling import settled, sum_remarks
 

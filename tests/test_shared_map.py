@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from stored_files import map_file
 
 from configs.load import load_config
-from fkd.catalog.methods import Approximation
+from fkd.methods import Approximation
 from tasks.blocks import shared_map as module
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.planned.rows import cached_table

@@ -14,10 +14,10 @@ from sweep_sample import finite, same_numbers, sweep_config, undisturbed
 from training_sample import fit_one, make_training
 
 from configs.load import load_config
-from fkd.catalog.methods import Training, method
-from fkd.catalog.methods.kernel_settings import REFERENCE_ROWS
+from fkd.baselines.fkl import closed_form
 from fkd.core.kernels import Kernel
-from fkd.rivals.fair_kernel_learning import closed_form
+from fkd.methods import Training, method
+from fkd.methods.kernel_methods import REFERENCE_ROWS
 from flows.fitting import fit_all
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.settings import Settings
@@ -110,7 +110,7 @@ def test_machines_that_pay_are_those_of_libsvm_on_the_priced_kernel(settings):
 
 @pytest.mark.parametrize("name", marked(["leace_nystroem", "svr_leace_nystroem"]))
 def test_erasure_from_sums_is_the_package_on_explicit_features(settings, name):
-    from fkd.rivals.linear_erasure import leace
+    from fkd.baselines.erasure import leace
 
     study = make_study(settings, name)
     (found,), training = fitted(study)
@@ -202,7 +202,7 @@ def test_a_pass_leaves_nothing_for_fits_to_sum(settings, name, weights, monkeypa
 @pytest.mark.parametrize("name", ["krr_fkl", "svr_fkl"])
 @pytest.mark.parametrize("scale", ["none", "n", "n_squared"])
 def test_a_price_per_row_is_that_of_the_reference_rows(name, scale):
-    from fkd.catalog.methods.dependence_settings import price_of
+    from fkd.methods.dependence_settings import price_of
 
     p = method(name).parameters(mu=3.0, mu_scale=scale, ridges="per_row")
     fixed = method(name).parameters(mu=3.0, mu_scale=scale)

@@ -6,11 +6,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from configs.load import load_config
-from fkd.catalog.methods import Approximation, Training
 from fkd.core.conditioning import FittedFunctions, Functions
 from fkd.core.feature_maps import FeatureMap, KernelSettings
 from fkd.core.moments import basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings
+from fkd.methods import Approximation, Training
 from tasks.adapters.blas import blas_threads
 from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.blocks.shared_training import shared_sums, shared_training, sums_of

@@ -7,12 +7,12 @@ from shrinkage_sample import GAMMA, bent, covariances, factor, rbf, shrunk_gram,
 from training_sample import fit_one, make_training
 
 from fkd import FairKernelRidge, FairSVR
-from fkd.catalog.methods import Approximation, Training, method
-from fkd.catalog.methods.kernel_settings import path_of
 from fkd.core import training as training_module
 from fkd.core.conditioning import Functions
 from fkd.core.feature_maps import KernelSettings
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis
+from fkd.methods import Approximation, Training, method
+from fkd.methods.kernel_methods import path_of
 
 APPROXIMATIONS = [Approximation(), Approximation("nystroem", 60), Approximation("fourier", 60)]
 

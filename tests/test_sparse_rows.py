@@ -18,10 +18,10 @@ from fkd import (
     FairKernelRidge,
     FairKernelShrinkage,
 )
+from fkd.baselines import FairKernelLearning
 from fkd.core.arrays import BLOCK_ROWS, PANEL_ROWS
 from fkd.core.kernels import Kernel, KernelColumns
 from fkd.core.linalg import sparse_distances, sparse_products, squared_norms
-from fkd.rivals import FairKernelLearning
 
 
 @pytest.mark.filterwarnings("ignore::fkd.FairnessWarning", "ignore:.*torch.jit:DeprecationWarning")

@@ -9,7 +9,7 @@ from small_disk import fill, small_disk
 
 from configs.errors import UserError
 from configs.load import load_config
-from fkd.catalog.methods import methods
+from fkd.methods import methods
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import machine_store
 from tasks.blocks import leaves, spilled_features

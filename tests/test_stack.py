@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
-from fkd.rivals.neural.stack import Architecture, Forward  # noqa: E402
+from fkd.baselines.network_training import Architecture, Forward  # noqa: E402
 
 pytestmark = pytest.mark.needs("torch")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from stored_files import folder_store, record_file
 
-from fkd.catalog.methods import method
+from fkd.methods import method
 from tasks.adapters.files import pack_arrays
 from tasks.adapters.predicted import PredictedRows
 from tasks.adapters.store import (

@@ -14,10 +14,10 @@ from stored_files import map_file, stored
 
 from configs.load import load_config
 from configs.schema import ClusterConfig
-from fkd.catalog.methods import Approximation
 from fkd.core.conditioning import Functions
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
+from fkd.methods import Approximation
 from tasks.adapters.cluster import connect
 from tasks.adapters.jobs import run_jobs
 from tasks.blocks import leaves, streaming

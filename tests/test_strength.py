@@ -7,8 +7,8 @@ from scipy.stats import spearmanr
 from sklearn.model_selection import KFold
 
 from fkd import measures
-from fkd.catalog.methods import Training, method, methods
-from fkd.catalog.problems.crimes import PREDICTORS, PROBLEM
+from fkd.methods import Training, method, methods
+from fkd.problems.crimes import CRIMES, PREDICTORS
 from tasks.data.embedded import read_crimes
 
 # The networks learn their price early: fifteen epochs show what five hundred show.
@@ -25,7 +25,7 @@ WITH_STRENGTH = sorted({n for n, m in methods().items() if m.strength} - {"krr_f
 def fold():
     columns = read_crimes()
     X = np.column_stack([columns[name] for name in PREDICTORS if name != "racepctblack"])
-    y, s = columns[PROBLEM.target], columns["racepctblack"]
+    y, s = columns[CRIMES.target], columns["racepctblack"]
     train, test = next(iter(KFold(5, shuffle=True, random_state=0).split(X)))
     return Training(X[train], y[train], s[train, None], 0), X[test], y[test], s[test]
 

@@ -4,11 +4,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from training_sample import fit_one, make_training
 
-from fkd.catalog.methods import Training, method
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
 from fkd.core.moments import training_moments
 from fkd.core.removal import removal_path
+from fkd.methods import Training, method
 
 
 def removed_inputs(training, m):

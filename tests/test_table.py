@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd.catalog.table import Table, UnreadTable, column_range
+from fkd.problems.table import Table, UnreadTable, column_range
 from tasks.adapters.files import pack_arrays, unpack_arrays
 
 

@@ -5,9 +5,8 @@ from training_sample import make_training
 
 torch = pytest.importorskip("torch", reason="`make neural` installs PyTorch")
 
+from fkd.baselines.network_training import Recipe, batch_sizes, chi2, eipm, train  # noqa: E402  # noqa: E402
 from fkd.core.predictors import TAKEN_BATCHES  # noqa: E402
-from fkd.rivals.neural.penalties import chi2, eipm  # noqa: E402
-from fkd.rivals.neural.training import Recipe, batch_sizes, train  # noqa: E402
 
 pytestmark = pytest.mark.needs("torch")
 
@@ -63,7 +62,7 @@ def test_rows_may_come_a_few_batches_at_a_time(rng, batch_rows, monkeypatch):
     assert_array_equal([weights(f) for f in later], [weights(f) for f in whole])
     assert max(asked) == TAKEN_BATCHES * batch_rows < 1300
     # In one piece, as all rows were taken once.
-    monkeypatch.setattr("fkd.rivals.neural.training.TAKEN_BATCHES", 10**6)
+    monkeypatch.setattr("fkd.baselines.network_training.TAKEN_BATCHES", 10**6)
     assert_array_equal([weights(f) for f in run(training, **options)], [weights(f) for f in whole])
 
 

@@ -5,7 +5,7 @@ import pytest
 from stored_files import record_file
 
 from configs.load import load_config
-from fkd.catalog.methods import methods
+from fkd.methods import methods
 from tasks.planned.trials import record_key
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study

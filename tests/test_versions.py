@@ -11,10 +11,10 @@ from stored_files import folder_store
 from configs.errors import UserError
 from configs.load import load_config
 from fkd import measures
-from fkd.catalog import encoder
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import methods
-from fkd.catalog.table import Table
+from fkd.methods import methods
+from fkd.problems import encoder
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 from tasks.adapters import store
 from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.settings import Settings
@@ -25,7 +25,7 @@ from tasks.study.evaluate import judges_of, measure, run_job
 from tasks.study.opening import open_study
 
 # What each version gives on the sample. Where a number changes, raise `VERSION` in
-# fkd/measures/__init__.py or fkd/catalog/encoder.py, then add the new numbers here.
+# fkd/measures/__init__.py or fkd/problems/encoder.py, then add the new numbers here.
 MEASURED = {
     1: {
         "mae": 0.06771364913138513,

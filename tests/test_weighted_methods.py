@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from training_sample import fit_one, make_training
 
 from fkd import FairKernelRidge
-from fkd.catalog.methods import Approximation, Training, methods
 from fkd.core.weights import UNWEIGHTED, RowWeights
+from fkd.methods import Approximation, Training, methods
 
 # By method: parameters at which something is removed, how far machines stop from their optimum.
 WEIGHED = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fkd.catalog.methods import Training, method
+from fkd.methods import Training, method
 
 
 def make_training(rng, n=60, d=4, l=2, seed=0):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fkd.catalog.methods import Approximation, Training, method, methods
+from fkd.methods import Approximation, Training, method, methods
 from tasks.adapters.blas import blas_threads
 
 STORED = Path(__file__).parent / "method_outputs.json"
@@ -40,13 +40,13 @@ def settings(name: str) -> dict[str, object]:
     small = {"epochs": 4, "batch_rows": 16, "first_width": 8, "second_width": 6, "gamma": 0.5}
     given = {key: value for key, value in small.items() if key in known}
     strong = {declared.strength: 0.5 if declared.strength == "share" else 2}
+    strong = strong if declared.strength else {}
     changes: dict[str, dict[str, object]] = {"plain": {}}
     if declared.strength:
         changes["strong"] = strong
     if "approximation" in known:
         kinds = {kind: Approximation(kind=kind, landmarks=12) for kind in ("nystroem", "fourier")}
-        on_top = strong if declared.strength else {}
-        changes |= {k: {**on_top, "approximation": v} for k, v in kinds.items()}
+        changes |= {k: {**strong, "approximation": v} for k, v in kinds.items()}
     if "fit_intercept" in known:
         changes["intercept"] = {"fit_intercept": not declared.parameters().fit_intercept}
     if "center_sensitive" in known:

@@ -12,9 +12,9 @@ LIBRARY = {"fkd-core", "numpy", "scipy", "scikit-learn"}
 LIBRARY |= {"joblib", "cloudpickle", "threadpoolctl", "narwhals"}
 _IMPORT_ALL = """
 import importlib, pkgutil, fkd
-import fkd.rivals
+import fkd.baselines
 names = [m.name for m in pkgutil.walk_packages(fkd.__path__, "fkd.", onerror=lambda name: None)]
-names = [name for name in names if not name.startswith("fkd.rivals.neural")]
+names = [name for name in names if not name.startswith("fkd.baselines.neural")]
 for name in names:
     importlib.import_module(name)
 print(len(names))

@@ -6,9 +6,9 @@ moments of a shared map come from elsewhere (`SharedSums`): the pipeline streams
 blocks, and `partial_fit` adds them up over its calls.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from fkd.core.moments import (
 from fkd.core.removal import RemovalPath, Removals, removal_path, shrinkage
 from fkd.core.weights import UNWEIGHTED, Part, RowWeights, row_count, times_weights, weighted_mean
 
+T = TypeVar("T")
 # Ridge of a removal path by default, as a share of the sum of all squared features. Ten iterations
 # then reduce the dependence of ridge regression for any number of rows, dimension and unit
 # (docs/decisions/0009).
@@ -120,24 +121,20 @@ class Training:
         """Return the feature map of these rows, or the shared one."""
         if kernel.approximation.shared:
             return self._shared.feature_map(kernel)
-        if kernel not in self._cache:
-            self._cache[kernel] = kernel.feature_map(self.X, self.seed)
-        found: FeatureMap = self._cache[kernel]
-        return found
+        return self.cached(kernel, lambda: kernel.feature_map(self.X, self.seed))
 
     def moments(self, kernel: KernelSettings, part: Part = "fit") -> Moments:
         """Return the moments with the (first) target; the weights are those of one part."""
         part = self.weights.alike_part(part)
-        key = ("moments", kernel, part)
-        if key not in self._cache:
+
+        def compute() -> Moments:
             if kernel.approximation.shared:
-                self._cache[key] = self._shared.moments(kernel, part)
-            else:
-                first = self.y if self.y.ndim == 1 else self.y[:, 0]
-                rows = self.X, self.S, first, self.weights.by(part)
-                self._cache[key] = training_moments(self.feature_map(kernel), *rows)
-        found: Moments = self._cache[key]
-        return found
+                return self._shared.moments(kernel, part)
+            first = self.y if self.y.ndim == 1 else self.y[:, 0]
+            rows = self.X, self.S, first, self.weights.by(part)
+            return training_moments(self.feature_map(kernel), *rows)
+
+        return self.cached(("moments", kernel, part), compute)
 
     def target_moments(self, kernel: KernelSettings) -> list[Moments]:
         """Return the moments of the fit with each target."""
@@ -159,17 +156,16 @@ class Training:
 
     def basis_moments(self, kernel: KernelSettings, functions: Functions) -> BasisMoments:
         """Return the products of the features with functions of s, with the removal's weights."""
-        key = ("functions", kernel, functions)
-        if key not in self._cache:
+
+        def compute() -> BasisMoments:
             if kernel.approximation.shared:
                 squares = float(self.moments(kernel, "removal").C.trace())
-                self._cache[key] = self._shared.basis_moments(kernel, functions, squares)
-            else:
-                w = self.weights.removal
-                B, Z = functions.columns(self.S, self.y, w, self.X)(self.S, self.y, self.X)
-                self._cache[key] = basis_moments(self.feature_map(kernel), self.X, B, Z, w)
-        found: BasisMoments = self._cache[key]
-        return found
+                return self._shared.basis_moments(kernel, functions, squares)
+            w = self.weights.removal
+            B, Z = functions.columns(self.S, self.y, w, self.X)(self.S, self.y, self.X)
+            return basis_moments(self.feature_map(kernel), self.X, B, Z, w)
+
+        return self.cached(("functions", kernel, functions), compute)
 
     def features(self, kernel: KernelSettings, dtype: Precision = np.float32) -> Source:
         """Return the features of the rows block by block; those of a shared map are single."""
@@ -204,6 +200,13 @@ class Training:
             center_sensitive=removal.functions is None and removal.center,
             independent=self.feature_map(kernel).independent,
         )
+
+    def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` returned at the first call with this key."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        found: T = self._cache[key]
+        return found
 
     def discard_moments(self, kernel: KernelSettings) -> None:
         """Forget the moments of a map, which for an exact one are as large as the kernel matrix."""

@@ -11,7 +11,7 @@ import scipy.linalg  # brings a BLAS of its own, which is to be seen too
 import sklearn
 from threadpoolctl import threadpool_info
 
-from fkd.catalog.methods import method
+from fkd.methods import method
 
 _PACKAGES = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
 

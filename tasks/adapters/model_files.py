@@ -6,7 +6,7 @@ from typing import Any
 
 from configs.errors import UserError
 from configs.nearest import check_name
-from fkd.catalog.bundle import Bundle
+from fkd.problems.bundle import Bundle
 from tasks.adapters.files import sha256
 from tasks.adapters.registry import ADDRESS, told, verified_bundle
 from tasks.adapters.settings import Settings

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 import fkd
 from configs.errors import UserError
 from fkd import measures
-from fkd.catalog import encoder
-from fkd.catalog.methods import methods
+from fkd.methods import methods
+from fkd.problems import encoder
 from tasks.adapters.addresses import scrubbed
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store

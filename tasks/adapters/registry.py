@@ -17,7 +17,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import infer_signature
 
 from configs.errors import UserError
-from fkd.catalog.bundle import Bundle
+from fkd.problems.bundle import Bundle
 from tasks.adapters.deadline import within
 from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.reachable import not_recorded

@@ -10,7 +10,7 @@ import pandas as pd
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel
 
-from fkd.catalog.bundle import Bundle
+from fkd.problems.bundle import Bundle
 
 
 class ServedModel(PythonModel):

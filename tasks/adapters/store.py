@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fkd.catalog.methods import method
 from fkd.core.arrays import Array
+from fkd.methods import method
 from tasks.adapters.environment import kernels
 from tasks.adapters.predicted import PredictedRows
 from tasks.adapters.state.places import Stamp

@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, IntArray
-from fkd.paper.kernel_tiles import multiplied
+from fkd.paper.algorithm2 import multiplied
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.graphs import task_array
 from tasks.blocks.kernel_arrays import aligned
@@ -21,7 +21,7 @@ Compute = Callable[[da.Array], AnyArray]
 
 @dataclass(frozen=True)
 class KernelArrays:
-    """A kernel matrix as `fkd.paper.kernel_tiles.KernelPasses` on a cluster, chunk by chunk.
+    """A kernel matrix as `fkd.paper.algorithm2.KernelPasses` on a cluster, chunk by chunk.
 
     Parts are added in the order of the chunks, whoever computed them: neither the number of
     workers nor the loss of one changes a bit.

@@ -8,11 +8,11 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import method
-from fkd.catalog.methods.nystroem_inverse import WHOLE_ROWS
 from fkd.core.arrays import Array, IntArray
 from fkd.core.kernels import Kernel
+from fkd.methods import method
+from fkd.methods.paper_methods import WHOLE_ROWS
+from fkd.problems.encoder import Encoder
 from tasks.adapters.graphs import task_array
 from tasks.adapters.store import digest
 from tasks.adapters.workers import cluster_memory

@@ -10,8 +10,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from configs.errors import UserError
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array, Rows
 from fkd.core.feature_maps import (
     Approximation,
@@ -24,6 +22,8 @@ from fkd.core.feature_maps import (
 from fkd.core.landmarks import ROWS_PER_LANDMARK
 from fkd.core.linalg import to_dense
 from fkd.core.moments import Rounding, measure_rounding
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.files import pack_arrays, sha256
 from tasks.adapters.state.opened_store import open_store

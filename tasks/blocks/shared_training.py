@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import Approximation, Training, method
-from fkd.catalog.table import Table
 from fkd.core.arrays import Source
 from fkd.core.conditioning import Functions
 from fkd.core.feature_maps import SUM_PRECISIONS, FeatureMap, KernelSettings, SumPrecision
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.weights import Part, RowWeights
+from fkd.methods import Approximation, Training, method
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 from tasks.blocks.leaves import study_weights
 from tasks.blocks.shared_map import SharedMap, StoredMap, load_map, shared_encoder, store_map
 from tasks.blocks.spilled_features import feature_source

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyarrow import csv
 
 from configs.errors import UserError
-from fkd.catalog.labels import canonical_label, code_labels
-from fkd.catalog.problems.problem_declaration import Problem
 from fkd.core.arrays import Array, IntArray
+from fkd.problems.declaration import Problem
+from fkd.problems.labels import canonical_label, code_labels
 from tasks.data.columns import Category, Columns, merge, merge_categories
 
 # Large enough that parsing dominates, small enough that memory does not grow with the file.

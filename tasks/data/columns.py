@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from configs.data import DataConfig
-from fkd.catalog.labels import code_labels
-from fkd.catalog.table import Table, column_range
 from fkd.core.arrays import AnyArray, Array, IntArray
+from fkd.problems.labels import code_labels
+from fkd.problems.table import Table, column_range
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from configs.errors import UserError
-from fkd.catalog.problems.crimes import GAPPY, PREDICTORS, PROBLEM
-from fkd.catalog.problems.problem_declaration import Problem
 from fkd.core.arrays import Array
+from fkd.problems.crimes import CRIMES, GAPPY, PREDICTORS
+from fkd.problems.declaration import Problem
 from tasks.data.columns import Columns
 
 _PLACE = ("state", "county", "community", "communityname", "fold")
@@ -20,10 +20,10 @@ def header() -> list[str]:
     names = list(_PLACE)
     for predictor in PREDICTORS:
         names += [predictor, *GAPPY.get(predictor, ())]
-    return [*names, PROBLEM.target]
+    return [*names, CRIMES.target]
 
 
-def read_communities(path: Path, problem: Problem = PROBLEM) -> Columns:
+def read_communities(path: Path, problem: Problem = CRIMES) -> Columns:
     """Return fold, predictors, target of all 1994 communities; a missing number is NaN."""
     names = header()
     # Not UTF-8 by promise: names of places, which are not used, may hold any byte.

@@ -5,8 +5,8 @@ from importlib.resources import files
 
 import numpy as np
 
-from fkd.catalog.problems.crimes import PROBLEM
 from fkd.core.arrays import Array
+from fkd.problems.crimes import CRIMES
 from tasks.adapters.files import sha256
 
 CRIMES_SHA256 = "11fbb358474eef8cea910263b6723b4d9beeb9dadcc4d2485eb2f06e8a306757"
@@ -35,4 +35,4 @@ def read_crimes() -> dict[str, Array]:
 def datasheet() -> str:
     """Return the problem's datasheet with the notes on this copy of it."""
     notes = files("tasks").joinpath("data", "crimes.md").read_text(encoding="utf-8")
-    return f"{PROBLEM.datasheet}\n{notes}"
+    return f"{CRIMES.datasheet}\n{notes}"

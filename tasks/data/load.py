@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.catalog.problems.own_table import NAME as OWN
-from fkd.catalog.table import Table
+from fkd.problems.own_table import NAME as OWN
+from fkd.problems.table import Table
 from tasks.adapters.disk import named_disk_errors
 from tasks.adapters.files import sha256
 from tasks.adapters.settings import Settings, ensure_writable

@@ -8,8 +8,8 @@ import pandas as pd
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.catalog.labels import labels_of
 from fkd.core.arrays import Array
+from fkd.problems.labels import labels_of
 from tasks.data.columns import Category, Columns
 from tasks.data.own_formats import read_raw
 from tasks.data.own_numbers import read_numbers

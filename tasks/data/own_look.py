@@ -13,9 +13,9 @@ from pyarrow import compute as pc
 
 from configs.errors import UserError
 from configs.text_form import WrittenForm
-from fkd.catalog.labels import canonical_label, labels_of
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
+from fkd.problems.labels import canonical_label, labels_of
 from tasks.data.own_cells import DATE, CellColumn, as_mask, cell_column
 from tasks.data.own_file import FEW_ROWS, MANY_LABELS
 from tasks.data.own_formats import RawColumns, check_names, header_of, read_raw

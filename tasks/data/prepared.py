@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fkd.catalog.table import Table, UnreadTable
+from fkd.problems.table import Table, UnreadTable
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fkd.catalog.labels import MISSING
-from fkd.catalog.table import Table
+from fkd.problems.labels import MISSING
+from fkd.problems.table import Table
 
 
 def raw_frame(table: Table, names: Sequence[str]) -> pd.DataFrame:

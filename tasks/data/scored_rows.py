@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from configs.errors import UserError
 from configs.text_form import AUTO, WrittenForm
-from fkd.catalog.bundle import Bundle, NonFinitePredictionError
-from fkd.catalog.labels import canonical_label
 from fkd.core.arrays import Array
+from fkd.problems.bundle import Bundle, NonFinitePredictionError
+from fkd.problems.labels import canonical_label
 from tasks.adapters.model_files import RegisteredBundle
 from tasks.data.decimal_signs import DecimalSigns
 from tasks.data.own_blocks import FilePiece, RawBlock, read_blocks

@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
-from fkd.catalog.bundle import Bundle
-from fkd.catalog.labels import MISSING, labels_of
 from fkd.core.arrays import Array
+from fkd.problems.bundle import Bundle
+from fkd.problems.labels import MISSING, labels_of
 
 _EXAMPLES = 3
 LABELS_KEPT = 1000  # of a column; a table of any size may have one in every row

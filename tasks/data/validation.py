@@ -8,9 +8,9 @@ import yaml
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
+from fkd.problems.table import Table
 from tasks.data.columns import Category, Columns
 from tasks.data.own_file import rows_holding
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from configs.data import FoldsConfig
 from configs.errors import UserError
 from configs.nearest import check_name
-from fkd.catalog.table import Table
+from fkd.problems.table import Table
 
 # Sets the draw of reserved rows apart from other draws of the same seed.
 _RESERVED = 1

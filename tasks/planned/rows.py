@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from fkd.catalog.table import Table
+from fkd.problems.table import Table
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
 from tasks.data.prepared import map_prepared, prepared_name

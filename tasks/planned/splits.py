@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.data import FoldsConfig
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array
+from fkd.problems.table import Table
 from tasks.planned.folds import Fold, make_folds, never_tested, reserved_rows
 
 

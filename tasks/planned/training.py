@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import Training, method
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array, IntArray, Rows
-from fkd.paper.kernel_tiles import KernelPasses
+from fkd.methods import Training, method
+from fkd.paper.algorithm2 import KernelPasses
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 from tasks.planned.folds import Fold
 from tasks.planned.trials import Inputs
 from tasks.planned.weighing import fit_weights

@@ -9,9 +9,9 @@ from typing import Any
 from configs.keeping import Keeping, keeps
 from configs.methods import build
 from configs.weighting import WeightsConfig
-from fkd.catalog.encoder import Scale
-from fkd.catalog.methods import method
-from fkd.catalog.table import Table
+from fkd.methods import method
+from fkd.problems.encoder import Scale
+from fkd.problems.table import Table
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import TrialStore, digest
 from tasks.planned.folds import Fold

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from configs.errors import UserError
 from fkd import measures
-from fkd.catalog import encoder
+from fkd.problems import encoder
 from tasks.adapters import store
 
 

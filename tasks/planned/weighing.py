@@ -4,10 +4,10 @@ import numpy as np
 
 from configs.errors import UserError
 from configs.weighting import WeightsConfig
-from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.weights import UNWEIGHTED, RowWeights
 from fkd.measures import survey_weights
+from fkd.problems.table import Table
 from tasks.planned.splits import Splits
 
 # Of a side of a split, rows whose weight must be above 0: of a single one nothing can be measured.

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from configs.decision import Decision, read_decision
-from fkd.catalog.methods import method
 from fkd.core.predictors import FourierExpansion, KernelExpansion
+from fkd.methods import method
 from tasks.report.contents import (
     ChampionSummary,
     Failure,

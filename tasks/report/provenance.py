@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from configs.load import dump_config
 from fkd import __version__
-from fkd.catalog.problems.own_table import NAME as TABLE
+from fkd.problems.own_table import NAME as TABLE
 from tasks.data.load import table_parts
 from tasks.report.contents import DataFile, DataProvenance, RunProvenance
 from tasks.study.champion import Champion

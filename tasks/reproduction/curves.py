@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from configs.curve_config import CurvesConfig
-from fkd.catalog.methods import method
 from fkd.core.arrays import Array
+from fkd.methods import method
 from tasks.adapters.environment import memory_per_worker
 from tasks.planned.trials import make_trials
 from tasks.reproduction.resample import stored_predictions

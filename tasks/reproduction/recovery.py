@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fkd.catalog.methods import method
+from fkd.methods import method
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.measures import (
     GroupMeans,
@@ -17,6 +16,7 @@ from fkd.measures import (
     profile_within,
 )
 from fkd.measures.groups import LeftOutStratum
+from fkd.problems.table import Table
 from tasks.planned.trials import Trial
 from tasks.study.control_columns import control_columns
 from tasks.study.judgement import plain_trial

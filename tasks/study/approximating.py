@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fkd.catalog.methods.cost import kernel_cost
-from fkd.catalog.methods.kernel_settings import effective_ridge
-from fkd.catalog.table import Table
 from fkd.core.feature_maps import EXACT_ROWS, Adequacy, Approximation, adequate_landmarks
 from fkd.core.kernels import Kernel
+from fkd.methods.cost import kernel_cost
+from fkd.methods.kernel_methods import effective_ridge
+from fkd.problems.table import Table
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest

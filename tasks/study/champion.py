@@ -12,13 +12,13 @@ import pandas as pd
 
 from configs.schema import SelectConfig
 from fkd import __version__, measures
-from fkd.catalog.bundle import Bundle
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import method
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.core.predictors import Predictor
 from fkd.measures.resampling import FEWEST_ROWS
+from fkd.methods import method
+from fkd.problems.bundle import Bundle
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.state.shared_store import SharedStore

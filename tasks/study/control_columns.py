@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from configs.errors import UserError
-from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray
 from fkd.measures.groups import level_names
+from fkd.problems.table import Table
 from tasks.data.prepared import Loaded
 
 _MISSING = "missing"

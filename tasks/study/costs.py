@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from configs.errors import UserError
-from fkd.catalog.methods import Cost, method
-from fkd.catalog.methods.cost import streaming_flops
-from fkd.catalog.table import Table
+from fkd.methods import Cost, method
+from fkd.methods.cost import streaming_flops
+from fkd.problems.table import Table
 from tasks.blocks.shared_training import shared_sums
 from tasks.planned.trials import Job
 

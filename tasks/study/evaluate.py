@@ -11,13 +11,12 @@ import numpy as np
 from sklearn.metrics import mean_absolute_error, mean_squared_error
 
 from fkd import measures
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import Training, method
-from fkd.catalog.predictions import predict_all
-from fkd.catalog.table import Table
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.predictors import Predictor
+from fkd.core.predictors import Predictor, predict_all
 from fkd.measures.groups import UndefinedMeasureError
+from fkd.methods import Training, method
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.environment import environment
 from tasks.adapters.peak_memory import PeakMemory

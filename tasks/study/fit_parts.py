@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from configs.errors import UserError
-from fkd.catalog.methods import method
+from fkd.methods import method
 from tasks.adapters.settings import Settings
 from tasks.adapters.store import digest, record_name
 from tasks.planned.folds import Fold

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from configs.methods import MethodConfig
-from fkd.catalog.methods import method
-from fkd.catalog.table import Table
+from fkd.methods import method
+from fkd.problems.table import Table
 from tasks.adapters.store import TrialStore
 from tasks.planned.trials import Inputs, Trial
 from tasks.study.results import TrialResult, collect

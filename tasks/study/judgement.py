@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from fkd import measures
-from fkd.catalog.methods import Training, method
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array
 from fkd.measures import REPORTED, Comparison, compare, interval, noise_floor, recoverability
 from fkd.measures.columns import mean_value
 from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.recoverability import FEWEST_ROWS, MAX_ROWS
+from fkd.methods import Training, method
+from fkd.problems.table import Table
 from tasks.planned.trials import Trial, record_key
 from tasks.study.opening import Study
 from tasks.study.refit import held_out_predictions

@@ -11,7 +11,7 @@ from typing import Any
 from configs.errors import UserError
 from configs.load import load_config, parse_config
 from configs.schema import RunConfig
-from fkd.catalog.methods import method
+from fkd.methods import method
 from tasks.adapters.addresses import without_credentials
 from tasks.adapters.files import write_atomic
 from tasks.adapters.settings import Settings

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from configs.schema import RunConfig
-from fkd.catalog.methods import method
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array
+from fkd.methods import method
+from fkd.problems.table import Table
 from tasks.adapters.environment import memory_per_worker
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store

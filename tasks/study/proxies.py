@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array, IntArray
+from fkd.problems.table import Table
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fkd.catalog.methods import method
+from fkd.methods import method
 from tasks.adapters.files import write_atomic
 from tasks.planned.trials import Job, Trial
 from tasks.study.opening import Study

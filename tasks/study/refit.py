@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fkd.catalog.encoder import Encoder
-from fkd.catalog.methods import Training
 from fkd.core.arrays import Array, IntArray
 from fkd.core.predictors import Predictor
+from fkd.methods import Training
+from fkd.problems.encoder import Encoder
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.predicted import PredictedRows
 from tasks.blocks.shared_training import sums_of

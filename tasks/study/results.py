@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fkd.catalog.methods import method
-from fkd.catalog.table import Table
+from fkd.methods import method
+from fkd.problems.table import Table
 from tasks.adapters.files import write_atomic
 from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.planned.trials import Inputs, Trial, record_key

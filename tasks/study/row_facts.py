@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import ks_2samp
 
-from fkd.catalog.gaps import check_finite
 from fkd.core.arrays import Array
+from fkd.problems.table import check_finite
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.study.opening import Study

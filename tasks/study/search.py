@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fkd.catalog.table import Table
+from fkd.problems.table import Table
 from tasks.adapters.store import TrialStore
 from tasks.planned.trials import Inputs, Trial, record_key
 from tasks.study.results import collect

@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from fkd.catalog.methods.kernel_settings import least_ridge
-from fkd.catalog.table import Table
 from fkd.core.moments import Rounding
 from fkd.core.svr import LIBSVM_ROWS
+from fkd.methods.kernel_methods import least_ridge
+from fkd.problems.table import Table
 from tasks.blocks.shared_map import SharedMap, rounding_of, store_map
 from tasks.blocks.shared_training import sums_of
 from tasks.blocks.streaming import MapSums

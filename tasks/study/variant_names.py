@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fkd.catalog.methods import method
+from fkd.methods import method
 from tasks.planned.trials import Trial
 from tasks.study.results import other_parameters
 

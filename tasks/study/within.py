@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from fkd.catalog.table import Table
 from fkd.core.arrays import AnyArray, Array
 from fkd.measures import REPORTED, by_stratum, interval, noise_floor
 from fkd.measures.groups import StratifiedValue
+from fkd.problems.table import Table
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
 from tasks.study.champion import Champion

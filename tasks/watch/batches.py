@@ -11,7 +11,7 @@ from configs.errors import UserError
 from configs.load import parse_config
 from configs.overrides import apply_overrides, set_path
 from configs.schema import RunConfig
-from fkd.catalog.problems.own_table import NAME as OWN
+from fkd.problems.own_table import NAME as OWN
 
 _KEY = re.compile(r"^\w+=")
 _PATTERN = re.compile(r"[*?\[]")

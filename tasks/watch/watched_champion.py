@@ -11,9 +11,9 @@ import yaml
 from configs.errors import UserError
 from configs.load import parse_config
 from configs.schema import RunConfig
-from fkd.catalog.bundle import NonFinitePredictionError
-from fkd.catalog.table import Table
 from fkd.core.arrays import Array
+from fkd.problems.bundle import NonFinitePredictionError
+from fkd.problems.table import Table
 from tasks.adapters.files import unpack_arrays
 from tasks.adapters.kept_files import read_file
 from tasks.adapters.model_files import fetch_bundle

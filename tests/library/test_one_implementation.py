@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fkd import FairKernelRidge, FairSVR
-from fkd.catalog.methods import Approximation, Training, method
+from fkd.methods import Approximation, Training, method
 
 # Both scale the target for themselves; libsvm stops at its tolerance.
 CASES = {

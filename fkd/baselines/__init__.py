@@ -1,0 +1,15 @@
+"""Methods of others as baselines."""
+
+from fkd.baselines.erasure import LinearErasure, NullspaceProjection
+from fkd.baselines.fkl import FairKernelLearning
+from fkd.baselines.networks import FremNetwork, HgrNetwork
+from fkd.baselines.residual import ResidualTargetRidge
+
+__all__ = [
+    "FairKernelLearning",
+    "FremNetwork",
+    "HgrNetwork",
+    "LinearErasure",
+    "NullspaceProjection",
+    "ResidualTargetRidge",
+]

@@ -1,1 +1,0 @@
-"""What a pipeline needs to name: methods, problems, tables, models as files."""

@@ -1,1 +1,0 @@
-"""Prediction problems, declared as values."""

@@ -1,0 +1,34 @@
+"""Methods that a configuration refers to by name.
+
+Each module of this folder declares its methods in a tuple ``METHODS``.
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+
+from fkd.core.feature_maps import Approximation
+from fkd.core.training import Training
+from fkd.methods.cost import Cost
+from fkd.methods.declaration import Method, Published
+
+__all__ = ["Approximation", "Cost", "Method", "Published", "Training", "method", "methods"]
+
+
+@cache
+def methods() -> dict[str, Method]:
+    """Return every declared method by name."""
+    modules = (
+        importlib.import_module(f"{__name__}.{info.name}")
+        for info in pkgutil.iter_modules(__path__)
+    )
+    found = [declared for module in modules for declared in getattr(module, "METHODS", ())]
+    return {m.name: m for m in sorted(found, key=lambda m: m.name)}
+
+
+def method(name: str) -> Method:
+    """Return the method of that name."""
+    try:
+        return methods()[name]
+    except KeyError:
+        raise ValueError(f"method must be one of {', '.join(methods())}, got {name!r}") from None

@@ -1,1 +1,0 @@
-"""Neural networks with a price on dependence: the only part that needs PyTorch."""
