@@ -101,10 +101,10 @@ def test_the_unit_of_the_target_changes_nothing(people):
 
 
 def test_the_longest_path_tried_is_the_one_asked_for():
-    assert bound.strengths_to_try(shrinks=False, iterations=6) == [0, 1, 2, 3, 4, 5, 6]
-    assert bound.strengths_to_try(shrinks=False, iterations=200)[-1] == 200
-    assert bound.strengths_to_try(shrinks=False, iterations=0) == [0]
-    prices = bound.strengths_to_try(shrinks=True, iterations=6)
+    assert bound.strengths_to_try(6) == [0, 1, 2, 3, 4, 5, 6]
+    assert bound.strengths_to_try(200)[-1] == 200
+    assert bound.strengths_to_try(0) == [0]
+    prices = bound.strengths_to_try(None)
     assert prices == sorted(prices)
     assert prices[0] == 0
 

@@ -22,7 +22,7 @@ def residual(s, Z):
 
 def fair(kind=FairKernelShrinkage, **setting):
     if kind is FairKernelShrinkage:
-        setting = {"mu": np.inf, **setting}
+        setting = {"penalty": np.inf, **setting}
     return kind(**{"gamma": GAMMA, "basis": "splines", "held_out": 0, **setting})
 
 
@@ -149,10 +149,10 @@ def test_a_kernel_matrix_has_no_columns(rng, given):
     setting = {"kernel": "precomputed", "basis": "splines"}
     with pytest.raises(ValueError, match="given must be 'y' or None if kernel='precomputed'"):
         FairKernelShrinkage(given=given, **setting).fit(rbf(X, X), y, sensitive_features=s)
-    fitted = FairKernelShrinkage(given="y", mu=9.0, **setting).fit(
+    fitted = FairKernelShrinkage(given="y", penalty=9.0, **setting).fit(
         rbf(X, X), y, sensitive_features=s
     )
-    plain = fair(given="y", mu=9.0).fit(X, y, sensitive_features=s)
+    plain = fair(given="y", penalty=9.0).fit(X, y, sensitive_features=s)
     assert_allclose(fitted.transform(rbf(X, X)), plain.transform(X), atol=1e-9)
 
 

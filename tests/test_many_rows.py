@@ -33,7 +33,10 @@ def sample(rng, n=330):
 
 def setting(kind, **changes):
     default = {"gamma": 0.2, "random_state": 0, "held_out": 0, "iterations": 3}
-    return {**default, **MAPS[kind], **changes}
+    chosen = {**default, **MAPS[kind], **changes}
+    if chosen.get("removal") == "shrinkage":
+        del chosen["iterations"]
+    return chosen
 
 
 @pytest.mark.parametrize("removal", REMOVALS)

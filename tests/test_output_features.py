@@ -70,7 +70,7 @@ def test_any_estimator_follows_in_a_pipeline(rng, kind):
     steps = StandardScaler(), fair(kind, output="features"), Ridge()
     scores = []
     for strength in (0, 8):
-        name = "iterations" if kind is FairKernelDecomposition else "mu"
+        name = "iterations" if kind is FairKernelDecomposition else "penalty"
         steps[1].set_params(**{name: strength if name == "iterations" else 1e3 * strength})
         model = make_pipeline(*steps).fit(X, y, sensitive_features=s)
         scores.append(abs(np.corrcoef(model.predict(X), s)[0, 1]))

@@ -48,7 +48,7 @@ ESTIMATORS = [
     Regressor(iterations=2, tol=1e-10),
     Process(iterations=2),
     Classifier(iterations=2, tol=1e-10),
-    Shrinkage(mu=10.0),
+    Shrinkage(penalty=10.0),
     Ridge(removal="shrinkage", penalty=0.1, alpha=0.1),
     Regressor(removal="shrinkage", penalty=0.1, tol=1e-10),
     Process(removal="shrinkage", penalty=0.1),

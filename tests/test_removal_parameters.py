@@ -21,6 +21,32 @@ def test_a_path_has_no_penalty(rows, machine):
         machine(penalty=3).fit(X, y, sensitive_features=s)
 
 
+@pytest.mark.parametrize(
+    "ignored", [{"iterations": 10}, {"ridge": 0.1}, {"center_sensitive": False}]
+)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_shrinkage_refuses_parameters_of_a_path(rows, machine, ignored):
+    X, y, s = rows
+    (name,) = ignored
+    with pytest.raises(ValueError, match=rf"{name} must be .* if removal='shrinkage'"):
+        machine(removal="shrinkage", **ignored).fit(X, y, sensitive_features=s)
+
+
+def test_centring_is_refused_beside_functions_that_are_always_centred(rows):
+    X, _, s = rows
+    with pytest.raises(ValueError, match="center_sensitive must be True if basis='splines'"):
+        FairKernelRidge(basis="splines", center_sensitive=False).fit(
+            X, X[:, 1], sensitive_features=s
+        )
+
+
+def test_a_bound_chooses_the_penalty(rows):
+    X, _, s = rows
+    model = FairKernelRidge(removal="shrinkage", penalty=3.0, unfairness={"gdp": 0.1})
+    with pytest.raises(ValueError, match="penalty must be None if unfairness is given"):
+        model.fit(X, X[:, 1], sensitive_features=s)
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_shrinkage_has_a_penalty_of_its_own_where_none_is_named(rows, machine):
     X, y, s = rows

@@ -278,9 +278,9 @@ def test_features_of_all_rows_come_out_of_a_pipeline(rng):
 def test_transformers_weigh_along_a_path(rng, make):
     X, _, s = people(rng, n=80)
     beside = {"sensitive_features": s, "sample_weight": rng.integers(0, 3, size=80)}
-    name, values = ("mus", [0.0, 30.0]) if make is FairKernelShrinkage else ("iterations", [0, 2])
+    name, values = ("penalties", [0.0, 30.0]) if make is FairKernelShrinkage else ("iterations", [0, 2])
     for value, model in make(**QUIET).fit_path(X, **{name: values}, **beside).items():
-        strength = {"mu" if name == "mus" else name: value}
+        strength = {"penalty" if name == "penalties" else name: value}
         alone = make(**strength, **QUIET).fit(X, **beside)
         assert_allclose(model.transform(X), alone.transform(X), atol=1e-9)
 
@@ -306,7 +306,8 @@ def test_a_trial_weighs_errors_and_tells_of_nothing_wrong(rng):
 def test_a_bound_is_kept_by_machines_that_weigh(rng, machine):
     X, y, s = people(rng, n=200)
     w = rng.uniform(0.2, 3.0, size=200)
-    model = machine(unfairness={"hgr": 0.8}, **SHRINK, **QUIET)
+    bounded = {**SHRINK, "penalty": None, "unfairness": {"hgr": 0.8}}
+    model = machine(**bounded, **QUIET)
     model.fit(X, target(machine, y), sensitive_features=s, sample_weight=w)
     assert model.unfairness_.values["hgr"].estimate <= 0.8
     direct = machine(**{**SHRINK, "penalty": model.strength_}, **QUIET)

@@ -126,12 +126,12 @@ def test_a_path_of_fits_holds_what_each_fit_alone_gives(rng, kind, removal, sett
     ("model", "name", "values"),
     [
         (FairKernelDecomposition(gamma=0.3, iterations=3), "iterations", [0, 2, 5]),
-        (FairKernelShrinkage(gamma=0.3), "mu", [0.0, 10.0, np.inf]),
+        (FairKernelShrinkage(gamma=0.3), "penalty", [0.0, 10.0, np.inf]),
     ],
 )
 def test_transformers_have_a_path_too(rng, model, name, values):
     X, _, s = people(rng, n=120)
-    given = {"iterations": values} if name == "iterations" else {"mus": values}
+    given = {"iterations": values} if name == "iterations" else {"penalties": values}
     found = model.fit_path(X, sensitive_features=s, **given)
     for value, fitted in found.items():
         alone = clone(model).set_params(**{name: value}).fit(X, sensitive_features=s)

@@ -27,9 +27,9 @@ PARAGRAPHS = {
             up to 10 000 rows, Nystroem beyond.
         landmarks
             Number of landmarks of the Nystroem map or of Fourier features; None means 1000,
-            and at most n landmarks.
+            and at most n landmarks. Other maps have none.
         landmark_method
-            Selection of the landmarks: ``"rpcholesky"`` or ``"uniform"``.
+            Selection of the landmarks of the Nystroem map: ``"rpcholesky"`` or ``"uniform"``.
     """,
     "seed": """
         random_state
@@ -42,17 +42,18 @@ PARAGRAPHS = {
             that neither the number of rows nor the unit of the inputs changes how much is removed.
             Linear and polynomial kernels depend on the offset of the inputs: standardise them.
         iterations
-            Number of removals; 0 leaves the kernel unchanged.
+            Strength of a path: the number of removals. 0 leaves the kernel unchanged, the default
+            is 10.
     """,
     "removal": """
         removal
             ``"path"`` removes directions from the kernel, `iterations` times. ``"shrinkage"``
             shrinks the directions along which a prediction would covary with functions of the
-            sensitive features; it ignores `ridge`, `iterations` and `center_sensitive`.
+            sensitive features, by `penalty`. Parameters of the other removal are refused.
         penalty
             Strength of a shrinkage: the price of a squared covariance with such a function, in
             units of the machine's mean loss (docs/shrinkage.md). 0 leaves the kernel unchanged,
-            None is 10. A path has no penalty.
+            None is 10.
     """,
     "basis": """
         basis
@@ -61,8 +62,8 @@ PARAGRAPHS = {
             the ranks of each column), ``"levels"`` (an indicator per value). None is
             ``"columns"`` for a path, ``"rbf"`` for a shrinkage.
         gamma_s
-            Width of the kernel of ``"rbf"`` on the sensitive columns, scaled to their training
-            range.
+            Width of the kernel of ``basis="rbf"`` on the sensitive columns, scaled to their
+            training range.
         given
             Conditioning columns: ``"y"``, or names or positions of columns of X. Dependence on the
             sensitive features through them is allowed: only the part of the functions that splines
@@ -72,7 +73,7 @@ PARAGRAPHS = {
         unfairness
             Bound on a measure instead of a strength, such as ``{"gdp": 0.01}`` (in units of the
             target's range), ``"hgr"`` or ``"pf"``. The smallest of about seventeen strengths
-            (penalties 0 and 0.1 to 10 000; up to `iterations` for a path) is chosen for which the
+            (penalties 0 and 0.1 to 10 000; up to `iterations` of a path) is chosen for which the
             pooled held-out predictions of five folds satisfy the bound. The estimate is compared
             with the bound, not its confidence interval. New rows may exceed the bound.
     """,

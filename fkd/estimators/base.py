@@ -73,8 +73,9 @@ from fkd.estimators.held_out import (
 )
 
 REMOVALS = ("path", "shrinkage")
-# Reduces GDP to about a third on Communities and Crime, to a half on incomes of Montana.
-_PENALTY = 10.0
+# Defaults of the strength. The penalty reduces GDP to about a third on Communities and Crime, to a
+# half on incomes of Montana.
+_ITERATIONS, _PENALTY = 10, 10.0
 # Share of the variance of the functions. If `given` leaves less, hardly anything is removed.
 _LEAST_LEFT = 0.1
 
@@ -206,6 +207,13 @@ class FairEstimator(BaseEstimator, ABC):
     def _removal_settings(self, d: int) -> PathSettings | ShrinkageSettings:
         """Return the removal from rows with d columns."""
         kind = ("rbf" if self._shrinks else "columns") if self.basis is None else self.basis
+        if self._shrinks:
+            rule = "removal='shrinkage'"
+            self._refuse_ignored(rule, iterations=None, ridge=None, center_sensitive=True)
+        else:
+            self._refuse_ignored("removal='path'", penalty=None)
+        if kind != "columns":
+            self._refuse_ignored(f"basis={kind!r}", center_sensitive=True)
         precomputed = self.kernel == "precomputed"
         given = given_columns(self.given, self._column_names(), d, precomputed=precomputed)
         functions = Functions(BasisSettings(kind, self.gamma_s), given, limits=None)
@@ -215,6 +223,15 @@ class FairEstimator(BaseEstimator, ABC):
         if kind == "columns" and self.given is None:
             return PathSettings(ridge, self._centers())
         return PathSettings(ridge, self._centers(), functions)
+
+    def _refuse_ignored(self, rule: str, **defaults: Any) -> None:
+        """Raise for a parameter that has no effect under a rule, unless it is at its default."""
+        for name, default in defaults.items():
+            value = getattr(self, name, default)
+            if value != default:
+                raise ValueError(
+                    f"{name} must be {default!r} if {rule}, got {value!r}. It would have no effect"
+                )
 
     def _column_names(self) -> Any:
         return getattr(self, "feature_names_in_", None)
@@ -311,7 +328,7 @@ class FairPredictor(FairEstimator):
     """A fair estimator with a target: strength or bound, `fit`, `fit_path` and `at`."""
 
     ridge: float | None = None
-    iterations: int = 10
+    iterations: int | None = None
     removal: str = "path"
     penalty: float | None = None
     center_sensitive: bool = True
@@ -433,14 +450,10 @@ class FairPredictor(FairEstimator):
 
     def _strength(self) -> float:
         """Return the strength that the parameters name."""
-        if self._shrinks:
-            return self._validate_strength(_PENALTY if self.penalty is None else self.penalty)
-        if self.penalty is not None:
-            raise ValueError(
-                f"penalty must be None if removal='path', got {self.penalty!r}. A path has "
-                "iterations, removal='shrinkage' has a penalty"
-            )
-        return self._validate_strength(self.iterations)
+        given, default = (
+            (self.penalty, _PENALTY) if self._shrinks else (self.iterations, _ITERATIONS)
+        )
+        return self._validate_strength(default if given is None else given)
 
     def _validate_strength(self, value: Any) -> float:
         """Return a penalty, or a number of iterations."""
@@ -476,8 +489,10 @@ class FairPredictor(FairEstimator):
                     f"unfairness must be None if y has several columns, got {self.unfairness!r} "
                     f"with {y.shape[1]}. Bound one model per target"
                 )
+            self._refuse_ignored("unfairness is given", penalty=None)
             bounds = validate_bounds(self.unfairness)
-            tried = strengths_to_try(shrinks=self._shrinks, iterations=self.iterations)
+            longest = None if self._shrinks else int(self.strength_)
+            tried = strengths_to_try(longest)
             scores = self._held_out_scores(inputs, tried)
             self.unfairness_ = choose_strength(bounds, tried, scores, y, inputs.training.S)
             self.strength_ = self.unfairness_.strength

@@ -33,9 +33,9 @@ class KeptBound:
     tried: Mapping[float, Mapping[str, float]]  # each measure at each strength, weakest first
 
 
-def strengths_to_try(*, shrinks: bool, iterations: int) -> list[float]:
-    """Return the strengths to choose from, in ascending order."""
-    if shrinks:
+def strengths_to_try(iterations: int | None) -> list[float]:
+    """Return ascending lengths of a path up to `iterations`, or penalties if it is None."""
+    if iterations is None:
         return list(_PENALTIES)
     lengths = np.unique(np.geomspace(1, max(iterations, 1), num=_LENGTHS).round().astype(int))
     return [0, *(int(m) for m in lengths if m <= iterations)]

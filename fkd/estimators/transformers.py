@@ -338,10 +338,11 @@ class FairKernelShrinkage(FairKernelTransformer):
     Parameters
     ----------
     {kernel}
-    mu
-        Weight of squared covariances relative to the squared norm of the weights. 0 is the plain
-        kernel. With ``inf`` no prediction covaries with a function of the basis over the training
-        rows.
+    penalty
+        Strength of the shrinkage, mu above: the weight of squared covariances relative to the
+        squared norm of the weights. 0 is the plain kernel. With ``inf`` no prediction covaries with
+        a function of the basis over the training rows. The fair machines have a `penalty` in units
+        of their loss instead (docs/shrinkage.md).
     {basis}
     {map}
     {trial}
@@ -353,7 +354,7 @@ class FairKernelShrinkage(FairKernelTransformer):
     shrinkage_ : Shrinkage
         The directions with their squared covariances.
     strength_ : float
-        Strength of the removal: `mu`.
+        Strength of the removal: `penalty`.
     effective_iterations_ : int or None
         Iterations that found a direction to remove; None for a shrinkage.
     map_ : FeatureMap
@@ -380,21 +381,18 @@ class FairKernelShrinkage(FairKernelTransformer):
     >>> from fkd import FairKernelShrinkage
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(50, 3))
-    >>> fair = FairKernelShrinkage(gamma=0.1, mu=1e4).fit(X, sensitive_features=X[:, 0])
+    >>> fair = FairKernelShrinkage(gamma=0.1, penalty=1e4).fit(X, sensitive_features=X[:, 0])
     >>> fair.transform(X).shape
     (50, 50)
     """
 
-    mu: float = 1e4
+    penalty: float = 1e4
     basis: str | None = "rbf"
 
     _shrinks = True
 
     def _strength(self) -> float:
-        return np.inf if self.mu == np.inf else not_negative("mu", self.mu)
-
-    def _describe(self, strength: float) -> tuple[str, str]:
-        return f"at mu = {strength:g}", "a larger mu, or another basis"
+        return np.inf if self.penalty == np.inf else not_negative("penalty", self.penalty)
 
     @property
     def shrinkage_(self) -> Shrinkage:
@@ -403,14 +401,14 @@ class FairKernelShrinkage(FairKernelTransformer):
         return cast(Shrinkage, self._removals)
 
     def at(self, strength: float) -> Self:
-        """Return a fitted copy with another mu; large arrays are shared.
+        """Return a fitted copy with another penalty; large arrays are shared.
 
         Parameters
         ----------
         strength
-            The mu, not negative, possibly ``inf``.
+            The penalty, not negative, possibly ``inf``.
         """
-        return self._copy_at("mu", strength)
+        return self._copy_at("penalty", strength)
 
     def fit_path(
         self,
@@ -419,16 +417,16 @@ class FairKernelShrinkage(FairKernelTransformer):
         *,
         sensitive_features: Any = None,
         sample_weight: Any = None,
-        mus: Sequence[float],
+        penalties: Sequence[float],
     ) -> dict[float, Self]:
-        """Fit one transformer per mu, all from one factorisation.
+        """Fit one transformer per penalty, all from one factorisation.
 
         Parameters
         ----------
         X, y, sensitive_features, sample_weight
             As in `fit`.
-        mus
-            Weights of squared covariances.
+        penalties
+            Strengths of the shrinkage.
         """
         rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        return dict(self._fit_each("mu", mus, X, y, **rows))
+        return dict(self._fit_each("penalty", penalties, X, y, **rows))
