@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+# Keys of earlier versions with their present names.
+RENAMED = {"mu": "penalty", "mu_scale": "penalty_scale"}
+
 
 def check_name(name: str, valid: Iterable[str], *, key: str) -> str:
     """Return the name if it is valid; otherwise raise ValueError with the nearest valid one.
@@ -25,6 +28,8 @@ def check_name(name: str, valid: Iterable[str], *, key: str) -> str:
     # Among similar names the one of fewest slips, the most similar first.
     meant = min(near, key=lambda choice: _slips(name.lower(), choice), default=None)
     hint = f"; the nearest is {folded[meant]!r}" if meant else ""
+    if RENAMED.get(name) in choices:
+        hint = f". It is now called {RENAMED[name]!r}"
     listed = ", ".join(choices[:12]) + (", ..." if len(choices) > 12 else "")
     raise ValueError(f"{key} must be one of {listed}, got {name!r}{hint}")
 

@@ -98,7 +98,8 @@ ESTIMATORS = [
 ]
 
 # Of each method one setting that takes something out.
-STRENGTHS = {"iterations": 3, "penalty": 2.0, "mu": 0.5, "share": 0.7}
+STRENGTHS = {"iterations": 3, "penalty": 2.0, "share": 0.7}
+FKL_PENALTY = 0.5  # it multiplies a sum over pairs of rows
 BROKEN = {
     "frrm": {"unit of s": PRICE_HAS_UNIT},
     "krr_fkd": {"unit of s": UNCENTRED},
@@ -127,6 +128,8 @@ def method_setting(name):
     small = {k: v for k, v in NETWORK.items() if k in names}
     if declared.strength:
         small[declared.strength] = STRENGTHS[declared.strength]
+    if name in ("krr_fkl", "svr_fkl"):
+        small["penalty"] = FKL_PENALTY
     p = declared.parameters(**small)
     if "approximation" in names and p.approximation.kind != "exact":
         p = replace(p, approximation=Approximation(kind=p.approximation.kind, landmarks=30))

@@ -48,7 +48,7 @@ FKL = (
 METHODS = (
     ("svr_fkd", "SVR-FKD", "iterations", {"C": 0.75, "epsilon": 0.01, "gamma": 0.05}, SVR),
     ("krr_fkd", "KRR-FKD", "iterations", {"alpha": 0.25, "gamma": 0.05, "ridge": 0.1}, KRR),
-    ("krr_fkl", "KRR-FKL", "mu", {"alpha": 0.25, "gamma": 0.05}, FKL),
+    ("krr_fkl", "KRR-FKL", "penalty", {"alpha": 0.25, "gamma": 0.05}, FKL),
 )
 CONFIG = """\
 name: crimes

@@ -1,5 +1,7 @@
 import pytest
 
+from configs.errors import UserError
+from configs.load import parse_config
 from configs.nearest import check_name
 
 
@@ -23,3 +25,10 @@ def test_a_name_like_no_other_gets_the_list_alone():
 def test_two_letters_that_changed_places_are_the_smallest_slip():
     with pytest.raises(ValueError, match="the nearest is 'krr_fkd'"):
         check_name("krr_fdk", ["krr", "krr_fkl", "krr_fkd", "krr_fkd_printed"], key="name")
+
+
+@pytest.mark.parametrize(("name", "now"), [("mu", "penalty"), ("mu_scale", "penalty_scale")])
+def test_a_renamed_key_is_refused_with_its_present_name(name, now):
+    methods = [{"name": "krr_fkl", "grid": {name: ["n"]}}]
+    with pytest.raises(UserError, match=rf"got '{name}'.*now called '{now}'"):
+        parse_config({"data": {"problem": "crimes"}, "methods": methods}, "mine.yaml")

@@ -63,19 +63,19 @@ def rows(rng, n=150):
     return X, X[:, 0] + np.sin(3 * X[:, 1]), S
 
 
-@pytest.mark.parametrize("mu", [0.0, 1.0, 100.0])
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 100.0])
 @pytest.mark.parametrize("gamma_s", [0.05, 500.0])  # by Woodbury's identity, by itself
-def test_fair_kernel_learning_with_a_constant_does_not_see_the_level(rng, mu, gamma_s):
+def test_fair_kernel_learning_with_a_constant_does_not_see_the_level(rng, penalty, gamma_s):
     X, y, S = rows(rng)
     fkl = method("krr_fkl")
-    setting = fkl.parameters(mu=mu, gamma_s=gamma_s, fit_intercept=True)
+    setting = fkl.parameters(penalty=penalty, gamma_s=gamma_s, fit_intercept=True)
     low, high = (
         next(fkl.fit(Training(X, y + c, S, seed=0), [setting])).predict(X) for c in (0.0, 50.0)
     )
     assert_allclose(high - low, 50.0, atol=1e-7)
     # Stationary: of all constants the fitted one leaves residuals of mean zero.
     assert_allclose((y - low).mean(), 0.0, atol=1e-9)
-    if mu == 0:
+    if penalty == 0:
         krr = method("krr")
         plain = next(krr.fit(Training(X, y, S, seed=0), [krr.parameters(fit_intercept=True)]))
         assert_allclose(low, plain.predict(X), atol=1e-9)

@@ -29,7 +29,7 @@ TREE = {
             "curves": {
                 "cut": {"name": "krr_fkd", "grid": {"iterations": [0, 20, 3]}},
                 "cut again": {"name": "krr_fkd", "grid": {"iterations": [20]}},
-                "priced": {"name": "krr_fkl", "grid": {"mu": [0, 1]}},
+                "priced": {"name": "krr_fkl", "grid": {"penalty": [0, 1]}},
                 "Dummy": "dummy",
             },
         }

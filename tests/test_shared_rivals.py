@@ -37,8 +37,13 @@ GAMMA, ALPHA, C, EPSILON, GAMMA_S = 0.05, 0.25, 0.5, 0.02, 2.0
 MACHINE = {"C": C, "epsilon": EPSILON}
 # By method: parameters, at which something is removed.
 RIVALS = {
-    "krr_fkl": {"grid": {"mu": [0.0, 0.05]}, "alpha": ALPHA, "gamma_s": GAMMA_S},
-    "svr_fkl": {"grid": {"mu": [0.0, 0.05]}, "gamma_s": GAMMA_S, **MACHINE, "solver": "batched"},
+    "krr_fkl": {"grid": {"penalty": [0.0, 0.05]}, "alpha": ALPHA, "gamma_s": GAMMA_S},
+    "svr_fkl": {
+        "grid": {"penalty": [0.0, 0.05]},
+        "gamma_s": GAMMA_S,
+        **MACHINE,
+        "solver": "batched",
+    },
     "leace_nystroem": {"alpha": ALPHA, "fit_intercept": True},
     "svr_leace_nystroem": {**MACHINE, "solver": "batched"},
 }
@@ -202,15 +207,13 @@ def test_a_pass_leaves_nothing_for_fits_to_sum(settings, name, weights, monkeypa
 @pytest.mark.parametrize("name", ["krr_fkl", "svr_fkl"])
 @pytest.mark.parametrize("scale", ["none", "n", "n_squared"])
 def test_a_price_per_row_is_that_of_the_reference_rows(name, scale):
-    from fkd.methods.dependence_settings import price_of
-
-    p = method(name).parameters(mu=3.0, mu_scale=scale, ridges="per_row")
-    fixed = method(name).parameters(mu=3.0, mu_scale=scale)
+    p = method(name).parameters(penalty=3.0, penalty_scale=scale, ridges="per_row")
+    fixed = method(name).parameters(penalty=3.0, penalty_scale=scale)
     # Beside the mean squared error it is n·mu that counts.
-    reference = REFERENCE_ROWS * price_of(fixed, REFERENCE_ROWS)
+    reference = REFERENCE_ROWS * fixed.price(REFERENCE_ROWS)
     for n in (100, REFERENCE_ROWS, 1_000_000):
-        assert n * price_of(p, n) == pytest.approx(reference, rel=1e-12)
-    assert price_of(fixed, 100) == 3.0 / 100 ** ["none", "n", "n_squared"].index(scale)
+        assert n * p.price(n) == pytest.approx(reference, rel=1e-12)
+    assert fixed.price(100) == 3.0 / 100 ** ["none", "n", "n_squared"].index(scale)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from fkd.core.conditioning import Functions
 from fkd.core.feature_maps import KernelSettings
 from fkd.core.sensitive_basis import BasisSettings, SplineBasis
 from fkd.methods import Approximation, Training, method
-from fkd.methods.kernel_methods import path_of
 
 APPROXIMATIONS = [Approximation(), Approximation("nystroem", 60), Approximation("fourier", 60)]
 
@@ -29,8 +28,8 @@ def test_ridge_with_a_penalty_is_fair_kernel_learning(rng, approximation, fit_in
     training = bent_training(rng)
     common = {"gamma_s": 3.0, "approximation": approximation, "fit_intercept": fit_intercept}
     ours = fit_one("krr_fks", training, penalty=40.0, **common)
-    theirs = fit_one("krr_fkl", training, mu=40.0 / 300, **common)
-    plain = fit_one("krr_fkl", training, mu=0.0, **common)
+    theirs = fit_one("krr_fkl", training, penalty=40.0 / 300, **common)
+    plain = fit_one("krr_fkl", training, penalty=0.0, **common)
     assert_allclose(ours.predict(training.X), theirs.predict(training.X), atol=1e-6)
     assert np.abs(ours.predict(training.X) - plain.predict(training.X)).max() > 0.1
 
@@ -38,7 +37,7 @@ def test_ridge_with_a_penalty_is_fair_kernel_learning(rng, approximation, fit_in
 def test_several_columns_price_their_kernel_together(rng):
     training = make_training(rng, n=300)
     ours = fit_one("krr_fks", training, penalty=40.0, gamma_s=0.05, fit_intercept=False)
-    theirs = fit_one("krr_fkl", training, mu=40.0 / 300, gamma_s=0.05)
+    theirs = fit_one("krr_fkl", training, penalty=40.0 / 300, gamma_s=0.05)
     assert_allclose(ours.predict(training.X), theirs.predict(training.X), atol=1e-5)
 
 
@@ -173,6 +172,11 @@ def test_penalties_of_the_same_functions_share_one_decomposition(
 def test_paths_of_other_functions_are_other_paths(rng):
     training = bent_training(rng, 90)
     p = method("krr_fkd").parameters
+
+    def path_of(training, setting):
+        removal, _ = setting.removal(training, setting.kernel)
+        return removal
+
     assert path_of(training, p()) == path_of(training, p(gamma_s=3.0))  # columns have no width
     settings = [p(), p(basis="rbf"), p(basis="rbf", gamma_s=3.0), p(basis="splines")]
     assert len({path_of(training, one) for one in settings}) == 4

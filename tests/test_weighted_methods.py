@@ -16,12 +16,12 @@ WEIGHED = {
     "krr": ({"gamma": 0.5}, 1e-7),
     "krr_fkd": ({"gamma": 0.5, "iterations": 3, "calibrate": "median"}, 1e-6),
     "krr_fks": ({"gamma": 0.5, "penalty": 5.0, "given": "y"}, 1e-6),
-    "krr_fkl": ({"gamma": 0.5, "mu": 0.3, "mu_scale": "n"}, 1e-6),
+    "krr_fkl": ({"gamma": 0.5, "penalty": 0.3, "penalty_scale": "n"}, 1e-6),
     "residual_y": ({"gamma": 0.5}, 1e-6),
     "svr": ({"gamma": 0.5}, 5e-3),
     "svr_fkd": ({"gamma": 0.5, "iterations": 3}, 5e-3),
     "svr_fks": ({"gamma": 0.5, "penalty": 5.0}, 5e-3),
-    "svr_fkl": ({"gamma": 0.5, "mu": 0.3, "mu_scale": "n"}, 5e-3),
+    "svr_fkl": ({"gamma": 0.5, "penalty": 0.3, "penalty_scale": "n"}, 5e-3),
     "svr_inlp": ({"gamma": 0.5, "iterations": 1}, 5e-3),
 }
 ALL = pytest.mark.parametrize("name", WEIGHED)

@@ -165,11 +165,11 @@ class Shrinkage:
 
 @dataclass(frozen=True)
 class FairKernelLearning:
-    """Fair kernel learning (Pérez-Suay et al. 2017): its price, the kernel of s."""
+    """Fair kernel learning (Pérez-Suay et al. 2017): its penalty, the kernel of s."""
 
-    mu: float = number(0.0, at_least=0)
+    penalty: float = number(0.0, at_least=0)
     gamma_s: float = number(0.05, above=0)
-    mu_scale: str = option("none", choices=tuple(_POWERS))
+    penalty_scale: str = option("none", choices=tuple(_POWERS))
     ridges: str = option("fixed", choices=RIDGE_RULES)
 
     @property
@@ -184,7 +184,7 @@ class FairKernelLearning:
         the price relative to the mean squared error is that on `REFERENCE_ROWS` rows.
         """
         rows = n if self.ridges == "fixed" else float(REFERENCE_ROWS)
-        return float(self.mu * rows ** (1.0 - _POWERS[self.mu_scale]) / n)
+        return float(self.penalty * rows ** (1.0 - _POWERS[self.penalty_scale]) / n)
 
     def removal(self, training: Training, kernel: KernelSettings) -> tuple[RemovalSettings, float]:
         """Return the shrinkage by the kernel of s, and its penalty.
@@ -397,10 +397,10 @@ METHODS = (
         title="KRR-FKL",
         parameters=KRRFKL,
         fit=_fit_ridge,
-        strength="mu",
+        strength="penalty",
         shared=kernel_key,
         functions=_functions,
-        published=_with_grids("mu", _FKL_GRIDS),
+        published=_with_grids("penalty", _FKL_GRIDS),
         weighs="both",
     ),
     Method(
@@ -442,10 +442,10 @@ METHODS = (
         title="SVR-FKL",
         parameters=SVRFKL,
         fit=_fit_svr,
-        strength="mu",
+        strength="penalty",
         shared=kernel_key,
         functions=_functions,
-        published=_with_grids("mu", _FKL_GRIDS, SVR_PUBLISHED),
+        published=_with_grids("penalty", _FKL_GRIDS, SVR_PUBLISHED),
         weighs="both",
     ),
 )

@@ -169,9 +169,7 @@ def distances(one: Curve, other: Curve) -> list[tuple[float, float]]:
 
 def _short(name: str) -> str:
     """Return the paper's sign of a parameter."""
-    return {"iterations": "m", "mu": "μ", "penalty": "λ", "ridge": "α̃", "epsilon": "ε"}.get(
-        name, name
-    )
+    return {"iterations": "m", "penalty": "λ", "ridge": "α̃", "epsilon": "ε"}.get(name, name)
 
 
 def _number(value: Any) -> str:
