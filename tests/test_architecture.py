@@ -33,9 +33,9 @@ INSIDE = {
         "measures": ("core",),
         "estimators": ("core", "measures"),
         "paper": ("core",),
-        "rivals": ("core", "measures"),
-        "plot": ("core", "measures"),
-        "catalog": ("core", "measures", "estimators", "paper", "rivals"),
+        "baselines": ("core",),
+        "methods": ("core", "baselines", "paper"),
+        "problems": ("core",),
     },
     "tasks": {
         "adapters": (),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from fkd.baselines.base import NEURAL
 from fkd.baselines.networks import frem_penalty, hgr_penalty
@@ -25,6 +25,7 @@ _STEP = 1.7e7
 class Network:
     """Penalty of dependence, widths of two hidden layers, batches, epochs, optimiser."""
 
+    method: ClassVar[str] = "nn_hgr"
     penalty: float = number(0.0, at_least=0)
     first_width: int = number(100, at_least=1)
     second_width: int = number(80, at_least=1)
@@ -38,6 +39,7 @@ class Network:
 class LargeNetwork(Network):
     """A network with wider layers."""
 
+    method: ClassVar[str] = "nn_hgr_l"
     first_width: int = number(250, at_least=1)
     second_width: int = number(230, at_least=1)
 
@@ -46,6 +48,7 @@ class LargeNetwork(Network):
 class FremNetwork(Network):
     """A network with the widths of the Gaussian kernels on S and on the hidden layer."""
 
+    method: ClassVar[str] = "nn_frem"
     bandwidth_s: float = number(0.05, above=0)
     bandwidth_z: float = number(1.0, above=0)
 
@@ -55,7 +58,7 @@ P = TypeVar("P", bound=Network)
 
 def _stack_key(p: Network) -> Hashable:
     """Return the key of a stack: networks that differ in their penalty only train together."""
-    return (type(p).__name__, replace(p, penalty=0.0))
+    return (p.method, replace(p, penalty=0.0))
 
 
 def _cost(settings: Sequence[Network], n: int, d: int) -> Cost:
@@ -82,10 +85,10 @@ def _frem_cost(settings: Sequence[FremNetwork], n: int, d: int) -> Cost:
 
 
 def _fit(
-    name: str, training: Training, settings: Sequence[P], penalty: Callable[[P], "Penalty"]
+    training: Training, settings: Sequence[P], penalty: Callable[[P], "Penalty"]
 ) -> Iterator[Perceptron]:
     """Yield one network per setting, in order. A stack is trained when its first one is needed."""
-    NEURAL.check(name)
+    NEURAL.check(settings[0].method)
     from fkd.baselines.network_training import Recipe, train
 
     found: dict[P, Perceptron] = {}
@@ -114,12 +117,12 @@ def _fit(
 
 def _fit_hgr(training: Training, settings: Sequence[Network]) -> Iterator[Perceptron]:
     """Return networks that pay for an upper bound of HGR (Mary et al. 2019) in each batch."""
-    return _fit("nn_hgr", training, settings, lambda _: hgr_penalty())
+    return _fit(training, settings, lambda _: hgr_penalty())
 
 
 def _fit_frem(training: Training, settings: Sequence[FremNetwork]) -> Iterator[Perceptron]:
     """Return networks that pay for dependence of the hidden layer on S (Kong et al. 2025)."""
-    return _fit("nn_frem", training, settings, lambda p: frem_penalty(p.bandwidth_s, p.bandwidth_z))
+    return _fit(training, settings, lambda p: frem_penalty(p.bandwidth_s, p.bandwidth_z))
 
 
 def _hidden(training: Training, p: FremNetwork, X: Array) -> Array:
