@@ -371,6 +371,24 @@ class KernelSettings:
     coef0: float = 1.0
     approximation: Approximation = Approximation()
 
+    @classmethod
+    def from_estimator(cls, estimator: Any, n: int) -> "KernelSettings":
+        """Return kernel and approximation of an estimator with these parameters, for n rows."""
+        kind = choice("approximation", estimator.approximation, APPROXIMATIONS)
+        if kind == "auto":
+            kind = "exact" if n <= EXACT_ROWS else "nystroem"
+        landmarks = DEFAULT_LANDMARKS
+        if estimator.landmarks is not None and kind in ("nystroem", "fourier"):
+            most = n if kind == "nystroem" else None
+            landmarks = whole("landmarks", estimator.landmarks, low=1, high=most)
+        return cls(
+            estimator.kernel,
+            estimator.gamma,
+            estimator.degree,
+            estimator.coef0,
+            Approximation(kind, landmarks, estimator.landmark_method),
+        )
+
     def feature_map(self, X: Rows, random_state: Any) -> "FeatureMap":
         """Return the feature map of training rows X, with at most as many landmarks as rows."""
         approximation = self.approximation

@@ -22,14 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, IntArray, Rows
 from fkd.core.conditioning import Functions, given_columns, refuse_sensitive_columns
-from fkd.core.feature_maps import (
-    APPROXIMATIONS,
-    DEFAULT_LANDMARKS,
-    EXACT_ROWS,
-    Approximation,
-    KernelSettings,
-    stays_sparse,
-)
+from fkd.core.feature_maps import KernelSettings, stays_sparse
 from fkd.core.kernels import KernelFunction
 from fkd.core.predictors import MapExpansion, TargetExpansions
 from fkd.core.removal import RemovalPath, Removals
@@ -190,19 +183,7 @@ class FairEstimator(BaseEstimator, ABC):
             # Before any sum, so that an offset of the columns costs no digits.
             S = S - weighted_mean(S, weights.removal)
         training = Training(X, y, S, self.random_state, weights)
-        return Inputs(training, self._kernel_settings(X.shape[0]), removal)
-
-    def _kernel_settings(self, n: int) -> KernelSettings:
-        """Return kernel and approximation for n rows."""
-        kind = choice("approximation", self.approximation, APPROXIMATIONS)
-        if kind == "auto":
-            kind = "exact" if n <= EXACT_ROWS else "nystroem"
-        landmarks = DEFAULT_LANDMARKS
-        if self.landmarks is not None and kind in ("nystroem", "fourier"):
-            most = n if kind == "nystroem" else None
-            landmarks = whole("landmarks", self.landmarks, low=1, high=most)
-        approximation = Approximation(kind, landmarks, self.landmark_method)
-        return KernelSettings(self.kernel, self.gamma, self.degree, self.coef0, approximation)
+        return Inputs(training, KernelSettings.from_estimator(self, X.shape[0]), removal)
 
     def _removal_settings(self, d: int) -> PathSettings | ShrinkageSettings:
         """Return the removal from rows with d columns."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from fkd.core.feature_maps import KernelSettings
 from fkd.core.training import RunningSums, Training
 from fkd.core.validation import target_vector
 from fkd.core.weights import RowWeights
@@ -45,7 +46,8 @@ def add_rows(
     training = Training(X, z, S, model.random_state, weights)
     # The landmarks are those of the first rows; there may be fewer further rows than landmarks.
     rows = n if running is None else max(n, model.landmarks or n)
-    kernel, removal = model._kernel_settings(rows), model._removal_settings(X.shape[1])
+    kernel = KernelSettings.from_estimator(model, rows)
+    removal = model._removal_settings(X.shape[1])
     if running is None:
         running = RunningSums.from_rows(training, kernel, removal, center=model._centers())
     else:
