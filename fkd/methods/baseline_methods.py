@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from fkd.baselines.frrm import SensitiveRidge
-from fkd.baselines.residual import residual_moments, sensitive_slopes
+from fkd.baselines.residual import fit_residual_ridge, sensitive_slopes
 from fkd.core.feature_maps import FeatureMap, IdentityMap
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import ConstantPrediction, Predictor, SensitiveExpansion
-from fkd.core.removal import RemovalPath
-from fkd.core.ridge import ridge_expansions
 from fkd.core.training import Training
 from fkd.core.weights import weighted_mean, weighted_median
 from fkd.methods.declaration import Method, Published, number
@@ -97,7 +95,8 @@ def _frrm_expansions(
         feature_map, moments = features(p)
         key = (id(moments), p.alpha)
         if key not in solved:
-            solved[key] = SensitiveRidge.of(moments, training.S, training.y, alpha=p.alpha)
+            rows = training.S, training.y
+            solved[key] = SensitiveRidge.from_moments(moments, *rows, alpha=p.alpha)
         yield solved[key].expansion(feature_map, penalty=p.penalty, unfairness=p.unfairness)
 
 
@@ -110,15 +109,9 @@ def _fit_residual(training: Training, settings: Sequence[Residual]) -> Iterator[
     """Yield regressions of y - share·(S - mean) w, from the moments that all methods share."""
     slopes = sensitive_slopes(training.S, training.y, training.weights.fit)
     for p in settings:
-        feature_map = training.feature_map(p.kernel)
-        (fitted,) = ridge_expansions(
-            feature_map,
-            residual_moments(training.moments(p.kernel), p.share * slopes),
-            RemovalPath.nothing(feature_map.rank),
-            [(0, p.alpha)],
-            fit_intercept=p.fit_intercept,
+        yield fit_residual_ridge(
+            training, p.kernel, p.share * slopes, alpha=p.alpha, fit_intercept=p.fit_intercept
         )
-        yield fitted
 
 
 _FRRM_PUBLISHED = {"acs_income": Published(grid={"penalty": _PENALTIES})}

@@ -1,4 +1,4 @@
-"""What fitting several settings costs, for planning."""
+"""Estimates of time and memory of a fit, for planning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from fkd.core.arrays import BLOCK_ROWS
 from fkd.core.svm import STATE_BYTES
 from fkd.core.svr import PRECOMPUTED_ROWS
 
-# libsvm's work per pair of rows in units of one multiplication of a matrix product: 1.3 s at
-# n = 4370 where products run at 70 GF/s.
+# Work of libsvm per pair of rows, in multiplications of a matrix product: 1.3 s for 4370 rows on a
+# machine whose products run at 70 GF/s.
 _SVR_PER_PAIR = 5000.0
-# Passes that a batched machine takes at usual penalties, of two products each.
+# Usual number of passes of the batched solver, of two products each.
 _PASSES = 50
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Floating point operations with the largest memory at one time in bytes."""
+    """Floating point operations, and the largest memory at one time in bytes."""
 
     flops: float
     bytes: float
 
 
 def kernel_cost(settings: Sequence[Any], n: int, d: int) -> Cost:
-    """Return the cost of kernel methods on n rows of d inputs; nearly nothing for others.
+    """Return the cost of kernel methods on n rows of d inputs; nearly 0 for other methods.
 
     Settings of one kernel share its factor. A setting that has a `C` fits a support vector machine.
     """
@@ -35,7 +35,7 @@ def kernel_cost(settings: Sequence[Any], n: int, d: int) -> Cost:
     batched = [p for p in settings if getattr(p, "solver", None) == "batched"]
     machines = [p for p in settings if hasattr(p, "C") and p not in batched]
     paths = sum(4.0 * n * getattr(p, "iterations", 0) * min(n, 1000) for p in settings)
-    # A machine reads a fair kernel matrix or fair features beside the ones they are made from.
+    # Plain and fair kernel matrix, or plain and fair features.
     width = max((_width(p, n) for p in machines), default=0)
     return Cost(
         flops=sum(f.flops for f in factors)
@@ -57,7 +57,7 @@ def streaming_flops(approximation: Any, n: int, d: int) -> float:
 
 
 def _width(setting: Any, n: int) -> int:
-    """Return the columns of the matrix that a support vector machine reads."""
+    """Return the number of columns of the matrix that a support vector machine reads."""
     approximation: Any = getattr(setting, "approximation", None)
     exact = getattr(approximation, "kind", "exact") == "exact"
     batched = getattr(setting, "solver", None) == "batched"
@@ -67,13 +67,13 @@ def _width(setting: Any, n: int) -> int:
 
 
 def _factor(approximation: Any, n: int, d: int) -> Cost:
-    """Return the cost of one feature map with its moments."""
+    """Return the cost of one feature map and its moments."""
     kind = getattr(approximation, "kind", "exact")
     if kind == "exact":
-        # The kernel, its Cholesky factor, the Gram of that, one more factor; four such matrices.
+        # Kernel matrix, its Cholesky factor, the Gram matrix of that and its factor.
         return Cost(flops=2.0 * n**2 * d + 1.5 * n**3, bytes=8.0 * 4 * n**2)
     q = min(approximation.landmarks, n)
-    # Features live for one block of rows; under a shared map encoded rows do so too.
+    # Features of one block of rows; under a shared map the rows are also encoded by block.
     held = BLOCK_ROWS * (d + 4.0 * q) + 4.0 * q**2
     if approximation.shared:
         return Cost(flops=2.0 * q**3, bytes=8.0 * held)

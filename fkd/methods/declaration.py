@@ -1,4 +1,7 @@
-"""Dataclass fields of method parameters, with the values that a configuration accepts."""
+"""Declaration of a method: parameters, strength, published grids, fit.
+
+`number` and `option` declare parameters with the values that a configuration accepts.
+"""
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -20,44 +23,26 @@ def number(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> Any:
-    """Return a dataclass field for a bounded number; configs turn the bounds into validation."""
+    """Return a dataclass field for a number within bounds."""
     bounds = {"gt": above, "ge": at_least, "le": at_most}
     return field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
 
 
-def option(default: Any, **metadata: Any) -> Any:
-    """Return a dataclass field with bounds or choices that configs turn into validation."""
-    return field(default=default, metadata=metadata)
+def option(default: str, *, choices: Sequence[str]) -> Any:
+    """Return a dataclass field for one of several texts."""
+    return field(default=default, metadata={"choices": tuple(choices)})
 
 
-# Whole numbers of iterations double, prices are multiplied by ten, shares end at one.
-_ITERATIONS = (0, 1, 2, 4, 8, 16)
-_PRICES = (0.0, 0.01, 0.1, 1.0, 10.0)
-_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_MOST_ITERATIONS, _HIGHEST_PRICE = 512, 1e4
-
-
-def first_strengths(strength: "Field[Any]") -> Sequence[float]:
-    """Return the strengths of a first round, from the declared parameter."""
-    if isinstance(strength.default, int):
-        return _ITERATIONS
-    return _SHARES if strength.metadata.get("le") == 1 else _PRICES
-
-
-def next_strength(strength: "Field[Any]", last: float) -> float | None:
-    """Return the strength after the last one, None at the end of the ladder."""
-    if isinstance(strength.default, int):
-        return 2 * int(last) if 2 * last <= _MOST_ITERATIONS else None
-    if strength.metadata.get("le") == 1:
-        return None
-    return 10 * last if 10 * last <= _HIGHEST_PRICE else None
-
-
-# On these problems a bare name means what was published; there alone it can be compared.
+# On these problems a bare name means the published settings, so that numbers can be compared.
 PUBLISHED_PROBLEMS = ("crimes", "acs_income", "acs_travel_time")
-# As published, neither is done. Removal then spends its first direction on the mean of s, and a
-# predictor without a constant cannot reach the level of the target: anywhere else both are on.
+# False as published. A removal then spends its first direction on the mean of s, and a predictor
+# cannot reach the mean of the target. On other problems both are True.
 _FORM = ("center_sensitive", "fit_intercept")
+# Default strengths of other problems, and the last one that a growing grid tries. Iterations are
+# doubled, penalties multiplied by ten, shares end at 1.
+_ITERATIONS, _MOST_ITERATIONS = (0, 1, 2, 4, 8, 16), 512
+_PENALTIES, _LARGEST_PENALTY = (0.0, 0.01, 0.1, 1.0, 10.0), 1e4
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 Weighs = Literal["nothing", "fit", "each", "both"]
 
 
@@ -82,50 +67,48 @@ def _no_functions(parameters: Any) -> Functions | None:
 
 @dataclass(frozen=True)
 class Method:
-    """A method: its name, parameters, strength, version, its fit.
+    """A method that a configuration refers to by name.
 
     Attributes
     ----------
     parameters
-        Frozen dataclass; names, types, defaults and bounds are what a config may say.
+        Frozen dataclass. A configuration accepts its fields, with their types, defaults and bounds.
     fit
-        From a training fold and several settings that share work, one predictor per setting, in
-        order. A setting's predictor must not depend on the other settings.
+        Fits several settings to training rows and yields one predictor per setting, in order. The
+        predictor of a setting must not depend on the other settings.
     version
-        Raised by hand whenever the numbers change: part of every trial's key.
+        Part of the key of every trial. Raise it if the numbers change.
     strength
-        The parameter that trades accuracy for fairness; None for methods without one.
+        The parameter that trades accuracy for fairness, None if there is none.
     bound
-        A parameter that bounds unfairness beside the strength, so that a setting may be fair at
-        strength 0; at its default it bounds nothing. None for methods without one.
+        A parameter that bounds unfairness in addition to the strength. Its default is no bound.
     published
-        The paper's settings by problem; other problems take the parameters of ``acs_income``, with
-        a grid of strengths that is short and geometric.
+        Settings of the paper by problem. Other problems use the parameters of ``acs_income`` with a
+        short geometric grid of strengths.
     shared
         Settings with equal keys are computed by one task.
     represent
-        From a training fold, a setting, encoded rows: the features that the fair model sees; None
-        where there is no such representation. What can still be guessed from it is reported.
+        Returns the features of encoded rows that the fair model uses; None if it has none. The
+        report says how well the sensitive columns can be predicted from them.
     unremoved
-        The same features before anything was removed, for methods without a strength: with one,
-        they are those of `represent` at strength 0.
+        The same features before the removal, for methods without a strength. With a strength they
+        are those of `represent` at strength 0.
     needs_sensitive
-        Whether predicting needs the sensitive columns: such a method is marked in every figure.
+        True if predictions need the sensitive columns. Figures mark such a method.
     ours
-        Whether it stands in no paper: a bare name then means one form with one grid on every
-        problem, whose strengths must have no unit.
+        True if the method is not from a paper. A bare name then means one grid for every problem.
     extra
-        Optional packages without which `fit` refuses to start; None where the core is enough.
+        Optional packages that `fit` needs.
     cost
-        What several settings cost on n rows of d inputs, for planning.
+        Cost of several settings on n rows of d inputs, for planning.
     functions
-        Which functions of s a setting needs products of the features with; None for none.
+        Functions of s whose products with the features a setting needs; None for none.
     in_passes
-        Whether `fit` reads the kernel matrix by `Training.kernel_passes` alone, so that it may lie
-        on a cluster.
+        True if `fit` reads the kernel matrix by `Training.passes` only, so that it may be stored on
+        a cluster.
     weighs
-        Where the weights of a training fold count: nowhere, in the fit of a method that removes
-        nothing, in removal and fit each by itself, or in both at once alone.
+        Where weights of training rows are used: ``"nothing"``; the ``"fit"`` of a method without
+        removal; removal and fit, ``"each"`` with weights of its own; or ``"both"`` with the same.
     """
 
     name: str
@@ -148,24 +131,24 @@ class Method:
     weighs: Weighs = "nothing"
 
     def __post_init__(self) -> None:
-        """Refuse features of which nobody could say what was removed from them."""
         if self.represent is not None and self.strength is None and self.unremoved is None:
             raise ValueError(
-                f"unremoved of {self.name} must be given, as it has represent but no strength, "
-                "got None; return the features before removal"
+                f"unremoved of {self.name} must be given if it has represent but no strength, "
+                "got None. Return the features before removal"
             )
 
     def check_installed(self) -> None:
-        """Raise ModuleNotFoundError, naming the command that helps, where a package is missing."""
+        """Raise ModuleNotFoundError with the install command if an optional package is missing."""
         if self.extra is not None:
             self.extra.check(self.name)
 
     def settings(
         self, problem: str, fixed: Mapping[str, Any], grid: Mapping[str, Sequence[Any]] | None
     ) -> list[Any]:
-        """Return the settings of a grid over the paper's values, each overridden by `fixed`.
+        """Return the settings of a grid over the published values, each overridden by `fixed`.
 
-        Without a grid it is the paper's on the paper's problems, a short geometric one elsewhere.
+        Without a grid it is the published one on the problems of the paper, and a short geometric
+        one on others.
         """
         base, axes = self.base(problem, fixed), self.axes(problem, fixed, grid)
         combinations = itertools.product(*axes.values())
@@ -179,12 +162,12 @@ class Method:
     def axes(
         self, problem: str, fixed: Mapping[str, Any], grid: Mapping[str, Sequence[Any]] | None
     ) -> dict[str, Sequence[Any]]:
-        """Return the values of each parameter that a grid goes through."""
+        """Return the values of each parameter of a grid."""
         if grid is None:
-            # A parameter that the user fixes is no longer an axis of the default grid.
+            # A fixed parameter is no axis of the default grid.
             return {k: v for k, v in self._default_grid(problem).items() if k not in fixed}
         if unknown := set(grid) - {f.name for f in fields(self.parameters)}:
-            raise ValueError(f"grid of {self.name} must name parameters of it, got {unknown}")
+            raise ValueError(f"grid of {self.name} must name its parameters, got {unknown}")
         return dict(grid)
 
     def _paper(self, problem: str) -> Published:
@@ -196,31 +179,48 @@ class Method:
         if problem in PUBLISHED_PROBLEMS or self.strength is None or self.ours:
             return paper.grid
         others = {name: values for name, values in paper.grid.items() if name != self.strength}
-        return {self.strength: first_strengths(self._field(self.strength)), **others}
+        return {self.strength: self._first_strengths(), **others}
+
+    def _first_strengths(self) -> Sequence[float]:
+        if self._counts_iterations:
+            return _ITERATIONS
+        return _SHARES if self._is_share else _PENALTIES
 
     def next_strength(self, last: float) -> float | None:
         """Return the strength that a growing grid tries after the last one, None at its end."""
-        return None if self.strength is None else next_strength(self._field(self.strength), last)
+        if self.strength is None or self._is_share:
+            return None
+        if self._counts_iterations:
+            return 2 * int(last) if 2 * last <= _MOST_ITERATIONS else None
+        return 10 * last if 10 * last <= _LARGEST_PENALTY else None
+
+    @property
+    def _counts_iterations(self) -> bool:
+        return self.strength is not None and isinstance(self._field(self.strength).default, int)
+
+    @property
+    def _is_share(self) -> bool:
+        return self.strength is not None and self._field(self.strength).metadata.get("le") == 1
 
     def _field(self, name: str) -> "Field[Any]":
         return next(f for f in fields(self.parameters) if f.name == name)
 
     def form(self, problem: str) -> dict[str, bool]:
-        """Return whether S is centred, whether a constant is fitted, where a bare name decides."""
+        """Return the default of `center_sensitive` and `fit_intercept` on a problem."""
         if self.ours:
             return {}
         published = problem in PUBLISHED_PROBLEMS
         return {f.name: not published for f in fields(self.parameters) if f.name in _FORM}
 
     def features_before(self, training: Training, parameters: Any, X: Array) -> Array:
-        """Return the features of rows X on the map of `represent`, with nothing removed."""
+        """Return the features of `represent` before removal."""
         if self.unremoved is not None:
             return self.unremoved(training, parameters, X)
         assert self.represent is not None
         return self.represent(training, self.without_removal(parameters), X)
 
     def without_removal(self, parameters: Any) -> Any:
-        """Return the same setting at strength 0 without a bound; itself where it has neither."""
+        """Return the same setting at strength 0 and without a bound."""
         changes: dict[str, Any] = {}
         if self.strength is not None:
             changes[self.strength] = type(getattr(parameters, self.strength))(0)
@@ -229,11 +229,11 @@ class Method:
         return replace(parameters, **changes)
 
     def strength_of(self, parameters: Any) -> float:
-        """Return the strength of a setting, 0 where the method has none."""
+        """Return the strength of a setting, 0 if the method has none."""
         return float(getattr(parameters, self.strength)) if self.strength else 0.0
 
     def removes_nothing(self, parameters: Any) -> bool:
-        """Return whether a setting is a plain machine: one of strength 0, or of no fair method."""
+        """Return whether a setting removes nothing: strength 0, or a method without fairness."""
         if self.strength is None:
             return self.represent is None
         return bool(parameters == self.without_removal(parameters))

@@ -13,7 +13,8 @@ import numpy as np
 import sklearn.svm
 
 from fkd.baselines.base import FAIRLEARN, LEACE
-from fkd.baselines.erasure import erased_ridge, inlp_path, leace, leace_of_sums, svr_on_left
+from fkd.baselines.erasure import erased_ridge, leace, leace_from_moments
+from fkd.baselines.inlp import fit_projected_svr, inlp_path
 from fkd.core.arrays import Array, RowBlock, Source
 from fkd.core.feature_maps import Approximation
 from fkd.core.linalg import project
@@ -80,9 +81,7 @@ class ProjectedSVR:
     def path(self, training: Training, iterations: int) -> RemovalPath:
         """Return the removed directions of the inputs."""
         return inlp_path(
-            training.X,
-            training.S,
-            training.weights.removal,
+            training,
             ridge=self.ridge,
             iterations=iterations,
             center_sensitive=self.center_sensitive,
@@ -161,7 +160,7 @@ def _leace_key(_: RidgeParameters) -> Hashable:
 
 def _erasure(training: Training, p: KernelParameters) -> LinearCorrection:
     """Return the erasure of the sensitive columns from the features of a map."""
-    return leace_of_sums(training.moments(p.kernel), training.S.std(axis=0))
+    return leace_from_moments(training.moments(p.kernel), training.S.std(axis=0))
 
 
 def _erased_features(training: Training, p: KernelParameters, X: Array) -> Array:
@@ -270,7 +269,7 @@ def _fit_projected(
     for p in settings:
         U = np.ascontiguousarray(path(p.ridge, p.center_sensitive).at(p.iterations).V)
         svr = _precomputed_svr(p.C, p.epsilon)
-        yield svr_on_left(training.X, training.y, U, svr, p.gamma, training.weights.fit)
+        yield fit_projected_svr(training, U, svr, p.gamma)
 
 
 def _projected(training: Training, p: ProjectedSVR, X: Array) -> Array:

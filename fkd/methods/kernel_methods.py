@@ -19,17 +19,16 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fkd.baselines.fkl import dependence_sums
+from fkd.baselines.fkl import fkl_removal
 from fkd.core.arrays import Array
 from fkd.core.conditioning import Functions
 from fkd.core.feature_maps import Approximation, KernelSettings
 from fkd.core.predictors import MapExpansion, Predictor
-from fkd.core.removal import fkl_penalty, margin_mu, ridge_mu, shrinkage
+from fkd.core.removal import fkl_penalty, margin_mu, ridge_mu
 from fkd.core.ridge import RidgeSetting, fit_ridge
 from fkd.core.sensitive_basis import BASES, BasisSettings
 from fkd.core.svr import SOLVERS, SVRSetting, fit_svr
 from fkd.core.training import (
-    KnownRemoval,
     PathSettings,
     RemovalSettings,
     ShrinkageSettings,
@@ -177,11 +176,11 @@ class FairKernelLearning:
         """Functions of s whose inner products approximate the kernel of s."""
         return Functions(BasisSettings("rbf", self.gamma_s))
 
-    def price(self, n: float) -> float:
-        """Return the published mu on n training rows.
+    def published_mu(self, n: float) -> float:
+        """Return mu, the published penalty, on n training rows.
 
-        The published price multiplies a sum over all pairs of rows. If ridges grow with the rows,
-        the price relative to the mean squared error is that on `REFERENCE_ROWS` rows.
+        It multiplies a sum over all pairs of rows. If ridges grow with the number of rows, its
+        weight relative to the mean squared error is that on `REFERENCE_ROWS` rows.
         """
         rows = n if self.ridges == "fixed" else float(REFERENCE_ROWS)
         return float(self.penalty * rows ** (1.0 - _POWERS[self.penalty_scale]) / n)
@@ -189,18 +188,13 @@ class FairKernelLearning:
     def removal(self, training: Training, kernel: KernelSettings) -> tuple[RemovalSettings, float]:
         """Return the shrinkage by the kernel of s, and its penalty.
 
-        Rows are compared with each other, as published. Under a shared map the functions of s are
+        As published, all training rows are compared. Under a shared map the functions of s are
         those of the reserved rows.
         """
-
-        def compute() -> KnownRemoval:
-            if kernel.approximation.shared:
-                return KnownRemoval(shrinkage(training.basis_moments(kernel, self.functions)))
-            rows = training.X, training.S, self.gamma_s, training.weights.fit
-            return KnownRemoval(shrinkage(dependence_sums(training.feature_map(kernel), *rows)))
-
-        removal = training.cached(("fkl", kernel, self.gamma_s), compute)
-        return removal, fkl_penalty(self.price(training.count), n=training.count)
+        penalty = fkl_penalty(self.published_mu(training.count), n=training.count)
+        if kernel.approximation.shared:
+            return ShrinkageSettings(self.functions), penalty
+        return fkl_removal(training, kernel, self.gamma_s), penalty
 
 
 @dataclass(frozen=True)
@@ -239,7 +233,7 @@ class SVRFKL(FairKernelLearning, SVR):
     def removal(self, training: Training, kernel: KernelSettings) -> tuple[RemovalSettings, float]:
         """Return the shrinkage by the kernel of s, and its penalty."""
         removal, penalty = super().removal(training, kernel)
-        # The published price is that of the sum of losses in the unit of y.
+        # The published penalty is added to the sum of losses in the unit of y.
         return removal, self.unit(training) * penalty
 
 
