@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from configs.census import FIPS
-from tasks.data.twin import write_twin
+from tasks.data.synthetic_census import write_synthetic_census
 
 STATES = ("DE", "ID", "MT", "ND", "NE", "NH", "NM", "SD", "WV")
 
@@ -97,7 +97,7 @@ def _stage(folder: Path) -> int:
         if year == 2018:
             target.write_bytes((real / place / target.name).read_bytes())
         else:
-            write_twin(target, state=state, year=year, rows=13_700, seed=0)
+            write_synthetic_census(target, state=state, year=year, rows=13_700, seed=0)
         with zipfile.ZipFile(target) as archive:
             archive.extract(f"psam_p{FIPS[state]}.csv", extracted)
     return year

@@ -23,7 +23,7 @@ from fkd.problems import PROBLEMS
 from fkd.problems.declaration import Problem
 from fkd.problems.encoder import Scale
 from fkd.problems.own_table import NAME as TABLE
-from fkd.problems.own_table import TableWords, own_problem
+from fkd.problems.own_table import table_problem
 
 
 def _as_tuple(value: Any) -> Any:
@@ -176,8 +176,8 @@ class DataConfig(OwnWords):
         """The declared problem that these rows belong to."""
         if self.problem != TABLE:
             problem = PROBLEMS[self.problem]
-            return problem.with_gappy() if self.missing == "zero" else problem
-        return own_problem(
+            return problem.with_incomplete() if self.missing == "zero" else problem
+        return table_problem(
             path=self.path or "",
             target=self.target or "",
             sensitive=self.sensitive_columns,
@@ -185,14 +185,12 @@ class DataConfig(OwnWords):
             categorical=self.categorical,
             extra=self.keep,
             scale=self.scale or "minmax",
-            words=TableWords(
-                title=self.title or "",
-                description=self.description or "",
-                row_noun=self.row_noun or "",
-                titles=self.titles,
-                units=self.units,
-                descriptions=self.descriptions,
-            ),
+            title=self.title or "",
+            description=self.description or "",
+            row_noun=self.row_noun or "",
+            titles=self.titles,
+            units=self.units,
+            descriptions=self.descriptions,
         )
 
     @property

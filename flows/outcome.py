@@ -80,7 +80,7 @@ class Outcome:
             _record(study),
             None if champion is None else finding_of(report_data(study, curves=False)),
             study.names,
-            study.config.data.declaration.words,
+            study.config.data.declaration.titles,
             study.searched,
             check_study(study),
             "" if study.config.weights is None else study.config.weights.told(),

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from configs.errors import UserError
 from fkd.problems import PROBLEMS
 from tasks.data.census import read_person_file
-from tasks.data.twin import write_twin
+from tasks.data.synthetic_census import write_synthetic_census
 
 MEMBER = "psam_p30.csv"
 HEADER = "AGEP,PINCP,WKHP,PWGTP,COW,SCHL,MAR,OCCP,POBP,RELP,SEX,RAC1P,PUMA,ST,NOISE"
@@ -59,7 +59,7 @@ def test_an_area_is_unique_among_all_states(tmp_path, problem):
 
 def test_who_works_at_home_has_no_travel_time(tmp_path):
     path = tmp_path / "twin.zip"
-    write_twin(path, state="MT", year=2018, rows=2000, seed=1)
+    write_synthetic_census(path, state="MT", year=2018, rows=2000, seed=1)
     columns = read_person_file(path, MEMBER, PROBLEMS["acs_travel_time"], year=2018)
     assert columns.dropped["no travel time: works at home"] > 0
     assert "11" not in columns.categories["JWTR"].labels

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
-from fkd.problems.labels import code_labels
+from fkd.problems.labels import encode_labels
 from tasks.data.columns import Category, Columns, merge, merge_categories, to_table
 
 
@@ -30,10 +30,10 @@ def test_merged_categories_keep_the_label_of_every_row():
 def test_labels_do_not_depend_on_how_rows_are_split(rows, cuts):
     edges = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
     parts = [
-        Category(*code_labels(np.arange(stop - start), rows[start:stop]))
+        Category(*encode_labels(np.arange(stop - start), rows[start:stop]))
         for start, stop in pairwise(edges)
     ]
-    whole = Category(*code_labels(np.arange(len(rows)), rows))
+    whole = Category(*encode_labels(np.arange(len(rows)), rows))
     merged = merge_categories(parts)
     assert merged.labels == whole.labels
     assert_array_equal(merged.codes, whole.codes)

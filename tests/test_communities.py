@@ -29,13 +29,13 @@ def test_missing_values_stand_only_in_columns_that_are_left_out(tmp_path):
 
 
 def test_columns_with_missing_values_are_read_if_asked_for(tmp_path):
-    line = ["?" if name in CRIMES.gappy else "0.5" for name in header()]
-    full = ["0.75" if name in CRIMES.gappy else "0.5" for name in header()]
+    line = ["?" if name in CRIMES.incomplete else "0.5" for name in header()]
+    full = ["0.75" if name in CRIMES.incomplete else "0.5" for name in header()]
     path = tmp_path / "communities.data"
     path.write_text(f"{','.join(line)}\n{','.join(full)}\n")
-    numbers = read_communities(path, CRIMES.with_gappy()).numbers
-    assert len(CRIMES.gappy) == 23
-    for name in CRIMES.gappy:
+    numbers = read_communities(path, CRIMES.with_incomplete()).numbers
+    assert len(CRIMES.incomplete) == 23
+    for name in CRIMES.incomplete:
         assert_array_equal(numbers[name], [np.nan, 0.75])
     assert_array_equal(numbers["population"], [0.5, 0.5])
 

@@ -141,6 +141,7 @@ def test_folds_that_cannot_be_meant_are_refused(keys, words):
         ({"sensitive": ["s", "s"]}, "data.sensitive must name each column once"),
         ({"keep": ["t", "t"]}, "data.keep must name each column once"),
         ({"encoding": "klingon"}, "data.encoding must be auto or an encoding"),
+        ({"missing": "impute", "scale_on": "all"}, "data.scale_on must be"),
     ],
 )
 def test_an_own_tables_columns_are_held_against_each_other_before_any_work(keys, words):

@@ -11,7 +11,7 @@ from configs.errors import UserError
 from flows.data_commands import app
 from tasks.adapters.settings import read_settings
 from tasks.data.cache import Cache
-from tasks.data.twin import write_twin
+from tasks.data.synthetic_census import write_synthetic_census
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def fkd_data(tmp_path, monkeypatch, capsys):
     for state in ("WY", "VT"):
         path = tmp_path / "mirror" / f"census/2017/1-Year/csv_p{state.lower()}.zip"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_twin(path, state=state, year=2017, rows=400, seed=0)
+        write_synthetic_census(path, state=state, year=2017, rows=400, seed=0)
     monkeypatch.setenv("FKD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("FKD_DATA_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("COLUMNS", "200")

@@ -13,10 +13,10 @@ from fkd.core.feature_maps import KernelSettings
 from fkd.core.moments import training_moments
 from fkd.core.predictors import SensitiveExpansion
 from fkd.core.training import RunningSums
+from fkd.datasets import read_crimes
 from fkd.methods import Approximation, Training, method
 from fkd.problems.bundle import Bundle
 from fkd.problems.crimes import CRIMES, PREDICTORS
-from tasks.data.embedded import read_crimes
 from tasks.study.champion import select_champion
 from tasks.study.evaluate import run_job
 from tasks.study.opening import open_study

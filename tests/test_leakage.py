@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from own_sample import write_rents
 
 from configs.load import load_config
 from tasks.adapters.state.opened_store import open_store
@@ -67,6 +68,22 @@ def test_a_signal_in_training_rows_is_learnt(study, what):
     name = {"numeric": "X", "target": "y", "sensitive": "S"}[what]
     assert np.abs(getattr(after, name) - getattr(before, name)).max() > 0.01
     assert bool((other.span != encoder.span).any()) is (what == "numeric")
+
+
+def test_medians_are_those_of_the_training_rows(settings, tmp_path):
+    study = open_study(load_config(write_rents(tmp_path)), settings)
+    table, inputs = study.loaded.table, study.inputs
+    fold = inputs.splits.outer(table)["1"]
+    numeric = table.numeric.copy()
+    numeric[fold.test] = 1e6
+    numeric[fold.test[::2]] = np.nan
+    before, encoder = make_training(table, fold, inputs)
+    after, same = make_training(replace(table, numeric=numeric), fold, inputs)
+    assert_array_equal(same.fill, encoder.fill)
+    assert_array_equal(encoder.fill, np.nanmedian(table.numeric[fold.train], axis=0))
+    assert same.feature_names == encoder.feature_names
+    assert_array_equal(after.X, before.X)
+    assert np.isnan(table.numeric[fold.train]).any()
 
 
 def test_levels_are_those_of_the_training_rows(settings, tmp_path):

@@ -16,7 +16,7 @@ from tasks.adapters.state.shared_store import SharedStore
 from tasks.data.columns import Category, Columns, to_table
 from tasks.data.load import describe_rows, join_tables, load_table
 from tasks.data.prepared import prepared_name
-from tasks.data.twin import write_twin
+from tasks.data.synthetic_census import write_synthetic_census
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def mirror(tmp_path):
     def make(state, year, rows=600):
         path = tmp_path / "mirror" / f"census/{year}/1-Year/csv_p{state.lower()}.zip"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_twin(path, state=state, year=year, rows=rows, seed=4)
+        write_synthetic_census(path, state=state, year=year, rows=rows, seed=4)
         return Settings(tmp_path / "home", str(tmp_path / "mirror"), None, None)
 
     return make

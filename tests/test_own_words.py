@@ -53,8 +53,8 @@ def test_the_problem_speaks_in_the_users_words():
     problem = config_of(**WORDS).data.declaration
     assert problem.title == "Rents of Berlin"
     assert problem.target_unit == "euros"
-    assert problem.words["age"] == "age of the tenant"
-    assert problem.words["rows"] == "flats"
+    assert problem.titles["age"] == "age of the tenant"
+    assert problem.row_noun == "flats"
     assert "Made up for a **test**." in problem.datasheet
     assert "| rent | target | monthly rent | euros |  |" in problem.datasheet
     assert "| size | number |  |  | Living space, cellar \\| attic left out |" in problem.datasheet

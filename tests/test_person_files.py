@@ -10,7 +10,7 @@ from tasks.adapters.settings import Settings
 from tasks.data.fetch import Fetched
 from tasks.data.load import load_table, remarks
 from tasks.data.person_files import PersonFiles, fetch_persons, read_persons
-from tasks.data.twin import write_twin
+from tasks.data.synthetic_census import write_synthetic_census
 
 YEAR = 2017  # of which no checksums are known
 
@@ -23,7 +23,7 @@ def mirror(tmp_path):
         for state, change in changes.items():
             path = tmp_path / "mirror" / f"census/{YEAR}/1-Year/csv_p{state.lower()}.zip"
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_twin(path, state=state, year=YEAR, rows=900, seed=4)
+            write_synthetic_census(path, state=state, year=YEAR, rows=900, seed=4)
             if change is not None:
                 _rewrite(path, change)
         return Settings(tmp_path / "home", str(tmp_path / "mirror"), None, None)

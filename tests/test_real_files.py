@@ -17,7 +17,6 @@ from configs.load import load_config
 from fkd.problems.encoder import Encoder
 from fkd.problems.labels import canonical_label
 from tasks.adapters.settings import Settings
-from tasks.data import embedded
 from tasks.data.load import load_table
 from tasks.data.transfer import Patience
 from tasks.planned.folds import make_folds
@@ -194,4 +193,3 @@ def test_each_embedded_row_is_one_row_of_ucis_file(settings):
     assert len(set(uci)) == 1994
     assert set(ours) < set(uci)
     assert len(set(ours)) == 1993
-    assert embedded.NAME == "crimes.csv.gz"

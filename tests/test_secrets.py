@@ -17,7 +17,7 @@ from deadlines import patient
 from server_process import clean_environment, left_after, seeded
 from tracking_server import mlflow_server, warm_mlflow
 
-from tasks.data.twin import write_twin
+from tasks.data.synthetic_census import write_synthetic_census
 
 pytestmark = pytest.mark.stack
 
@@ -81,7 +81,7 @@ def planted(tmp_path_factory):
     (base / "tmp").mkdir()
     write_to = base / "mirror" / TWIN
     write_to.parent.mkdir(parents=True)
-    write_twin(write_to, state="WY", year=2017, rows=300, seed=0)
+    write_synthetic_census(write_to, state="WY", year=2017, rows=300, seed=0)
     database = warm_mlflow(base / "mlflow", tmp_path_factory.getbasetemp())
     with (
         Served(("127.0.0.1", 0), Listener) as hooks,

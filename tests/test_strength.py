@@ -7,9 +7,9 @@ from scipy.stats import spearmanr
 from sklearn.model_selection import KFold
 
 from fkd import measures
+from fkd.datasets import read_crimes
 from fkd.methods import Training, method, methods
 from fkd.problems.crimes import CRIMES, PREDICTORS
-from tasks.data.embedded import read_crimes
 
 # The networks learn their price early: fifteen epochs show what five hundred show.
 FEWER = {"epochs": 15}

@@ -1,19 +1,17 @@
-"""What the columns of the census's person files hold, from year to year."""
-
-from typing import TYPE_CHECKING
+"""Income and travel time of persons in the American Community Survey."""
 
 from fkd.problems.declaration import Problem, RowFilter
 
-# Checked on the 2018 1-Year files themselves; for other years known from other readers of these
-# files, unchecked. Where codes changed with the name, levels of the two years simply differ.
+# Checked with the 1-Year files of 2018. Names of other years come from other readers of these files
+# and are not checked. Codes are not translated.
 RENAMED = {
-    "RELP": ("RELSHIPP", "REL"),  # RELSHIPP from 2019, REL until 2009, each with its own codes
+    "RELP": ("RELSHIPP", "REL"),  # RELSHIPP from 2019, REL until 2009, each with other codes
     "JWTR": ("JWTRNS",),  # from 2019
     "ST": ("STATE",),  # from 2023
 }
 
-# Files over several years hold one column per revision of a classification; the others are -9
-# or "N.A." in each row.
+# Files over several years have one column per revision of a classification. In each row all but one
+# of them are -9 or "N.A.".
 SPLIT = {
     "PUMA": ("PUMA00", "PUMA10", "PUMA20"),
     "POWPUMA": ("POWPUMA00", "POWPUMA10", "POWPUMA20"),
@@ -21,7 +19,7 @@ SPLIT = {
     "POBP": ("POBP05", "POBP12"),
 }
 
-# Wide enough for every year's coding; a value outside means a wrong or damaged file.
+# Wide enough for the codes of all years. Other values mean a wrong or damaged file.
 LIMITS = {
     "AGEP": (0.0, 120.0),
     "PWGTP": (0.0, 20_000.0),
@@ -64,19 +62,6 @@ LIMITS_OF_USE = """\
   change and testing on the other leaves those columns empty.
 """
 
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-def working_adults(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the rows that folktables counts to ACSIncome."""
-    from folktables.acs import adult_filter  # its import costs half a second
-
-    kept: pd.DataFrame = adult_filter(frame)
-    return kept
-
-
 INCOME_DATASHEET = f"""\
 # ACSIncome, continuous
 
@@ -92,7 +77,8 @@ ACS_INCOME = Problem(
     title="ACS income",
     target="PINCP",
     target_unit="dollars",
-    words={"PINCP": "yearly income", "AGEP": "age", "rows": "persons"},
+    titles={"PINCP": "yearly income", "AGEP": "age"},
+    row_noun="persons",
     sensitive=("AGEP",),
     sensitive_options=("AGEP", "WKHP"),
     numeric=("AGEP", "WKHP"),
@@ -103,26 +89,13 @@ ACS_INCOME = Problem(
     extra=EXTRA,
     rows=RowFilter(
         columns=("AGEP", "PINCP", "WKHP", "PWGTP"),
-        keep=working_adults,
+        keep=lambda c: (c["AGEP"] > 16) & (c["PINCP"] > 100) & (c["WKHP"] > 0) & (c["PWGTP"] >= 1),
         reason="not AGEP > 16, PINCP > 100, WKHP > 0, PWGTP >= 1",
     ),
     limits=LIMITS,
     renamed=RENAMED,
     split=SPLIT,
 )
-
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-def employed_adults(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the rows that folktables counts to ACSTravelTime."""
-    from folktables.acs import travel_time_filter  # its import costs half a second
-
-    kept: pd.DataFrame = travel_time_filter(frame)
-    return kept
-
 
 TRAVEL_TIME_DATASHEET = f"""\
 # ACSTravelTime, continuous
@@ -141,7 +114,8 @@ ACS_TRAVEL_TIME = Problem(
     title="ACS travel time",
     target="JWMNP",
     target_unit="minutes",
-    words={"JWMNP": "minutes to work", "AGEP": "age", "rows": "persons"},
+    titles={"JWMNP": "minutes to work", "AGEP": "age"},
+    row_noun="persons",
     sensitive=("AGEP",),
     sensitive_options=("AGEP", "POVPIP"),
     numeric=("AGEP", "POVPIP"),
@@ -156,7 +130,7 @@ ACS_TRAVEL_TIME = Problem(
     extra=EXTRA,
     rows=RowFilter(
         columns=("AGEP", "PWGTP", "ESR"),
-        keep=employed_adults,
+        keep=lambda c: (c["AGEP"] > 16) & (c["PWGTP"] >= 1) & (c["ESR"] == 1),
         reason="not AGEP > 16, PWGTP >= 1, ESR = 1",
     ),
     target_absent="no travel time: works at home",

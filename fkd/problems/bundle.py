@@ -1,4 +1,4 @@
-"""A fitted predictor with its encoder: all that is needed to predict from raw columns."""
+"""A fitted predictor with its encoder, which predicts from raw columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,16 +13,21 @@ from fkd.problems.encoder import Encoder
 if TYPE_CHECKING:
     import pandas as pd
 
-
-# Arrays in which NaN has a meaning: a number that may not be missing, a column without values.
+# Arrays in which NaN has a meaning: a required number, a column without values.
 _MAY_BE_NAN = ("encoder.fill", "ranges")
 
 
 class NonFinitePredictionError(ValueError):
-    """A model predicts NaN or infinity for rows with complete inputs."""
+    """A model predicts NaN or infinity for rows with complete inputs.
+
+    Parameters
+    ----------
+    rows
+        Positions of these rows in the frame.
+    """
 
     def __init__(self, rows: IntArray) -> None:
-        self.rows = rows  # positions in the frame
+        self.rows = rows
         shown = ", ".join(map(str, rows[:5].tolist()))
         super().__init__(
             f"predictions must be finite, got NaN or infinity in {len(rows)} rows (positions "
@@ -32,22 +37,22 @@ class NonFinitePredictionError(ValueError):
 
 @dataclass(frozen=True)
 class Bundle:
-    """Raw columns in, the target's own unit out.
+    """A model that predicts the target in its own unit from raw columns.
 
-    Attributes
+    Parameters
     ----------
     encoder
-        One-hot levels and scaler of the inputs, learnt on the predictor's training rows.
+        One-hot levels and scales of the inputs, learned from the training rows.
     predictor
-        The model on encoded rows, in scaled units.
+        The model of encoded rows, in scaled units.
     target_range
-        Scaled prediction 0, scaled prediction 1, in the target's own unit.
+        The target values that are 0 and 1 in scaled units.
     ranges
-        Smallest and largest value of each numeric input among the training rows, (p, 2). Scoring
+        Smallest and largest value of each numeric input in the training rows, (p, 2). Scoring
         compares new rows with them.
     sensitive, sensitive_range
-        Sensitive columns that the predictor needs behind its inputs, with the ranges (l, 2) that
-        scale them. Most methods need none.
+        Sensitive columns that the predictor takes after its inputs, with the ranges (l, 2) that
+        scale them. Most methods take none.
     """
 
     encoder: Encoder
@@ -59,13 +64,13 @@ class Bundle:
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """The raw columns that a row to predict must have."""
+        """Raw columns that rows to predict must have."""
         return (*self.encoder.input_columns, *self.sensitive)
 
     def predict(self, frame: "pd.DataFrame") -> Array:
-        """Return low + (high - low) f(x) for every row of raw columns.
+        """Return the predictions low + (high - low) f(x) of raw rows.
 
-        A row without a sensitive value that the predictor needs has the prediction NaN.
+        The prediction is NaN if the predictor takes a sensitive column and its value is missing.
         """
         if missing := [name for name in self.sensitive if name not in frame.columns]:
             raise ValueError(f"frame must have the column {missing[0]}, which this model needs")
@@ -83,7 +88,7 @@ class Bundle:
         return f
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the bundle as arrays of numbers or text, which npz keeps without pickle."""
+        """Return the bundle as arrays of numbers and text, for npz files without pickle."""
         kind = next(k for k, c in PREDICTORS.items() if type(self.predictor) is c)
         return {
             "kind": np.array(kind),
@@ -97,10 +102,12 @@ class Bundle:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """Return the bundle whose `arrays` these are; all numbers must be finite."""
+        """Return the bundle that `arrays` stored. All numbers must be finite."""
         for name, array in arrays.items():
-            bad = np.isinf if name in _MAY_BE_NAN else _is_not_finite
-            if array.dtype.kind == "f" and bad(array).any():
+            if array.dtype.kind != "f":
+                continue
+            bad = np.isinf(array) if name in _MAY_BE_NAN else ~np.isfinite(array)
+            if bad.any():
                 raise ValueError(f"array {name} of a bundle must be finite, got NaN or infinity")
         low, high = arrays["target_range"].tolist()
         return cls(
@@ -113,10 +120,6 @@ class Bundle:
         )
 
 
-def _is_not_finite(array: AnyArray) -> AnyArray:
-    return ~np.isfinite(array)
-
-
 def _part(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:
-    """Return the arrays of one part, without its prefix."""
+    """Return the arrays with a prefix, under their names without it."""
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

@@ -1,9 +1,10 @@
-"""Violent crime in American communities; sensitive is the share of Black residents."""
+"""Communities and Crime: violent crimes in communities of the United States."""
 
 from fkd.problems.declaration import Problem
 
-# The predictors without a missing value, in the order of UCI's file. Left out are five columns that
-# name or number the place, 22 police columns (1675 of 1994 values missing), OtherPerCap (one).
+# Predictors without missing values, in the order of UCI's file. Left out are five columns that
+# identify the place and 23 with missing values: 22 police columns (in 1675 of 1994 rows) and
+# OtherPerCap (in one).
 _NAMES = """
     population householdsize racepctblack racePctWhite racePctAsian racePctHisp agePct12t21
     agePct12t29 agePct16t24 agePct65up numbUrban pctUrban medIncome pctWWage pctWFarmSelf
@@ -23,8 +24,8 @@ _NAMES = """
     LemasPctOfficDrugUn
 """
 PREDICTORS = tuple(_NAMES.split())
-# Predictors with missing values, after which of the others they stand in UCI's file.
-_GAPPY = {
+# Predictors with missing values, by the predictor that precedes them in UCI's file.
+_INCOMPLETE = {
     "AsianPerCap": "OtherPerCap",
     "PctSameState85": (
         "LemasSwornFT LemasSwFTPerPop LemasSwFTFieldOps LemasSwFTFieldPerPop LemasTotalReq "
@@ -35,7 +36,7 @@ _GAPPY = {
     "PctUsePubTrans": "PolicCars PolicOperBudg LemasPctPolicOnPatr LemasGangUnitDeploy",
     "LemasPctOfficDrugUn": "PolicBudgPerPop",
 }
-GAPPY = {place: tuple(names.split()) for place, names in _GAPPY.items()}
+INCOMPLETE = {place: tuple(names.split()) for place, names in _INCOMPLETE.items()}
 
 DATASHEET = """\
 # Communities and Crime
@@ -63,16 +64,16 @@ CRIMES = Problem(
     sensitive=("racepctblack",),
     sensitive_options=PREDICTORS,
     numeric=PREDICTORS,
-    gappy=tuple(name for names in GAPPY.values() for name in names),
+    incomplete=tuple(name for names in INCOMPLETE.values() for name in names),
     scale="none",
     fixed_range=(0.0, 1.0),
     extra=("fold",),
     sources=("embedded", "uci"),
     datasheet=DATASHEET,
-    words={
+    titles={
         "ViolentCrimesPerPop": "violent crimes per resident",
         "racepctblack": "share of Black residents",
         "racePctWhite": "share of white residents",
-        "rows": "communities",
     },
+    row_noun="communities",
 )

@@ -1,71 +1,79 @@
-"""A prediction problem as a value."""
+"""The declaration of a prediction problem."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fkd.core.arrays import Array
 from fkd.problems.encoder import Scale
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which rows belong to a problem: a function of a frame with a sentence for people."""
+    """The rows of a raw file that belong to a problem.
+
+    Parameters
+    ----------
+    columns
+        Numeric columns that `keep` needs.
+    keep
+        Returns a mask of the rows to keep from columns by name; NaN is a missing value.
+    reason
+        Why the other rows are dropped, for reports.
+    """
 
     columns: tuple[str, ...]
-    """What the function looks at."""
-    keep: Callable[["pd.DataFrame"], "pd.DataFrame"]
-    """Returns the frame's rows that belong, with their index."""
+    keep: Callable[[Mapping[str, Array]], NDArray[np.bool_]]
     reason: str
-    """Why the others were dropped."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is predicted from which columns, without leaning on which others.
+    """A prediction problem: target, inputs, sensitive columns, and how to read them.
 
     Parameters
     ----------
     name, title
-        The word used in configurations; the words used in reports.
+        Name in configurations, title in reports.
     target, target_unit
-        The continuous column to predict with the unit in which people read its errors.
+        The continuous column to predict, and its unit.
     sensitive, sensitive_options
-        The columns removed by default; all that may be removed or measured.
+        Columns that are removed by default; all columns that may be removed or measured.
     numeric, categorical
-        The predictors, sensitive ones included.
-    gappy
-        Numeric columns with so many missing values that they are predictors only if asked for.
+        Inputs, sensitive ones included.
     scale
-        How the encoder treats numeric inputs.
+        How the encoder scales numeric inputs.
     sources
-        Where rows can come from, the default first.
+        Where rows can come from. The first is the default.
     datasheet
-        Origin, units, limits, as markdown.
+        Origin, units and limits, in Markdown.
+    incomplete
+        Numeric columns with many missing values, which are inputs on request only.
     fills
-        The number that stands for a missing value, by numeric column.
+        The number that replaces a missing value, by numeric column.
     fixed_range
-        A range known for target and sensitive columns alike; the data set's own if None.
+        Range by which target and sensitive columns are scaled. None: the range of the data.
     extra
         Columns that are kept but are never inputs.
     rows
-        Which rows of the raw files belong; all if None.
+        Which rows of the raw files belong to the problem. None: all.
     target_absent
-        What it means when the target is missing; those rows are dropped.
+        Why rows without a target are dropped, for reports.
     limits
-        Least and greatest value that a column can hold; anything else is a damaged or wrong file.
+        Smallest and largest possible value by column. Other values mean a wrong file.
     renamed
-        Other names of a column in other years, as alternatives to its own.
+        Names of a column in files of other years.
     split
-        Parts of a column in files over several years, of which each row fills one.
-    words
-        How reports name a column, and what a row is under the key "rows".
+        Columns that replace one column in files over several years. Each row fills one of them.
+    titles, row_noun
+        How reports name columns and rows.
     units
-        In what a column other than the target is counted, by its name.
+        Units of columns other than the target.
     version
-        Part of every digest: raised when the same files would give other rows.
+        Part of every digest. Increase it if the same files give other rows.
     """
 
     name: str
@@ -79,7 +87,7 @@ class Problem:
     sources: tuple[str, ...]
     datasheet: str
     categorical: tuple[str, ...] = ()
-    gappy: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
     fills: Mapping[str, float] = field(default_factory=dict)
     fixed_range: tuple[float, float] | None = None
     extra: tuple[str, ...] = ()
@@ -88,27 +96,28 @@ class Problem:
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     split: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    row_noun: str = "rows"
     units: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
 
     @property
     def predictors(self) -> tuple[str, ...]:
-        """Every column that can be an input."""
+        """All columns that can be inputs."""
         return self.numeric + self.categorical
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that is looked at, each once: target, sensitive ones, inputs, kept ones."""
+        """All columns of the problem, each once."""
         named = (self.target, *self.sensitive, *self.predictors, *self.extra)
         return tuple(dict.fromkeys(named))
 
-    def with_gappy(self) -> Self:
-        """Return the problem with its gappy columns as predictors, their gaps filled by 0."""
-        fills = {**self.fills, **dict.fromkeys(self.gappy, 0.0)}
-        return replace(self, numeric=self.numeric + self.gappy, gappy=(), fills=fills)
+    def with_incomplete(self) -> Self:
+        """Return the problem with its incomplete columns as inputs, missing values set to 0."""
+        fills = {**self.fills, **dict.fromkeys(self.incomplete, 0.0)}
+        return replace(self, numeric=self.numeric + self.incomplete, incomplete=(), fills=fills)
 
     def with_codes(self) -> Self:
-        """Return the problem with its labels as the numbers they are coded by, 0 if missing."""
+        """Return the problem with labels as numbers by their codes, missing labels set to 0."""
         fills = {**self.fills, **dict.fromkeys(self.categorical, 0.0)}
         return replace(self, numeric=self.predictors, categorical=(), fills=fills)

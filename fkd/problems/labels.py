@@ -1,4 +1,4 @@
-"""One spelling for each category label or number of a raw column."""
+"""Category labels in one spelling, and their codes."""
 
 import math
 import re
@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fkd.core.arrays import Array, IntArray
+from fkd.core.arrays import IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# The label of a missing value.
 MISSING = ""
-# Optional sign, leading zeros, digits, a fraction of zeros: a whole number however it was written.
-_WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?")
+# Optional sign, leading zeros, digits, a fraction of zeros: an integer in any spelling.
+_INTEGER = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?")
 
 
 def canonical_label(value: object) -> str:
-    """Return the label of a raw value: 1, 1.0, "1", "01" are all "1", missing is "".
+    """Return the label of a raw value: "1" for 1, 1.0, "1" and "01", "" for a missing value.
 
-    Census files pad codes with zeros, readers turn them into integers, a column with a missing
-    value into floats, JSON into any of these; the label must not depend on the road.
+    Census files pad codes with zeros, readers turn them into integers, or into floats if a value is
+    missing, and JSON into any of these. All spellings must give the same label.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
@@ -31,67 +32,41 @@ def canonical_label(value: object) -> str:
 
 @lru_cache(maxsize=2**16)
 def _spelling(raw: str) -> str:
-    """Return the one spelling of a text."""
     text = raw.strip()
-    match = _WHOLE.fullmatch(text)
-    if match:
+    if match := _INTEGER.fullmatch(text):
         sign, digits = match.groups()
         return f"-{digits}" if sign == "-" and digits != "0" else digits
     return text.lower() if text.lower() in ("true", "false") else text
 
 
-def labels_of(column: "pd.Series[Any]") -> tuple[IntArray, tuple[str, ...]]:
-    """Return codes, -1 for missing, into the sorted labels of a raw column."""
+def factorize_labels(column: "pd.Series[Any]") -> tuple[IntArray, tuple[str, ...]]:
+    """Return codes, -1 for missing, and the sorted labels of a raw column."""
     import pandas as pd
 
-    # Spelling is canonised once per distinct value, not once per row.
+    # Once per distinct value, not once per row.
     places, values = pd.factorize(column, use_na_sentinel=True)
-    return code_labels(places, [canonical_label(value) for value in values])
+    return encode_labels(places, [canonical_label(value) for value in values])
 
 
-def code_labels(places: IntArray, labels: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
-    """Return codes into the sorted distinct labels; `MISSING` gets no code but -1.
+def encode_labels(places: IntArray, labels: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
+    """Return codes, -1 for missing, and the sorted distinct labels.
 
     Parameters
     ----------
     places
         Position in `labels` of each row, -1 for missing.
     labels
-        Canonical labels, which may repeat: two spellings of one value share a label.
+        Canonical labels. They may repeat; `MISSING` gets the code -1.
     """
     distinct = sorted(set(labels) - {MISSING}, key=_order)
     position = {label: place for place, label in enumerate(distinct)}
-    # The last entry serves places of -1.
+    # The last entry is the code of places that are -1.
     lookup = np.array([position.get(label, -1) for label in [*labels, MISSING]], dtype=np.int32)
     return lookup[places], tuple(distinct)
 
 
-def numbers_of(column: "pd.Series[Any]", *, name: str, may_lack: bool) -> Array:
-    """Return a raw column as finite floats, NaN where a value is missing.
-
-    Parameters
-    ----------
-    column
-        Raw values, numbers as text included.
-    name
-        The column's name, for the error.
-    may_lack
-        Whether a value may be missing.
-    """
-    import pandas as pd  # not needed by those who only read tables
-
-    try:
-        numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name} must hold numbers, {error}") from error
-    bad = int((np.isinf(numbers) if may_lack else ~np.isfinite(numbers)).sum(axis=0))
-    if bad:
-        raise ValueError(f"column {name} must hold finite numbers, got {bad} missing or infinite")
-    return numbers
-
-
 @lru_cache(maxsize=2**16)
 def _order(label: str) -> tuple[bool, float, str]:
-    """Sort whole numbers by value, before other text."""
-    whole = _WHOLE.fullmatch(label) is not None
-    return (not whole, float(label) if whole else 0.0, label)
+    """Return the sort key of a label: integers by value, then other text."""
+    integer = _INTEGER.fullmatch(label) is not None
+    return (not integer, float(label) if integer else 0.0, label)

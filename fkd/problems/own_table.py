@@ -1,28 +1,17 @@
-"""A problem made of a user's own file."""
+"""The problem of a user's own table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from fkd.problems.declaration import Problem
 from fkd.problems.encoder import Scale
 
+# The name of the problem in configurations.
 NAME = "table"
 
 
-@dataclass(frozen=True)
-class TableWords:
-    """How people call a table, its rows, its columns; whatever is empty is called by its name."""
-
-    title: str = ""
-    description: str = ""
-    row_noun: str = ""
-    titles: Mapping[str, str] = field(default_factory=dict)
-    units: Mapping[str, str] = field(default_factory=dict)
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-
-
-def own_problem(
+def table_problem(
     *,
     path: str,
     target: str,
@@ -31,76 +20,79 @@ def own_problem(
     categorical: Sequence[str],
     extra: Sequence[str],
     scale: Scale = "minmax",
-    words: TableWords | None = None,
+    title: str = "",
+    description: str = "",
+    row_noun: str = "",
+    titles: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+    descriptions: Mapping[str, str] | None = None,
 ) -> Problem:
-    """Return the declaration of a file whose columns the user has named.
+    """Return the problem of a file with columns named by the user.
 
     Parameters
     ----------
     path
-        The file; reports call it by its name, wherever it lies.
+        The file. Its name is the default title.
     target
         The column to predict.
     sensitive
-        The columns to remove or measure; they need not be inputs.
+        Columns that are removed or measured. They need not be inputs.
     numeric, categorical
-        The inputs.
+        Inputs.
     extra
-        Columns kept for folds but never inputs.
+        Columns that are kept for folds and are never inputs.
     scale
         How numeric inputs are scaled.
-    words
-        Titles, units, descriptions for people.
+    title, description
+        Title and description of the table in reports.
+    row_noun
+        What a row is, as a plural: persons, flats.
+    titles, units, descriptions
+        Title, unit and description of columns by name.
     """
-    words = words or TableWords()
-    # A sensitive column need not be an input, but every numeric input may be sensitive.
-    options = tuple(dict.fromkeys((*sensitive, *numeric)))
-    target_title = words.titles.get(target, target)
+    titles, units = titles or {}, units or {}
     problem = Problem(
         name=NAME,
-        title=words.title or PurePath(path).name,
+        title=title or PurePath(path).name,
         target=target,
-        target_unit=words.units.get(target, f"units of {target_title}"),
+        target_unit=units.get(target, f"units of {titles.get(target, target)}"),
         sensitive=tuple(sensitive),
-        sensitive_options=options,
+        sensitive_options=tuple(dict.fromkeys((*sensitive, *numeric))),
         numeric=tuple(numeric),
         categorical=tuple(categorical),
         scale=scale,
         sources=("file",),
         extra=tuple(extra),
         datasheet="",
-        words={**words.titles, "rows": words.row_noun or "rows"},
-        units=words.units,
-        version=2,  # bytes that are no UTF-8 were once labels
+        titles=titles,
+        row_noun=row_noun or "rows",
+        units=units,
     )
-    return replace(problem, datasheet=_datasheet(problem, words))
+    texts = (titles, units, descriptions or {})
+    return replace(problem, datasheet=_datasheet(problem, description, texts))
 
 
-def _datasheet(problem: Problem, words: TableWords) -> str:
-    """Return what is known of the table and its columns, as markdown."""
-    about = words.description or "A table of the user's own, without a description."
+def _datasheet(problem: Problem, description: str, texts: Sequence[Mapping[str, str]]) -> str:
+    """Return the description and a table of the columns, in Markdown."""
     lines = [
-        f"| {' | '.join(_cell(text) for text in _line(problem, words, name))} |"
-        for name in problem.columns
+        f"# {problem.title}",
+        "",
+        description or "A table of the user's own, without a description.",
+        "",
+        "| column | role | title | unit | description |",
+        "|---|---|---|---|---|",
     ]
-    heading = "| column | role | title | unit | description |\n|---|---|---|---|---|"
-    return f"# {problem.title}\n\n{about}\n\n{heading}\n" + "\n".join(lines) + "\n"
-
-
-def _line(problem: Problem, words: TableWords, name: str) -> tuple[str, ...]:
-    """Return what the datasheet says of one column."""
-    roles = {
-        "target": name == problem.target,
-        "sensitive": name in problem.sensitive,
-        "number": name in problem.numeric,
-        "label": name in problem.categorical,
-        "kept for folds": name in problem.extra,
-    }
-    role = ", ".join(role for role, holds in roles.items() if holds)
-    told = (words.titles, words.units, words.descriptions)
-    return (name, role, *(texts.get(name, "") for texts in told))
-
-
-def _cell(text: str) -> str:
-    """Return a text that stays inside its cell."""
-    return " ".join(text.split()).replace("|", "\\|")
+    for name in problem.columns:
+        roles = {
+            "target": name == problem.target,
+            "sensitive": name in problem.sensitive,
+            "number": name in problem.numeric,
+            "label": name in problem.categorical,
+            "kept for folds": name in problem.extra,
+        }
+        role = ", ".join(role for role, holds in roles.items() if holds)
+        cells = (name, role, *(known.get(name, "") for known in texts))
+        # A line break or a bar would end the cell.
+        escaped = [" ".join(cell.split()).replace("|", "\\|") for cell in cells]
+        lines.append(f"| {' | '.join(escaped)} |")
+    return "\n".join(lines) + "\n"

@@ -1,8 +1,8 @@
-"""Missing numbers of a table's inputs: what stands for them, which columns tell of them."""
+"""Inputs, target and sensitive columns of the same rows, in raw units."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -11,64 +11,32 @@ from numpy.typing import NDArray
 from fkd.core.arrays import AnyArray, Array, IntArray
 
 
-def medians(columns: Array) -> Array:
-    """Return the median of what is present in each column, (p,); NaN where nothing is."""
-    found = [_median(column[~np.isnan(column)]) for column in columns.T]
-    return np.array(found, dtype=np.float64)
-
-
-def filled(columns: Array, fill: Array) -> Array:
-    """Return the columns with each missing number replaced by its column's fill."""
-    # No copy where nothing is missing, which is the rule.
-    missing = np.isnan(columns)
-    return np.where(missing, fill, columns) if missing.any() else columns
-
-
-def gappy(columns: Array) -> NDArray[np.bool_]:
-    """Return which columns lack a number in some rows, though not in all, (p,)."""
-    missing = np.isnan(columns)
-    return np.asarray(missing.any(axis=0) & ~missing.all(axis=0), dtype=np.bool_)
-
-
-def check_finite(names: Sequence[str], columns: Array, gaps: Sequence[str] = ()) -> None:
-    """Refuse infinity, and NaN outside the columns that may have gaps, by the column's name."""
-    for name, column in zip(names, columns.T, strict=True):
-        # Column by column: a mask of the whole matrix would be as large as an eighth of it.
-        bad = int((np.isinf(column) if name in gaps else ~np.isfinite(column)).sum(axis=0))
-        if bad:
-            raise ValueError(
-                f"column {name} must hold finite numbers, got {bad} missing or infinite values; "
-                "drop those rows or declare what a missing value means"
-            )
-
-
-def _median(present: Array) -> float:
-    return float(np.median(present)) if len(present) else np.nan
-
-
 @dataclass(frozen=True)
 class Table:
-    """Inputs, target, sensitive columns of the same rows, in their raw units.
+    """Inputs, target and sensitive columns of the same rows, in raw units.
+
+    All numbers are finite, except for NaN in the columns named by `gaps`.
 
     Parameters
     ----------
     numeric_names, numeric
         Numeric inputs, (n, p).
     categorical_names, codes, levels
-        Categorical inputs as codes (n, c) into the labels of each column; -1 is a missing value.
+        Categorical inputs as codes (n, c) into the labels of each column. The code -1 is a missing
+        value.
     target_name, target
-        What is predicted, (n,).
+        The column to predict, (n,).
     sensitive_names, sensitive
-        Every column that is removed or measured, (n, l).
+        Columns that are removed or measured, (n, l).
     target_range, sensitive_range
-        Least and greatest value in the whole data set, a unit rather than a fitted quantity: a
-        range fitted per fold would give the fold with one extreme income another unit.
+        Smallest and largest value in the whole data set. They are units and not fitted: a range
+        fitted per fold would give the fold with one extreme income another unit.
     extra
         Columns that are never inputs: weights, groups, years.
     fills
-        The number that stands for a missing value, by numeric column; others may not be missing.
+        The number that replaces a missing value in rows to predict, by numeric column.
     gaps
-        Numeric columns in which NaN is a missing value; the encoder fills it.
+        Numeric columns that may contain NaN. The encoder replaces it.
     """
 
     numeric_names: tuple[str, ...]
@@ -87,7 +55,6 @@ class Table:
     gaps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # One gate for every road into a table: behind it NaN is found in declared gaps alone.
         if not len(self.target):
             raise ValueError(f"a table must have rows, got none for target {self.target_name}")
         self._check_shapes()
@@ -100,14 +67,14 @@ class Table:
 
     def _check_shapes(self) -> None:
         expected = {
-            "numeric": (self.numeric, (self.n, len(self.numeric_names))),
-            "codes": (self.codes, (self.n, len(self.categorical_names))),
-            "sensitive": (self.sensitive, (self.n, len(self.sensitive_names))),
-            "sensitive_range": (self.sensitive_range, (len(self.sensitive_names), 2)),
+            "numeric": (self.n, len(self.numeric_names)),
+            "codes": (self.n, len(self.categorical_names)),
+            "sensitive": (self.n, len(self.sensitive_names)),
+            "sensitive_range": (len(self.sensitive_names), 2),
         }
-        for name, (array, shape) in expected.items():
-            if array.shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+        for name, shape in expected.items():
+            if (found := getattr(self, name).shape) != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {found}")
         if len(self.levels) != len(self.categorical_names):
             raise ValueError(
                 f"levels must have one tuple per categorical column "
@@ -121,112 +88,87 @@ class Table:
 
     @property
     def y(self) -> Array:
-        """(target - low) / (high - low) by the fixed range, (n,)."""
-        return _scale(self.target, *self.target_range)
+        """The target scaled by its range, (target - low) / (high - low), (n,)."""
+        low, high = self.target_range
+        return (self.target - low) / (high - low)
 
     def S(self, names: Sequence[str] | None = None) -> Array:
-        """Return the named sensitive columns by their fixed ranges, (n, l); all by default."""
-        index = [self._sensitive_index(name) for name in names or self.sensitive_names]
-        low, high = self.sensitive_range[index].T
-        return _scale(self.sensitive[:, index], low, high)
-
-    def _sensitive_index(self, name: str) -> int:
-        if name not in self.sensitive_names:
+        """Return the named sensitive columns, or all of them, scaled by their ranges, (n, l)."""
+        names = names or self.sensitive_names
+        if unknown := [name for name in names if name not in self.sensitive_names]:
             raise ValueError(
                 f"names must be among the table's sensitive columns {list(self.sensitive_names)}, "
-                f"got {name!r}"
+                f"got {unknown[0]!r}"
             )
-        return self.sensitive_names.index(name)
+        index = [self.sensitive_names.index(name) for name in names]
+        low, high = self.sensitive_range[index].T
+        return np.asarray((self.sensitive[:, index] - low) / (high - low))
 
     def take(self, index: IntArray | NDArray[np.bool_] | slice) -> "Table":
-        """Return the chosen rows; ranges stay those of the whole data set."""
-        return replace(self, **self._taken(index))
-
-    def _taken(self, index: IntArray | NDArray[np.bool_] | slice) -> dict[str, Any]:
-        """Return the arrays of the chosen rows by field."""
-        return {
+        """Return a table of the selected rows. The ranges stay those of the whole data set."""
+        rows = {
             "numeric": self.numeric[index],
             "codes": self.codes[index],
             "target": self.target[index],
             "sensitive": self.sensitive[index],
             "extra": {name: column[index] for name, column in self.extra.items()},
         }
+        return Table(**{**vars(self), **rows})
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the table as arrays of numbers or text, which npz keeps without pickle."""
-        # Names of any length and alphabet: JSON in one text array, where numpy would pad each.
-        names = {
-            "numeric": self.numeric_names,
-            "categorical": self.categorical_names,
-            "levels": self.levels,
-            "target": self.target_name,
-            "sensitive": self.sensitive_names,
-            "fills": dict(self.fills),
-            "gaps": self.gaps,
-        }
-        return {
-            "names": np.array(json.dumps(names)),
-            "numeric": self.numeric,
-            "codes": self.codes,
-            "target": self.target,
-            "sensitive": self.sensitive,
-            "target_range": np.array(self.target_range),
-            "sensitive_range": self.sensitive_range,
-            **{f"extra.{name}": column for name, column in self.extra.items()},
-        }
+        """Return the table as arrays of numbers and text, for npz files without pickle."""
+        extra = {f"extra.{name}": column for name, column in self.extra.items()}
+        return {**pack_fields({**vars(self), "extra": None}), **extra}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """Return the table whose `arrays` these are."""
-        names = json.loads(str(arrays["names"]))
-        low, high = arrays["target_range"].tolist()
-        return cls(
-            numeric_names=tuple(names["numeric"]),
-            numeric=arrays["numeric"],
-            categorical_names=tuple(names["categorical"]),
-            codes=arrays["codes"],
-            levels=tuple(tuple(labels) for labels in names["levels"]),
-            target_name=names["target"],
-            target=arrays["target"],
-            sensitive_names=tuple(names["sensitive"]),
-            sensitive=arrays["sensitive"],
-            target_range=(low, high),
-            sensitive_range=arrays["sensitive_range"],
-            extra={
-                name.removeprefix("extra."): column
-                for name, column in arrays.items()
-                if name.startswith("extra.")
-            },
-            fills=names["fills"],
-            gaps=tuple(names.get("gaps", ())),  # tables that were prepared before have none
-        )
+        """Return the table that `arrays` stored."""
+        fields = unpack_fields(arrays)
+        columns = [name for name in fields if name.startswith("extra.")]
+        extra = {name.removeprefix("extra."): fields.pop(name) for name in columns}
+        return cls(**{**fields, "extra": extra})
 
 
-class UnreadTable(Table):
-    """A table whose arrays lie on disk: rows are read, hence checked, when they are taken."""
+class MappedTable(Table):
+    """A table of memory-mapped arrays. Rows are read and checked when they are taken."""
 
     def __post_init__(self) -> None:
         self._check_shapes()
 
-    def take(self, index: IntArray | NDArray[np.bool_] | slice) -> Table:
-        """Return the chosen rows, read from disk."""
-        held = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Table(**{**held, **self._taken(index)})
+
+def pack_fields(fields: Mapping[str, Any]) -> dict[str, AnyArray]:
+    """Return arrays as they are, and all other values as JSON in the array `fields`."""
+    # JSON and not arrays of text, which are padded to the longest text and cannot be nested.
+    arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+    others = {name: value for name, value in fields.items() if name not in arrays}
+    return {"fields": np.array(json.dumps(others)), **arrays}
 
 
-def column_range(values: Array) -> tuple[float, float]:
-    """Return the least and the greatest value of a column without missing values."""
-    return float(values.min(axis=0)), float(values.max(axis=0))
+def unpack_fields(arrays: Mapping[str, AnyArray]) -> dict[str, Any]:
+    """Return the fields that `pack_fields` stored, lists as tuples."""
+    others = json.loads(str(arrays["fields"]))
+    fields = {name: _as_tuple(value) for name, value in others.items()}
+    return {**fields, **{name: array for name, array in arrays.items() if name != "fields"}}
 
 
-def _scale(values: Array, low: float | Array, high: float | Array) -> Array:
-    """(values - low) / (high - low)."""
-    return (values - low) / (np.asarray(high) - low)
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+
+
+def check_finite(names: Sequence[str], columns: Array, gaps: Sequence[str] = ()) -> None:
+    """Raise ValueError on infinite values, and on NaN in columns that are not in `gaps`."""
+    for name, column in zip(names, columns.T, strict=True):
+        # Column by column: a mask of the whole matrix would take an eighth of its memory.
+        bad = int((np.isinf(column) if name in gaps else ~np.isfinite(column)).sum(axis=0))
+        if bad:
+            raise ValueError(
+                f"column {name} must hold finite numbers, got {bad} missing or infinite values; "
+                "drop those rows or declare what a missing value means"
+            )
 
 
 def _check_range(name: str, limits: Sequence[float] | Array) -> None:
-    """Refuse a range that cannot be a unit."""
-    # Python floats overflow to infinity without a warning, numpy's with one.
+    # Python floats overflow to infinity without a warning, unlike numpy's.
     low, high = (float(limit) for limit in limits)
     if not low < high:
         raise ValueError(f"column {name} must not be constant, got only the value {low}")

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyarrow import csv
 
 from configs.errors import UserError
 from fkd.core.arrays import Array, IntArray
 from fkd.problems.declaration import Problem
-from fkd.problems.labels import canonical_label, code_labels
+from fkd.problems.labels import canonical_label, encode_labels
 from tasks.data.columns import Category, Columns, merge, merge_categories
 
 # Large enough that parsing dominates, small enough that memory does not grow with the file.
@@ -114,9 +113,7 @@ def _part(batch: pa.RecordBatch, layout: Layout, problem: Problem) -> Columns:
     rows = np.arange(batch.num_rows)
     dropped = {}
     if problem.rows:
-        # folktables' filters index by label, so positions are the labels.
-        frame = pd.DataFrame({name: numbers[name] for name in problem.rows.columns})
-        rows = problem.rows.keep(frame).index.to_numpy()
+        rows = np.flatnonzero(problem.rows.keep(numbers))
         dropped[problem.rows.reason] = batch.num_rows - len(rows)
     # After the filter, so that its count is folktables' own.
     absent = np.isnan(numbers[problem.target][rows])
@@ -163,7 +160,7 @@ def _coded(column: pa.DictionaryArray, rows: IntArray) -> Category:
         canonical_label(value) if place in used else ""
         for place, value in enumerate(column.dictionary.to_pylist())
     ]
-    return Category(*code_labels(places, labels))
+    return Category(*encode_labels(places, labels))
 
 
 def _vintage(label: str, place: str) -> str:

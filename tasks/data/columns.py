@@ -7,8 +7,8 @@ import numpy as np
 
 from configs.data import DataConfig
 from fkd.core.arrays import AnyArray, Array, IntArray
-from fkd.problems.labels import code_labels
-from fkd.problems.table import Table, column_range
+from fkd.problems.labels import encode_labels
+from fkd.problems.table import Table
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def merge_categories(parts: Sequence[Category]) -> Category:
         for part, start in zip(parts, starts, strict=False)
     ]
     labels = [label for part in parts for label in part.labels]
-    return Category(*code_labels(np.concatenate(shifted, axis=0), labels))
+    return Category(*encode_labels(np.concatenate(shifted, axis=0), labels))
 
 
 def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]:
@@ -95,9 +95,9 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
         target=numbers[problem.target],
         sensitive_names=sensitive,
         sensitive=_beside([numbers[name] for name in sensitive], n),
-        target_range=problem.fixed_range or column_range(numbers[problem.target]),
+        target_range=problem.fixed_range or _range(numbers[problem.target]),
         sensitive_range=np.array(
-            [problem.fixed_range or column_range(numbers[name]) for name in sensitive]
+            [problem.fixed_range or _range(numbers[name]) for name in sensitive]
         ),
         extra={name: extra_column(columns, name) for name in problem.extra},
         fills={name: fill for name, fill in problem.fills.items() if name in numeric},
@@ -106,6 +106,11 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
     left_out = dict.fromkeys(data.drop, "dropped by the configuration")
     constant = sorted(flat_numbers + flat_labels)
     return table, left_out | dict.fromkeys(constant, "constant in these rows")
+
+
+def _range(values: Array) -> tuple[float, float]:
+    """Return the smallest and the largest value of a column without missing values."""
+    return float(values.min(axis=0)), float(values.max(axis=0))
 
 
 def _varying(

@@ -7,7 +7,7 @@ import numpy as np
 
 from configs.errors import UserError
 from fkd.core.arrays import Array
-from fkd.problems.crimes import CRIMES, GAPPY, PREDICTORS
+from fkd.problems.crimes import CRIMES, INCOMPLETE, PREDICTORS
 from fkd.problems.declaration import Problem
 from tasks.data.columns import Columns
 
@@ -19,7 +19,7 @@ def header() -> list[str]:
     """Return the 128 column names of the file, which has no header of its own."""
     names = list(_PLACE)
     for predictor in PREDICTORS:
-        names += [predictor, *GAPPY.get(predictor, ())]
+        names += [predictor, *INCOMPLETE.get(predictor, ())]
     return [*names, CRIMES.target]
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.core.arrays import Array
-from fkd.problems.labels import labels_of
+from fkd.problems.labels import factorize_labels
 from tasks.data.columns import Category, Columns
 from tasks.data.own_formats import read_raw
 from tasks.data.own_numbers import read_numbers
@@ -54,7 +54,7 @@ def read_own_file(data: DataConfig) -> Columns:
     required = (problem.target, *data.sensitive_columns)
     kept, dropped = _complete(values, numeric if data.missing == "drop" else required)
     _check_rows(path, len(frame), int(kept.sum(axis=0)), dropped)
-    categories = {name: Category(*labels_of(frame[name][kept])) for name in labels}
+    categories = {name: Category(*factorize_labels(frame[name][kept])) for name in labels}
     return Columns(
         numbers={
             **{name: frame[name].to_numpy(dtype=np.float64)[kept] for name in ordered},

@@ -15,7 +15,7 @@ from configs.errors import UserError
 from configs.text_form import WrittenForm
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
-from fkd.problems.labels import canonical_label, labels_of
+from fkd.problems.labels import canonical_label, factorize_labels
 from tasks.data.own_cells import DATE, CellColumn, as_mask, cell_column
 from tasks.data.own_file import FEW_ROWS, MANY_LABELS
 from tasks.data.own_formats import RawColumns, check_names, header_of, read_raw
@@ -206,7 +206,7 @@ def _counts_rows(numbers: "np.ndarray[Any, Any]", text: "pd.Series[Any]") -> boo
 
 def _labels(cells: "pd.Series[Any]", name: str, because: str = "") -> ProposedColumn:
     """Return a column of labels, left out where there is nothing to learn from it."""
-    codes, labels = labels_of(cells)
+    codes, labels = factorize_labels(cells)
     missing = int((codes < 0).sum(axis=0))
     told = f"{because}{len(labels):,} labels, such as {_shown(_as_written(cells, labels))}"
     if len(labels) + bool(missing) <= 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fkd.problems.table import Table, UnreadTable
+from fkd.problems.table import MappedTable, Table
 from tasks.adapters.settings import Settings
 from tasks.adapters.state.opened_store import open_store
 
@@ -41,7 +41,9 @@ def read_prepared(settings: Settings, digest: str) -> Loaded | None:
 def map_prepared(settings: Settings, digest: str) -> Table | None:
     """Return the stored table without reading it: who opened it first has checked its seal."""
     arrays = open_store(settings).view_arrays(prepared_name(digest))
-    return None if arrays is None else UnreadTable.from_arrays(arrays)
+    if arrays is None:
+        return None
+    return MappedTable.from_arrays({k: v for k, v in arrays.items() if k != "provenance"})
 
 
 def prepared_or_made(

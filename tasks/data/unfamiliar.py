@@ -10,7 +10,7 @@ import pandas as pd
 
 from fkd.core.arrays import Array
 from fkd.problems.bundle import Bundle
-from fkd.problems.labels import MISSING, labels_of
+from fkd.problems.labels import MISSING, factorize_labels
 
 _EXAMPLES = 3
 LABELS_KEPT = 1000  # of a column; a table of any size may have one in every row
@@ -171,7 +171,7 @@ def _outside(values: Array, low: float, high: float) -> Outside | None:
 
 def _unseen(column: "pd.Series[str]", known: tuple[str, ...]) -> UnseenLabels:
     """Return how often which label occurs that is none of the known ones."""
-    codes, labels = labels_of(column)
+    codes, labels = factorize_labels(column)
     counts = np.bincount(codes + 1, minlength=len(labels) + 1)  # the first one is missing
     both = zip((MISSING, *labels), counts.tolist(), strict=True)
     return UnseenLabels(

@@ -59,7 +59,7 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         problem=problem.title,
         target=TargetColumn(
             problem.target,
-            problem.words.get(problem.target, problem.target),
+            problem.titles.get(problem.target, problem.target),
             problem.target_unit,
             high - low,
         ),
@@ -67,13 +67,13 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         trials=tuple(_trial(study, result) for result in study.results()),
         data=data_provenance(study),
         run=run_provenance(study, champion),
-        removed=tuple(problem.words.get(name, name) for name in study.inputs.sensitive),
+        removed=tuple(problem.titles.get(name, name) for name in study.inputs.sensitive),
         champion=None if champion is None else _champion(study, champion),
         no_champion=why,
         recoverability=_recovered(champion),
         failures=tuple(Failure(*pair) for pair in study.failures().items()),
         within=None if champion is None else within_groups(study, champion),
-        control=tuple(problem.words.get(name, name) for name in study.config.data.control),
+        control=tuple(problem.titles.get(name, name) for name in study.config.data.control),
         checks=check_study(study),
         decision=_decision(study),
     )
@@ -103,12 +103,12 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
     inputs = (*study.loaded.table.numeric_names, *study.loaded.table.categorical_names)
     return SensitiveColumn(
         name=name,
-        title=study.config.data.declaration.words.get(name, ""),
+        title=study.config.data.declaration.titles.get(name, ""),
         removed=name in study.inputs.sensitive,
         is_input=name in inputs,
         noise_floor=floor,
         proxies=tuple(
-            (study.config.data.declaration.words.get(proxy.name, proxy.name), proxy.correlation)
+            (study.config.data.declaration.titles.get(proxy.name, proxy.name), proxy.correlation)
             for proxy in row_facts(study).proxies[name]
         ),
     )

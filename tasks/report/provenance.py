@@ -29,7 +29,7 @@ def data_provenance(study: Study) -> DataProvenance:
         rows_used=story["rows_used"],
         files=tuple(DataFile(f["name"], f.get("sha256", "")) for f in story["files"]),
         rows_dropped=story["rows_dropped"],
-        row_noun=study.config.data.declaration.words.get("rows", "rows"),
+        row_noun=study.config.data.declaration.row_noun,
         inputs=len(table.numeric_names) + len(table.categorical_names),
         survey_weight=_weight_column(study),
         weighed=_weighed(study),

@@ -186,7 +186,7 @@ def _named(study: Study, column: str) -> str:
     problem = study.config.data.declaration
     unit = problem.target_unit if column == problem.target else problem.units.get(column, "")
     unit = "" if unit.endswith(column) else unit  # "units of rent" says nothing
-    told = ", ".join(filter(None, (problem.words.get(column), unit and f"in {unit}")))
+    told = ", ".join(filter(None, (problem.titles.get(column), unit and f"in {unit}")))
     return f"`{column}`" + (f" ({plain_markdown(told)})" if told else "")
 
 

@@ -30,10 +30,10 @@ def look(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
         rows_from=batch.label,
         data=loaded.digest,
         at=now(),
-        target=problem.words.get(problem.target, problem.target),
+        target=problem.titles.get(problem.target, problem.target),
         unit=problem.target_unit,
         changes=changes,
-        words={name: problem.words.get(name, name) for name in champion.record.columns},
+        words={name: problem.titles.get(name, name) for name in champion.record.columns},
     )
     return replace(found, reasons=reasons_of(found, strictest_limits(config)))
 

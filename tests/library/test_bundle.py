@@ -1,16 +1,15 @@
-"""A bundle of every kind of predictor: kept as arrays, read back, refused if damaged."""
+"""A bundle of every kind of predictor: storage, damaged arrays, missing values."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from bundle_sample import CASES, make_bundle, make_rows
+from bundle_sample import CASES, make_bundle, make_rows, through_file
 from optional import needs
 
 from fkd.core.predictors import PREDICTORS
 from fkd.methods import method
 from fkd.problems.bundle import Bundle, NonFinitePredictionError
-from tasks.adapters.files import pack_arrays, unpack_arrays
 
 # concept_erasure compiles a function with it when it is first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated
 )
 def test_a_bundle_read_back_predicts_the_same(case):
     bundle, rows = make_bundle(case), make_rows()
-    arrays = unpack_arrays(pack_arrays(bundle.arrays()))
+    arrays = through_file(bundle.arrays())
     assert arrays["kind"] == (case if case in PREDICTORS else "kernel")
     again = Bundle.from_arrays(arrays)
     np.testing.assert_array_equal(again.predict(rows), bundle.predict(rows))
@@ -44,7 +43,7 @@ def test_an_array_that_is_not_finite_is_refused(name, value):
         Bundle.from_arrays(arrays)
 
 
-def test_nan_stays_where_it_has_a_meaning():
+def test_nan_is_kept_in_arrays_where_it_has_a_meaning():
     arrays = make_bundle("kernel").arrays()
     assert np.isnan(arrays["encoder.fill"]).any()
     arrays["ranges"] = np.full_like(arrays["ranges"], np.nan)

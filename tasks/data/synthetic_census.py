@@ -1,4 +1,4 @@
-"""Census person files that are made up from end to end."""
+"""Synthetic census person files: zips with the columns and spelling of the real ones."""
 
 import zipfile
 from importlib.resources import files
@@ -11,34 +11,34 @@ from pyarrow import csv
 
 from configs.census import FIPS
 from fkd.core.arrays import Array
-from tasks.data.twin_persons import draw_persons
+from fkd.datasets import draw_persons
 
-TWIN_VERSION = 1
+VERSION = 1
 _LABEL = "SYNTHETIC.txt"
 _CHUNK = 50_000
 _WIDTHS = {"PUMA": 5, "POWPUMA": 5, "OCCP": 4, "POBP": 3, "SCHL": 2, "RELP": 2, "JWTR": 2, "ST": 2}
 _NEW_NAMES = {"RELP": ("RELSHIPP", 2019), "JWTR": ("JWTRNS", 2019), "ST": ("STATE", 2023)}
 
 
-def write_twin(path: Path, *, state: str, year: int, rows: int, seed: int) -> None:
-    """Write a zip shaped like a state's person file; a member of it says that it is synthetic.
+def write_synthetic_census(path: Path, *, state: str, year: int, rows: int, seed: int) -> None:
+    """Write a zip like a state's person file, with a member that marks it as synthetic.
 
     Parameters
     ----------
     path
-        Where the zip is written, whole or not at all.
+        The zip to write. It is replaced in one step.
     state, year
         Decide file and column names, as in the real files.
     rows
-        Number of persons, written in chunks, so that any number fits into memory.
+        Number of persons. They are written in chunks, so that any number fits into memory.
     seed
         The same arguments give the same bytes.
     """
-    # A stream per state and year: adding a state does not change the others.
+    # One random stream per state and year: adding a state does not change the others.
     rng = np.random.default_rng([seed, int(FIPS[state]), year])
     fips = FIPS[state]
     member = f"psam_p{fips}.csv" if year >= 2017 else f"ss{year % 100:02d}p{state.lower()}.csv"
-    # A killed generator must not leave half a population under the final name.
+    # A killed process must not leave a part of the rows under the final name.
     partial = path.with_suffix(".part")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr(_entry(_LABEL), "Made up by a generator. No row is a person.\n")
@@ -54,8 +54,8 @@ def write_twin(path: Path, *, state: str, year: int, rows: int, seed: int) -> No
     partial.replace(path)
 
 
-def is_twin(path: Path) -> bool:
-    """Tell whether a zip is one of ours."""
+def is_synthetic(path: Path) -> bool:
+    """Return whether a zip was written by `write_synthetic_census`."""
     with zipfile.ZipFile(path) as archive:
         return _LABEL in archive.namelist()
 
@@ -70,12 +70,12 @@ def _entry(name: str) -> zipfile.ZipInfo:
 def _chunk(
     persons: dict[str, Array], fips: str, year: int, start: int, rng: np.random.Generator
 ) -> pa.Table:
-    """Return persons in the order and spelling of the real file's columns."""
+    """Return persons in the column order and spelling of the real file."""
     n = len(persons["AGEP"])
     serial = pc.utf8_lpad(pc.cast(pa.array(np.arange(start, start + n)), pa.string()), 7, "0")
     if year >= 2019:
         persons = {**persons, "RELP": persons["RELP"] + 20}  # the codes changed with the name
-    known = {name: _spelled(values, _WIDTHS.get(name, 0)) for name, values in persons.items()}
+    known = {name: _integers(values, _WIDTHS.get(name, 0)) for name, values in persons.items()}
     known |= {
         "RT": pa.repeat(pa.scalar("P"), n),
         "SERIALNO": pc.binary_join_element_wise(f"{year}HU", serial, ""),
@@ -84,7 +84,8 @@ def _chunk(
         "ADJINC": pa.repeat(pa.scalar("1000000"), n),
     }
     columns = {}
-    for name in _names():
+    # The columns of a person file of 2018, without the replicate weights.
+    for name in files("tasks").joinpath("data", "person_columns.txt").read_text("ascii").split():
         new, since = _NEW_NAMES.get(name, (name, 0))
         column = known.get(name)
         columns[new if year >= since else name] = (
@@ -92,23 +93,18 @@ def _chunk(
         )
     for replicate in range(1, 81):
         scale = rng.uniform(0.2, 1.8, n)
-        columns[f"PWGTP{replicate}"] = _spelled(np.ceil(persons["PWGTP"] * scale), 0)
+        columns[f"PWGTP{replicate}"] = _integers(np.ceil(persons["PWGTP"] * scale), 0)
     return pa.table(columns)
 
 
-def _spelled(values: Array, width: int) -> pa.Array:
-    """Return whole numbers, as text padded by zeros where the census pads them; empty for NaN."""
+def _integers(values: Array, width: int) -> pa.Array:
+    """Return integers, null for NaN; as text with leading zeros if the census pads the column."""
     whole = pa.array(np.nan_to_num(values, nan=0.0).astype(np.int64), mask=np.isnan(values))
     return pc.utf8_lpad(pc.cast(whole, pa.string()), width, "0") if width else whole
 
 
 def _filler(name: str, n: int, rng: np.random.Generator) -> pa.Array:
-    """Return a flag for an allocation column, nothing for a question that we do not model."""
+    """Return random flags for an allocation column, nulls for a question that is not drawn."""
     if name.startswith("F") and name not in ("FER", "FOD1P", "FOD2P"):
         return pa.array((rng.random(n) < 0.03).astype(np.int64))
     return pa.nulls(n, pa.string())
-
-
-def _names() -> list[str]:
-    """Return the columns of a person file of 2018, replicate weights apart."""
-    return files("tasks").joinpath("data", "person_columns.txt").read_text("ascii").split()

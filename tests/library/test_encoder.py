@@ -1,16 +1,22 @@
+"""Encoding: scales, levels, missing values, spellings of labels, sparse rows, storage."""
+
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from bundle_sample import through_file
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
 from fkd.core.feature_maps import make_map
 from fkd.problems.encoder import Encoder
+from fkd.problems.labels import canonical_label, encode_labels, factorize_labels
 from fkd.problems.table import Table
-from tasks.adapters.files import pack_arrays, unpack_arrays
+
+TRAIN, TEST = slice(0, 40), slice(40, 60)
 
 
 def make_table(numeric, codes, *, levels=(("1", "2", "7"), ("a", "b")), fills=None) -> Table:
@@ -53,13 +59,13 @@ def frame_of(table: Table) -> pd.DataFrame:
     ("scale", "scaler"), [("minmax", MinMaxScaler), ("zscore", StandardScaler)]
 )
 def test_numeric_columns_agree_with_scikit_learn(table, scale, scaler):
-    train, test = table.take(slice(0, 40)), table.take(slice(40, 60))
+    train, test = table.take(TRAIN), table.take(TEST)
     X = Encoder.fit(train, scale=scale).transform(test)
     assert_allclose(X[:, :2], scaler().fit(train.numeric).transform(test.numeric), rtol=1e-12)
 
 
-def test_levels_agree_with_scikit_learns_one_hot_encoder(table):
-    train, test = table.take(slice(0, 40)), table.take(slice(40, 60))
+def test_levels_agree_with_scikit_learn(table):
+    train, test = table.take(TRAIN), table.take(TEST)
     X = Encoder.fit(train, scale="none").transform(test)
     # Code -1 sorts first there but last here: a missing value is the last level.
     peer = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
@@ -109,7 +115,7 @@ def test_huge_numbers_stay_finite(table, scale):
     assert np.isfinite(X).all()
 
 
-def test_a_range_that_overflows_is_refused_by_name(table):
+def test_a_range_that_overflows_is_refused(table):
     numeric = table.numeric.copy()
     numeric[:2, 1] = [-1.7e308, 1.7e308]
     with pytest.raises(ValueError, match=r"x1.*overflow"):
@@ -158,11 +164,19 @@ def test_a_missing_number_counts_as_its_declared_fill(table):
     )
 
 
-@pytest.mark.parametrize("value", [None, np.nan, np.inf, "many"])
-def test_a_number_that_is_none_is_refused_by_column(table, value):
+def test_numbers_may_be_text(table):
+    encoder = Encoder.fit(table, scale="minmax")
+    frame = frame_of(table)
+    assert_array_equal(
+        encoder.transform_frame(frame.assign(x1=frame["x1"].map(repr))), encoder.transform(table)
+    )
+
+
+@pytest.mark.parametrize("value", [None, np.nan, np.inf, "many", pd.Timestamp(2020, 1, 1)])
+def test_a_value_that_is_no_number_is_refused_with_its_column(table, value):
     encoder = Encoder.fit(table, scale="minmax")
     with pytest.raises(ValueError, match="column x1 must hold"):
-        encoder.transform_frame(frame_of(table).assign(x1=value))
+        encoder.transform_frame(frame_of(table).assign(x1=pd.Series([value] * 60, dtype=object)))
 
 
 def test_missing_columns_are_named(table):
@@ -173,11 +187,14 @@ def test_missing_columns_are_named(table):
         encoder.transform(replace(table, numeric_names=("x0", "z")))
 
 
-def test_an_encoder_survives_the_file_without_pickle(table):
+@pytest.mark.parametrize("name", ["table", "gaps"])
+def test_an_encoder_is_stored_without_pickle(name, request):
+    table = request.getfixturevalue(name)
     encoder = Encoder.fit(table, scale="minmax")
-    again = Encoder.from_arrays(unpack_arrays(pack_arrays(encoder.arrays())))
+    again = Encoder.from_arrays(through_file(encoder.arrays()))
     assert again.feature_names == encoder.feature_names
     assert_array_equal(again.transform(table), encoder.transform(table))
+    assert_array_equal(again.transform_frame(frame_of(table)), encoder.transform(table))
 
 
 def test_arguments_are_not_written_to(table):
@@ -188,6 +205,136 @@ def test_arguments_are_not_written_to(table):
     before = frame.copy()
     encoder.transform_frame(frame)
     pd.testing.assert_frame_equal(frame, before)
+
+
+# Missing numbers: filled by medians of the training rows, with an indicator.
+
+
+@pytest.fixture
+def gaps() -> Table:
+    """Three numbers: missing in some rows, missing in a test row alone, never missing."""
+    rng = np.random.default_rng(2)
+    numeric = rng.normal(loc=[3.0, -40.0, 7.0], scale=[1.0, 30.0, 2.0], size=(60, 3))
+    numeric[::5, 0] = np.nan
+    numeric[50, 1] = np.nan
+    complete = make_table(
+        np.nan_to_num(numeric), rng.integers(-1, 2, (60, 1)), levels=(("u", "v"),)
+    )
+    return replace(complete, numeric=numeric, gaps=complete.numeric_names)
+
+
+@pytest.mark.parametrize(
+    ("scale", "scaler"), [("minmax", MinMaxScaler), ("zscore", StandardScaler)]
+)
+def test_filling_agrees_with_scikit_learn(gaps, scale, scaler):
+    train, test = gaps.take(TRAIN), gaps.take(TEST)
+    X = Encoder.fit(train, scale=scale).transform(test)
+    imputer = SimpleImputer(strategy="median", add_indicator=True).fit(train.numeric)
+    fitted = scaler().fit(imputer.transform(train.numeric)[:, :3])
+    theirs = imputer.transform(test.numeric)
+    assert_allclose(X[:, :3], fitted.transform(theirs[:, :3]), rtol=1e-12)
+    assert_array_equal(X[:, 3:4], theirs[:, 3:])
+
+
+def test_columns_with_missing_values_in_training_have_an_indicator(gaps):
+    encoder = Encoder.fit(gaps.take(TRAIN), scale="none")
+    levels = ("c0=u", "c0=v", "c0=missing")
+    assert encoder.feature_names == ("x0", "x1", "x2", "x0=missing", *levels)
+    assert_array_equal(encoder.fill, np.nanmedian(gaps.numeric[TRAIN], axis=0))
+
+
+@pytest.mark.parametrize("scale", ["minmax", "zscore", "none"])
+def test_a_column_that_is_constant_apart_from_missing_values_has_an_indicator(gaps, scale):
+    numeric = gaps.numeric.copy()
+    numeric[:, 0] = np.where(np.isnan(numeric[:, 0]), np.nan, 5.0)
+    changed = replace(gaps, numeric=numeric)
+    X = Encoder.fit(changed, scale=scale).transform(changed)
+    assert np.isfinite(X).all()
+    assert_array_equal(X[:, 3], np.isnan(numeric[:, 0]))
+
+
+def test_a_column_without_a_number_in_training_is_no_input(gaps):
+    numeric = gaps.numeric.copy()
+    numeric[TRAIN, 1] = np.nan
+    encoder = Encoder.fit(replace(gaps, numeric=numeric).take(TRAIN), scale="minmax")
+    assert encoder.numeric_names == ("x0", "x2")
+
+
+def test_any_number_of_a_row_to_predict_may_be_missing(gaps):
+    encoder = Encoder.fit(gaps, scale="zscore")
+    X = encoder.transform_frame(frame_of(gaps).assign(x2=None))
+    assert np.isfinite(X).all()
+    scaled = (np.median(gaps.numeric[:, 2]) - encoder.offset[2]) / encoder.span[2]
+    assert_array_equal(X[:, 2], np.full(60, scaled))
+
+
+# Labels: one spelling, sorted codes.
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (1, "1"),
+        (1.0, "1"),
+        ("1", "1"),
+        ("01", "1"),
+        (" 1.0 ", "1"),
+        ("+1", "1"),
+        (np.int32(1), "1"),
+        (np.float64(1.0), "1"),
+        ("00100", "100"),
+        ("000", "0"),
+        ("-0", "0"),
+        (-9, "-9"),
+        ("-0009", "-9"),
+        ("1.5", "1.5"),
+        (1.5, "1.5"),
+        ("1e3", "1e3"),
+        ("561M", "561M"),
+        (True, "true"),
+        ("False", "false"),
+        ("Not in", "Not in"),
+        (None, ""),
+        (np.nan, ""),
+        ("", ""),
+        ("  ", ""),
+    ],
+)
+def test_a_label_does_not_depend_on_its_spelling(value, label):
+    assert canonical_label(value) == label
+
+
+def test_labels_are_sorted_by_number_then_by_text():
+    _, labels = factorize_labels(pd.Series(["b", "10", "9", "a", "-1"]))
+    assert labels == ("-1", "9", "10", "a", "b")
+
+
+def test_two_spellings_of_a_label_share_a_code():
+    codes, labels = factorize_labels(pd.Series(["01", "1", 1, 1.0, None, "2"], dtype=object))
+    assert labels == ("1", "2")
+    assert_array_equal(codes, [0, 0, 0, 0, -1, 1])
+    codes, labels = encode_labels(np.array([0, 1, -1, 2]), ["b", "", "a"])
+    assert labels == ("a", "b")
+    assert_array_equal(codes, [1, -1, -1, 0])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([1.0, np.nan, 2.0]),
+        pd.Series([1, None, 2], dtype="Int64"),
+        pd.Series(["1", None, "2"], dtype="string"),
+        pd.Series(["1", None, "2"], dtype="category"),
+        pd.Series([1, pd.NA, 2], dtype=object),
+    ],
+)
+def test_every_kind_of_missing_value_is_missing(column):
+    codes, labels = factorize_labels(column)
+    assert labels == ("1", "2")
+    assert_array_equal(codes, [0, -1, 1])
+
+
+# Sparse rows.
 
 
 def wide_table(n, *, seed=0, gaps=False):
