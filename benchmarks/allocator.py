@@ -9,13 +9,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.calibration import between
-from benchmarks.neural import SIZES, penalty_of, recipe_of
+from benchmarks.neural import SIZES, dependence_of, recipe_of
 from benchmarks.record import Goal, Record
 from fkd.baselines.base import NEURAL
 from tasks.adapters.cluster import ALLOCATOR
 
 EPOCHS, REPEATS = 20, 3
-PRICES = (0.0, 0.00625, 0.0125, 0.05)
+PENALTIES = (0.0, 0.00625, 0.0125, 0.05)
 SETTINGS: Mapping[str, Mapping[str, int]] = {
     "Dask's default": {"MALLOC_TRIM_THRESHOLD_": 2**16},
     "ours": ALLOCATOR,
@@ -40,7 +40,7 @@ def run() -> Record:
         ],
         goals=[Goal("Dask's default / ours, seconds", dask[0] / ours[0], 1.2, at_least=True)],
         remarks=[
-            f"nn_hgr_l on random numbers of ACSIncome's size, {len(PRICES)} prices, {EPOCHS} "
+            f"nn_hgr_l on random numbers of ACSIncome's size, {len(PENALTIES)} penalties, {EPOCHS} "
             f"epochs, one thread; the fastest of {REPEATS} processes"
         ],
     )
@@ -72,7 +72,7 @@ def _train() -> tuple[float, int]:
     X, y, S = rng.random((n, d)), rng.random(n), rng.random((n, 1))
     recipe = recipe_of("nn_hgr_l", EPOCHS)
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
-    train(X, y, S, prices=PRICES, penalty=penalty_of("nn_hgr_l"), recipe=recipe, seed=0)
+    train(X, y, S, penalties=PENALTIES, dependence=dependence_of("nn_hgr_l"), recipe=recipe, seed=0)
     seconds = time.perf_counter() - start
     return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 

@@ -20,7 +20,7 @@ from optional import needs
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fkd import rivals
+from fkd import baselines
 from fkd.baselines.base import LEACE, NEURAL
 from fkd.core.predictors import PREDICTORS
 from fkd.methods import methods
@@ -156,11 +156,13 @@ def test_transformers_give_data_frames_where_they_are_asked_for(rng, subject):
     assert len(frame.columns) == len(first.columns)
 
 
-def test_every_method_and_every_rival_is_asked():
+def test_every_method_and_every_baseline_is_tested():
     assert {subject.name for subject in METHODS} == set(methods())
     kinds = {type(subject.make).__name__ for subject in ESTIMATORS}
-    assert set(rivals.__all__) <= kinds
-    assert sum(name.startswith("Fair") for name in kinds) == 7  # six of ours, one rival
+    assert set(baselines.__all__) <= kinds
+    assert (
+        sum(name.startswith("Fair") for name in kinds) == 7
+    )  # six estimators of fkd, one baseline
 
 
 def test_whatever_is_declared_broken_has_a_reason_and_a_name():
@@ -169,40 +171,40 @@ def test_whatever_is_declared_broken_has_a_reason_and_a_name():
         assert all(len(reason) > 10 for reason in subject.broken.values())
 
 
-class Learning(FirstColumn, rivals.FairKernelLearning):
+class Learning(FirstColumn, baselines.FairKernelLearning):
     pass
 
 
-class Residual(FirstColumn, rivals.ResidualTargetRidge):
+class Residual(FirstColumn, baselines.ResidualTargetRidge):
     pass
 
 
-class Projection(FirstColumn, rivals.NullspaceProjection):
+class Projection(FirstColumn, baselines.NullspaceProjection):
     pass
 
 
-class Erasure(FirstColumn, rivals.LinearErasure):
+class Erasure(FirstColumn, baselines.LinearErasure):
     pass
 
 
-class Hgr(FirstColumn, rivals.HgrNetwork):
+class Hgr(FirstColumn, baselines.HgrNetwork):
     why_not_equivalent = BATCHES
 
 
-class Frem(FirstColumn, rivals.FremNetwork):
+class Frem(FirstColumn, baselines.FremNetwork):
     why_not_equivalent = BATCHES
 
 
-RIVALS = [Learning(), Residual(), Projection()]
+BASELINES = [Learning(), Residual(), Projection()]
 if not LEACE.missing():
-    RIVALS.append(Erasure())
+    BASELINES.append(Erasure())
 if not NEURAL.missing():
     # One of the checks asks for a model that has learnt something.
     LEARNT = {**NETWORK, "penalty": 0.01, "epochs": 60, "learning_rate": 0.02}
-    RIVALS += [Hgr(**LEARNT), Frem(**LEARNT)]
+    BASELINES += [Hgr(**LEARNT), Frem(**LEARNT)]
 
 
 @pytest.mark.filterwarnings("ignore::fkd.FairnessWarning", "ignore:.*torch.jit:DeprecationWarning")
-@parametrize_with_checks(RIVALS, expected_failed_checks=not_equivalent)
-def test_rivals_keep_the_contract_of_scikit_learn(estimator, check):
+@parametrize_with_checks(BASELINES, expected_failed_checks=not_equivalent)
+def test_baselines_keep_the_contract_of_scikit_learn(estimator, check):
     check(estimator)

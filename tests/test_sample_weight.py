@@ -278,7 +278,9 @@ def test_features_of_all_rows_come_out_of_a_pipeline(rng):
 def test_transformers_weigh_along_a_path(rng, make):
     X, _, s = people(rng, n=80)
     beside = {"sensitive_features": s, "sample_weight": rng.integers(0, 3, size=80)}
-    name, values = ("penalties", [0.0, 30.0]) if make is FairKernelShrinkage else ("iterations", [0, 2])
+    name, values = (
+        ("penalties", [0.0, 30.0]) if make is FairKernelShrinkage else ("iterations", [0, 2])
+    )
     for value, model in make(**QUIET).fit_path(X, **{name: values}, **beside).items():
         strength = {"penalty" if name == "penalties" else name: value}
         alone = make(**strength, **QUIET).fit(X, **beside)
@@ -354,9 +356,9 @@ def test_fair_ridge_regression_weighs(rng):
     again = np.repeat(np.arange(70), counts)
     linear, w = IdentityMap(X.shape[1]), counts.astype(float)
     moments = training_moments(linear, X, S, y, w)
-    weighed = SensitiveRidge.of(moments, S, y, w, alpha=0.5)
+    weighed = SensitiveRidge.from_moments(moments, S, y, w, alpha=0.5)
     same = training_moments(linear, X[again], S[again], y[again])
-    repeated = SensitiveRidge.of(same, S[again], y[again], alpha=0.5)
+    repeated = SensitiveRidge.from_moments(same, S[again], y[again], alpha=0.5)
     assert_allclose(weighed.beta, repeated.beta, rtol=1e-8, atol=1e-11)
     assert_allclose(weighed.weights(0.1), repeated.weights(0.1), rtol=1e-8)
     assert weighed.penalty_for(0.05) == pytest.approx(repeated.penalty_for(0.05), rel=1e-8)
@@ -373,7 +375,7 @@ def test_a_method_that_repeats_rows_takes_whole_weights_alone(rng, model):
     X, y, s = people(rng, n=40)
     w = np.ones(40)
     w[5] = 2.5
-    with pytest.raises(ValueError, match=r"whole numbers for this method.*got 2\.5; round"):
+    with pytest.raises(ValueError, match=r"sample_weight must be whole.*got 2\.5"):
         model.fit(X, y, sensitive_features=s, sample_weight=w)
     with pytest.raises(ValueError, match=r"sum to at most 8388608 for this method.*got 4e\+09"):
         model.fit(X, y, sensitive_features=s, sample_weight=np.full(40, 1e8))

@@ -210,10 +210,10 @@ def test_a_price_per_row_is_that_of_the_reference_rows(name, scale):
     p = method(name).parameters(penalty=3.0, penalty_scale=scale, ridges="per_row")
     fixed = method(name).parameters(penalty=3.0, penalty_scale=scale)
     # Beside the mean squared error it is n·mu that counts.
-    reference = REFERENCE_ROWS * fixed.price(REFERENCE_ROWS)
+    reference = REFERENCE_ROWS * fixed.published_mu(REFERENCE_ROWS)
     for n in (100, REFERENCE_ROWS, 1_000_000):
-        assert n * p.price(n) == pytest.approx(reference, rel=1e-12)
-    assert fixed.price(100) == 3.0 / 100 ** ["none", "n", "n_squared"].index(scale)
+        assert n * p.published_mu(n) == pytest.approx(reference, rel=1e-12)
+    assert fixed.published_mu(100) == 3.0 / 100 ** ["none", "n", "n_squared"].index(scale)
 
 
 @pytest.mark.parametrize(

@@ -1,50 +1,53 @@
-"""Optional packages that some methods need."""
+"""Base classes of the baselines, and the optional packages that some of them need.
 
-from dataclasses import dataclass
+`validate_training` returns the rows of a fit as `Training`. Regressors keep their fitted form as a
+predictor, `expansion_`.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass, replace
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
-from fkd.core.feature_maps import FeatureMap, make_map, stays_sparse
+from fkd.core.feature_maps import KernelSettings, stays_sparse
 from fkd.core.kernels import KernelFunction
-from fkd.core.moments import Moments, training_moments
-from fkd.core.predictors import Predictor
+from fkd.core.predictors import MapExpansion, Predictor
+from fkd.core.ridge import RidgeSetting
 from fkd.core.sentinel_values import warn_sentinels
+from fkd.core.training import Training
 from fkd.core.validation import (
+    boolean,
     check_finite_result,
     column_names,
     sensitive_matrix,
     target_vector,
     validate_rows,
 )
-from fkd.core.weights import PresentRows
+from fkd.core.weights import PresentRows, RowWeights, weighted_mean
 
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra of this project with the packages, by import name, that a method takes from it."""
+    """An extra of this project, with the packages (by import name) that a baseline needs of it."""
 
     name: str
     packages: tuple[str, ...]
 
     def missing(self) -> tuple[str, ...]:
-        """Return the packages that are not installed; none of them is imported."""
+        """Return the packages that are not installed, without importing any."""
         return tuple(package for package in self.packages if find_spec(package) is None)
 
-    def check(self, method: str) -> None:
-        """Refuse to go on with a method without the packages."""
-        self.require(f"method {method}")
-
-    def require(self, who: str) -> None:
-        """Refuse to go on without the packages, naming the command that installs them."""
+    def check(self, name: str) -> None:
+        """Raise if a method or estimator of this name lacks a package."""
         if missing := self.missing():
             raise ModuleNotFoundError(
-                f"{who} needs {', '.join(missing)}, not installed here; `make neural` "
-                f"installs what it needs, so does `pip install '.[{self.name}]'`"
+                f"{name} needs {', '.join(missing)}, not installed here. Run `make neural` or "
+                f"`pip install '.[{self.name}]'`"
             )
 
 
@@ -52,56 +55,48 @@ NEURAL = Extra("neural", ("torch",))
 LEACE = Extra("erasure", ("torch", "concept_erasure"))
 FAIRLEARN = Extra("erasure", ("fairlearn",))
 
+# Most rows after repetition, which fit into memory with some hundred columns.
+MOST_REPEATED = 1 << 23
+# Pipelines and searches pass both on under metadata routing.
+_FIT_METADATA = {"sensitive_features": True, "sample_weight": True}
 
-# scikit-learn's bases have no annotations.
-# mypy: allow-subclassing-any
+
+def validate_X(estimator: Any, X: Any, *, reset: bool) -> Rows:
+    """Return X as float64 rows; `reset` learns the columns, else they must agree."""
+    kernel = getattr(estimator, "kernel", None)
+    sparse = kernel is not None and stays_sparse(kernel, estimator.approximation)
+    return validate_rows(estimator, X, reset=reset, sparse=sparse)
 
 
-class RivalEstimator(BaseEstimator):
-    """An estimator that looks at the sensitive features when it is fitted."""
+def validate_training(
+    estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+) -> Training:
+    """Return the training rows with a positive weight; the target of a transformer is 0."""
+    X = validate_X(estimator, X, reset=True)
+    precomputed = getattr(estimator, "kernel", None) == "precomputed"
+    present = PresentRows.from_weights(sample_weight, X.shape[0], precomputed=precomputed)
+    z = np.zeros(len(present))
+    if not isinstance(estimator, BaselineTransformer):
+        z = target_vector(present.select("y", y), len(present))
+        warn_sentinels("y", z)
+    values = present.select("sensitive_features", sensitive_features)
+    S = sensitive_matrix(values, len(present))
+    warn_sentinels("sensitive_features", S, column_names(values, S.shape[1]))
+    seed = getattr(estimator, "random_state", None)
+    return Training(present.inputs(X), z, S, seed, RowWeights(present.w, present.w))
 
-    # Under metadata routing pipelines and searches pass them on without being told to.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {
-        "sensitive_features": True,
-        "sample_weight": True,
-    }
+
+class BaselineRegressor(RegressorMixin, BaseEstimator):
+    """A regression whose fitted form is a predictor of plain arrays."""
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = _FIT_METADATA
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags
-
-    def _inputs(self, X: Any, *, reset: bool) -> Rows:
-        """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
-        return validate_rows(self, X, reset=reset)
-
-    def _present(self, sample_weight: Any, n: int) -> PresentRows:
-        """Return which of n rows are there, by their weights."""
-        return PresentRows.from_weights(sample_weight, n)
-
-    def _sensitive(self, there: PresentRows, sensitive_features: Any) -> Array:
-        """Return the checked sensitive columns of the rows that are there."""
-        s = there.select("sensitive_features", sensitive_features)
-        S = sensitive_matrix(s, len(there))
-        warn_sentinels("sensitive_features", S, column_names(s, S.shape[1]))
-        return S
-
-
-class RivalRegressor(RegressorMixin, RivalEstimator):
-    """A rival whose fitted form is a predictor of plain arrays."""
-
-    __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
-
-    def _rows(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
-    ) -> tuple[Array, Array, Array, Array | None]:
-        """Return checked training rows, target, sensitive columns, weights."""
-        X = self._inputs(X, reset=True)
-        there = self._present(sample_weight, X.shape[0])
-        z = target_vector(there.select("y", y), len(there))
-        warn_sentinels("y", z)
-        S = self._sensitive(there, sensitive_features)
-        return there.inputs(X), z, S, there.w
 
     def predict(self, X: Any) -> Array:
         """Return one prediction per row.
@@ -113,7 +108,7 @@ class RivalRegressor(RegressorMixin, RivalEstimator):
         """
         check_is_fitted(self, "expansion_")
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self.expansion_.predict(self._inputs(X, reset=False))
+            found = self.expansion_.predict(validate_X(self, X, reset=False))
         check_finite_result("predictions", found)
         return np.asarray(found)
 
@@ -124,83 +119,82 @@ class RivalRegressor(RegressorMixin, RivalEstimator):
         return fitted
 
 
-class KernelRival(RivalRegressor):
-    """A rival on a kernel with its feature map."""
+@dataclass(eq=False, repr=False)
+class KernelBaseline(BaselineRegressor, ABC):
+    """A kernel ridge regression; a subclass implements `_fit_rows`."""
 
-    def __init__(
-        self,
-        kernel: str | KernelFunction = "rbf",
-        *,
-        gamma: float | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        approximation: str = "exact",
-        landmarks: int | None = None,
-        landmark_method: str = "rpcholesky",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.landmarks = landmarks
-        self.landmark_method = landmark_method
-        self.random_state = random_state
+    kernel: str | KernelFunction = "rbf"
+    _: KW_ONLY
+    alpha: float = 1.0
+    fit_intercept: bool = True
+    gamma: float | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    approximation: str = "exact"
+    landmarks: int | None = None
+    landmark_method: str = "rpcholesky"
+    random_state: Any = None
+
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Fit to training rows.
+
+        Parameters
+        ----------
+        X, y
+            Training rows (n, d) and their target (n,).
+        sensitive_features
+            One or several columns (n,) or (n, l). Required.
+        sample_weight
+            Weights of the rows, (n,), not negative; None is 1 for each. A row of weight 2 counts
+            as two rows, a row of weight 0 is left out.
+        """
+        training = validate_training(self, X, y, sensitive_features, sample_weight)
+        level = 0.0
+        if boolean("fit_intercept", self.fit_intercept):
+            # Before any sum, so that an offset of the target costs no digits.
+            level = float(weighted_mean(training.y, training.weights.fit))
+        kernel = KernelSettings.from_estimator(self, training.X.shape[0])
+        setting = RidgeSetting(kernel, None, 0, self.alpha, self.fit_intercept)
+        found = self._fit_rows(replace(training, y=training.y - level), setting)
+        self.expansion_ = replace(found, intercept=found.intercept + level)
+        return self
+
+    @abstractmethod
+    def _fit_rows(self, training: Training, setting: RidgeSetting) -> MapExpansion:
+        """Return the predictor, from the setting of the plain regression without removal."""
+
+
+class BaselineTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """A transformer that removes information on the sensitive columns from the inputs."""
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = _FIT_METADATA
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = True
         return tags
 
-    def _inputs(self, X: Any, *, reset: bool) -> Rows:
-        """Return X as checked float64 rows; `reset` learns the columns, else they must agree."""
-        sparse = stays_sparse(self.kernel, self.approximation)
-        return validate_rows(self, X, reset=reset, sparse=sparse)
 
-    def _present(self, sample_weight: Any, n: int) -> PresentRows:
-        """Return which of n rows are there, by their weights."""
-        return PresentRows.from_weights(sample_weight, n, precomputed=self.kernel == "precomputed")
-
-    def _reduced(self, X: Array, y: Array, S: Array, w: Array | None) -> tuple[FeatureMap, Moments]:
-        """Return the map of the training rows with its moments."""
-        feature_map = make_map(
-            X,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            approximation=self.approximation,
-            landmarks=self.landmarks,
-            landmark_method=self.landmark_method,
-            random_state=self.random_state,
-        )
-        return feature_map, training_moments(feature_map, X, S, y, w)
-
-
-# Repeated rows that still fit into memory with some hundred columns.
-MOST_REPEATED = 1 << 23
-
-
-def repeated(A: Array, w: Array | None) -> Array:
-    """Return rows repeated as often as whole weights say, for a method that knows no others."""
+def repeat_rows(A: Array, w: Array | None) -> Array:
+    """Return the rows of A, each as often as its weight, for methods that cannot weight rows."""
     if w is None:
         return A
     if (w != np.floor(w)).any():
-        i = int(np.flatnonzero(w != np.floor(w))[0])
         raise ValueError(
-            "sample_weight must be whole numbers for this method, which repeats rows as it cannot "
-            f"weigh them, got {w[i]:g}; round the weights"
+            "sample_weight must be whole numbers for this method, which repeats rows, got "
+            f"{w[w != np.floor(w)][0]:g}. Round the weights"
         )
     if w.sum(axis=0) > MOST_REPEATED:
         raise ValueError(
             f"sample_weight must sum to at most {MOST_REPEATED} for this method, which repeats "
-            f"rows, got {w.sum(axis=0):g}; divide the weights by their least one and round"
+            f"rows, got {w.sum(axis=0):g}. Divide the weights by the smallest one and round"
         )
     return np.repeat(A, w.astype(np.intp), axis=0)
 
 
-def in_range(S: Array) -> Array:
-    """Return sensitive columns in units of their range, from 0: what published widths are in."""
+def scale_to_range(S: Array) -> Array:
+    """Return the columns scaled to [0, 1], the unit of published kernel widths."""
     low = S.min(axis=0)
     return np.asarray((S - low) / (S.max(axis=0) - low))

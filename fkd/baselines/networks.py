@@ -1,80 +1,63 @@
-"""What the batches of the neural rivals pay for, without importing PyTorch before it is needed."""
+"""Neural networks with a penalty on dependence, NN-HGR and NN-FREM.
 
+PyTorch is imported when a network is trained (`fkd.baselines.network_training`), not before.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fkd.baselines.base import NEURAL, RivalRegressor, in_range, repeated
+from fkd.baselines.base import (
+    NEURAL,
+    BaselineRegressor,
+    repeat_rows,
+    scale_to_range,
+    validate_training,
+)
 from fkd.core.docstrings import fill_docstring
 from fkd.core.predictors import Perceptron
 from fkd.core.validation import not_negative, positive, whole
 
-if TYPE_CHECKING:
-    from fkd.baselines.network_training import Penalty
+if TYPE_CHECKING:  # needs PyTorch
+    from fkd.baselines.network_training import Dependence
 
 
-def hgr_penalty() -> "Penalty":
-    """Return chi-squared of the output with S, of Mary et al. (2019)."""
-    from fkd.baselines.network_training import chi2
+@dataclass(eq=False, repr=False)
+class NetworkRegressor(BaselineRegressor, ABC):
+    """A network of two hidden layers whose loss contains a penalty on dependence."""
 
-    return lambda _, f, S: chi2(f, S)
-
-
-def frem_penalty(bandwidth_s: float, bandwidth_z: float) -> "Penalty":
-    """Return the integral probability metric of the hidden layer, of Kong et al. (2025)."""
-    from fkd.baselines.network_training import eipm
-
-    return lambda Z, _, S: eipm(Z, S, bandwidth_s=bandwidth_s, bandwidth_z=bandwidth_z)
-
-
-if TYPE_CHECKING:  # importing it needs PyTorch, which only a training does
-    from fkd.baselines.network_training import Penalty, Recipe
-
-
-class NetworkRegressor(RivalRegressor):
-    """A network of two hidden layers whose loss has a price on dependence."""
-
-    def __init__(
-        self,
-        penalty: float = 0.1,
-        *,
-        first_width: int = 100,
-        second_width: int = 80,
-        epochs: int = 500,
-        batch_rows: int = 200,
-        learning_rate: float = 0.001,
-        weight_decay: float = 0.01,
-        random_state: Any = 0,
-    ) -> None:
-        self.penalty = penalty
-        self.first_width = first_width
-        self.second_width = second_width
-        self.epochs = epochs
-        self.batch_rows = batch_rows
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
+    penalty: float = 0.1
+    _: KW_ONLY
+    first_width: int = 100
+    second_width: int = 80
+    epochs: int = 500
+    batch_rows: int = 200
+    learning_rate: float = 0.001
+    weight_decay: float = 0.01
+    random_state: Any = 0
 
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Return self, trained on these rows.
+        """Train on these rows.
 
         Parameters
         ----------
         X, y
-            Training rows (n, d), best standardised, with their target (n,).
+            Training rows (n, d), preferably standardised, and their target (n,).
         sensitive_features
             One or several columns (n,) or (n, l). Required.
         sample_weight
-            How often each row is repeated, (n,), whole numbers; None is once, 0 leaves it out.
+            How often each row is repeated, (n,), whole numbers; None is 1 for each. A row of
+            weight 0 is left out.
         """
         rows = X, y, sensitive_features, sample_weight
-        (self.expansion_,) = self._trained(rows, [self.penalty])
+        (self.expansion_,) = self._train(*rows, penalties=[self.penalty])
         return self
 
     def fit_path(
@@ -86,79 +69,72 @@ class NetworkRegressor(RivalRegressor):
         sample_weight: Any = None,
         penalties: Sequence[float],
     ) -> dict[float, Self]:
-        """Return a trained network per price, all trained at once on the same batches.
+        """Train one network per penalty at once on the same batches, and return them by penalty.
+
+        Each network equals that of `fit` with this penalty. The estimator itself does not change.
 
         Parameters
         ----------
         X, y, sensitive_features, sample_weight
-            As `fit` takes them.
+            As in `fit`.
         penalties
-            Prices of dependence.
+            Weights of dependence in the loss.
         """
-        first = copy(self)
-        networks = first._trained((X, y, sensitive_features, sample_weight), penalties)
-        found = {}
+        first, found = copy(self), {}
+        networks = first._train(X, y, sensitive_features, sample_weight, penalties=penalties)
         for penalty, network in zip(penalties, networks, strict=True):
             found[penalty] = copy(first)
             found[penalty].penalty, found[penalty].expansion_ = penalty, network
         return found
 
-    def _trained(
-        self, rows: tuple[Any, Any, Any, Any], penalties: Sequence[float]
-    ) -> list[Perceptron]:
-        """Return one network per price, which predicts in the unit of the target."""
-        NEURAL.require(type(self).__name__)
-        from fkd.baselines.network_training import train
+    def _train(self, *rows: Any, penalties: Sequence[float]) -> list[Perceptron]:
+        """Return one network per penalty, in the unit of the target."""
+        NEURAL.check(type(self).__name__)
+        from fkd.baselines.network_training import Recipe, train
 
-        recipe, pays = self._recipe(), self._penalty()
-        prices = [not_negative("penalty", penalty) for penalty in penalties]
-        *parts, w = self._rows(*rows)
-        X, y, S = (repeated(part, w) for part in parts)
-        low, span = float(y.min(axis=0)), float(np.ptp(y)) or 1.0
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        networks = train(
-            X,
-            (y - low) / span,
-            in_range(S),
-            prices=prices,
-            penalty=pays,
-            recipe=recipe,
-            seed=seed,
-        )
-        return [_rescaled(network, span, low) for network in networks]
-
-    def _recipe(self) -> "Recipe":
-        """Return the checked shape and training of the network."""
-        from fkd.baselines.network_training import Recipe
-
-        return Recipe(
-            widths=(
-                whole("first_width", self.first_width, low=1),
-                whole("second_width", self.second_width, low=1),
-            ),
+        first, second = (whole(w, getattr(self, w), low=1) for w in ("first_width", "second_width"))
+        recipe = Recipe(
+            widths=(first, second),
             epochs=whole("epochs", self.epochs, low=1),
             batch_rows=whole("batch_rows", self.batch_rows, low=2),
             learning_rate=positive("learning_rate", self.learning_rate),
             weight_decay=not_negative("weight_decay", self.weight_decay),
         )
+        dependence = self._dependence()
+        checked = [not_negative("penalty", penalty) for penalty in penalties]
+        training = validate_training(self, *rows)
+        parts = (training.X, training.y, training.S)
+        X, y, S = (repeat_rows(part, training.weights.fit) for part in parts)
+        low, span = float(y.min(axis=0)), float(np.ptp(y)) or 1.0
+        networks = train(
+            X,
+            (y - low) / span,
+            scale_to_range(S),
+            penalties=checked,
+            dependence=dependence,
+            recipe=recipe,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+        )
+        return [_rescaled(network, span, low) for network in networks]
 
-    def _penalty(self) -> "Penalty":
-        """Return what a batch pays for."""
-        raise NotImplementedError
+    @abstractmethod
+    def _dependence(self) -> "Dependence":
+        """Return the dependence of a batch, which the penalty multiplies."""
 
 
 @fill_docstring
+@dataclass(eq=False, repr=False)
 class HgrNetwork(NetworkRegressor):
-    """A neural network that pays for an upper bound of HGR (NN-HGR).
+    """A neural network with a penalty on an upper bound of HGR (NN-HGR).
 
-    Two hidden layers of SELU units, trained by Adam on the squared error of the target in units of
-    its range, plus `penalty` times the chi-squared of each batch's predictions with the sensitive
-    columns.
+    Two hidden layers of SELU units, trained by Adam. The loss is the squared error of the target,
+    scaled to its range, plus `penalty` times the chi-squared of each batch's predictions with the
+    sensitive columns.
 
     Parameters
     ----------
     penalty
-        Price of dependence, not negative; 0 is a plain network.
+        Weight of dependence in the loss, not negative; 0 is a plain network.
     {network_parameters}
 
     Attributes
@@ -168,8 +144,8 @@ class HgrNetwork(NetworkRegressor):
 
     Notes
     -----
-    PyTorch, of the extra ``neural``, trains it. The numbers depend on `random_state`, on the order
-    of the rows, and in their last digits on the processor.
+    Training needs PyTorch, the extra ``neural``. The result depends on `random_state`, on the order
+    of the rows, and in the last digits on the processor.
 
     References
     ----------
@@ -179,7 +155,7 @@ class HgrNetwork(NetworkRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from fkd.rivals import HgrNetwork
+    >>> from fkd.baselines import HgrNetwork
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 3))
     >>> model = HgrNetwork(penalty=1.0, epochs=5)
@@ -187,25 +163,27 @@ class HgrNetwork(NetworkRegressor):
     (200,)
     """
 
-    def _penalty(self) -> "Penalty":
-        return hgr_penalty()
+    def _dependence(self) -> "Dependence":
+        return hgr_dependence()
 
 
 @fill_docstring
+@dataclass(eq=False, repr=False)
 class FremNetwork(NetworkRegressor):
-    """A neural network whose hidden layer pays for dependence (NN-FREM).
+    """A neural network with a penalty on dependence of its hidden layer (NN-FREM).
 
-    Two hidden layers of SELU units, trained by Adam on the squared error of the target in units of
-    its range, plus `penalty` times an integral probability metric: how differently the last hidden
-    layer is distributed near each value of the sensitive columns.
+    Two hidden layers of SELU units, trained by Adam. The loss is the squared error of the target,
+    scaled to its range, plus `penalty` times an integral probability metric: the difference between
+    the distribution of the last hidden layer near a value of the sensitive columns and that of all
+    rows, averaged over the values.
 
     Parameters
     ----------
     penalty
-        Price of dependence, not negative; 0 is a plain network.
+        Weight of dependence in the loss, not negative; 0 is a plain network.
     bandwidth_s, bandwidth_z
-        Widths of the Gaussian kernels: on the sensitive columns in units of their range, on the
-        hidden layer. Above 0.
+        Widths of the Gaussian kernels, above 0: on the sensitive columns, scaled to their range,
+        and on the hidden layer.
     {network_parameters}
 
     Attributes
@@ -215,8 +193,8 @@ class FremNetwork(NetworkRegressor):
 
     Notes
     -----
-    PyTorch, of the extra ``neural``, trains it. The numbers depend on `random_state`, on the order
-    of the rows, and in their last digits on the processor.
+    Training needs PyTorch, the extra ``neural``. The result depends on `random_state`, on the order
+    of the rows, and in the last digits on the processor.
 
     References
     ----------
@@ -226,7 +204,7 @@ class FremNetwork(NetworkRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from fkd.rivals import FremNetwork
+    >>> from fkd.baselines import FremNetwork
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 3))
     >>> model = FremNetwork(penalty=1.0, epochs=5)
@@ -234,37 +212,28 @@ class FremNetwork(NetworkRegressor):
     (200,)
     """
 
-    def __init__(
-        self,
-        penalty: float = 1.0,
-        *,
-        bandwidth_s: float = 0.05,
-        bandwidth_z: float = 1.0,
-        first_width: int = 100,
-        second_width: int = 80,
-        epochs: int = 500,
-        batch_rows: int = 200,
-        learning_rate: float = 0.001,
-        weight_decay: float = 0.01,
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(
-            penalty,
-            first_width=first_width,
-            second_width=second_width,
-            epochs=epochs,
-            batch_rows=batch_rows,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            random_state=random_state,
-        )
-        self.bandwidth_s = bandwidth_s
-        self.bandwidth_z = bandwidth_z
+    penalty: float = 1.0
+    _: KW_ONLY
+    bandwidth_s: float = 0.05
+    bandwidth_z: float = 1.0
 
-    def _penalty(self) -> "Penalty":
-        return frem_penalty(
-            positive("bandwidth_s", self.bandwidth_s), positive("bandwidth_z", self.bandwidth_z)
-        )
+    def _dependence(self) -> "Dependence":
+        bandwidth_s = positive("bandwidth_s", self.bandwidth_s)
+        return frem_dependence(bandwidth_s, positive("bandwidth_z", self.bandwidth_z))
+
+
+def hgr_dependence() -> "Dependence":
+    """Return chi-squared of the output with S (Mary et al. 2019)."""
+    from fkd.baselines.network_training import chi2
+
+    return lambda _, f, S: chi2(f, S)
+
+
+def frem_dependence(bandwidth_s: float, bandwidth_z: float) -> "Dependence":
+    """Return the integral probability metric of the hidden layer given S (Kong et al. 2025)."""
+    from fkd.baselines.network_training import eipm
+
+    return lambda Z, _, S: eipm(Z, S, bandwidth_s=bandwidth_s, bandwidth_z=bandwidth_z)
 
 
 def _rescaled(network: Perceptron, scale: float, level: float) -> Perceptron:

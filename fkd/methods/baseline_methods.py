@@ -12,7 +12,12 @@ from fkd.core.predictors import ConstantPrediction, Predictor, SensitiveExpansio
 from fkd.core.training import Training
 from fkd.core.weights import weighted_mean, weighted_median
 from fkd.methods.declaration import Method, Published, number
-from fkd.methods.kernel_methods import KernelParameters, RidgeParameters, kernel_key
+from fkd.methods.kernel_methods import (
+    KernelParameters,
+    RidgeParameters,
+    kernel_key,
+    ridge_setting,
+)
 
 # At a penalty of the variance of s, 0.06 on Crimes, the weights of s are halved. At the last one
 # less than a ten-thousandth of the prediction's variance depends on s.
@@ -109,9 +114,7 @@ def _fit_residual(training: Training, settings: Sequence[Residual]) -> Iterator[
     """Yield regressions of y - share·(S - mean) w, from the moments that all methods share."""
     slopes = sensitive_slopes(training.S, training.y, training.weights.fit)
     for p in settings:
-        yield fit_residual_ridge(
-            training, p.kernel, p.share * slopes, alpha=p.alpha, fit_intercept=p.fit_intercept
-        )
+        yield fit_residual_ridge(training, ridge_setting(training, p, None, 0), p.share * slopes)
 
 
 _FRRM_PUBLISHED = {"acs_income": Published(grid={"penalty": _PENALTIES})}

@@ -13,7 +13,7 @@ import numpy as np
 import sklearn.svm
 
 from fkd.baselines.base import FAIRLEARN, LEACE
-from fkd.baselines.erasure import erased_ridge, leace, leace_from_moments
+from fkd.baselines.erasure import leace, leace_from_moments
 from fkd.baselines.inlp import fit_projected_svr, inlp_path
 from fkd.core.arrays import Array, RowBlock, Source
 from fkd.core.feature_maps import Approximation
@@ -25,6 +25,7 @@ from fkd.core.predictors import (
     ProjectedExpansion,
 )
 from fkd.core.removal import RemovalPath
+from fkd.core.ridge import ridge_coefficients
 from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, batched_regressions
 from fkd.core.training import Training
 from fkd.methods.declaration import Method, Published, number, option
@@ -179,17 +180,20 @@ def _fit_erased_ridge(training: Training, settings: Sequence[ErasedRidge]) -> It
     found: dict[ErasedRidge, Predictor] = {}
     for kernel in dict.fromkeys(p.kernel for p in settings):
         group = [p for p in settings if p.kernel == kernel]
-        moments = training.moments(kernel)
+        feature_map = training.feature_map(kernel)
         correction = _erasure(training, group[0])
-        erased = moments.corrected(correction)
+        erased = training.moments(kernel).corrected(correction)
         for p in group:
-            found[p] = erased_ridge(
-                training.feature_map(kernel),
-                correction,
+            beta = ridge_coefficients(
                 erased,
-                alpha=effective_ridge(p.alpha, p, moments.n),
+                RemovalPath.nothing(feature_map.rank),
+                alpha=effective_ridge(p.alpha, p, erased.n),
+                strengths=[0],
                 fit_intercept=p.fit_intercept,
-            )
+            )[0]
+            intercept = erased.intercept(beta) if p.fit_intercept else 0.0
+            weights, shift = correction.pulled_back(beta)
+            found[p] = feature_map.expansion(weights, intercept + shift)
     yield from (found[p] for p in settings)
 
 

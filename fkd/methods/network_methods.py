@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from fkd.baselines.base import NEURAL
-from fkd.baselines.networks import frem_penalty, hgr_penalty
+from fkd.baselines.networks import frem_dependence, hgr_dependence
 from fkd.core.arrays import Array
 from fkd.core.predictors import TAKEN_BATCHES, Perceptron
 from fkd.core.training import Training
@@ -13,7 +13,7 @@ from fkd.methods.cost import Cost
 from fkd.methods.declaration import Method, Published, number
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which only training needs
-    from fkd.baselines.network_training import Penalty
+    from fkd.baselines.network_training import Dependence
 
 # A larger stack of networks does not fit into the cache and gains nothing.
 LARGEST_STACK = 8
@@ -85,7 +85,7 @@ def _frem_cost(settings: Sequence[FremNetwork], n: int, d: int) -> Cost:
 
 
 def _fit(
-    training: Training, settings: Sequence[P], penalty: Callable[[P], "Penalty"]
+    training: Training, settings: Sequence[P], dependence: Callable[[P], "Dependence"]
 ) -> Iterator[Perceptron]:
     """Yield one network per setting, in order. A stack is trained when its first one is needed."""
     NEURAL.check(settings[0].method)
@@ -100,8 +100,8 @@ def _fit(
                 training.rows,
                 training.y,
                 training.S,
-                prices=[o.penalty for o in stack],
-                penalty=penalty(p),
+                penalties=[o.penalty for o in stack],
+                dependence=dependence(p),
                 recipe=Recipe(
                     widths=(p.first_width, p.second_width),
                     epochs=p.epochs,
@@ -117,12 +117,12 @@ def _fit(
 
 def _fit_hgr(training: Training, settings: Sequence[Network]) -> Iterator[Perceptron]:
     """Return networks that pay for an upper bound of HGR (Mary et al. 2019) in each batch."""
-    return _fit(training, settings, lambda _: hgr_penalty())
+    return _fit(training, settings, lambda _: hgr_dependence())
 
 
 def _fit_frem(training: Training, settings: Sequence[FremNetwork]) -> Iterator[Perceptron]:
     """Return networks that pay for dependence of the hidden layer on S (Kong et al. 2025)."""
-    return _fit(training, settings, lambda p: frem_penalty(p.bandwidth_s, p.bandwidth_z))
+    return _fit(training, settings, lambda p: frem_dependence(p.bandwidth_s, p.bandwidth_z))
 
 
 def _hidden(training: Training, p: FremNetwork, X: Array) -> Array:
