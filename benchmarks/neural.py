@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from fkd.baselines.base import NEURAL
+from fkd.datasets import read_crimes
 from fkd.methods import method
 from fkd.problems.crimes import CRIMES, PREDICTORS
-from tasks.data.embedded import read_crimes
 
 FOLDS, EPOCHS, CORES = 5, 500, 2
 TIMED_EPOCHS, COMPARED_EPOCHS, LATE = 12, 20, 100
@@ -28,7 +28,7 @@ def run() -> Record:
     if NEURAL.missing():
         return Record([{"what": "skipped"}], remarks=["PyTorch is missing: `make neural`"])
     rows = crimes()
-    plain = plain_epoch(rows) * len(prices("nn_hgr", "crimes"))
+    plain = plain_epoch(rows) * len(penalties("nn_hgr", "crimes"))
     late, fold = whole_fold(rows)
     minutes = {(name, p): grid_minutes(name, p, rows) for name in NETWORKS for p in SIZES}
     table = [
@@ -66,7 +66,7 @@ def crimes() -> Rows:
     return X[:n], columns[CRIMES.target][:n], columns["racepctblack"][:n, None]
 
 
-def prices(name: str, problem: str) -> list[float]:
+def penalties(name: str, problem: str) -> list[float]:
     """Return the paper's penalties."""
     return [p.penalty for p in method(name).settings(problem, {}, None)]
 
@@ -81,8 +81,8 @@ def recipe_of(name: str, epochs: int) -> Any:
     )
 
 
-def penalty_of(name: str) -> Any:
-    """Return what a batch pays for."""
+def dependence_of(name: str) -> Any:
+    """Return the dependence of a batch."""
     from fkd.baselines.network_training import chi2, eipm
 
     p = method(name).parameters()
@@ -120,8 +120,8 @@ def whole_fold(rows: Rows) -> tuple[float, float]:
     start = time.thread_time()
     train(
         *rows,
-        prices=prices("nn_hgr", "crimes"),
-        penalty=penalty_of("nn_hgr"),
+        penalties=penalties("nn_hgr", "crimes"),
+        dependence=dependence_of("nn_hgr"),
         recipe=recipe_of("nn_hgr", EPOCHS),
         seed=0,
         watch=lambda epoch, losses: ends.append(time.thread_time()),
@@ -138,8 +138,8 @@ def grid_minutes(name: str, problem: str, rows: Rows) -> float:
         rng = np.random.default_rng(0)
         rows = rng.random((n, d)), rng.random(n), rng.random((n, 1))
     options = {
-        "prices": prices(name, problem),
-        "penalty": penalty_of(name),
+        "penalties": penalties(name, problem),
+        "dependence": dependence_of(name),
         "recipe": recipe_of(name, TIMED_EPOCHS),
     }
     epoch = fastest_epoch(lambda watch: train(*rows, seed=0, watch=watch, **options))
@@ -154,13 +154,13 @@ def loss_difference(rows: Rows) -> float:
     from fkd.baselines.network_training import train
 
     recipe = replace(recipe_of("nn_hgr", EPOCHS), epochs=COMPARED_EPOCHS)
-    grid = prices("nn_hgr", "crimes")
+    grid = penalties("nn_hgr", "crimes")
     ours: list[np.ndarray] = []
     common = {"recipe": recipe, "seed": 0, "dtype": torch.float64}
     train(
         *rows,
-        prices=grid,
-        penalty=penalty_of("nn_hgr"),
+        penalties=grid,
+        dependence=dependence_of("nn_hgr"),
         watch=lambda _, losses: ours.append(losses.numpy().copy()),
         **common,
     )

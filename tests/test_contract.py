@@ -162,7 +162,7 @@ def test_every_method_and_every_baseline_is_tested():
     assert set(baselines.__all__) <= kinds
     assert (
         sum(name.startswith("Fair") for name in kinds) == 7
-    )  # six estimators of fkd, one baseline
+    )  # one is a baseline
 
 
 def test_whatever_is_declared_broken_has_a_reason_and_a_name():
