@@ -11,10 +11,9 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 from stored_files import stored
 from sweep_sample import finite, same_numbers, sweep_config, undisturbed
-from training_sample import fit_one, make_training
+from training_sample import fit_one, make_training, published_fkl
 
 from configs.load import load_config
-from fkd.baselines.fkl import closed_form
 from fkd.core.kernels import Kernel
 from fkd.methods import Training, method
 from fkd.methods.kernel_methods import REFERENCE_ROWS
@@ -91,7 +90,7 @@ def test_learning_from_sums_is_the_published_form_on_explicit_features(settings,
     found, training = fitted(study, label)
     G, new, y, S = explicit(study, label)
     for f, mu in zip(found, (0.0, 0.05), strict=True):
-        coef = closed_form(G @ G.T, Kernel("rbf", GAMMA_S).gram(S), y, alpha=ALPHA, mu=mu)
+        coef = published_fkl(G @ G.T, Kernel("rbf", GAMMA_S).gram(S), y, alpha=ALPHA, mu=mu)
         assert_allclose(f, new @ (G.T @ coef), atol=1e-6)
     assert np.abs(found[0] - found[1]).max() > 0.02
     assert "X" not in vars(training)  # rows were never encoded as one matrix

@@ -21,6 +21,12 @@ def fit_one(name, training, **parameters):
     return predictor
 
 
+def published_fkl(K, K_s, y, *, alpha, mu):
+    """Coefficients (K + alpha·I + mu·H K_s H K)⁻¹ y of fair kernel learning as published."""
+    H = np.eye(len(K)) - 1 / len(K)
+    return np.linalg.solve(K + alpha * np.eye(len(K)) + mu * H @ K_s @ H @ K, y)
+
+
 def worst_correlation(f, S):
     """The largest absolute correlation of a prediction, or of any feature, with a column of S."""
     F = np.column_stack([f])

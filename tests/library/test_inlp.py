@@ -1,9 +1,12 @@
+"""Iterative null-space projection: directions with all digits, the projected regression."""
+
 import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from training_sample import fit_one, make_training
 
+from fkd.baselines import NullspaceProjection
 from fkd.core.feature_maps import ExactMap
 from fkd.core.kernels import Kernel
 from fkd.core.moments import training_moments
@@ -12,12 +15,12 @@ from fkd.methods import Training, method
 
 
 def removed_inputs(training, m):
-    """The orthonormal directions that the predictor of m iterations carries with it."""
+    """The orthonormal directions that m iterations remove."""
     return fit_one("svr_inlp", training, iterations=m).U
 
 
 def explicit_removal(X, s, iterations, ridge):
-    """Return the removed projector by the recursion as defined, with 80 digits."""
+    """The removed projector by the recursion as defined, in 80 digits."""
     with mpmath.workdps(80):
         A, s = mpmath.matrix(X.tolist()), mpmath.matrix(s.tolist())
         removed = mpmath.zeros(A.cols)
@@ -42,8 +45,8 @@ def test_removal_on_inputs_is_fkd_under_a_linear_kernel(rng, m):
 
 @pytest.mark.parametrize("m", [1, 4, 7, 10])
 def test_the_projector_of_one_hot_inputs_has_all_its_digits(rng, m):
-    # Columns of one-hot groups are dependent: the recursion in float64, also as a Krylov space of
-    # all inputs, has no correct digit here from seven iterations on.
+    # Columns of one-hot groups are linearly dependent. The recursion in float64, also as a Krylov
+    # space of all inputs, has no correct digit from seven iterations on.
     codes = rng.integers(6, size=(60, 3))
     X = np.hstack([np.eye(6)[column] for column in codes.T])
     s = 0.1 * codes[:, 0] + 0.05 * codes[:, 1] ** 2 + 0.1 * rng.normal(size=60)
@@ -51,14 +54,14 @@ def test_the_projector_of_one_hot_inputs_has_all_its_digits(rng, m):
     assert_allclose(U @ U.T, explicit_removal(X, s, m, 0.05), atol=1e-9)
 
 
-def test_a_prediction_does_not_see_the_removed_directions(rng):
+def test_a_prediction_does_not_depend_on_the_removed_directions(rng):
     training = make_training(rng, d=6)
     U = removed_inputs(training, 2)
     moved = training.X + rng.normal(size=(60, U.shape[1])) @ U.T
     fair = fit_one("svr_inlp", training, iterations=2)
     plain = fit_one("svr_inlp", training, iterations=0)
     assert_allclose(fair.predict(moved), fair.predict(training.X), atol=1e-9)
-    assert np.abs(plain.predict(moved) - plain.predict(training.X)).max() > 0.01  # it would bite
+    assert np.abs(plain.predict(moved) - plain.predict(training.X)).max() > 0.01
 
 
 @pytest.mark.parametrize("m", [2, 5, 200])
@@ -83,7 +86,7 @@ def test_a_target_inside_the_tube_needs_no_support(rng):
     assert_allclose(fit_one("svr_inlp", flat, iterations=1).predict(training.X), 0.3, atol=0.005)
 
 
-def test_a_setting_does_not_depend_on_its_neighbours(rng):
+def test_a_setting_does_not_depend_on_the_others(rng):
     training = make_training(rng, d=8)
     inlp = method("svr_inlp")
     settings = [
@@ -96,7 +99,7 @@ def test_a_setting_does_not_depend_on_its_neighbours(rng):
     assert_array_equal(together, alone)
 
 
-def test_the_representation_is_what_the_machine_sees(rng):
+def test_the_representation_is_the_input_of_the_regression(rng):
     training = make_training(rng, d=6)
     inlp = method("svr_inlp")
     p = inlp.parameters(iterations=2)
@@ -104,3 +107,13 @@ def test_the_representation_is_what_the_machine_sees(rng):
     f = fit_one("svr_inlp", training, iterations=2)
     assert_array_equal(f.inner.predict(left), f.predict(training.X))
     assert np.linalg.matrix_rank(left) == 6 - 4
+
+
+@pytest.mark.parametrize("m", [0, 1, 3])
+def test_the_estimator_projects_as_the_method(rng, m):
+    training = make_training(rng, n=200, d=8)
+    known = fit_one("svr_inlp", training, iterations=m, center_sensitive=True)
+    model = NullspaceProjection(m)
+    projected = model.fit_transform(training.X, sensitive_features=training.S)
+    assert_allclose(projected, training.X - training.X @ known.U @ known.U.T, atol=1e-10)
+    assert model.effective_iterations_ == m

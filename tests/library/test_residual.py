@@ -1,9 +1,12 @@
+"""Ridge regression of the target minus its linear fit on the sensitive columns."""
+
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from training_sample import fit_one, make_training
 
+from fkd.baselines import ResidualTargetRidge
 from fkd.methods import Approximation, Training
 
 
@@ -20,7 +23,7 @@ def test_it_is_ridge_regression_of_the_residual(rng, share):
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("kind", ["exact", "nystroem", "fourier"])
-def test_no_share_is_kernel_ridge_regression(rng, kind, fit_intercept):
+def test_share_0_is_kernel_ridge_regression(rng, kind, fit_intercept):
     training = make_training(rng)
     common = {"fit_intercept": fit_intercept, "approximation": Approximation(kind, 20)}
     ours = fit_one("residual_y", training, share=0.0, **common)
@@ -34,7 +37,7 @@ def test_an_intercept_keeps_the_mean_of_y(rng):
     assert abs(f.mean() - training.y.mean()) < 1e-12
 
 
-def test_a_column_given_twice_changes_nothing(rng):
+def test_a_repeated_column_changes_nothing(rng):
     training = make_training(rng, l=1)
     twice = Training(training.X, training.y, training.S[:, [0, 0]], 0)
     assert_allclose(
@@ -42,3 +45,14 @@ def test_a_column_given_twice_changes_nothing(rng):
         fit_one("residual_y", training).predict(training.X),
         rtol=1e-10,
     )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_the_estimator_is_the_method(rng, share):
+    training = make_training(rng, n=200)
+    setting = {"share": share, "gamma": 0.05, "alpha": 0.25, "fit_intercept": True}
+    model = ResidualTargetRidge(**setting)
+    model.fit(training.X, training.y, sensitive_features=training.S)
+    known = fit_one("residual_y", training, **setting)
+    assert_allclose(model.predict(training.X), known.predict(training.X), atol=1e-9)
+    assert_allclose(model.slopes_, LinearRegression().fit(training.S, training.y).coef_)
