@@ -1,6 +1,6 @@
-"""The paper as printed, with arithmetic to check it by."""
+"""The algorithms of the paper as printed, and a reference in integer arithmetic."""
 
-from fkd.paper.algorithm1 import algorithm_1, recursion
+from fkd.paper.algorithm1 import algorithm_1
 from fkd.paper.algorithm2 import (
     DualPath,
     DualRidge,
@@ -8,9 +8,7 @@ from fkd.paper.algorithm2 import (
     KernelRows,
     chunked_dual_path,
     dual_ridge,
-    nystroem_dual_path,
     nystroem_path,
-    nystroem_weights,
 )
 
 __all__ = [
@@ -21,8 +19,5 @@ __all__ = [
     "algorithm_1",
     "chunked_dual_path",
     "dual_ridge",
-    "nystroem_dual_path",
     "nystroem_path",
-    "nystroem_weights",
-    "recursion",
 ]

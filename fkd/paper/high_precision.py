@@ -1,4 +1,4 @@
-"""The removal path in integer arithmetic, as exact as wanted."""
+"""The removal path in integer arithmetic, to any precision."""
 
 from math import isqrt
 from typing import Any
@@ -9,17 +9,17 @@ from fkd.core.arrays import AnyArray, Array
 
 
 def removed_columns(K: Array, S: Array, *, ridge: float, iterations: int, bits: int = 400) -> Array:
-    """Return F (n, m·l), for which K_m = K - F Fᵀ, correct to the last digit of float64.
+    """Return F (n, m·l) with K_m = K - F Fᵀ, correct to the last digit of float64.
 
-    Krylov vectors in coefficients of the rows, K-orthogonalised: in float64 this form breaks down,
-    with some hundred digits to lose it does not. Slow; for tests and benchmarks.
+    The Krylov vectors are combinations of rows, orthogonalised with respect to K. This form loses
+    too many digits for float64. It is slow, for tests and benchmarks.
 
     Parameters
     ----------
     K
-        Positive definite, (n, n); its float64 values are taken as exact.
+        Positive definite, (n, n). Its float64 values are taken as exact.
     S
-        Sensitive columns (n, l) that stay independent for all iterations.
+        Sensitive columns (n, l) that stay linearly independent in all iterations.
     ridge, iterations
         As in `fkd.core.removal.removal_path`.
     bits
@@ -34,7 +34,7 @@ def removed_columns(K: Array, S: Array, *, ridge: float, iterations: int, bits: 
         solved = [_solve(L, a, bits) for a in block]
         block = []
         for a in solved:
-            # Twice, for otherwise each step loses what it shrinks by: 220 digits in 200 steps.
+            # Twice: otherwise the digits that each step cancels are lost, 220 in 200 steps.
             for b, f in 2 * list(zip(coefficients, removed, strict=True)):
                 a = a - ((f @ a >> bits) * b >> bits)
             u = fixed_K @ a >> bits
@@ -42,18 +42,14 @@ def removed_columns(K: Array, S: Array, *, ridge: float, iterations: int, bits: 
             block.append((a << bits) // norm)
             coefficients.append(block[-1])
             removed.append((u << bits) // norm)
-    return np.array([[_float(value, bits) for value in f] for f in removed]).T
+    # The division of integers is correctly rounded.
+    return np.array([[value / (1 << bits) for value in f] for f in removed]).T
 
 
 def _fixed(A: Any, bits: int) -> AnyArray:
     """Return A·2^bits as Python integers."""
-    # Scaling by a power of two is exact, so nothing is lost but what lies below the last bit.
+    # Scaling by a power of two is exact. Only digits below the last bit are lost.
     return np.asarray(np.vectorize(int, otypes=[object])(np.ldexp(A, bits)))
-
-
-def _float(value: int, bits: int) -> float:
-    """Return value/2^bits, correctly rounded."""
-    return value / (1 << bits)
 
 
 def _cholesky(A: AnyArray, bits: int) -> AnyArray:
@@ -67,7 +63,7 @@ def _cholesky(A: AnyArray, bits: int) -> AnyArray:
 
 
 def _solve(L: AnyArray, b: AnyArray, bits: int) -> AnyArray:
-    """Return (L Lᵀ)⁻¹ b in fixed point."""
+    """Return (L Lᵀ)⁻¹ b in fixed-point numbers."""
     b = b.copy()
     for j in range(len(b)):
         b[j] = (b[j] << bits) // L[j, j]

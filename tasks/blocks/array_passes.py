@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, IntArray
-from fkd.paper.algorithm2 import multiplied
+from fkd.paper.algorithm2 import panel_products
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.graphs import task_array
 from tasks.blocks.kernel_arrays import aligned
@@ -118,7 +118,7 @@ def _products(threads: int, widths: Sequence[int], K: AnyArray, V: Array) -> Arr
     """Return what one chunk adds to the products, (rows, 1, columns)."""
     K, V = aligned(K, V)
     with blas_threads(threads):
-        return np.hstack(multiplied(K, _split(V, widths)))[:, None, :]
+        return np.hstack(panel_products(K, _split(V, widths)))[:, None, :]
 
 
 def _system(threads: int, K_nq: AnyArray, S: Array, F: Array, F_q: Array) -> Array:
@@ -136,7 +136,7 @@ def _landmark_products(
     K_nq, F, beside = aligned(K_nq, F, beside)
     *panels, F_q = _split(beside, [*widths, F.shape[1]])
     with blas_threads(threads):
-        return np.hstack(multiplied(K_nq - F @ F_q.T, panels))
+        return np.hstack(panel_products(K_nq - F @ F_q.T, panels))
 
 
 def _landmark_adjoints(
@@ -145,4 +145,4 @@ def _landmark_adjoints(
     """Return what some rows add to K_qn R."""
     K_nq, R = aligned(K_nq, R)
     with blas_threads(threads):
-        return np.hstack(multiplied(K_nq.T, _split(R, widths)))[None]
+        return np.hstack(panel_products(K_nq.T, _split(R, widths)))[None]
