@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from training_sample import make_training
 
 from fkd.baselines.base import Extra
