@@ -1,7 +1,6 @@
-"""Networks in stacks against the same ones alone, small; as a script it counts those that differ.
+"""Small networks in stacks and alone. Run as a script, it lists those that differ.
 
-The sizes are such that nothing fills whole vector registers: odd widths, a width of one, batches
-of odd numbers of rows.
+No size fills whole vector registers: odd widths, a width of one, batches of odd numbers of rows.
 """
 
 import json
@@ -11,8 +10,8 @@ import numpy as np
 
 from fkd.baselines.network_training import Recipe, chi2, eipm, train
 
-PRICES = (0.0, 0.025, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
-PENALTIES = {
+PENALTIES = (0.0, 0.025, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
+DEPENDENCE = {
     "chi2": lambda Z, f, S: chi2(f, S),
     "eipm": lambda Z, f, S: eipm(Z, S, bandwidth_s=0.05, bandwidth_z=1.0),
 }
@@ -21,8 +20,8 @@ SHAPES = (((13, 9), 130, 7, 50), ((17, 11), 65, 5, 65), ((33, 1), 66, 5, 33), ((
 PICKS = ((0, 1), (7, 3, 1), (3, 2, 1, 0), (6, 5, 4, 3, 2), tuple(range(8)))
 
 
-def stack(shape, penalty, picks, *, epochs=2, columns=2):
-    """The weights of the networks with these prices, trained as one stack."""
+def stack(shape, name, picks, *, epochs=2, columns=2):
+    """The weights of the networks with these penalties, trained as one stack."""
     widths, n, d, batch_rows = shape
     rng = np.random.default_rng(0)
     X, S = rng.normal(size=(n, d)), rng.random((n, columns))
@@ -30,8 +29,8 @@ def stack(shape, penalty, picks, *, epochs=2, columns=2):
         X,
         X[:, 0] + S[:, 0] * rng.normal(size=n),
         S,
-        prices=[PRICES[k] for k in picks],
-        penalty=PENALTIES[penalty],
+        penalties=[PENALTIES[k] for k in picks],
+        dependence=DEPENDENCE[name],
         recipe=Recipe(widths, epochs, batch_rows, learning_rate=0.001, weight_decay=0.01),
         seed=5,
     )
@@ -39,15 +38,15 @@ def stack(shape, penalty, picks, *, epochs=2, columns=2):
 
 
 def differing():
-    """Which networks have another bit in a stack: shape, penalty, stack, price."""
+    """The networks that differ in a stack: shape, dependence, stack, penalty."""
     found = []
     for shape in SHAPES:
-        for penalty in PENALTIES:
-            alone = [stack(shape, penalty, [k])[0] for k in range(len(PRICES))]
+        for name in DEPENDENCE:
+            alone = [stack(shape, name, [k])[0] for k in range(len(PENALTIES))]
             for picks in PICKS:
-                together = zip(picks, stack(shape, penalty, picks), strict=True)
+                together = zip(picks, stack(shape, name, picks), strict=True)
                 bad = [k for k, w in together if w.tobytes() != alone[k].tobytes()]
-                found += [f"{shape} {penalty} {picks} {k}" for k in bad]
+                found += [f"{shape} {name} {picks} {k}" for k in bad]
     return found
 
 

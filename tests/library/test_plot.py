@@ -1,4 +1,4 @@
-"""Pictures: what they draw is what their frames hold, and that is what the measures say."""
+"""Displays: they draw the numbers of their frames, which are those of the measures."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def path(rows):
     return FairKernelRidge(gamma=0.3).fit_path(X, y, sensitive_features=s, iterations=[0, 2, 6])
 
 
-def test_a_front_holds_what_the_measures_say_of_each_model(rows, path):
+def test_a_front_has_error_measure_and_floor_of_each_model(rows, path):
     X, y, s = rows
     front = FrontDisplay.from_estimator(path, X, y, sensitive_features=s, **QUICK)
     frame = front.frame()
@@ -53,7 +53,7 @@ def test_a_front_holds_what_the_measures_say_of_each_model(rows, path):
         floor = noise_floor(f, s, rng=np.random.default_rng(0), measure=gdp, permutations=100)
         assert_allclose(frame["floor"][i], floor.mean)
     assert (frame["gdp"].diff().dropna() < 0).all()
-    assert front.best.all()  # each pays for fairness with error
+    assert front.best.all()  # the fairer, the less accurate
 
 
 def test_a_front_draws_its_points_intervals_and_floor(rows, path):
@@ -82,7 +82,7 @@ def test_a_beaten_model_is_not_on_the_front(rng):
     assert not hasattr(front, "ax_")
 
 
-def test_of_several_columns_the_worst_counts(rng):
+def test_the_worst_of_several_columns_is_shown(rng):
     S = rng.uniform(size=(250, 2))
     f = S[:, 1] + 0.1 * rng.normal(size=250)
     for measure, known in (("hgr", hgr(f, S).max()), ("gdp", gdp(f, S).max())):
@@ -93,7 +93,7 @@ def test_of_several_columns_the_worst_counts(rng):
         assert front.value_low[0] <= known <= front.value_high[0]
 
 
-def test_pairs_take_the_quick_interval(rng):
+def test_pairwise_fairness_has_its_declared_interval(rng):
     s = rng.uniform(size=150)
     y = s + rng.normal(size=150)
     f = s + 0.5 * rng.normal(size=150)
@@ -112,9 +112,10 @@ def test_pairs_take_the_quick_interval(rng):
 
 @QUIET
 @pytest.mark.parametrize("removal", ["path", "shrinkage"])
-def test_a_measure_is_followed_along_the_strengths_of_one_fit(rows, removal):
+def test_a_measure_is_shown_at_the_strengths_of_one_fit(rows, removal):
     X, y, s = rows
-    model = FairKernelRidge(gamma=0.3, removal=removal, iterations=3)
+    strength = {"iterations": 3} if removal == "path" else {}
+    model = FairKernelRidge(gamma=0.3, removal=removal, **strength)
     model.fit(X, y, sensitive_features=s)
     along = StrengthDisplay.from_estimator(model, X, sensitive_features=s, **QUICK)
     frame = along.frame()
@@ -133,7 +134,7 @@ def test_a_measure_is_followed_along_the_strengths_of_one_fit(rows, removal):
 
 
 @QUIET
-def test_a_classifier_is_followed_by_its_decisions(rows):
+def test_the_decision_values_of_a_classifier_are_shown(rows):
     X, y, s = rows
     model = FairSVC(gamma=0.3, iterations=2).fit(X, y > np.median(y), sensitive_features=s)
     along = StrengthDisplay.from_estimator(
@@ -143,7 +144,7 @@ def test_a_classifier_is_followed_by_its_decisions(rows):
     assert along.value[1] < along.value[0]
 
 
-def test_predictions_are_followed_along_the_attribute(rng):
+def test_mean_predictions_are_shown_along_the_attribute(rng):
     s = rng.uniform(low=20, high=80, size=2000)
     f = np.sin(s / 10) + 0.1 * rng.normal(size=2000)
     curve = SensitiveDisplay.from_predictions(
@@ -153,7 +154,7 @@ def test_predictions_are_followed_along_the_attribute(rng):
     assert frame["s"].min() == pytest.approx(s.min())
     assert frame["s"].max() == pytest.approx(s.max())
     inside = frame[(frame["s"] > 28) & (frame["s"] < 72)]
-    # A window of rate(n) of the range damps a wave, but keeps its turns.
+    # The kernel damps a wave but keeps its turning points.
     assert np.corrcoef(inside["prediction"], np.sin(inside["s"] / 10))[0, 1] > 0.95
     assert_allclose(frame["truth"], 3 * frame["prediction"], rtol=1e-9)
     assert (frame["low"] <= frame["prediction"]).all()
@@ -170,7 +171,7 @@ def test_a_curve_has_the_level_of_its_predictions(rng):
     assert (np.abs(curve.low - 50.5) < 1).all()
 
 
-def test_a_fair_model_is_flat_where_a_plain_one_rises(rows):
+def test_the_curve_of_a_fair_model_is_flat(rows):
     X, y, s = rows
     path = FairKernelRidge(gamma=0.3).fit_path(X, y, sensitive_features=s, iterations=[0, 8])
     spread = [
@@ -206,14 +207,14 @@ def test_a_fair_model_is_flat_where_a_plain_one_rises(rows):
         ),
     ],
 )
-def test_bad_input_is_refused_by_name(rng, call, message):
+def test_wrong_input_is_refused_by_name(rng, call, message):
     f, s = rng.normal(size=50), rng.normal(size=50)
     with pytest.raises(ValueError, match=message):
         call(f, s)
 
 
-def test_pictures_are_imported_where_neither_matplotlib_nor_pandas_is_installed():
+def test_the_import_needs_neither_matplotlib_nor_pandas():
     absent = "sys.modules.update(dict.fromkeys(['matplotlib', 'pandas']))"
-    script = f"import sys; {absent}; import fkd.plot, fkd.measures; print('here')"
+    script = f"import sys; {absent}; import fkd.plot, fkd.measures; print('imported')"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert found.stdout.strip() == "here", found.stderr
+    assert found.stdout.strip() == "imported", found.stderr

@@ -1,4 +1,4 @@
-"""What a penalty means to each machine, against optimisers that share no line with them."""
+"""The effect of a penalty in each machine, against general optimisers and dense formulas."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import LinearConstraint, minimize
 from scipy.stats import multivariate_normal
 from shrinkage_sample import GAMMA, bent, covariances, factor, rbf, shrunk, shrunk_gram, unit
+from training_sample import published_fkl
 
 from fkd import FairGaussianProcess, FairKernelRidge, FairSVC, FairSVR
-from fkd.baselines.fkl import closed_form
 from fkd.core.feature_maps import make_map
 from fkd.core.removal import fkl_penalty
 
@@ -29,7 +29,7 @@ def functions(s, gamma_s=10.0):
 
 @pytest.mark.parametrize("penalty", [0.0, 0.7, 60.0])
 @pytest.mark.parametrize("basis", ["rbf", "columns"])
-def test_ridge_pays_in_units_of_the_mean_square(rng, penalty, basis):
+def test_ridge_regression_solves_the_penalised_problem(rng, penalty, basis):
     """Minimise mean (y - Gw - b)² + penalty·|Tᵀw|² + (alpha/n)·|w|² by its normal equations."""
     X, y, s = bent(rng)
     n, K = len(X), rbf(X, X)
@@ -48,16 +48,16 @@ def test_without_an_intercept_it_is_published_fair_kernel_learning(rng, penalty)
     K, K_s, new = rbf(X, X), rbf(unit(s), unit(s), 10.0), rng.normal(size=(9, 3))
     mu = penalty / len(X)
     assert fkl_penalty(mu, n=len(X)) == pytest.approx(penalty, rel=1e-15)
-    coef = closed_form(K, K_s, y, alpha=0.5, mu=mu)
+    coef = published_fkl(K, K_s, y, alpha=0.5, mu=mu)
     fitted = machine(FairKernelRidge, alpha=0.5, penalty=penalty, fit_intercept=False)
     fitted.fit(X, y, sensitive_features=40 * s - 3)
     assert_allclose(fitted.predict(new), rbf(new, X) @ coef, atol=1e-6)
-    plain = rbf(new, X) @ closed_form(K, K_s, y, alpha=0.5, mu=0.0)
+    plain = rbf(new, X) @ published_fkl(K, K_s, y, alpha=0.5, mu=0.0)
     assert np.abs(fitted.predict(new) - plain).max() > 0.1
 
 
 def landmarked(rng, n=40):
-    """Rows of a machine that is small enough for a general optimiser, its features with T."""
+    """Rows of a problem that is small enough for a general optimiser, features and T."""
     X, y, s = bent(rng, n)
     feature_map = make_map(X, gamma=GAMMA, approximation="nystroem", landmarks=6, random_state=0)
     G = feature_map.transform(X)
@@ -65,10 +65,10 @@ def landmarked(rng, n=40):
 
 
 def optimum(Q, cost, rows, low):
-    """Return x with the least ½xᵀQx + cost·x where rows x >= low."""
+    """The x that minimises ½xᵀQx + cost·x subject to rows x >= low."""
     found = minimize(
         lambda x: 0.5 * x @ Q @ x + cost @ x,
-        np.where(cost > 0, 1 + np.abs(low).max(), 0.0),  # slacks so wide that all is allowed
+        np.where(cost > 0, 1 + np.abs(low).max(), 0.0),  # a feasible start
         jac=lambda x: Q @ x + cost,
         method="SLSQP",
         constraints=LinearConstraint(rows, low),
@@ -83,7 +83,7 @@ NYSTROEM = {"approximation": "nystroem", "landmarks": 6, "random_state": 0, "bas
 
 
 @pytest.mark.parametrize("penalty", [0.0, 2.0, 50.0])
-def test_support_vector_regression_solves_the_priced_problem(rng, penalty):
+def test_support_vector_regression_solves_the_penalised_problem(rng, penalty):
     """Minimise |w|²/(2Cn) + mean loss + penalty·|Tᵀw|² / std(y), slacks and all."""
     X, y, s, G, T = landmarked(rng)
     (n, r), C, epsilon = G.shape, 0.8, 0.2
@@ -99,7 +99,7 @@ def test_support_vector_regression_solves_the_priced_problem(rng, penalty):
 
 
 @pytest.mark.parametrize("penalty", [0.0, 2.0, 50.0])
-def test_support_vector_classification_solves_the_priced_problem(rng, penalty):
+def test_support_vector_classification_solves_the_penalised_problem(rng, penalty):
     """Minimise |w|²/(2Cn) + mean hinge loss + penalty·|Tᵀw|²."""
     X, y, s, G, T = landmarked(rng)
     (n, r), C = G.shape, 0.8
@@ -136,11 +136,11 @@ def test_a_gaussian_process_is_that_of_the_dense_formulas(rng, penalty):
     assert fitted.log_marginal_likelihood_ == pytest.approx(density, rel=1e-6)
 
 
-def test_the_found_variances_are_the_most_probable_of_the_shrunk_process(rng):
+def test_the_fitted_variances_maximise_the_likelihood_of_the_shrunk_process(rng):
     X, y, s = bent(rng, 150)
     fitted = machine(FairGaussianProcess, penalty=3.0).fit(X, y, sensitive_features=s)
     plain = machine(FairGaussianProcess, penalty=0.0).fit(X, y, sensitive_features=s)
-    # The price is counted by the variances of the plain process.
+    # The penalty is relative to the variances of the plain process.
     mu = 3.0 * 150 * plain.amplitude_ / plain.alpha_
     K, z = shrunk_gram(rbf(X, X), functions(s), mu), (y - y.mean(axis=0)) / y.std(axis=0)
 
@@ -154,7 +154,7 @@ def test_the_found_variances_are_the_most_probable_of_the_shrunk_process(rng):
     assert (fitted.amplitude_, fitted.alpha_) != (plain.amplitude_, plain.alpha_)
 
 
-# Per machine: what keeps its regulariser per row when every row comes twice.
+# Per machine: settings with the same regulariser per row if every row is repeated.
 TWICE = {
     FairKernelRidge: ({"alpha": 0.5}, {"alpha": 1.0}),
     FairSVR: ({"C": 1.0}, {"C": 0.5}),
@@ -167,7 +167,7 @@ def scores(fitted, X):
 
 
 @pytest.mark.parametrize("kind", TWICE)
-def test_a_penalty_means_the_same_at_every_number_of_rows(rng, kind):
+def test_a_penalty_has_the_same_effect_for_any_number_of_rows(rng, kind):
     X, y, s = bent(rng, 150)
     y = y > np.median(y) if kind is FairSVC else y
     one, two = TWICE[kind]
@@ -179,7 +179,7 @@ def test_a_penalty_means_the_same_at_every_number_of_rows(rng, kind):
     expected = scores(once, rbf(X, X))
     assert_allclose(scores(doubled, rbf(X, X[rows])), expected, atol=1e-4)
     other = machine(kind, penalty=10.0, **one, **setting).fit(rbf(X, X), y, sensitive_features=s)
-    assert np.abs(scores(other, rbf(X, X)) - expected).max() > 0.01  # the price was felt
+    assert np.abs(scores(other, rbf(X, X)) - expected).max() > 0.01  # the penalty has an effect
 
 
 @pytest.mark.parametrize("unit_of_y", [1e-3, 1e4])
