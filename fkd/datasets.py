@@ -17,6 +17,8 @@ from fkd.problems import PROBLEMS
 from fkd.problems.crimes import CRIMES
 from fkd.problems.declaration import Problem
 
+__all__ = ["load_crimes", "make_census"]
+
 CRIMES_FILE = "crimes.csv.gz"
 CRIMES_SHA256 = "11fbb358474eef8cea910263b6723b4d9beeb9dadcc4d2485eb2f06e8a306757"
 # FIPS number of the state in which `make_census` draws persons: Montana.

@@ -16,6 +16,7 @@ from reference_words import as_text, is_elsewhere  # noqa: E402
 
 import fkd  # noqa: E402
 import fkd.baselines  # noqa: E402
+import fkd.datasets  # noqa: E402
 import fkd.measures  # noqa: E402
 import fkd.plot  # noqa: E402
 from fkd.core import moments  # noqa: E402
@@ -34,7 +35,9 @@ def test_an_example_has_at_most_25_lines_of_code(path):
     assert len([line for line in rest if line.strip() and not line.lstrip().startswith("#")]) <= 25
 
 
-@pytest.mark.parametrize("name", ["fkd", "fkd.measures", "fkd.plot", "fkd.baselines"])
+@pytest.mark.parametrize(
+    "name", ["fkd", "fkd.measures", "fkd.plot", "fkd.baselines", "fkd.datasets"]
+)
 def test_the_reference_lists_every_public_name(name):
     text = (ROOT / "docs" / "api" / "index.md").read_text()
     section = text.split(f".. currentmodule:: {name}\n")[1].split("```")[0]

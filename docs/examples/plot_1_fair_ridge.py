@@ -2,10 +2,9 @@
 A fair ridge regression
 =======================
 
-A kernel ridge regression learns pay from three inputs, one of which gives age away. Its predictions
-rise with age. The same regression on the fair kernel predicts without that input's help: what a
-ridge regression finds of age in the kernel's features is taken out ten times. Age itself is needed
-to fit, never to predict.
+A kernel ridge regression predicts pay from three inputs. One of them, seniority, is correlated with
+age, so that the predictions rise with age. ``FairKernelRidge`` removes from the kernel features the
+directions that predict age, in ten iterations. Age is needed for the fit but not for predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -26,8 +25,8 @@ plain = KernelRidge(kernel="rbf", gamma=1.0, alpha=1.0).fit(X[train], pay[train]
 fair = FairKernelRidge(gamma=1.0).fit(X[train], pay[train], sensitive_features=age[train])
 
 # %%
-# GDP is the distance of the mean prediction at each age from the mean of all, in the unit of the
-# target.
+# GDP is the mean distance between the average prediction at an age and the average of all
+# predictions, in the unit of the target.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True, layout="constrained")
 for axis, name, model in zip(axes, ("plain", "fair"), (plain, fair), strict=True):

@@ -2,8 +2,8 @@
 Several protected attributes at once
 ====================================
 
-Columns of ``sensitive_features`` are removed together: one block of directions per iteration, one
-direction for each column. Units and offsets do not matter, and the columns may be correlated.
+``sensitive_features`` may have several columns. Each iteration removes one direction per column.
+Units and offsets do not matter, and the columns may be correlated.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ for name, (removed, iterations) in columns.items():
     found[name] = gdp(model.predict(X[test]), S[test])
 
 # %%
-# Without one of the columns its dependence stays; with both, both fall.
+# If one column is removed, the dependence on the other one stays. If both are, both fall.
 
 figure, axis = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for column, title in enumerate(("on age", "on share")):

@@ -2,8 +2,8 @@
 A support vector classifier
 ===========================
 
-Decisions can be fair in the same way: the machine is scikit-learn's, its kernel is the fair one.
-What is shown is the share of positive decisions by age.
+``FairSVC`` is the support vector classifier of scikit-learn on the fair kernel. The figure shows
+the share of positive decisions by age.
 """
 
 import matplotlib.pyplot as plt
@@ -19,13 +19,13 @@ train, test = slice(0, 1000), slice(1000, None)
 
 figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
 edges = np.linspace(20, 70, 9)
-where = np.digitize(age[test], edges) - 1
+bins = np.digitize(age[test], edges) - 1
 for name, iterations in (("nothing removed", 0), ("10 iterations", 10)):
     model = FairSVC(gamma=0.5, iterations=iterations, held_out=0)
     model.fit(X[train], granted[train], sensitive_features=age[train])
     decided = model.predict(X[test])
     right = np.mean(decided == granted[test])
-    shares = [decided[where == k].mean() for k in range(8)]
-    axis.plot(edges[:-1] + 3, shares, "o-", label=f"{name}: {right:.0%} right")
+    shares = [decided[bins == k].mean() for k in range(8)]
+    axis.plot(edges[:-1] + 3, shares, "o-", label=f"{name}: {right:.0%} correct")
 axis.set(xlabel="age in years", ylabel="share granted", ylim=(0, 1))
 axis.legend()

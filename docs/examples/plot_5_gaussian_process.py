@@ -1,10 +1,10 @@
 """
-A Gaussian process with its band
-================================
+A Gaussian process with standard deviations
+===========================================
 
-A fair kernel is a covariance too. ``FairGaussianProcess`` finds its variances by the marginal
-likelihood and gives a standard deviation with every prediction: where the fair kernel knows less,
-the band is wider.
+The fair kernel is a covariance function. ``FairGaussianProcess`` chooses its variances by the
+marginal likelihood and returns a standard deviation with every prediction. The band shows two
+standard deviations. It is wider for the fair kernel, which has less information.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 A grid search with a fairness scorer
 ====================================
 
-Measures are scorers too. The protected attribute travels to fits and scores by scikit-learn's
-metadata routing; the search keeps error and dependence of every setting, and a rule of one's own
-picks: here the least error among the settings whose GDP is at most 0.05.
+``scorer`` turns a measure into a scorer for scikit-learn. Metadata routing passes the protected
+attribute to fits and scores. The search records error and dependence of every setting, and a
+function chooses: here the smallest error among the settings with a GDP of at most 0.05.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ with sklearn.config_context(enable_metadata_routing=True):
     search.fit(X, y, sensitive_features=age)
 
 # %%
-# The chosen setting is ringed; the line is the limit.
+# The circle marks the chosen setting, the line the limit.
 
 found, best = search.cv_results_, search.best_index_
 errors, dependence = (-found[f"mean_test_{name}"] for name in ("error", "gdp"))

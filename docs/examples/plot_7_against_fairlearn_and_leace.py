@@ -2,10 +2,9 @@
 Against fairlearn and LEACE
 ===========================
 
-Two neighbours take the protected attribute out of the *inputs*, linearly: fairlearn's
-CorrelationRemover and LEACE of the package concept-erasure. A kernel machine behind them still
-finds what is not linear. Here one input holds the square of the attribute, with which it has no
-correlation at all.
+The CorrelationRemover of fairlearn and LEACE of the package concept-erasure remove the protected
+attribute from the *inputs*, linearly. A kernel method after them still finds nonlinear dependence.
+Here one input contains the square of the attribute, which is uncorrelated with the attribute.
 """
 
 import matplotlib.pyplot as plt
@@ -31,10 +30,10 @@ inputs = {"plain": X, "CorrelationRemover": removed, "LEACE": eraser(torch.tenso
 ridge = KernelRidge(kernel="rbf", gamma=1.0, alpha=1.0)
 found = {name: ridge.fit(Z[train], y[train]).predict(Z) for name, Z in inputs.items()}
 fair = FairKernelRidge(gamma=1.0, removal="shrinkage", penalty=300.0, held_out=0)
-found["ours"] = fair.fit(X[train], y[train], sensitive_features=s[train]).predict(X)
+found["FairKernelRidge"] = fair.fit(X[train], y[train], sensitive_features=s[train]).predict(X)
 
 # %%
-# HGR is the greatest correlation that any two functions of prediction and attribute have.
+# HGR is the largest correlation between functions of the prediction and of the attribute.
 
 figure, axes = plt.subplots(1, 4, figsize=(11, 3), sharey=True, layout="constrained")
 for axis, (name, predicted) in zip(axes, found.items(), strict=True):

@@ -1,11 +1,11 @@
 """
-Measures and scorers beside fairlearn
-=====================================
+Measures and scorers with fairlearn
+===================================
 
-fairlearn's MetricFrame tabulates metrics by groups of people; ours measure along a number such as
-age, within each group. Both count rows by the weights of a survey: here the young were asked more
-rarely than the old, so that one of them stands for more people. The same weights go to fits and
-scores of a cross-validation, by scikit-learn's metadata routing.
+The MetricFrame of fairlearn computes metrics by group. The measures of fkd are for continuous
+attributes such as age, and a MetricFrame computes them within each group. Both take survey weights:
+here young people were sampled less often than old people, so that each of them counts more.
+Metadata routing passes the same weights to the fits and scores of a cross-validation.
 """
 
 import matplotlib.pyplot as plt
@@ -30,12 +30,12 @@ with sklearn.config_context(enable_metadata_routing=True):
     f = cross_val_predict(model, X, y, params={"sample_weight": weight})
 
 # %%
-# ``pairwise_fairness`` is a metric for fairlearn as it stands: what it needs of each row goes in by
-# ``sample_params``. Measures that ask for no truth leave it out.
+# ``pairwise_fairness`` is a valid metric for fairlearn; ``sample_params`` passes its arguments.
+# GDP does not need the true values and is wrapped in a function that ignores them.
 
-told = {"MAE": mean_absolute_error, "PF": pairwise_fairness, "GDP": lambda y, f, **k: gdp(f, **k)}
+metric = {"MAE": mean_absolute_error, "PF": pairwise_fairness, "GDP": lambda y, f, **k: gdp(f, **k)}
 rows = {"MAE": {"sample_weight": weight}, "PF": along, "GDP": along}
-table = MetricFrame(metrics=told, y_true=y, y_pred=f, sensitive_features=job, sample_params=rows)
+table = MetricFrame(metrics=metric, y_true=y, y_pred=f, sensitive_features=job, sample_params=rows)
 figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
 table.by_group.plot.bar(ax=axes, subplots=True, legend=False, rot=0, xlabel="")
 figure.suptitle(f"Rows by weight; PF of all rows, mean over five folds: {-scores.mean():.2f}")
