@@ -33,7 +33,7 @@ INSIDE = {
         "measures": ("core",),
         "estimators": ("core", "measures"),
         "paper": ("core",),
-        "baselines": ("core",),
+        "baselines": ("core", "measures"),
         "methods": ("core", "baselines", "paper"),
         "problems": ("core",),
     },
