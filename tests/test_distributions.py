@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def test_the_library_needs_three_packages_as_the_application_does():
 
 def test_both_have_the_same_licence():
     assert (ROOT / "library" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+@pytest.mark.parametrize("name", ["fkd", "fkd-core"])
+def test_a_wheel_ships_the_data_of_the_library(tmp_path, name):
+    with zipfile.ZipFile(build(name, tmp_path)) as wheel:
+        shipped = {file.filename for file in wheel.infolist()}
+    assert {"fkd/data/crimes.csv.gz", "fkd/data/crimes.md", "fkd/py.typed"} <= shipped
 
 
 def test_an_archive_that_yields_another_wheel_is_noticed(tmp_path, monkeypatch):
@@ -191,4 +199,4 @@ def test_the_library_s_tests_are_collected_where_there_is_no_pipeline(tmp_path):
         timeout=240,
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert "test_removal_path.py" in done.stdout
+    assert "test_algorithm1.py" in done.stdout

@@ -33,6 +33,7 @@ def check_library(wheel: Path, environment: Environment) -> list[str]:
     place, _ = environment.run("python", "-c", "import fkd; print(fkd.__path__[0])")
     if not (Path(place.strip()) / "py.typed").exists():
         raise WheelError("fkd-core must say that it is typed; it has no py.typed")
+    environment.run("python", "-c", "from fkd.datasets import load_crimes; load_crimes()")
     environment.install(f"{wheel}[test]")
     seen = [f"fkd-core: {modules.strip()} modules imported with numpy, scipy, scikit-learn alone"]
     return [*seen, f"fkd-core: {_run_tests(environment)}"]
