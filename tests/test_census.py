@@ -58,7 +58,7 @@ def test_an_area_is_unique_among_all_states(tmp_path, problem):
 
 
 def test_who_works_at_home_has_no_travel_time(tmp_path):
-    path = tmp_path / "twin.zip"
+    path = tmp_path / "synthetic.zip"
     write_synthetic_census(path, state="MT", year=2018, rows=2000, seed=1)
     columns = read_person_file(path, MEMBER, PROBLEMS["acs_travel_time"], year=2018)
     assert columns.dropped["no travel time: works at home"] > 0

@@ -104,7 +104,7 @@ def test_the_digest_does_not_follow_what_happens_after_loading(settings):
 
 
 @pytest.mark.parametrize("problem", ["acs_income", "acs_travel_time"])
-def test_a_synthetic_twin_is_labelled_everywhere(settings, problem):
+def test_synthetic_rows_are_labelled_everywhere(settings, problem):
     data = DataConfig(problem=problem, source="synthetic", twin={"rows": 800, "seed": 2})
     loaded = load_table(data, settings)
     assert loaded.provenance["synthetic"] is True

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.stack
 # One for each place, so that a finding says where it came from.
 PLACES = ("mlflow", "mirror", "prefect", "webhook", "file", "command", "variable")
 SECRETS = {place: f"pl4nted-{place}-s3cret" for place in PLACES}
-TWIN = "census/2017/1-Year/csv_pwy.zip"
+CENSUS_FILE = "census/2017/1-Year/csv_pwy.zip"
 
 
 class Listener(BaseHTTPRequestHandler):
@@ -79,7 +79,7 @@ def planted(tmp_path_factory):
     base = tmp_path_factory.mktemp("planted")
     home = seeded(base / "state" / "home", tmp_path_factory.getbasetemp())
     (base / "tmp").mkdir()
-    write_to = base / "mirror" / TWIN
+    write_to = base / "mirror" / CENSUS_FILE
     write_to.parent.mkdir(parents=True)
     write_synthetic_census(write_to, state="WY", year=2017, rows=300, seed=0)
     database = warm_mlflow(base / "mlflow", tmp_path_factory.getbasetemp())
@@ -176,7 +176,7 @@ def test_every_secret_was_used(planted):
     webhook = SECRETS["webhook"]
     assert paths == [f"/{webhook}?token={webhook}", f"/{SECRETS['file']}"]
     assert planted["command"].exists()
-    assert (planted["home"] / "downloads" / "names" / f"{TWIN}.json").exists()
+    assert (planted["home"] / "downloads" / "names" / f"{CENSUS_FILE}.json").exists()
     assert list((planted["base"] / "mlflow" / "artifacts").rglob("report.html"))
 
 
