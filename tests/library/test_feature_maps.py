@@ -14,6 +14,8 @@ from fkd.core.feature_maps import (
     NystroemMap,
     adequate_landmarks,
     make_map,
+    map_arrays,
+    map_from_arrays,
 )
 from fkd.core.kernels import Kernel
 from fkd.core.landmarks import rp_cholesky
@@ -313,3 +315,43 @@ def test_rows_of_few_kinds_need_as_many_landmarks(rng):
     found = adequate((X, X[:, 0]), rng, 1e-6)
     assert found.landmarks == 7
     assert found.unexplained < 1e-12
+
+
+# Stored maps.
+
+
+@pytest.mark.parametrize(
+    ("kernel", "approximation"),
+    [
+        ("rbf", "nystroem"),
+        ("polynomial", "nystroem"),
+        ("rbf", "fourier"),
+        ("laplacian", "fourier"),
+    ],
+)
+def test_a_stored_map_gives_the_same_bits(rng, kernel, approximation):
+    X = rng.normal(size=(80, 3))
+    # Repeated rows force the pivoted factor.
+    made = make_map(
+        np.concatenate([X, X]),
+        kernel=kernel,
+        gamma=0.3,
+        approximation=approximation,
+        landmarks=120,
+        landmark_method="uniform",
+        random_state=0,
+    )
+    arrays = map_arrays(made)
+    assert not any(array.dtype.hasobject for array in arrays.values())
+    assert_array_equal(map_from_arrays(arrays).transform(X), made.transform(X))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "approximation"), [("rbf", "exact"), (lambda X, Z: X @ Z.T, "nystroem")]
+)
+def test_maps_that_cannot_be_stored_are_refused(rng, kernel, approximation):
+    made = make_map(
+        rng.normal(size=(20, 3)), kernel=kernel, approximation=approximation, landmarks=3
+    )
+    with pytest.raises(ValueError, match="only Nystroem maps of named kernels"):
+        map_arrays(made)
