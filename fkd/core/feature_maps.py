@@ -340,7 +340,7 @@ class IdentityMap(FeatureMap):
 
 @dataclass(frozen=True)
 class Approximation:
-    """How a kernel is represented: exactly, or by a reduced set of features.
+    """Representation of a kernel: exact, or by a reduced set of features.
 
     The metadata of the fields are the values that a configuration accepts.
     """

@@ -199,8 +199,8 @@ class MarginalLikelihood:
     def from_moments(cls, C: Array, c: Array, *, n: float, square: float, largest: float) -> Self:
         """Return the likelihood of z, of n rows, from C = GᵀG, c = Gᵀz, zᵀz where K = G Gᵀ.
 
-        Features are what a projection left of larger ones, whose squares were up to `largest`:
-        below the square of their rounding there is nothing.
+        The features are projections of features with squares up to `largest`. Eigenvalues below
+        the square of the rounding error of those count as zero.
         """
         lam, Q = np.linalg.eigh(C)
         most = max(n, len(lam))
@@ -218,12 +218,12 @@ class MarginalLikelihood:
         return -0.5 * float(square + determinant + self.n * np.log(2 * np.pi))
 
     def best(self, amplitude: float | None, noise: float | None) -> tuple[float, float]:
-        """Return amplitude with noise: those given, a None by its most probable value."""
+        """Return amplitude and noise; None is replaced by its most probable value."""
         variance = max(float(self.energy.sum(axis=0)) + self.rest, _TINY) / self.n
         if not len(self.lam):
             return 1.0 if amplitude is None else amplitude, variance if noise is None else noise
         mean = float(self.lam.sum(axis=0)) / self.n
-        # A noise that rounding of the eigenvalues swallows cannot be told from none.
+        # A noise below the rounding error of the eigenvalues has no effect.
         least = 100 * rank_cut(self.n, float(self.lam[-1]))
         if noise is not None:
             found = amplitude or _most(lambda a: self(a, noise), variance / mean, 0.0)

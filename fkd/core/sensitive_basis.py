@@ -260,7 +260,7 @@ def _levels(column: Any, name: str) -> Array:
     """Return the indicator columns of one attribute."""
     if any(map(_is_missing, column)):
         raise ValueError(
-            f"labels of column {name} must not be missing; give missing values a level of their own"
+            f"labels of column {name} must not be missing. Give missing values a level of their own"
         )
     levels, codes = np.unique(column, return_inverse=True)
     if len(levels) < 2:

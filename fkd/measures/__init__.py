@@ -28,14 +28,7 @@ from fkd.measures.profiles import (
 )
 from fkd.measures.recoverability import Recovery, recoverability
 from fkd.measures.registry import MEASURES, REPORTED, Measure
-from fkd.measures.resampling import (
-    Comparison,
-    Interval,
-    NoiseFloor,
-    compare,
-    interval,
-    noise_floor,
-)
+from fkd.measures.resampling import Comparison, Interval, NoiseFloor, compare, interval, noise_floor
 from fkd.measures.scorers import scorer
 
 # Increase this when a measure changes its value on the same rows, so that stored trials are

@@ -8,7 +8,7 @@ control columns the measures are also computed within their groups.
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,14 +18,16 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.validation import FairnessWarning, as_column, as_sensitive, require_length, warn_user
-from fkd.measures.columns import is_constant, mean_absolute_error, mean_signed_error
-from fkd.measures.groups import (
-    GroupMeans,
-    LeftOutStratum,
-    UndefinedMeasureError,
-    drop_zero_weight_rows,
+from fkd.core.validation import (
+    FairnessWarning,
+    as_column,
+    as_sensitive,
+    require_length,
+    warn_user,
+    weight_vector,
 )
+from fkd.measures.columns import is_constant, mean_absolute_error, mean_signed_error
+from fkd.measures.groups import GroupMeans, LeftOutStratum, UndefinedMeasureError
 from fkd.measures.profiles import (
     Profile,
     StratumProfile,
@@ -35,10 +37,9 @@ from fkd.measures.profiles import (
 )
 from fkd.measures.registry import REPORTED
 from fkd.measures.resampling import (
-    Bounds,
-    Comparison,
     Interval,
     NoiseFloor,
+    Statistic,
     compare,
     interval,
     noise_floor,
@@ -46,7 +47,6 @@ from fkd.measures.resampling import (
 )
 
 _NOISE = REPORTED["hgr"].scaled()
-_POSITIVE: Bounds = (0.0, np.inf)
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class AuditedColumn:
 
     Parameters
     ----------
+    name
+        Name of the column.
     scores
         hgr, gdp and pf by name, with intervals. An undefined measure is left out.
     other_scores, changes
@@ -195,25 +197,45 @@ def audit(
     """
     y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
     require_length(y, len(f), "y_true")
-    g = None if other is None else as_column(other, "other")
-    if g is not None:
-        require_length(g, len(f), "other")
+    predictions = [f]
+    if other is not None:
+        predictions.append(as_column(other, "other"))
+        require_length(predictions[1], len(f), "other")
     S = as_sensitive(sensitive_features, len(f))
     names = _names(sensitive_features, S.shape[1])
-    (g, *rows), control, w = drop_zero_weight_rows([g, y, f, S], control_features, sample_weight)
-    y, f, S = (np.asarray(column) for column in rows)
-    require_rows(len(f))
-    for name, column in (("y_pred", f), ("other", g)):
-        if column is not None:
-            _require_varied(column, name)
-    _require_values(S, names)
-    rng = np.random.default_rng(random_state)
-    auditor = AuditedRows(y, f, g, control, rng, replicates, level, w)
+    w = weight_vector(sample_weight, len(f))
+    kept = np.ones(len(f), dtype=bool) if w is None else w > 0
+    rows = int(np.count_nonzero(kept))
+    require_rows(rows)
+    for name, column in zip(("y_pred", "other"), predictions, strict=False):
+        if is_constant(column[kept]):
+            raise ValueError(
+                f"{name} must vary to be audited, got the constant {column[kept][0]:g}, which is "
+                "independent of every column. Check that this is the column of predictions"
+            )
+    _require_values(S[kept], names)
+    options: dict[str, Any] = {
+        "rng": np.random.default_rng(random_state),
+        "replicates": replicates,
+        "level": level,
+        "sample_weight": w,
+    }
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FairnessWarning)
-        warn_sentinels("sensitive_features", S, names)
-        warn_sentinels("y_true", y)
-        found = _audited(auditor, S, names)
+        warn_sentinels("sensitive_features", S[kept], names)
+        warn_sentinels("y_true", y[kept])
+        sides = [(y, own) for own in predictions]
+        mae = _compared(mean_absolute_error, sides, {**options, "bounds": (0.0, np.inf)})
+        error = interval(mean_signed_error, y, f, **options)
+        columns = tuple(
+            _audited_column(name, y, predictions, s, control_features, options)
+            for name, s in zip(names, S.T, strict=True)
+        )
+        means: dict[str, Any] = {"other": other, "level": level, "sample_weight": w}
+        pairs = tuple(
+            AuditedPair((names[i], names[j]), *profile_of_pair(y, f, S[:, [i, j]], **means))
+            for i, j in itertools.combinations(range(len(names)), 2)
+        )
     # Notes are stored in the result for reports, and raised once for the caller.
     ours = [one for one in caught if issubclass(one.category, FairnessWarning)]
     notes = tuple(dict.fromkeys(str(one.message) for one in ours))
@@ -222,107 +244,58 @@ def audit(
     for one in caught:
         if one not in ours:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return replace(found, notes=notes)
+    weight = None if w is None else float(w.sum(axis=0))
+    return Audit(rows, mae[0], error, columns, pairs, *mae[1:], weight, notes)
 
 
-@dataclass(frozen=True)
-class AuditedRows:
-    """Truth and the predictions of one or two models on the same rows."""
-
-    y: Array
-    f: Array
-    g: Array | None
-    control: Any
-    rng: np.random.Generator
-    replicates: int
-    level: float
-    w: Array | None = None
-
-    def column(self, name: str, s: Array) -> AuditedColumn:
-        """Return the results for one sensitive column."""
-        found: dict[str, Comparison] = {}
-        for measure in REPORTED.values():
-            # Pairwise fairness is undefined without pairs in both directions.
-            with suppress(UndefinedMeasureError):
-                sides = [measure.columns(self.y, f, s) for f in (self.f, self.g) if f is not None]
-                found[measure.name] = self.compared(measure, *sides)
-        strata: tuple[StratumProfile, ...] = ()
-        left_out: tuple[LeftOutStratum, ...] = ()
-        options: dict[str, Any] = {"other": self.g, "level": self.level, "sample_weight": self.w}
-        if self.control is not None:
-            strata, left_out = profile_within(
-                self.y, self.f, s, control_features=self.control, **options
-            )
-        audited = self.f if self.g is None else self.g
-        two = self.g is not None
-        return AuditedColumn(
-            name,
-            {name: comparison.first for name, comparison in found.items()},
-            {name: comparison.second for name, comparison in found.items() if two},
-            {name: comparison.difference for name, comparison in found.items() if two},
-            noise_floor(audited, s, rng=self.rng, measure=_NOISE, sample_weight=self.w),
-            profile_along(self.y, self.f, s, rng=self.rng, **options),
-            {} if self.control is None else self._within(s, list(found)),
-            strata,
-            left_out,
-        )
-
-    def compared(
-        self, measure: Callable[..., Any], *sides: Sequence[Array], bounds: Bounds | None = None
-    ) -> Comparison:
-        """Return a measure of one or two models. With one model all three parts are equal."""
-        if len(sides) == 2:
-            return compare(measure, *sides, bounds=bounds, **self._options)
-        alone = interval(measure, *sides[0], bounds=bounds, **self._options)
-        return Comparison(alone, alone, alone)
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        """Options shared by all intervals of an audit."""
-        return {
-            "rng": self.rng,
-            "replicates": self.replicates,
-            "level": self.level,
-            "sample_weight": self.w,
-        }
-
-    def _within(self, s: Array, names: list[str]) -> dict[str, Interval]:
-        """Return the measures within groups of the control columns, with their intervals."""
-        with warnings.catch_warnings(action="ignore", category=FairnessWarning):
-            # Warnings about the rows were given for all of them.
-            return {
-                name: interval(
-                    REPORTED[name],
-                    *REPORTED[name].columns(self.y, self.f, s),
-                    control_features=self.control,
-                    **self._options,
-                )
-                for name in names
-            }
+def _compared(
+    measure: Statistic, sides: Sequence[Sequence[Any]], options: Mapping[str, Any]
+) -> tuple[Interval, Interval | None, Interval | None]:
+    """Return a measure of one or two models and of their difference, each with its interval."""
+    if len(sides) == 1:
+        return interval(measure, *sides[0], **options), None, None
+    found = compare(measure, *sides, **options)
+    return found.first, found.second, found.difference
 
 
-def _audited(rows: AuditedRows, S: Array, names: list[str]) -> Audit:
-    """Return the audit of checked rows."""
-    y, f, g, w = rows.y, rows.f, rows.g, rows.w
-    sides = [(y, predicted) for predicted in (f, g) if predicted is not None]
-    mae = rows.compared(mean_absolute_error, *sides, bounds=_POSITIVE)
-    error = rows.compared(mean_signed_error, (y, f)).first
-    return Audit(
-        len(f),
-        mae.first,
-        error,
-        tuple(rows.column(name, s) for name, s in zip(names, S.T, strict=True)),
-        tuple(
-            AuditedPair(
-                (names[i], names[j]),
-                *profile_of_pair(y, f, S[:, [i, j]], other=g, level=rows.level, sample_weight=w),
-            )
-            for i, j in itertools.combinations(range(len(names)), 2)
-        ),
-        None if g is None else mae.second,
-        None if g is None else mae.difference,
-        None if w is None else float(w.sum(axis=0)),
+def _audited_column(
+    name: str,
+    y: Array,
+    predictions: Sequence[Array],
+    s: Array,
+    control: Any,
+    options: Mapping[str, Any],
+) -> AuditedColumn:
+    """Return the results for one sensitive column."""
+    found = {}
+    for measure in REPORTED.values():
+        # Pairwise fairness is undefined without pairs in both directions.
+        with suppress(UndefinedMeasureError):
+            sides = [measure.columns(y, own, s) for own in predictions]
+            found[measure.name] = _compared(measure, sides, options)
+    f, other = predictions[0], predictions[1] if len(predictions) == 2 else None
+    rng, w = options["rng"], options["sample_weight"]
+    means: dict[str, Any] = {"other": other, "level": options["level"], "sample_weight": w}
+    column = AuditedColumn(
+        name,
+        {key: first for key, (first, _, _) in found.items()},
+        {key: second for key, (_, second, _) in found.items() if second is not None},
+        {key: change for key, (_, _, change) in found.items() if change is not None},
+        noise_floor(predictions[-1], s, rng=rng, measure=_NOISE, sample_weight=w),
+        profile_along(y, f, s, rng=rng, **means),
     )
+    if control is None:
+        return column
+    # Warnings about the rows were given for all of them.
+    with warnings.catch_warnings(action="ignore", category=FairnessWarning):
+        within = {
+            key: interval(
+                REPORTED[key], *REPORTED[key].columns(y, f, s), control_features=control, **options
+            )
+            for key in found
+        }
+    strata, left_out = profile_within(y, f, s, control_features=control, **means)
+    return replace(column, within=within, strata=strata, left_out=left_out)
 
 
 def _names(sensitive_features: Any, width: int) -> list[str]:
@@ -333,15 +306,6 @@ def _names(sensitive_features: Any, width: int) -> list[str]:
     return (
         [str(label) for label in labels] if labels is not None else [str(j) for j in range(width)]
     )
-
-
-def _require_varied(column: Array, name: str) -> None:
-    """Raise for constant predictions."""
-    if is_constant(column):
-        raise ValueError(
-            f"{name} must vary to be audited, got {len(column)} times {column[0]:g}: a constant "
-            "is independent of every column. Check that this is the column of predictions"
-        )
 
 
 def _require_values(S: Array, names: list[str]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array
-from fkd.core.validation import as_numbers, choice, require_length, weight_vector
+from fkd.core.validation import as_numbers, choice, weight_vector
 from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import is_constant, total_weight
 from fkd.measures.gdp import GRID, mean_at_levels, mean_on_grid, rate, require_unit_range
@@ -22,6 +22,8 @@ from fkd.measures.hgr import density_from_cells, witsenhausen
 
 # Rounding to 512 points moves a row by at most a thousandth of the range.
 POINTS = 512
+# Options of HGR and GDP that binned rows support.
+BINNED_OPTIONS = {"estimator": ("grid", "plugin"), "margins": ("standard", "range", "given")}
 Ends = tuple[float, float]
 
 
@@ -91,13 +93,16 @@ class BinnedRows:
         sample_weight
             Weights (n,), >= 0, in the same unit for all blocks.
         """
-        f, s = _block(y_pred, "y_pred"), _block(sensitive, "sensitive")
-        require_length(s, len(f), "sensitive")
+        f, s = as_numbers(y_pred, "y_pred"), as_numbers(sensitive, "sensitive")
+        if f.ndim != 1 or len(f) == 0:
+            raise ValueError(f"y_pred must be one column with rows, got shape {f.shape}")
+        if s.shape != f.shape:
+            raise ValueError(f"sensitive must have the shape {f.shape} of y_pred, got {s.shape}")
         w = weight_vector(sample_weight, len(f))
         if w is not None:
             f, s, w = f[w > 0], s[w > 0], w[w > 0]
-        for name, values, nodes in (("y_pred", f, f_nodes), ("sensitive", s, s_nodes)):
-            _require_inside(name, values, nodes)
+        _require_inside("y_pred", f, f_nodes)
+        _require_inside("sensitive", s, s_nodes)
         cells = count_cells(f, f_nodes, s, s_nodes, w)
         return cls(f_nodes, s_nodes, cells, len(f), _ends(f), _ends(s))
 
@@ -141,7 +146,7 @@ class BinnedRows:
         if self._is_constant:
             return 0.0
         low, high = self.s_ends if margins == "range" else (0.0, 1.0)
-        s = Nodes((self.s_nodes.points - low) / (high - low), self.s_nodes.step / (high - low))
+        s = self.s_nodes.scaled(low, high - low)
         counts = self._margin(1)
         d = self.f_nodes.points - self._moments(0)[0]
         totals = np.stack([d @ self.cells / SHARES**2, counts], axis=1)
@@ -182,75 +187,60 @@ class BinnedRows:
     def _standardised(self, axis: int) -> Nodes:
         """Return the points of f (0) or s (1) in standard deviations (n - 1) from the mean."""
         nodes, (mean, deviation) = (self.f_nodes, self.s_nodes)[axis], self._moments(axis)
-        unit = deviation * float(np.sqrt(self._total / (self._total - 1)))
-        return Nodes((nodes.points - mean) / unit, nodes.step / unit)
+        return nodes.scaled(mean, deviation * float(np.sqrt(self._total / (self._total - 1))))
 
 
 @dataclass(frozen=True)
-class BinIndex:
-    """The cell of every row, from which any subset of the rows is counted.
+class RoundedColumn:
+    """A column rounded to at most 512 points, so that any subset of its rows is counted fast.
 
     Parameters
     ----------
-    f_nodes, s_nodes
-        Points to which predictions and attribute are rounded.
-    f_index, s_index
+    nodes
+        The points.
+    index
         Position of each row's point, (n,).
     """
 
-    f_nodes: Nodes
-    s_nodes: Nodes
-    f_index: NDArray[np.int32]
-    s_index: NDArray[np.int32]
+    nodes: Nodes
+    index: NDArray[np.int32]
 
     @classmethod
-    def from_rows(cls, f: Array, s: Array) -> "BinIndex":
-        """Round both columns to at most 512 points each."""
-        return cls.from_rounded(f, *round_to_points(s))
+    def from_column(cls, values: Array) -> "RoundedColumn | None":
+        """Return the rounded column, or None if rounding would change the measures.
 
-    @classmethod
-    def from_rounded(cls, f: Array, s_nodes: Nodes, s_index: NDArray[np.int32]) -> "BinIndex":
-        """Round the predictions; the attribute is rounded already."""
-        f_nodes, f_index = round_to_points(f)
-        return cls(f_nodes, s_nodes, f_index, s_index)
+        A step of one bandwidth adds a twelfth to the variance of the kernel. A column with long
+        tails or an outlier has wider steps: its rows would share a few points.
+        """
+        if is_constant(values):
+            return cls(Nodes(values[:1], 0.0), np.zeros(len(values), dtype=np.int32))
+        nodes = Nodes.few_levels(values, POINTS)
+        if nodes is not None:
+            return cls(nodes, np.searchsorted(nodes.points, values).astype(np.int32))
+        low, high = np.quantile(values, [0.1, 0.9])
+        # Between these quantiles a normal column has 2.56 standard deviations.
+        bandwidth = rate(len(values)) * float(high - low) / 2.56
+        if np.ptp(values) / (POINTS - 1) > bandwidth:
+            return None
+        points = np.linspace(values.min(), values.max(), POINTS)
+        positions = (values - points[0]) * ((POINTS - 1) / (points[-1] - points[0]))
+        return cls(Nodes(points, 0.0), np.rint(positions).astype(np.int32))
 
-    def count(
-        self, rows: NDArray[np.intp] | slice, s_index: NDArray[np.int32], times: int = 1
-    ) -> BinnedRows:
-        """Return the counts of some rows, beside the given attribute, each row `times` times."""
-        shape = len(self.f_nodes.points), len(self.s_nodes.points)
-        cells = self.f_index[rows] * np.int32(shape[1]) + s_index[rows]
-        counts = times * np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
-        f_ends, s_ends = (
-            _ends(nodes.points[counts.any(axis=axis)])
-            for nodes, axis in ((self.f_nodes, 1), (self.s_nodes, 0))
-        )
-        n = int(counts.sum())
-        return BinnedRows(self.f_nodes, self.s_nodes, counts * SHARES**2, n, f_ends, s_ends)
-
-
-def is_resolved(values: Array) -> bool:
-    """Return whether rounding to points is negligible beside the bandwidth of the measures.
-
-    A step of one bandwidth adds a twelfth to the variance of the kernel. A column with long tails
-    or an outlier has wider steps: its rows would share a few points.
-    """
-    if Nodes.few_levels(values, POINTS) is not None:
-        return True
-    low, high = np.quantile(values, [0.1, 0.9])
-    # Between these quantiles a normal column has 2.56 standard deviations.
-    bandwidth = rate(len(values)) * float(high - low) / 2.56
-    return bool(np.ptp(values) / (POINTS - 1) <= bandwidth)
+    def take(self, rows: NDArray[np.intp]) -> "RoundedColumn":
+        """Return some of the rows, at the same points."""
+        return RoundedColumn(self.nodes, self.index[rows])
 
 
-def round_to_points(values: Array) -> tuple[Nodes, NDArray[np.int32]]:
-    """Return at most 512 points of a column, and the index of the nearest point for each row."""
-    nodes = Nodes.few_levels(values, POINTS)
-    if nodes is not None:
-        return nodes, np.searchsorted(nodes.points, values).astype(np.int32)
-    points = np.linspace(values.min(), values.max(), POINTS)
-    positions = (values - points[0]) * ((POINTS - 1) / (points[-1] - points[0]))
-    return Nodes(points, 0.0), np.rint(positions).astype(np.int32)
+def count_rounded(f: RoundedColumn, s: RoundedColumn, times: int = 1) -> BinnedRows:
+    """Return the counts of predictions and attribute, with each row repeated `times` times."""
+    shape = len(f.nodes.points), len(s.nodes.points)
+    cells = f.index * np.int32(shape[1]) + s.index
+    counts = times * np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+    f_ends, s_ends = (
+        _ends(column.nodes.points[counts.any(axis=axis)]) for column, axis in ((f, 1), (s, 0))
+    )
+    n = times * len(f.index)
+    return BinnedRows(f.nodes, s.nodes, counts * SHARES**2, n, f_ends, s_ends)
 
 
 def _require_inside(name: str, values: Array, nodes: Nodes) -> None:
@@ -264,14 +254,6 @@ def _require_inside(name: str, values: Array, nodes: Nodes) -> None:
             f"{name} must lie between the ends of its points, [{low:g}, {high:g}], got "
             f"[{values.min():g}, {values.max():g}]. Use a wider range for all blocks"
         )
-
-
-def _block(values: ArrayLike, name: str) -> Array:
-    """Return a column of at least one row."""
-    column = as_numbers(values, name)
-    if column.ndim != 1 or len(column) == 0:
-        raise ValueError(f"{name} must be one column with rows, got shape {column.shape}")
-    return column
 
 
 def _ends(values: Array) -> Ends:

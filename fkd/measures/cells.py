@@ -57,11 +57,6 @@ class Nodes:
         return cls(np.linspace(low, high, number), (high - low) / (number - 1))
 
     @classmethod
-    def from_column(cls, values: Array, low: float, high: float) -> "Nodes":
-        """Return the levels of a column if they are few, otherwise equidistant points."""
-        return cls.few_levels(values, NODES) or cls.between(low, high)
-
-    @classmethod
     def few_levels(cls, values: Array, limit: int) -> "Nodes | None":
         """Return the distinct values as points, or None if there are more than `limit`."""
         # The first rows usually decide, which avoids sorting all rows.
@@ -82,6 +77,10 @@ class Nodes:
         upper = np.rint((positions - index) * SHARES, where=inside, out=np.zeros(len(values)))
         above = upper.astype(np.int64)
         return [(index, np.where(inside, SHARES - above, 0)), (index + 1, above)]
+
+    def scaled(self, origin: float, unit: float) -> "Nodes":
+        """Return the points as distances from an origin, in another unit."""
+        return Nodes((self.points - origin) / unit, self.step / unit)
 
     def window(self, h: float) -> float:
         """Return the bandwidth at the points that corresponds to a bandwidth h at the rows.

@@ -4,26 +4,18 @@ A weight of k counts as k equal rows. Quantiles, standard deviations, ranks and 
 those of the repeated rows.
 """
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from fkd.core.arrays import Array
-from fkd.core.validation import as_numbers, warn_user, weight_vector
+from fkd.core.validation import as_numbers, require_length, warn_user, weight_vector
 from fkd.core.weights import row_count, weighted_mean
 
 # A standard deviation below this share of the largest magnitude counts as rounding.
 CONSTANT_SPREAD = 1e-12
-# Scale of s for GDP: by range, by rank, or as given, which must then be within [0, 1].
-GdpMargins = Literal["range", "rank", "given"]
-# Scale of both sides for HGR: by standard deviation, as published, or by rank.
-HgrMargins = Literal["standard", "rank"]
-# Largest share of the weight for one row: with more, a shuffled column is nearly constant.
-_LARGEST_SHARE = 0.5
 # Eight of ten rows lie between these quantiles. In a Gaussian column their distance is 2.56
 # standard deviations.
 _CENTRAL, _GAUSSIAN = (0.1, 0.9), 2.56
@@ -32,8 +24,6 @@ _NARROW = 0.4
 # With few rows every window is wide. Outliers are only assumed if the central rows fill less than
 # this share of the range.
 _CROWDED = 0.12
-# Smallest share and number of rows beyond the grid that are reported as a group.
-_RARE, _FEWEST = 0.005, 5
 
 
 def survey_weights(sample_weight: ArrayLike) -> Array:
@@ -66,32 +56,39 @@ def survey_weights(sample_weight: ArrayLike) -> Array:
     return scaled
 
 
-def drop_zero_weights(sample_weight: Any, *columns: Array) -> tuple[Array | None, list[Array]]:
+def row_arrays(columns: Sequence[ArrayLike | None]) -> list[Any]:
+    """Return the arguments of a measure as arrays with equal row counts. None stays None."""
+    if not columns or columns[-1] is None:
+        raise ValueError("columns must end with an array, got none")
+    found = [
+        None if column is None else as_numbers(column, f"argument {i}")
+        for i, column in enumerate(columns)
+    ]
+    first = next(column for column in found if column is not None)
+    for i, column in enumerate(found):
+        if column is None:
+            continue
+        if column.ndim == 0:
+            raise ValueError(f"argument {i} must have rows, got a single number")
+        require_length(column, len(first), f"argument {i}")
+    return found
+
+
+def drop_zero_weights(
+    sample_weight: ArrayLike | None, *columns: Array | None
+) -> tuple[Array | None, list[Any]]:
     """Return the weights above zero, and the rows of each column that have them.
 
-    Without weights, or without zeros, all rows are returned.
+    Without weights, or without zeros, all rows are returned. None stays None, but the last column
+    must be an array.
     """
-    w = weight_vector(sample_weight, len(columns[0]))
-    if w is None or (w > 0).all():
+    assert columns[-1] is not None
+    w = weight_vector(sample_weight, len(columns[-1]))
+    if w is None or w.all():
         return w, [*columns]
-    require_two_rows(w)
-    return w[w > 0], [column[w > 0] for column in columns]
-
-
-def require_two_rows(w: Array) -> None:
-    """Raise if fewer than two weights are above zero."""
     if np.count_nonzero(w) < 2:
         raise ValueError("sample_weight must be above 0 in at least two rows, got one such row")
-
-
-def require_no_dominant_row(w: Array) -> None:
-    """Raise if one row has more than half of the weight: shuffling it has no effect."""
-    share = float(w.max() / w.sum(axis=0))
-    if share > _LARGEST_SHARE:
-        raise ValueError(
-            f"sample_weight must not give more than {_LARGEST_SHARE:.0%} of all weight to one row "
-            f"if rows are shuffled, got {share:.1%}. Clip the largest weights, or use none."
-        )
+    return w[w > 0], [None if column is None else column[w > 0] for column in columns]
 
 
 def total_weight(w: Array | None, n: int) -> float:
@@ -120,10 +117,9 @@ def scale_below_one(values: Array) -> Array:
     return np.asarray(np.ldexp(values, -exponent))
 
 
-def per_column(measure: Callable[[Array], float], S: Array) -> float | Array:
-    """Return `measure` of the only column as a float, of several columns as an array (l,)."""
-    values = np.array([measure(s) for s in S.T], dtype=np.float64)
-    return float(values[0]) if len(values) == 1 else values
+def float_or_array(values: Sequence[float] | Array) -> float | Array:
+    """Return a single value as a float, several as an array (l,)."""
+    return float(values[0]) if len(values) == 1 else np.asarray(values, dtype=np.float64)
 
 
 def standard_deviation(values: Array, w: Array | None, *, ddof: int = 0) -> float:
@@ -138,7 +134,7 @@ def order_statistics(values: Array, w: Array, positions: ArrayLike) -> Array:
     """Return the values at positions, from 0 on, of the sorted rows, each repeated w times."""
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(w[order])
-    index = np.searchsorted(ends, as_numbers(positions, "positions"), side="right")
+    index = np.searchsorted(ends, np.asarray(positions), side="right")
     return np.asarray(values[order][np.minimum(index, len(values) - 1)])
 
 
@@ -163,16 +159,9 @@ def by_range(s: Array) -> Array:
 
 def by_rank(s: Array, w: Array | None = None) -> Array:
     """Return the rank of each s as a share in (0, 1). Ties get their mean rank."""
-    if w is None:
-        return np.asarray((rankdata(s) - 0.5) / len(s))
     _, inverse = np.unique(s, return_inverse=True)
     at_level = np.bincount(inverse, weights=w)
-    return np.asarray((np.cumsum(at_level) - at_level / 2)[inverse] / w.sum(axis=0))
-
-
-def normal_scores(values: Array, w: Array | None = None) -> Array:
-    """Return the standard normal quantiles of the ranks."""
-    return np.asarray(ndtri(by_rank(values, w)))
+    return np.asarray((np.cumsum(at_level) - at_level / 2)[inverse] / row_count(len(s), w))
 
 
 def mean_absolute_error(y: Array, f: Array, *, sample_weight: Array | None = None) -> float:
@@ -212,32 +201,3 @@ def warn_outliers(values: Array, window: float, w: Array | None = None) -> None:
             f"this measure to {window:g}, which hides dependence among most rows. Use "
             "margins='rank', or set margins explicitly"
         )
-
-
-def warn_rare_groups(values: Array, reach: float, window: float, w: Array | None = None) -> None:
-    """Warn if a group of rows lies beyond the grid of a measure.
-
-    Parameters
-    ----------
-    values
-        One column.
-    reach, window
-        Distance from the mean that the grid covers, and the bandwidth, in standard deviations.
-    w
-        Weights (n,).
-    """
-    z = values - weighted_mean(values, w)
-    scale, n = standard_deviation(z, w), total_weight(w, len(z))
-    for side in (z, -z) if scale > 0 else ():
-        beyond = side > reach * scale
-        rows = beyond.sum() if w is None else w[beyond].sum()
-        if rows < max(_FEWEST, _RARE * n) or beyond.all():
-            continue
-        # A group, unlike a tail, is farther from the other rows than it is wide.
-        apart = side[beyond].min() - side[~beyond].max()
-        if apart > max(window * scale, np.ptp(side[beyond])):
-            warn_user(
-                f"{rows:.15g} of {n:.15g} rows stand apart, more than {reach:.1f} standard "
-                "deviations from the mean, beyond the grid of this measure. Use gdp for them, or "
-                "set margins explicitly"
-            )

@@ -11,7 +11,7 @@ Its rank is uniform, so the level is exact for any distribution and any number o
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from fkd.core.linalg import EPS
 from fkd.core.validation import FairnessWarning, as_column, as_sensitive, require_length
 from fkd.measures.columns import is_constant
 from fkd.measures.groups import UndefinedMeasureError
-from fkd.measures.profiles import ABSOLUTE, ERROR, POINTS, PREDICTION, SmoothingPoints
+from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION, Smoothing
 from fkd.measures.registry import REPORTED
 from fkd.measures.resampling import check_draws
 
@@ -215,31 +215,88 @@ def sample_changes(
             f"permutations must be at least {fewest} for a band of level {level:g}, got "
             f"{permutations}"
         )
-    rows = PooledRows.from_samples(before, after, rng, most_rows, sensitive_range, tuple(names))
-    divisions = _divisions(rows.n_before, len(rows.y), permutations, rng)
-    curves = [PermutedCurves.from_divisions(rows.columns, s, divisions) for s in rows.S.T]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FairnessWarning)
-        sides = np.array([[rows.numbers(side) for side in (d, ~d)] for d in divisions])
-    sides = np.concatenate([sides, *(curve.flat for curve in curves)], axis=2)
+    samples = [
+        _as_sample(*sample, which, rng, most_rows)
+        for sample, which in ((before, "before"), (after, "after"))
+    ]
+    n_before, widths = len(samples[0][0]), [S.shape[1] for _, _, S in samples]
+    if widths[0] != widths[1]:
+        raise ValueError(
+            f"before and after must have as many sensitive columns, got {widths[0]} and {widths[1]}"
+        )
+    y, f, S = (np.concatenate(columns) for columns in zip(*samples, strict=True))
+    names = tuple(names) or tuple(str(j) for j in range(S.shape[1]))
+    for name, s in zip(names, S.T, strict=True):
+        if is_constant(s):
+            raise ValueError(f"sensitive column {name} must vary, got {s[0]:g} in every row")
+    error = f - y
+    # Few rows dominate the mean of long-tailed errors. The band of their ranks is narrower.
+    V = np.column_stack([f, error, np.abs(error), rankdata(error) / len(y)])
+    divisions = _divisions(n_before, len(y), permutations, rng)
+    U = _in_range_units(S, sensitive_range)
+    with warnings.catch_warnings(action="ignore", category=FairnessWarning):
+        numbers = [[_numbers(y[d], f[d], V[d], U[d]) for d in (own, ~own)] for own in divisions]
+    curves = [_permuted_curves(V, s, divisions) for s in S.T]
+    # By division, side and quantity: the numbers, then the points of every curve.
+    flat = [means.reshape(*means.shape[:2], -1) for _, means in curves]
+    sides = np.concatenate([np.array(numbers), *flat], axis=2)
     differences = sides[:, 1] - sides[:, 0]
     size = np.nan_to_num(np.abs(sides[0])).max(axis=0)
     bands = permuted_bands(differences[0], differences[1:], size, level)
     # One line per quantity: before, after, change, low, high.
     lines = np.column_stack([*sides[0], bands.change, bands.low, bands.high])
-    k = len(rows.labels)
-    numbers = []
-    for label, line, outside in zip(rows.labels, lines[:k], bands.outside[:k], strict=True):
+    labels = [("mae", ""), (ERROR, ""), (ERROR_RANK, "")]
+    labels += [(measure.name, column) for column in names for measure in _MEASURES]
+    found = []
+    for label, line, outside in zip(labels, lines, bands.outside, strict=False):
         if np.isfinite(line).all():
             was, now, change, low, high = line.tolist()
-            numbers.append(NumberChange(*label, was, now, change, low, high, bool(outside)))
-    return SampleChanges(
-        tuple(numbers),
-        tuple(_curve_changes(rows.names, curves, lines[k:], bands.outside[k:])),
-        bands.chance,
-        (rows.n_before, len(rows.y) - rows.n_before),
-        level,
-    )
+            found.append(NumberChange(*label, was, now, change, low, high, bool(outside)))
+    changed, start = [], len(labels)
+    for name, (points, _) in zip(names, curves, strict=True):
+        for quantity in (PREDICTION, ERROR, ABSOLUTE, ERROR_RANK):
+            part = slice(start, start + len(points))
+            was, now, change, low, high = lines[part].T
+            changed.append(
+                CurveChange(
+                    quantity, name, points, was, now, change, low, high, bands.outside[part]
+                )
+            )
+            start = part.stop
+    rows = n_before, len(y) - n_before
+    return SampleChanges(tuple(found), tuple(changed), bands.chance, rows, level)
+
+
+def _as_sample(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    sensitive: Any,
+    which: str,
+    rng: np.random.Generator,
+    most_rows: int,
+) -> tuple[Array, Array, Array]:
+    """Return truth, prediction and sensitive columns of at most `most_rows` rows of a sample."""
+    y, f = as_column(y_true, f"truth {which}"), as_column(y_pred, f"prediction {which}")
+    require_length(f, len(y), f"prediction {which}")
+    if len(y) < FEWEST_COMPARED:
+        raise ValueError(
+            f"the sample {which} must have at least {FEWEST_COMPARED} rows to be compared, got "
+            f"{len(y)}"
+        )
+    S = as_sensitive(sensitive, len(y))
+    if len(y) <= most_rows:
+        return y, f, S
+    kept = np.sort(rng.choice(len(y), most_rows, replace=False))
+    return y[kept], f[kept], S[kept]
+
+
+def _in_range_units(S: Array, sensitive_range: ArrayLike | None) -> Array:
+    """Return the columns in units of their range, or of a wider one that is given, (l, 2)."""
+    low, high = S.min(axis=0), S.max(axis=0)
+    if sensitive_range is not None:
+        given = np.asarray(sensitive_range, dtype=np.float64).reshape(-1, 2)
+        low, high = np.minimum(given[:, 0], low), np.maximum(given[:, 1], high)
+    return np.asarray((S - low) / (high - low))
 
 
 def _divisions(
@@ -253,163 +310,48 @@ def _divisions(
     return divisions
 
 
-@dataclass(frozen=True)
-class PooledRows:
-    """The rows of both samples, those of the first sample first."""
-
-    y: Array
-    f: Array
-    S: Array
-    U: Array  # S in units of its range
-    ranks: Array  # of the signed errors among all rows, in (0, 1]
-    names: tuple[str, ...]
-    n_before: int
-
-    @classmethod
-    def from_samples(
-        cls,
-        before: Sample,
-        after: Sample,
-        rng: np.random.Generator,
-        max_rows: int,
-        unit: ArrayLike | None,
-        names: tuple[str, ...],
-    ) -> "PooledRows":
-        """Return the checked rows of both samples, at most `max_rows` of each."""
-        first, second = (
-            _subsample(*_as_sample(*sample, which), rng, max_rows)
-            for sample, which in ((before, "before"), (after, "after"))
-        )
-        if first[2].shape[1] != second[2].shape[1]:
-            raise ValueError(
-                f"before and after must have as many sensitive columns, got {first[2].shape[1]} "
-                f"and {second[2].shape[1]}"
-            )
-        y, f, S = (np.concatenate(pair) for pair in zip(first, second, strict=True))
-        names = names or tuple(str(j) for j in range(S.shape[1]))
-        for name, s in zip(names, S.T, strict=True):
-            if is_constant(s):
-                raise ValueError(f"sensitive column {name} must vary, got {s[0]:g} in every row")
-        ends = np.column_stack([S.min(axis=0), S.max(axis=0)])
-        if unit is not None:
-            given = np.asarray(unit, dtype=np.float64).reshape(-1, 2)
-            ends = np.column_stack(
-                [np.minimum(given[:, 0], ends[:, 0]), np.maximum(given[:, 1], ends[:, 1])]
-            )
-        U = (S - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-        return cls(y, f, S, U, rankdata(f - y) / len(y), names, len(first[0]))
-
-    @property
-    def labels(self) -> list[tuple[str, str]]:
-        """Quantity and column of each number, in the order of `numbers`."""
-        measured = [(m.name, column) for column in self.names for m in _MEASURES]
-        return [("mae", ""), (ERROR, ""), (ERROR_RANK, ""), *measured]
-
-    @property
-    def columns(self) -> Array:
-        """Prediction, error, absolute error and rank of the error, (n, 4)."""
-        # Few rows dominate the mean of long-tailed errors. The band of their ranks is narrower.
-        error = self.f - self.y
-        return np.column_stack([self.f, error, np.abs(error), self.ranks])
-
-    def numbers(self, side: NDArray[np.bool_]) -> list[float]:
-        """Return errors and measures of one side. A measure that is undefined is NaN."""
-        y, f, U = self.y[side], self.f[side], self.U[side]
-        error = f - y
-        means = np.column_stack([np.abs(error), error, self.ranks[side]]).mean(axis=0)
-        found = [float(mean) for mean in means]
-        for u in U.T:
-            for measure in _MEASURES:
-                try:
-                    found.append(float(measure(*measure.columns(y, f, u))))
-                except UndefinedMeasureError:
-                    found.append(np.nan)
-        return found
+def _numbers(y: Array, f: Array, V: Array, U: Array) -> list[float]:
+    """Return mean errors and measures of one side. A measure that is undefined is NaN."""
+    error, absolute, rank = V[:, 1:].mean(axis=0).tolist()
+    found = [absolute, error, rank]
+    for u in U.T:
+        for measure in _MEASURES:
+            try:
+                found.append(float(measure(*measure.columns(y, f, u))))
+            except UndefinedMeasureError:
+                found.append(np.nan)
+    return found
 
 
-def _as_sample(y: ArrayLike, f: ArrayLike, S: Any, which: str) -> tuple[Array, Array, Array]:
-    """Return one sample as arrays with equal row counts."""
-    truth, predicted = as_column(y, f"truth {which}"), as_column(f, f"prediction {which}")
-    require_length(predicted, len(truth), f"prediction {which}")
-    if len(truth) < FEWEST_COMPARED:
-        raise ValueError(
-            f"the sample {which} must have at least {FEWEST_COMPARED} rows to be compared, got "
-            f"{len(truth)}"
-        )
-    return truth, predicted, as_sensitive(S, len(truth))
-
-
-def _subsample(
-    y: Array, f: Array, S: Array, rng: np.random.Generator, max_rows: int
-) -> tuple[Array, Array, Array]:
-    """Return at most `max_rows` rows, drawn without replacement."""
-    if len(y) <= max_rows:
-        return y, f, S
-    kept = np.sort(rng.choice(len(y), max_rows, replace=False))
-    return y[kept], f[kept], S[kept]
-
-
-@dataclass(frozen=True)
-class PermutedCurves:
-    """Curves of every column on both sides of every division.
+def _permuted_curves(V: Array, s: Array, divisions: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Return curves of columns (n, k) on both sides of divisions (r, n), true on the first side.
 
     The smoothing weights are those of the pooled rows, so that both sides are smoothed in the same
     way even if s is distributed differently.
 
-    Parameters
-    ----------
-    points
-        Mean of s in each window, over all rows (g,).
-    means
-        Means by division, side, column and point, (r, 2, k, g). NaN if a side has too few rows.
+    Returns
+    -------
+    tuple
+        Mean of s in each window, over all rows (g,), and means by division, side, column and
+        point, (r, 2, k, g). NaN if a side has too few rows.
     """
-
-    points: Array
-    means: Array
-
-    @classmethod
-    def from_divisions(cls, V: Array, s: Array, divisions: NDArray[np.bool_]) -> "PermutedCurves":
-        """Return the curves of columns (n, k) for divisions (r, n), true on the first side."""
-        smoothing = SmoothingPoints.from_column(s, POINTS)
-        r, k, g = len(divisions), V.shape[1], len(smoothing.points)
-        first, whole = np.zeros((k + 2, g, r)), np.zeros((k + 2, g))
-        sums_of_s = np.zeros(g)
-        for rows in row_blocks(len(V), BLOCK_ROWS):
-            B = smoothing.weights(rows)
-            A = divisions[:, rows].T.astype(np.float64)
-            sums_of_s += B @ s[rows]
-            for j, W in enumerate([*(B * v for v in V[rows].T), B, B**2]):
-                first[j] += W @ A
-                whole[j] += W.sum(axis=1)
-        sides = np.stack([first, whole[:, :, None] - first])  # (2, k + 2, g, r)
-        weight, squares = sides[:, k], sides[:, k + 1]
-        enough = weight**2 >= _LEAST * np.maximum(squares, np.finfo(np.float64).tiny)
-        divisor = np.where(enough, weight, 1.0)[:, None]
-        means = np.where(enough[:, None], sides[:, :k] / divisor, np.nan)
-        return cls(sums_of_s / whole[k], means.transpose(3, 0, 1, 2))
-
-    @property
-    def flat(self) -> Array:
-        """Means with columns and points on one axis, (r, 2, k * g)."""
-        return self.means.reshape(*self.means.shape[:2], -1)
-
-
-def _curve_changes(
-    names: Sequence[str],
-    curves: Sequence[PermutedCurves],
-    lines: Array,
-    outside: NDArray[np.bool_],
-) -> Iterator[CurveChange]:
-    """Yield the curves of every column from consecutive lines, one per point."""
-    start = 0
-    for name, curve in zip(names, curves, strict=True):
-        for quantity in (PREDICTION, ERROR, ABSOLUTE, ERROR_RANK):
-            part = slice(start, start + len(curve.points))
-            before, after, change, low, high = lines[part].T
-            yield CurveChange(
-                quantity, name, curve.points, before, after, change, low, high, outside[part]
-            )
-            start = part.stop
+    smoothing = Smoothing.from_column(s)
+    r, k, g = len(divisions), V.shape[1], len(smoothing.positions)
+    first, whole = np.zeros((k + 2, g, r)), np.zeros((k + 2, g))
+    sums_of_s = np.zeros(g)
+    for rows in row_blocks(len(V), BLOCK_ROWS):
+        B = smoothing.weights(rows)
+        A = divisions[:, rows].T.astype(np.float64)
+        sums_of_s += B @ s[rows]
+        for j, W in enumerate([*(B * v for v in V[rows].T), B, B**2]):
+            first[j] += W @ A
+            whole[j] += W.sum(axis=1)
+    sides = np.stack([first, whole[:, :, None] - first])  # (2, k + 2, g, r)
+    weight, squares = sides[:, k], sides[:, k + 1]
+    enough = weight**2 >= _LEAST * np.maximum(squares, np.finfo(np.float64).tiny)
+    divisor = np.where(enough, weight, 1.0)[:, None]
+    means = np.where(enough[:, None], sides[:, :k] / divisor, np.nan)
+    return sums_of_s / whole[k], means.transpose(3, 0, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -468,11 +410,7 @@ def permuted_bands(observed: Array, permuted: Array, size: Array, level: float) 
     change = X[0] - center[0]
     reach = bound * deviation[0]
     return PermutedBands(
-        change,
-        change - reach,
-        change + reach,
-        z[0] > bound,
-        float((largest >= largest[0]).mean()),
+        change, change - reach, change + reach, z[0] > bound, float((largest >= largest[0]).mean())
     )
 
 

@@ -4,7 +4,7 @@
 `MeasureFrame.by_strata` shows measures of dependence within groups of control columns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.validation import as_column, as_sensitive, require_length
+from fkd.core.validation import as_column, require_length, weight_vector
 from fkd.core.weights import weighted_mean
-from fkd.measures.columns import drop_zero_weights, mean_absolute_error, mean_signed_error
+from fkd.measures.columns import mean_absolute_error, mean_signed_error
 from fkd.measures.groups import (
     ControlGroup,
     LeftOutStratum,
-    as_rows,
     control_groups,
-    drop_zero_weight_rows,
     measured_groups,
+    require_groups,
 )
 from fkd.measures.pairwise import pairwise_fairness
 from fkd.measures.registry import MEASURES, REPORTED
@@ -124,24 +123,19 @@ class MeasureFrame:
         sample_weight
             Weights (n,), >= 0, used for the quintiles and passed to the metrics as this keyword.
         """
-        y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
-        require_length(y, len(f), "y_true")
-        s = as_sensitive(sensitive_features, len(f))
-        if s.shape[1] != 1:
-            raise ValueError(f"sensitive_features must be one column here, got {s.shape[1]}")
-        w, (y, f, s) = drop_zero_weights(sample_weight, y, f, s)
-        options = {"replicates": replicates, "level": level}
+        y, f, s, w = _as_rows(y_true, y_pred, sensitive_features, sample_weight)
         chosen = _METRICS if metrics is None else metrics
-        measure_group = partial(_metrics, chosen, y, f, w, options, random_state)
-        kept, left_out = [], []
-        for group in control_groups(s[:, 0], len(f), w):
+        functions = {name: (metric, (y, f)) for name, metric in chosen.items()}
+        options = {"replicates": replicates, "level": level}
+        measured = partial(_measured, functions, w, random_state, options)
+        groups, left_out = [], []
+        for group in control_groups(s, len(s), w):
             if len(group.index) < FEWEST_ROWS:
                 why = f"fewer than {FEWEST_ROWS} rows"
                 left_out.append(LeftOutStratum(group.label, len(group.index), why))
             else:
-                kept.append(measure_group(group))
-        overall = measure_group(ControlGroup("all", np.arange(len(f))))
-        return cls(overall, tuple(kept), tuple(left_out))
+                groups.append(measured(group))
+        return cls(measured(_all_rows(len(s), w)), tuple(groups), tuple(left_out))
 
     @classmethod
     def by_strata(
@@ -179,21 +173,16 @@ class MeasureFrame:
         unknown = [name for name in measures if name not in MEASURES]
         if unknown or not measures:
             raise ValueError(f"measures must be of {', '.join(MEASURES)}, got {unknown or 'none'}")
-        columns = as_rows((y_true, y_pred, sensitive_features))
-        columns, control, w = drop_zero_weight_rows(columns, control_features, sample_weight)
-        y, f, S = (np.asarray(column) for column in columns)
-        if S.shape[1] != 1:
-            raise ValueError(f"sensitive_features must be one column here, got {S.shape[1]}")
+        y, f, s, w = _as_rows(y_true, y_pred, sensitive_features, sample_weight)
+        # Pairwise fairness is the only measure that may be undefined on a group that varies in s.
+        tried = pairwise_fairness if "pf" in measures else lambda *rows, sample_weight=None: 0.0
+        found, left_out = measured_groups(tried, [y, f, s], control_features, w)
+        require_groups(found, left_out)
+        functions = {name: (MEASURES[name], MEASURES[name].columns(y, f, s)) for name in measures}
         options = {"replicates": replicates, "level": level}
-        found, left_out = measured_groups(
-            pairwise_fairness if "pf" in measures else _zero,
-            columns,
-            control,
-            w,
-        )
-        measure_group = partial(_dependence, measures, y, f, S[:, 0], w, options, random_state)
-        overall = measure_group(ControlGroup("all", np.arange(len(f))))
-        return cls(overall, tuple(measure_group(group) for group, _ in found), left_out)
+        measured = partial(_measured, functions, w, random_state, options)
+        groups = tuple(measured(group) for group, _ in found)
+        return cls(measured(_all_rows(len(s), w)), groups, left_out)
 
     def difference(self, name: str) -> float:
         """Return the difference between the largest and the smallest value of a group."""
@@ -218,11 +207,6 @@ def _mean_prediction(y: Array, f: Array, *, sample_weight: Array | None = None) 
     return float(weighted_mean(f, sample_weight))
 
 
-def _zero(*columns: Array, sample_weight: Array | None = None) -> float:
-    """Return zero, as a measure that is defined on all groups."""
-    return 0.0
-
-
 _METRICS: dict[str, Metric] = {
     "mean_prediction": _mean_prediction,
     "mean_excess": mean_signed_error,
@@ -230,56 +214,40 @@ _METRICS: dict[str, Metric] = {
 }
 
 
-def _metrics(
-    metrics: Mapping[str, Metric],
-    y: Array,
-    f: Array,
-    w: Array | None,
-    options: Mapping[str, Any],
-    seed: int,
-    group: ControlGroup,
-) -> MeasuredGroup:
-    """Return the metrics on the rows of a group."""
-    rows = y[group.index], f[group.index]
-    weights = None if w is None else w[group.index]
-    values = {
-        name: interval(
-            metric, *rows, rng=np.random.default_rng(seed), sample_weight=weights, **options
-        )
-        for name, metric in metrics.items()
-    }
-    return _measured(group, values, weights)
+def _as_rows(
+    y_true: ArrayLike, y_pred: ArrayLike, sensitive_features: ArrayLike, sample_weight: Any
+) -> tuple[Array, Array, Array, Array | None]:
+    """Return target, predictions, one sensitive column and the weights, with equal row counts."""
+    y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
+    s = as_column(sensitive_features, "sensitive_features")
+    require_length(y, len(f), "y_true")
+    require_length(s, len(f), "sensitive_features")
+    return y, f, s, weight_vector(sample_weight, len(f))
 
 
-def _dependence(
-    measures: tuple[str, ...],
-    y: Array,
-    f: Array,
-    s: Array,
-    w: Array | None,
-    options: Mapping[str, Any],
-    seed: int,
-    group: ControlGroup,
-) -> MeasuredGroup:
-    """Return the measures on the rows of a group."""
-    rows = y[group.index], f[group.index], s[group.index]
-    weights = None if w is None else w[group.index]
-    values = {}
-    for name in measures:
-        measure = MEASURES[name]
-        values[name] = interval(
-            measure,
-            *measure.columns(*rows),
-            rng=np.random.default_rng(seed),
-            sample_weight=weights,
-            **options,
-        )
-    return _measured(group, values, weights)
+def _all_rows(n: int, w: Array | None) -> ControlGroup:
+    """Return one group of all rows but those of weight zero."""
+    return ControlGroup("all", np.arange(n) if w is None else np.flatnonzero(w))
 
 
 def _measured(
-    group: ControlGroup, values: Mapping[str, Interval], w: Array | None
+    functions: Mapping[str, tuple[Callable[..., Any], Sequence[Array]]],
+    w: Array | None,
+    seed: int,
+    options: Mapping[str, Any],
+    group: ControlGroup,
 ) -> MeasuredGroup:
-    """Return a group with its values and the sum of its weights."""
-    weight = None if w is None else float(w.sum(axis=0))
+    """Return the interval of each function of its columns, on the rows of a group."""
+    (group_w,) = group.rows(w)
+    values = {
+        name: interval(
+            function,
+            *group.rows(*columns),
+            rng=np.random.default_rng(seed),
+            sample_weight=group_w,
+            **options,
+        )
+        for name, (function, columns) in functions.items()
+    }
+    weight = None if group_w is None else float(group_w.sum(axis=0))
     return MeasuredGroup(group.label, len(group.index), values, weight)

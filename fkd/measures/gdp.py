@@ -30,20 +30,22 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array, IntArray, row_blocks
 from fkd.core.validation import as_column, as_numbers, as_sensitive, choice
-from fkd.core.weights import weighted_mean
+from fkd.core.weights import times_weights, weighted_mean
 from fkd.measures.columns import (
-    GdpMargins,
     by_range,
     by_rank,
     drop_zero_weights,
+    float_or_array,
     is_constant,
-    per_column,
     standard_deviation,
     total_weight,
     warn_outliers,
 )
 from fkd.measures.groups import by_stratum
 
+# Scale of s: by range, by rank, or as given, which must then be within [0, 1].
+Margins = Literal["range", "rank", "given"]
+Estimator = Literal["grid", "plugin"]
 # Below this, squared distances in units of the bandwidth could overflow.
 SMALLEST_BANDWIDTH = 1e-50
 GRID = np.arange(1, 999) / 1000  # as published
@@ -63,8 +65,8 @@ def gdp(
     y_pred: ArrayLike,
     sensitive_features: ArrayLike,
     *,
-    estimator: Literal["grid", "plugin"] = "grid",
-    margins: GdpMargins | None = None,
+    estimator: Estimator = "grid",
+    margins: Margins | None = None,
     bandwidth: float | None = None,
     grid: ArrayLike | None = None,
     control_features: ArrayLike | None = None,
@@ -131,64 +133,38 @@ def gdp(
             within, f, S, control_features=control_features, sample_weight=sample_weight
         ).mean
     w, (f, S) = drop_zero_weights(sample_weight, f, S)
+    choice("estimator", estimator, get_args(Estimator))
     if margins is None:
         margins = "range" if grid is None and bandwidth is None else "given"
         for s in S.T if margins == "range" else ():
             width = float(np.ptp(s)) if estimator == "grid" else standard_deviation(s, w)
             warn_outliers(s, rate(total_weight(w, len(s))) * width, w)
-    choice("margins", margins, get_args(GdpMargins))
-    if estimator not in ("grid", "plugin"):
-        raise ValueError(f"estimator must be 'grid' or 'plugin', got {estimator!r}")
+    choice("margins", margins, get_args(Margins))
     if bandwidth is not None and not SMALLEST_BANDWIDTH <= bandwidth < np.inf:
         raise ValueError(f"bandwidth must be at least {SMALLEST_BANDWIDTH}, got {bandwidth}")
     if estimator == "plugin" and grid is not None:
         raise ValueError("grid must be None for estimator='plugin', which evaluates at the rows")
-    points = None if grid is None else _as_grid(grid)
-    # Centring keeps rounding errors independent of the mean of the predictions.
-    d = f - weighted_mean(f, w)
-    if is_constant(f):
-        return per_column(lambda s: 0.0, S)
-    if estimator == "plugin":
-        return per_column(lambda s: _plugin(d, _scaled(s, margins, w), bandwidth, w), S)
-    return per_column(lambda s: _on_grid(d, _scaled(s, margins, w), bandwidth, points, w), S)
-
-
-def _scaled(s: Array, margins: str, w: Array | None) -> Array:
-    """Return a column on the scale that `margins` names."""
-    if margins == "given" or is_constant(s):
-        return s
-    return by_rank(s, w) if margins == "rank" else by_range(s)
-
-
-def _as_grid(grid: ArrayLike) -> Array:
-    """Return the points as a vector."""
-    points = as_numbers(grid, "grid")
+    points = GRID if grid is None else as_numbers(grid, "grid")
     if points.ndim != 1 or len(points) == 0:
         raise ValueError(f"grid must be a vector of at least one point, got shape {points.shape}")
-    return points
+    # Centring keeps rounding errors independent of the mean of the predictions.
+    d = f - weighted_mean(f, w)
 
+    def of_column(s: Array) -> float:
+        if is_constant(f) or is_constant(s):
+            return 0.0
+        if margins != "given":
+            s = by_rank(s, w) if margins == "rank" else by_range(s)
+        if (h := bandwidth) is None:
+            unit = 1.0 if estimator == "grid" else standard_deviation(s, w)
+            h = unit * rate(total_weight(w, len(s)))
+        if estimator == "plugin":
+            return mean_at_levels(*level_totals(d, s, w), h)
+        if grid is None:
+            require_unit_range(s, h)
+        return mean_on_grid(points, *level_totals(d, s, w), h)
 
-def _on_grid(
-    d: Array, s: Array, bandwidth: float | None, grid: Array | None, w: Array | None
-) -> float:
-    """Return the density-weighted mean of |smoothed d| over the grid."""
-    if is_constant(s):
-        return 0.0
-    h = rate(total_weight(w, len(s))) if bandwidth is None else bandwidth
-    if grid is None:
-        grid = GRID
-        require_unit_range(s, h)
-    return mean_on_grid(grid, *level_totals(d, s, w), h)
-
-
-def _plugin(d: Array, s: Array, bandwidth: float | None, w: Array | None) -> float:
-    """Return the mean of |smoothed d| over the rows."""
-    if is_constant(s):
-        return 0.0
-    h = bandwidth
-    if h is None:
-        h = standard_deviation(s, w) * rate(total_weight(w, len(s)))
-    return mean_at_levels(*level_totals(d, s, w), h)
+    return float_or_array([of_column(s) for s in S.T])
 
 
 def require_unit_range(s: Array, h: float) -> None:
@@ -208,10 +184,9 @@ def rate(n: float) -> float:
 
 def level_totals(d: Array, s: Array, w: Array | None = None) -> tuple[Array, Array]:
     """Return the levels of s with the sum of d and the number of rows at each, (levels, 2)."""
-    levels, inverse, counts = np.unique(s, return_inverse=True, return_counts=True)
-    if w is not None:
-        return levels, np.stack([np.bincount(inverse, weights=v) for v in (w * d, w)], axis=1)
-    return levels, np.stack([np.bincount(inverse, weights=d), counts], axis=1)
+    levels, inverse = np.unique(s, return_inverse=True)
+    sums, counts = (np.bincount(inverse, weights=v) for v in (times_weights(d, w), w))
+    return levels, np.stack([sums, counts], axis=1)
 
 
 def mean_on_grid(grid: Array, levels: Array, totals: Array, h: float) -> float:

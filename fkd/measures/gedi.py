@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.validation import as_column, as_sensitive, whole
 from fkd.core.weights import weighted_mean
-from fkd.measures.columns import drop_zero_weights, is_constant, per_column
+from fkd.measures.columns import drop_zero_weights, float_or_array, is_constant
 
 
 def gedi(
@@ -59,7 +59,7 @@ def gedi(
     S = as_sensitive(sensitive_features, len(f))
     whole("degree", degree, low=1)
     w, (f, S) = drop_zero_weights(sample_weight, f, S)
-    return per_column(lambda s: _gedi(f, s, degree, w), S)
+    return float_or_array([_gedi(f, s, degree, w) for s in S.T])
 
 
 def _gedi(f: Array, s: Array, degree: int, w: Array | None) -> float:

@@ -9,7 +9,7 @@ that are too small to measure are left out and reported.
 and return the mean of other columns, such as errors, in each of them, with Student's t intervals.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from fkd.core.arrays import AnyArray, Array
-from fkd.core.validation import (
-    as_column,
-    as_numbers,
-    as_sensitive,
-    refuse_masked,
-    require_length,
-    weight_vector,
-)
-from fkd.measures.columns import drop_zero_weights, is_constant, quantiles_of, require_two_rows
+from fkd.core.validation import as_column, as_numbers, refuse_masked, require_length, weight_vector
+from fkd.measures.columns import drop_zero_weights, is_constant, quantiles_of, row_arrays
 
 # Numbers with more distinct values than this are cut into quantile groups.
 MOST_LEVELS = 10
@@ -54,6 +47,10 @@ class ControlGroup:
 
     label: str
     index: NDArray[np.intp]
+
+    def rows(self, *columns: Array | None) -> list[Any]:
+        """Return the rows of the group, for each column. None stays None."""
+        return [None if column is None else column[self.index] for column in columns]
 
 
 @dataclass(frozen=True)
@@ -205,8 +202,10 @@ def by_stratum(
     >>> [stratum.label for stratum in found.strata]
     ['0', '1']
     """
-    rows, control, w = drop_zero_weight_rows(as_rows(columns), control_features, sample_weight)
-    found, left_out = measured_groups(measure, rows, control, w)
+    rows = row_arrays(columns)
+    w = weight_vector(sample_weight, len(rows[-1]))
+    found, left_out = measured_groups(measure, rows, control_features, w)
+    require_groups(found, left_out)
     return StratifiedValue(tuple(stratum for _, stratum in found), left_out)
 
 
@@ -318,108 +317,64 @@ def means_by_pair(
 
 
 def measured_groups(
-    measure: Callable[..., float | Array],
-    columns: Sequence[Array | None],
-    control_features: Any,
-    w: Array | None = None,
-) -> tuple[list[tuple[ControlGroup, Stratum]], tuple[LeftOutStratum, ...]]:
-    """Return the groups with their values, and those left out. Raise if all are left out."""
-    sensitive = columns[-1]
-    assert sensitive is not None
+    measure: Callable[..., Any], columns: Sequence[Any], control_features: Any, w: Array | None
+) -> tuple[list[tuple[ControlGroup, Any]], tuple[LeftOutStratum, ...]]:
+    """Return each group with its `Stratum`, and the groups on which the measure is undefined.
+
+    Parameters
+    ----------
+    measure, columns, control_features
+        As for `by_stratum`; the columns are arrays or None. The measure may return any value.
+    w
+        Weights (n,), or None.
+    """
     found, left_out = [], []
-    for group in control_groups(control_features, len(sensitive), w):
-        n, group_w = len(group.index), None if w is None else w[group.index]
-        why = undefined_reason(sensitive[group.index], group_w)
+    for group in control_groups(control_features, len(columns[-1]), w):
+        *rows, group_w = group.rows(*columns, w)
+        n, weight = len(group.index), None if group_w is None else float(group_w.sum(axis=0))
+        why = _undefined_reason(rows[-1], weight)
         if not why:
             try:
-                rows = list(rows_of_group(columns, group))
-                found.append((group, _stratum(measure, rows, group, group_w)))
+                value = measure(*rows) if w is None else measure(*rows, sample_weight=group_w)
+                found.append((group, Stratum(group.label, n, value, weight)))
                 continue
             except UndefinedMeasureError:
                 why = "no pairs to compare in both directions"
         left_out.append(LeftOutStratum(group.label, n, why))
-    if not found:
-        raise ValueError(_all_left_out(left_out))
     return found, tuple(left_out)
 
 
-def undefined_reason(S: Array, w: Array | None = None) -> str:
-    """Return why measures are undefined on these rows, or an empty string."""
+def _undefined_reason(S: Array, weight: float | None) -> str:
+    """Return why measures are undefined on the rows of a group, or an empty string."""
     if len(S) < LEAST_ROWS:
         return f"fewer than {LEAST_ROWS} rows"
-    if w is not None and w.sum(axis=0) < _LEAST_WEIGHT:
+    if weight is not None and weight < _LEAST_WEIGHT:
         return f"weights that sum to less than {_LEAST_WEIGHT}"
-    if any(is_constant(s) for s in S.T):
+    if any(is_constant(s) for s in S.reshape(len(S), -1).T):
         return "sensitive column constant"
     return ""
 
 
-def _stratum(
-    measure: Callable[..., float | Array],
-    columns: Sequence[Array | None],
-    group: ControlGroup,
-    w: Array | None,
-) -> Stratum:
-    """Return the measure on the rows of a group."""
-    if w is None:
-        return Stratum(group.label, len(group.index), measure(*columns))
-    value = measure(*columns, sample_weight=w)
-    return Stratum(group.label, len(w), value, float(w.sum(axis=0)))
+def require_groups(found: Sequence[Any], left_out: Sequence[LeftOutStratum]) -> None:
+    """Raise if all groups are left out."""
+    if found:
+        return
+    reasons = []
+    for why in dict.fromkeys(group.why for group in left_out):
+        names = [repr(group.label) for group in left_out if group.why == why]
+        more = ", ..." if len(names) > _SHOWN else ""
+        reasons.append(f"{len(names)} with {why} ({', '.join(names[:_SHOWN])}{more})")
+    raise ValueError(
+        f"control_features must leave a group of at least {LEAST_ROWS} rows in which "
+        f"sensitive_features vary, got none of {len(left_out)}: {'; '.join(reasons)}. Use fewer "
+        "or coarser groups, more rows, or a column that does not determine sensitive_features"
+    )
 
 
 def mean_over_groups(values: Sequence[float | Array], weights: Sequence[float]) -> float | Array:
     """Return the sum of weight times value. A single value of weight one is returned exactly."""
     first, *others = [weight * value for weight, value in zip(weights, values, strict=True)]
     return sum(others, start=first)
-
-
-def _all_left_out(left_out: Sequence[LeftOutStratum]) -> str:
-    """Return the error message if no group could be measured."""
-    reasons = []
-    for why in dict.fromkeys(group.why for group in left_out):
-        names = [repr(group.label) for group in left_out if group.why == why]
-        more = ", ..." if len(names) > _SHOWN else ""
-        reasons.append(f"{len(names)} with {why} ({', '.join(names[:_SHOWN])}{more})")
-    return (
-        f"control_features must leave a group of at least {LEAST_ROWS} rows in which "
-        f"sensitive_features vary, got none of {len(left_out)}: {'; '.join(reasons)}; take fewer "
-        "or coarser groups, more rows, or a column that does not determine sensitive_features"
-    )
-
-
-def as_rows(columns: Sequence[ArrayLike | None]) -> list[Array | None]:
-    """Return the arguments of a measure as arrays with equal row counts, the last as a table."""
-    if not columns or columns[-1] is None:
-        raise ValueError("columns must end with the sensitive ones, got none")
-    last = as_numbers(columns[-1], "sensitive_features")
-    n = len(last) if last.ndim else 0
-    checked = [
-        None if column is None else np.atleast_1d(as_numbers(column, f"argument {i}"))
-        for i, column in enumerate(columns[:-1])
-    ]
-    for i, column in enumerate(checked):
-        if column is not None:
-            require_length(column, n, f"argument {i}")
-    return [*checked, as_sensitive(last, n)]
-
-
-def rows_of_group(columns: Sequence[Array | None], group: ControlGroup) -> Iterator[Array | None]:
-    """Yield the rows of a group, for each column."""
-    return (None if column is None else column[group.index] for column in columns)
-
-
-def drop_zero_weight_rows(
-    columns: Sequence[Array | None], control_features: Any, sample_weight: ArrayLike | None
-) -> tuple[list[Array | None], Any, Array | None]:
-    """Return columns, control columns and weights, without the rows of weight zero."""
-    assert columns[-1] is not None
-    w = weight_vector(sample_weight, len(columns[-1]))
-    if w is None or (w > 0).all():
-        return [*columns], control_features, w
-    require_two_rows(w)
-    rows = [None if column is None else column[w > 0] for column in columns]
-    control = None if control_features is None else select_control_rows(control_features, w > 0)
-    return rows, control, w[w > 0]
 
 
 def control_groups(control_features: Any, n: int, w: Array | None = None) -> list[ControlGroup]:
@@ -433,28 +388,21 @@ def control_groups(control_features: Any, n: int, w: Array | None = None) -> lis
     n
         Expected number of rows.
     w
-        Weights (n,), used for the quintiles.
+        Weights (n,), used for the quintiles. Rows of weight zero belong to no group.
     """
-    columns = _columns(control_features, n)
+    kept = np.arange(n) if w is None else np.flatnonzero(w)
+    columns = [column[kept] for column in _columns(control_features, n)]
+    w = None if w is None else w[kept]
     coded = [_levels(column, j, w) for j, column in enumerate(columns)]
     codes = np.stack([codes for codes, _ in coded], axis=1)
     combinations, inverse = np.unique(codes, axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
     return [
         ControlGroup(
             " / ".join(names[code] for code, (_, names) in zip(combination, coded, strict=True)),
-            np.flatnonzero(inverse == i),
+            kept[inverse.reshape(-1) == i],
         )
         for i, combination in enumerate(combinations)
     ]
-
-
-def select_control_rows(control_features: Any, kept: NDArray[np.bool_]) -> Any:
-    """Return the rows of the control columns where `kept` is true. Columns keep their types."""
-    _columns(control_features, len(kept))
-    if hasattr(control_features, "iloc"):
-        return control_features.iloc[kept]
-    return _as_table(control_features)[kept]
 
 
 def level_names(column: AnyArray) -> list[str]:
@@ -469,29 +417,23 @@ def _columns(control_features: Any, n: int) -> list[AnyArray]:
     if hasattr(control_features, "iloc") and control_features.ndim == 2:
         columns = [control_features.iloc[:, j].to_numpy() for j in range(control_features.shape[1])]
     else:
-        table = _as_table(control_features)
-        columns = list(table.T)
+        try:
+            table = np.asarray(control_features)
+            if table.dtype.kind in "US" and not hasattr(control_features, "dtype"):
+                # Keeps numbers that are next to text in a list.
+                table = np.asarray(control_features, dtype=object)
+        except ValueError as error:
+            raise ValueError(
+                f"{_NAME} must be a rectangular array, got rows of unequal length"
+            ) from error
+        if table.ndim not in (1, 2):
+            raise ValueError(f"{_NAME} must be one column or a table of columns, got {table.shape}")
+        columns = [table] if table.ndim == 1 else list(table.T)
     if not columns:
         raise ValueError(f"{_NAME} must have at least one column, got none")
     for column in columns:
         require_length(column, n, _NAME)
     return columns
-
-
-def _as_table(values: Any) -> AnyArray:
-    """Return array-like control columns, other than data frames, as a table (n, k)."""
-    try:
-        table = np.asarray(values)
-        if table.dtype.kind in "US" and not hasattr(values, "dtype"):
-            # Keeps numbers that are next to text in a list.
-            table = np.asarray(values, dtype=object)
-    except ValueError as error:
-        raise ValueError(
-            f"{_NAME} must be a rectangular array, got rows of unequal length"
-        ) from error
-    if table.ndim not in (1, 2):
-        raise ValueError(f"{_NAME} must be one column or a table of columns, got {table.shape}")
-    return table[:, None] if table.ndim == 1 else table
 
 
 def _levels(column: AnyArray, j: int, w: Array | None) -> tuple[NDArray[np.intp], list[str]]:
@@ -603,23 +545,15 @@ def _as_columns(values: ArrayLike, sensitive: Sequence[ArrayLike]) -> list[Array
 
 
 def _group(
-    V: Array,
-    sensitive: Sequence[Array],
-    index: NDArray[np.intp],
-    level: float,
-    w: Array | None,
+    V: Array, sensitive: Sequence[Array], index: NDArray[np.intp], level: float, w: Array | None
 ) -> GroupMeans:
     """Return the means of some rows, with their intervals."""
     rows, n = V[index], len(index)
-    quantile = stdtrit(n - 1, (1 + level) / 2)
-    if w is None:
-        weight, mean = None, rows.mean(axis=0)
-        reach = quantile * rows.std(axis=0, ddof=1) / np.sqrt(n)
-    else:
-        weight = float(w[index].sum(axis=0))
-        shares = w[index] / weight
-        mean = shares @ rows
-        # With equal weights this equals the unweighted formula.
-        reach = quantile * np.sqrt(n / (n - 1) * (shares**2 @ (rows - mean) ** 2))
+    weights = np.ones(n) if w is None else w[index]
+    weight = float(weights.sum(axis=0))
+    mean = weights @ rows / weight
+    # A row of any weight is one observation.
+    variance = n / (n - 1) * (weights**2 @ (rows - mean) ** 2) / weight**2
+    reach = stdtrit(n - 1, (1 + level) / 2) * np.sqrt(variance)
     ranges = tuple((float(s[index].min(axis=0)), float(s[index].max(axis=0))) for s in sensitive)
-    return GroupMeans(ranges, n, mean, mean - reach, mean + reach, weight)
+    return GroupMeans(ranges, n, mean, mean - reach, mean + reach, None if w is None else weight)

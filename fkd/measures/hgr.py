@@ -22,38 +22,40 @@ Treatments", ICML.
 Witsenhausen (1975), "On Sequences of Pairs of Dependent Random Variables", SIAM J. Appl. Math.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.validation import as_column, as_numbers, as_sensitive, choice, require_length
+from fkd.core.validation import as_column, as_sensitive, choice, require_length, warn_user
 from fkd.core.weights import weighted_mean
-from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
+from fkd.measures.cells import NODES, SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import (
-    HgrMargins,
+    by_rank,
     drop_zero_weights,
+    float_or_array,
     is_constant,
-    normal_scores,
-    per_column,
     scale_below_one,
     standard_deviation,
     total_weight,
     warn_outliers,
-    warn_rare_groups,
 )
 from fkd.measures.groups import by_stratum
 
+# Scale of both sides: by standard deviation, as published, or by rank.
+Margins = Literal["standard", "rank"]
 GRID_REACH = 2.5  # standard deviations on either side of the mean that the grid covers
 LARGEST_GRID = 50
 DAMPING = 1e-10  # added to each cell, so that no margin is zero
 # From this number of rows on, rows are counted in cells before the density is computed.
 CELLS_FROM = 1 << 18
 _ROWS = 4 * BLOCK_ROWS  # rows of one matrix product: a few hundred kilobytes per factor
+# Smallest share and number of rows beyond the grid that are reported as a group.
+_RARE, _FEWEST = 0.005, 5
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def hgr(
     y_pred: ArrayLike,
     sensitive_features: ArrayLike,
     *,
-    margins: HgrMargins | None = None,
+    margins: Margins | None = None,
     control_features: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float | Array:
@@ -145,17 +147,15 @@ def hgr(
         return by_stratum(
             within, f, S, control_features=control_features, sample_weight=sample_weight
         ).mean
-    w, (f, S) = drop_zero_weights(sample_weight, f, S)
-    if not margins:
-        _warn_hidden_rows(f, S, w, windows=2)
-    return _per_column(_second_singular_value, f, S, margins, w)
+    spectra = _spectra(f, S, margins, sample_weight, windows=2)
+    return float_or_array([float(np.clip(singular[1], 0.0, 1.0)) for singular in spectra])
 
 
 def chi2(
     y_pred: ArrayLike,
     sensitive_features: ArrayLike,
     *,
-    margins: HgrMargins | None = None,
+    margins: Margins | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float | Array:
     """Return the chi-squared divergence of the joint density from independence, per column.
@@ -192,10 +192,8 @@ def chi2(
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    w, (f, S) = drop_zero_weights(sample_weight, f, S)
-    if not margins:
-        _warn_hidden_rows(f, S, w, windows=1)
-    return _per_column(_chi_squared, f, S, margins, w)
+    spectra = _spectra(f, S, margins, sample_weight, windows=1, damping=0.0)
+    return float_or_array([float(np.sum(singular[1:] ** 2)) for singular in spectra])
 
 
 def leaking_function(
@@ -236,7 +234,7 @@ def leaking_function(
     w, (f, s) = drop_zero_weights(sample_weight, f, s)
     for name, column in (("y_pred", f), ("sensitive", s)):
         if is_constant(column):
-            raise ValueError(f"{name} must vary to give anything away, got only {column[0]:g}")
+            raise ValueError(f"{name} must vary, got {len(column)} times {column[0]:g}")
     Q, rows, columns = normalise_table(joint_density_grid(f, s, w))
     left, singular, right = np.linalg.svd(Q)
     a, b = left[:, 1] / np.sqrt(rows), right[1] / np.sqrt(columns)
@@ -251,33 +249,64 @@ def leaking_function(
     )
 
 
-def _per_column(
-    measure: Callable[[Array, Array, Array | None], float],
+def _spectra(
     f: Array,
     S: Array,
-    margins: str | None,
-    w: Array | None,
-) -> float | Array:
-    """Return a measure of f with each column, after the transformation that `margins` names."""
-    if margins is not None:
-        choice("margins", margins, get_args(HgrMargins))
+    margins: Margins | None,
+    sample_weight: ArrayLike | None,
+    *,
+    windows: int,
+    damping: float = DAMPING,
+) -> list[Array]:
+    """Return the singular values of the density of f with each column (`witsenhausen`).
 
-    def of_column(s: Array) -> float:
+    Parameters
+    ----------
+    f, S
+        Predictions (n,) and sensitive columns (n, l).
+    margins, sample_weight
+        As for `hgr`.
+    windows
+        Groups of rows more than so many bandwidths beyond the grid give a warning.
+    damping
+        Added to each cell before normalising.
+    """
+    choice("margins", margins or "standard", get_args(Margins))
+    w, (f, S) = drop_zero_weights(sample_weight, f, S)
+    if not margins:
+        _warn_hidden_rows(f, S, w, windows)
+
+    def spectrum(s: Array) -> Array:
         if is_constant(f) or is_constant(s):
-            return 0.0
-        if margins == "rank":
-            return measure(normal_scores(f, w), normal_scores(s, w), w)
-        return measure(f, s, w)
+            return np.array([1.0, 0.0])  # that of independent columns
+        u, v = (ndtri(by_rank(x, w)) if margins == "rank" else x for x in (f, s))
+        return witsenhausen(joint_density_grid(u, v, w, damping=damping))
 
-    return per_column(of_column, S)
+    return [spectrum(s) for s in S.T]
 
 
-def _warn_hidden_rows(f: Array, S: Array, w: Array | None, *, windows: int) -> None:
+def _warn_hidden_rows(f: Array, S: Array, w: Array | None, windows: int) -> None:
     """Warn about outliers, and about groups more than `windows` bandwidths beyond the grid."""
-    h = bandwidth(total_weight(w, len(f)))
+    n = total_weight(w, len(f))
+    h = bandwidth(n)
+    reach = GRID_REACH + h
     for column in (f, *S.T):
-        warn_outliers(column, h * standard_deviation(column, w), w)
-        warn_rare_groups(column, GRID_REACH + h, windows * h, w)
+        scale = standard_deviation(column, w)
+        warn_outliers(column, h * scale, w)
+        z = column - weighted_mean(column, w)
+        for side in (z, -z) if scale > 0 else ():
+            beyond = side > reach * scale
+            rows = beyond.sum() if w is None else w[beyond].sum()
+            if rows < max(_FEWEST, _RARE * n) or beyond.all():
+                continue
+            # A group, unlike a tail, is farther from the other rows than it is wide.
+            apart = side[beyond].min() - side[~beyond].max()
+            if apart > max(windows * h * scale, np.ptp(side[beyond])):
+                warn_user(
+                    f"{rows:.15g} of {n:.15g} rows stand apart, more than {reach:.1f} standard "
+                    "deviations from the mean, beyond the grid of this measure. Use gdp for them, "
+                    "or set margins explicitly"
+                )
 
 
 def _in_range(column: Array, centers: Array, values: Array, w: Array | None) -> tuple[Array, Array]:
@@ -290,17 +319,7 @@ def _in_range(column: Array, centers: Array, values: Array, w: Array | None) -> 
     return ends, np.interp(ends, points, values)
 
 
-def _second_singular_value(f: Array, s: Array, w: Array | None) -> float:
-    """Return HGR from the damped density."""
-    return float(np.clip(witsenhausen(joint_density_grid(f, s, w))[1], 0.0, 1.0))
-
-
-def _chi_squared(f: Array, s: Array, w: Array | None) -> float:
-    """Return the sum of squared singular values but the first, from the undamped density."""
-    return float(np.sum(witsenhausen(joint_density_grid(f, s, w, damping=0.0))[1:] ** 2, axis=0))
-
-
-def witsenhausen(P: ArrayLike) -> Array:
+def witsenhausen(P: Array) -> Array:
     """Return the singular values of P / sqrt(row sums x column sums), largest first.
 
     The first is one. The second is the maximal correlation of the joint distribution P. The
@@ -315,15 +334,12 @@ def witsenhausen(P: ArrayLike) -> Array:
     return np.asarray(np.linalg.svd(Q, compute_uv=False), dtype=np.float64)
 
 
-def normalise_table(P: ArrayLike) -> tuple[Array, Array, Array]:
+def normalise_table(P: Array) -> tuple[Array, Array, Array]:
     """Return P / sqrt(row sums x column sums) and both margins, each summing to one.
 
     Rows and columns without probability are dropped.
     """
-    joint = as_numbers(P, "P")
-    if joint.ndim != 2 or not joint.any() or (joint < 0).any():
-        raise ValueError("P must be a table of non-negative numbers that are not all zero")
-    joint = joint / joint.sum(axis=(0, 1))
+    joint = P / P.sum(axis=(0, 1))
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     joint = joint[np.ix_(rows > 0, columns > 0)]
     rows, columns = rows[rows > 0], columns[columns > 0]
@@ -331,7 +347,7 @@ def normalise_table(P: ArrayLike) -> tuple[Array, Array, Array]:
 
 
 def joint_density_grid(
-    u: ArrayLike, v: ArrayLike, w: Array | None = None, *, damping: float = DAMPING
+    u: Array, v: Array, w: Array | None = None, *, damping: float = DAMPING
 ) -> Array:
     """Return the Gaussian kernel density of standardised (u, v) on a g x g grid, summing to one.
 
@@ -352,14 +368,13 @@ def joint_density_grid(
     Array
         The density (g, g), rows along u.
     """
-    a, b = _standardise(u, "u", w), _standardise(v, "v", w)
-    require_length(b, len(a), "v")
+    a, b = _standardise(u, w), _standardise(v, w)
     n = total_weight(w, len(a))
     h = bandwidth(n)
     if len(a) >= CELLS_FROM:
         # Beyond these ends the kernel is below 1e-31 at every point of the grid.
         ends = -GRID_REACH - 12 * h, GRID_REACH + 12 * h
-        a_nodes, b_nodes = Nodes.from_column(a, *ends), Nodes.from_column(b, *ends)
+        a_nodes, b_nodes = (Nodes.few_levels(x, NODES) or Nodes.between(*ends) for x in (a, b))
         cells = count_cells(a, a_nodes, b, b_nodes, w)
         return density_from_cells(cells, a_nodes, b_nodes, n, damping=damping)
     centers = _centers(h)
@@ -405,11 +420,8 @@ def _centers(h: float) -> Array:
     return np.linspace(-GRID_REACH, GRID_REACH, int(min(LARGEST_GRID, 5 / h)))
 
 
-def _standardise(values: ArrayLike, name: str, w: Array | None) -> Array:
-    """Return a column with mean zero and standard deviation (n - 1) one."""
-    column = as_column(values, name)
-    if is_constant(column):
-        raise ValueError(f"{name} must not be constant, got {len(column)} times {column[0]}")
+def _standardise(column: Array, w: Array | None) -> Array:
+    """Return a column that varies with mean zero and standard deviation (n - 1) one."""
     # Dividing by a power of two is exact and avoids underflow of squares.
     column = scale_below_one(column)
     standard: Array = (column - weighted_mean(column, w)) / standard_deviation(column, w, ddof=1)

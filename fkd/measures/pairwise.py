@@ -1,31 +1,36 @@
 """Pairwise fairness for a continuous attribute, after Narasimhan et al. (2020), section 2.
 
-Pairs of rows are counted exactly. Few rows are compared each with each, many are sorted: counting
-the pairs that two keys order alike is counting the inversions of a permutation, O(n log n), and
-three keys reduce to two at a time (`PairOrders`). Subsamples of the same rows, for intervals, are
-counted together by matrix products over tiles of pairs.
+Pairs of rows are counted exactly, by sorting: counting the pairs that two keys order alike is
+counting the ascents of a permutation, O(n log n), and three keys reduce to two at a time
+(`PairOrders`). Subsamples of the same rows, for intervals, are counted together by matrix products
+over tiles of pairs.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import AnyArray, Array, IntArray, row_blocks
-from fkd.core.validation import as_column, as_numbers, as_sensitive, require_length, weight_vector
-from fkd.measures.columns import is_constant, per_column, require_two_rows
+from fkd.core.validation import (
+    as_column,
+    as_numbers,
+    as_sensitive,
+    choice,
+    require_length,
+    weight_vector,
+)
+from fkd.measures.columns import drop_zero_weights, float_or_array, is_constant
 from fkd.measures.groups import UndefinedMeasureError, by_stratum
 
+Criterion = Literal["eo", "dp"]
+Ties = Literal["strict", "half"]
 Ranks = NDArray[np.int64]
-_Both = tuple[float, float]
-# Measured: with more rows, sorting is faster than comparing all pairs.
-SORT_FROM = 500
 # Measured: with more rows, counting each subsample alone is faster than comparing all pairs.
 SUBSAMPLES_FROM = 1 << 13
-TILE_CELLS = 1 << 18  # booleans of one tile, which fit the cache
 # Entries of a tile of pairs. Its four masks fit the outer cache.
 PAIR_TILE_CELLS = 1 << 21
 # With fewer values, importing numba and compiling takes longer than it saves.
@@ -44,8 +49,8 @@ def pairwise_fairness(
     y_pred: ArrayLike,
     sensitive_features: ArrayLike,
     *,
-    criterion: Literal["eo", "dp"] = "eo",
-    ties: Literal["strict", "half"] = "strict",
+    criterion: Criterion = "eo",
+    ties: Ties = "strict",
     control_features: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float | Array:
@@ -94,19 +99,16 @@ def pairwise_fairness(
     >>> bool(pairwise_fairness(y, f, s) > 0.5), bool(pairwise_fairness(y, y, s) < 0.2)
     (True, True)
     """
-    _check_ties(ties)
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
+    if control_features is None:
+        rows = PairwiseRows(y_true, S, criterion=criterion, sample_weight=sample_weight)
+        return rows.fairness(f, ties=ties)
     y = _truth(y_true, len(f), criterion)
-    if control_features is not None:
-        within = partial(pairwise_fairness, criterion=criterion, ties=ties)
-        return by_stratum(
-            within, y, f, S, control_features=control_features, sample_weight=sample_weight
-        ).mean
-    if sample_weight is None and is_constant(f):
-        return per_column(lambda s: 0.0, S)
-    rows = PairwiseRows(y, S, criterion=criterion, sample_weight=sample_weight)
-    return rows.fairness(f, ties=ties)
+    within = partial(pairwise_fairness, criterion=criterion, ties=ties)
+    return by_stratum(
+        within, y, f, S, control_features=control_features, sample_weight=sample_weight
+    ).mean
 
 
 def pairwise_rates(
@@ -114,8 +116,8 @@ def pairwise_rates(
     y_pred: ArrayLike,
     sensitive_features: ArrayLike,
     *,
-    criterion: Literal["eo", "dp"] = "eo",
-    ties: Literal["strict", "half"] = "strict",
+    criterion: Criterion = "eo",
+    ties: Ties = "strict",
     sample_weight: ArrayLike | None = None,
 ) -> tuple[float | Array, float | Array]:
     """Return P(f > f' | y > y', s > s') and P(f > f' | y > y', s < s'), per sensitive column.
@@ -149,11 +151,9 @@ def pairwise_rates(
     >>> bool(above > 0.8 > 0.2 > below)
     True
     """
-    _check_ties(ties)
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    y = _truth(y_true, len(f), criterion)
-    rows = PairwiseRows(y, S, criterion=criterion, sample_weight=sample_weight)
+    rows = PairwiseRows(y_true, S, criterion=criterion, sample_weight=sample_weight)
     return rows.rates(f, ties=ties)
 
 
@@ -192,7 +192,7 @@ class PairwiseRows:
         y_true: ArrayLike | None,
         sensitive_features: ArrayLike,
         *,
-        criterion: Literal["eo", "dp"] = "eo",
+        criterion: Criterion = "eo",
         sample_weight: ArrayLike | None = None,
     ) -> None:
         numbers = as_numbers(sensitive_features, "sensitive_features")
@@ -201,60 +201,63 @@ class PairwiseRows:
         self._rows = len(S)
         w = weight_vector(sample_weight, len(S))
         # Rows of weight zero have no pairs.
-        self._kept: slice | IntArray = (
-            slice(None) if w is None or (w > 0).all() else np.flatnonzero(w)
-        )
-        if w is not None:
-            require_two_rows(w)
-            w, S, y = w[self._kept], S[self._kept], None if y is None else y[self._kept]
+        self._kept: slice | IntArray = slice(None) if w is None or w.all() else np.flatnonzero(w)
+        w, (y, S) = drop_zero_weights(w, y, S)
         y_ranks = None if y is None else dense_ranks(y)
         self._orders = [PairOrders(y_ranks, dense_ranks(s), w) for s in S.T]
 
-    def fairness(
-        self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
-    ) -> float | Array:
+    def fairness(self, y_pred: ArrayLike, *, ties: Ties = "strict") -> float | Array:
         """Return `pairwise_fairness` of a prediction."""
-        f = self._checked(y_pred)
-        _check_ties(ties)
+        f = self._checked(y_pred, ties)
         if is_constant(f):
-            return _float_or_array([0.0 for _ in self._orders])
-        return _float_or_array([abs(above - below) for above, below in self._rates(f, ties)])
+            return float_or_array([0.0 for _ in self._orders])
+        above, below = self._rates(f, ties)
+        return float_or_array(np.abs(np.subtract(above, below)))
 
     def rates(
-        self, y_pred: ArrayLike, *, ties: Literal["strict", "half"] = "strict"
+        self, y_pred: ArrayLike, *, ties: Ties = "strict"
     ) -> tuple[float | Array, float | Array]:
         """Return `pairwise_rates` of a prediction."""
-        f = self._checked(y_pred)
-        _check_ties(ties)
-        above, below = zip(*self._rates(f, ties), strict=True)
-        return _float_or_array(above), _float_or_array(below)
+        above, below = self._rates(self._checked(y_pred, ties), ties)
+        return float_or_array(above), float_or_array(below)
 
-    def _checked(self, y_pred: ArrayLike) -> Array:
+    def _checked(self, y_pred: ArrayLike, ties: str) -> Array:
+        """Return the prediction on the rows that count."""
+        choice("ties", ties, ("strict", "half"))
         f = as_column(y_pred, "y_pred")
         require_length(f, self._rows, "y_pred")
         return np.asarray(f[self._kept])
 
-    def _rates(self, f: Array, ties: str) -> list[tuple[float, float]]:
-        """Return per column the rates of f > f' given s > s', and given s < s'."""
+    def _rates(self, f: Array, ties: str) -> tuple[Array, Array]:
+        """Return both rates, each (l,)."""
         ranks = dense_ranks(f)
-        return [
-            _rates(_counts(orders, ranks), ties, orders.y is not None) for orders in self._orders
-        ]
+        above, below = np.array([orders.rates(ranks, ties) for orders in self._orders]).T
+        if np.isnan([above, below]).any():
+            given = "" if self._orders[0].y is None else "y > y', "
+            raise UndefinedMeasureError(
+                "sensitive_features must leave pairs to compare in both directions, got none with "
+                f"{given}s > s' or none with {given}s < s'. Pairwise fairness is undefined"
+            )
+        return above, below
 
 
-def pairwise_gap(y: Array, f: Array, s: Array, w: Array | None = None) -> float:
-    """Return the first of the two rates minus the second, 0 for a constant prediction."""
-    if is_constant(f):
-        return 0.0
-    above, below = PairwiseRows(y, s, sample_weight=w).rates(f)
-    return float(above) - float(below)
+def _truth(y_true: ArrayLike | None, n: int, criterion: str) -> Array | None:
+    """Return the checked truth, or None if the criterion does not use it."""
+    choice("criterion", criterion, ("eo", "dp"))
+    if y_true is None:
+        if criterion == "eo":
+            raise ValueError("y_true must be given for criterion='eo', got None")
+        return None
+    y = as_column(y_true, "y_true")
+    require_length(y, n, "y_true")
+    return y if criterion == "eo" else None
 
 
 def pairwise_on_subsamples(
     y: Array,
     predictions: Sequence[Array],
     s: Array,
-    subsamples: Iterable[IntArray],
+    subsamples: Iterable[IntArray | slice],
     w: Array | None = None,
 ) -> Array:
     """Return the signed gap of the two rates on subsamples of the rows, NaN without pairs.
@@ -266,7 +269,7 @@ def pairwise_on_subsamples(
     y, predictions, s
         Truth, predictions and one sensitive column, each (n,).
     subsamples
-        Positions of the rows of each subsample.
+        Positions of the rows of each subsample, or a slice.
     w
         Weights (n,), above zero.
 
@@ -275,40 +278,59 @@ def pairwise_on_subsamples(
     Array
         Gaps (predictions, subsamples). The absolute value is `pairwise_fairness`.
     """
-    constant = [is_constant(f) for f in predictions]
     if len(y) < SUBSAMPLES_FROM:
-        membership = _membership(len(y), list(subsamples), w)
-        return np.array(
-            [
-                np.zeros(membership.shape[1]) if same else _gaps_by_tiles(y, f, s, membership)
-                for f, same in zip(predictions, constant, strict=True)
-            ]
-        )
+        return _gaps_by_tiles(y, predictions, s, list(subsamples), w)
     # Rows are ranked once. Ranks among all rows order every subsample.
     everything = PairOrders(dense_ranks(y), dense_ranks(s), w)
-    ranks = [dense_ranks(f) for f in predictions]
-    values = []
+    ranks = [None if is_constant(f) else dense_ranks(f) for f in predictions]
+    gaps = []
     for rows in subsamples:
         part = everything.take(rows)
-        values.append(
-            [
-                0.0 if same else _signed_gap(part, f[rows])
-                for f, same in zip(ranks, constant, strict=True)
-            ]
-        )
-    return np.array(values).T
+        rates = [(0.0, 0.0) if f is None else part.rates(f[rows]) for f in ranks]
+        gaps.append([above - below for above, below in rates])
+    return np.array(gaps).T
 
 
-@dataclass(frozen=True)
-class OrderCounts:
-    """Numbers of ordered pairs of rows: with s > s', and with s < s'.
+def _gaps_by_tiles(
+    y: Array,
+    predictions: Sequence[Array],
+    s: Array,
+    subsamples: Sequence[IntArray | slice],
+    w: Array | None,
+) -> Array:
+    """Return the signed gaps (predictions, subsamples) by comparing all pairs of rows.
 
-    With the truth only pairs with y > y' count, without it all pairs.
+    A subsample changes the weight of a pair, never its order. Pairs are therefore compared once
+    for all subsamples, whose sums are matrix products: O(n² subsamples), tens of times faster than
+    counting each subsample alone.
     """
-
-    pairs: _Both
-    right: _Both  # of these, pairs with f > f'
-    wrong: _Both  # of these, pairs with f < f'
+    n, order = len(y), np.argsort(-y, kind="stable")
+    # The weight of each row in each subsample. Without weights float32 is exact: n < 2²⁴.
+    W = np.zeros((n, len(subsamples)), dtype=np.float32 if w is None else np.float64, order="F")
+    for b, rows in enumerate(subsamples):
+        W[rows, b] = 1 if w is None else w[rows]
+    y, s, W = y[order], s[order], W[order]
+    gaps = np.zeros((len(predictions), len(subsamples)))
+    for k, f in enumerate(predictions):
+        if is_constant(f):
+            continue
+        f = f[order]
+        # Pairs, then those ranked correctly, if the row of larger truth has the larger s; then the
+        # same if it has the smaller s.
+        sums = np.zeros((4, W.shape[1]))
+        for tile in row_blocks(n, max(1, PAIR_TILE_CELLS // n)):
+            later = slice(tile.start, None)  # rows of larger truth come first
+            larger = y[tile, None] > y[later]
+            right = f[tile, None] > f[later]
+            for i, condition in enumerate((s[tile, None] > s[later], s[tile, None] < s[later])):
+                pairs = larger & condition
+                for j, mask in enumerate((pairs, pairs & right)):
+                    found = mask.astype(W.dtype) @ W[later]
+                    sums[2 * i + j] += np.einsum("ib,ib->b", found, W[tile], dtype=np.float64)
+        # A subsample may lack all rows of a rare s or y.
+        above, below = (np.where(sums[i] > 0, sums[i], np.nan) for i in (0, 2))
+        gaps[k] = sums[1] / above - sums[3] / below
+    return gaps
 
 
 @dataclass(frozen=True)
@@ -334,266 +356,88 @@ class PairOrders:
     s: Ranks
     w: Array | None = None
 
-    def take(self, rows: IntArray) -> "PairOrders":
+    def take(self, rows: IntArray | slice) -> "PairOrders":
         """Return some of the rows. They keep their ranks among all rows, so nothing is sorted."""
         y = None if self.y is None else self.y[rows]
         part = PairOrders(y, self.s[rows], None if self.w is None else self.w[rows])
         if y is not None:
-            vars(part).update(_sy=self._sy[rows], _ys=self._ys[rows])
+            vars(part)["_joint_ranks"] = [ranks[rows] for ranks in self._joint_ranks]
         return part
 
-    def counts(self, f: Ranks) -> OrderCounts:
-        """Return the pairs of a prediction from its ranks (n,), which may have gaps."""
-        w = self.w
-        total, tied_s, tied_f = _all_pairs(len(f), w), self._tied_s, _tied(*_sorted(f, w))
-        same_sf, tied_sf = concordant(self.s, f, w)
-        if self.y is None:
-            pairs = total - tied_s
-            opposed = pairs - tied_f + tied_sf - same_sf
-            return self._without_rounding((pairs, pairs), (same_sf, opposed), (opposed, same_sf))
-        same_ys, tied_ys = self._same_ys
-        same_yf, tied_yf = concordant(self.y, f, w)
-        yf_in_s, tied_in_all = _concordant_within(self.s, self._sy, f, w)
-        sf_in_y, _ = _concordant_within(self.y, self._ys, f, w)
-        ys_in_f = self._same_ys_within(f)
-        untied_ys = total - self._tied_y - tied_s + tied_ys
-        untied = untied_ys - tied_f + tied_yf + tied_sf - tied_in_all
-        # Concordant pairs that are untied in all three.
-        yf, ys, sf = same_yf - yf_in_s, same_ys - ys_in_f, same_sf - sf_in_y
-        twice = yf + ys + sf - untied
-        agree = twice // 2 if w is None else twice / 2
-        return self._without_rounding(
-            pairs=(same_ys, untied_ys - same_ys),
-            right=(agree, yf - agree),
-            wrong=(ys - agree, sf - agree),
-        )
+    def rates(self, f: Ranks, ties: str = "strict") -> tuple[float, float]:
+        """Return the rate of f > f' among pairs with s > s', and among those with s < s'.
 
-    def _without_rounding(self, pairs: _Both, right: _Both, wrong: _Both) -> OrderCounts:
-        """Return the counts, with sums below the rounding error set to zero."""
-        if self.w is None:
-            return OrderCounts(pairs, right, wrong)
-        found = [pair if pair > self._rounding else 0.0 for pair in pairs]
-        (above, below), (wrong_above, wrong_below) = (
-            [min(max(part, 0.0), pair) for part, pair in zip(parts, found, strict=True)]
-            for parts in (right, wrong)
-        )
-        return OrderCounts((found[0], found[1]), (above, below), (wrong_above, wrong_below))
+        With the truth only pairs with y > y' count. A rate without pairs is NaN.
+
+        Parameters
+        ----------
+        f
+            Ranks of the prediction (n,), which may have gaps.
+        ties
+            "half" counts pairs with f = f' as half.
+        """
+        found = []
+        for pairs, right, wrong in self._counts(f):
+            if pairs <= self._rounding:
+                found.append(float("nan"))
+                continue
+            # Rounding of fractional weights may move them out of this range.
+            right, wrong = (min(max(part, 0), pairs) for part in (right, wrong))
+            found.append(
+                right / pairs if ties == "strict" else (pairs + right - wrong) / (2 * pairs)
+            )
+        return found[0], found[1]
+
+    def _counts(self, f: Ranks) -> list[tuple[float, float, float]]:
+        """Return all pairs, those with f > f' and those with f < f', for s > s' and for s < s'."""
+        w, (above, below) = self.w, self._pairs
+        tied_f = _tied(*_sorted(f, w))
+        same_sf, tied_sf = _concordant(self.s, f, w)
+        if self.y is None:
+            opposed = above - tied_f + tied_sf - same_sf
+            return [(above, same_sf, opposed), (below, opposed, same_sf)]
+        sy, ys = self._joint_ranks
+        same_yf, tied_yf = _concordant(self.y, f, w)
+        yf_in_s, tied_in_all = _concordant_within(self.s, sy, f, w)
+        sf_in_y, _ = _concordant_within(self.y, ys, f, w)
+        untied = above + below - tied_f + tied_yf + tied_sf - tied_in_all
+        # Concordant pairs that are untied in all three.
+        same = above - _same_within(f, self.y, self.s, w), same_yf - yf_in_s, same_sf - sf_in_y
+        twice = sum(same) - untied
+        agree = twice // 2 if w is None else twice / 2
+        ys_only, yf_only, sf_only = (pairs - agree for pairs in same)
+        return [(above, agree, ys_only), (below, yf_only, sf_only)]
 
     @cached_property
     def _rounding(self) -> float:
-        """Bound of the rounding error of a sum of products of weights."""
-        assert self.w is not None
+        """Bound of the rounding error of a number of pairs."""
+        if self.w is None:
+            return 0.0
         total = float(self.w.sum(axis=0))
         exact = total < EXACT_BELOW and bool((self.w == np.rint(self.w)).all())
         return 0.0 if exact else _ROUNDING * total**2
 
     @cached_property
-    def _tied_s(self) -> float:
-        return _tied(*_sorted(self.s, self.w))
+    def _pairs(self) -> tuple[float, float]:
+        """Numbers of pairs with s > s' and with s < s', given y > y' if there is a truth."""
+        total, tied_s = _all_pairs(len(self.s), self.w), _tied(*_sorted(self.s, self.w))
+        if self.y is None:
+            return total - tied_s, total - tied_s
+        same, tied_in_both = _concordant(self.y, self.s, self.w)
+        untied = total - _tied(*_sorted(self.y, self.w)) - tied_s + tied_in_both
+        return same, untied - same
 
     @cached_property
-    def _tied_y(self) -> float:
-        return _tied(*_sorted(self._truth, self.w))
-
-    @cached_property
-    def _same_ys(self) -> tuple[float, float]:
-        return concordant(self._truth, self.s, self.w)
-
-    @cached_property
-    def _sy(self) -> Ranks:
-        return _pair_ranks(self.s, self._truth)
-
-    @cached_property
-    def _ys(self) -> Ranks:
-        return _pair_ranks(self._truth, self.s)
-
-    @property
-    def _truth(self) -> Ranks:
+    def _joint_ranks(self) -> list[Ranks]:
+        """Ranks of (s, y) and of (y, s)."""
         assert self.y is not None
-        return self.y
-
-    def _same_ys_within(self, f: Ranks) -> float:
-        """Return the pairs tied in f that y and s order alike. Usually few rows are tied in f."""
-        shared = np.bincount(f)[f] > 1
-        if not shared.any():
-            return 0
-        y, s = (dense_ranks(key[shared]) for key in (self._truth, self.s))
-        w = None if self.w is None else self.w[shared]
-        return _concordant_within(f[shared], _pair_ranks(f[shared], y), s, w)[0]
-
-
-def _counts(orders: PairOrders, f: Ranks) -> OrderCounts:
-    """Return the counts by the faster of two methods, which agree exactly."""
-    if len(f) >= SORT_FROM:
-        return orders.counts(f)
-    return orders_by_tiles(orders.y, orders.s, f, orders.w)
-
-
-def _rates(counts: OrderCounts, ties: str, with_truth: bool) -> tuple[float, float]:
-    """Return the rate of f > f' among pairs with s > s', and among pairs with s < s'."""
-    if 0 in counts.pairs:
-        given = "y > y', " if with_truth else ""
-        raise UndefinedMeasureError(
-            "sensitive_features must leave pairs to compare in both directions, got none with "
-            f"{given}s > s' or none with {given}s < s'. Pairwise fairness is undefined"
-        )
-    above, below = (
-        right / pairs if ties == "strict" else (pairs + right - wrong) / (2 * pairs)
-        for pairs, right, wrong in zip(counts.pairs, counts.right, counts.wrong, strict=True)
-    )
-    return above, below
-
-
-def _float_or_array(values: Sequence[float]) -> float | Array:
-    """Return a single value as a float, several as an array (l,)."""
-    return float(values[0]) if len(values) == 1 else np.array(values, dtype=np.float64)
-
-
-def _check_ties(ties: str) -> None:
-    if ties not in ("strict", "half"):
-        raise ValueError(f"ties must be 'strict' or 'half', got {ties!r}")
-
-
-def _truth(y_true: ArrayLike | None, n: int, criterion: str) -> Array | None:
-    """Return the checked truth, or None if the criterion does not use it."""
-    if criterion not in ("eo", "dp"):
-        raise ValueError(f"criterion must be 'eo' or 'dp', got {criterion!r}")
-    if y_true is None:
-        if criterion == "eo":
-            raise ValueError("y_true must be given for criterion='eo', got None")
-        return None
-    y = as_column(y_true, "y_true")
-    require_length(y, n, "y_true")
-    return y if criterion == "eo" else None
-
-
-def _signed_gap(rows: PairOrders, f: Ranks) -> float:
-    """Return the first rate minus the second, NaN without pairs to compare."""
-    counts = rows.counts(f)
-    if 0 in counts.pairs:
-        return float("nan")
-    above, below = (right / pairs for right, pairs in zip(counts.right, counts.pairs, strict=True))
-    return above - below
-
-
-def _membership(n: int, subsamples: Sequence[IntArray], w: Array | None) -> NDArray[Any]:
-    """Return the weight of each row in each subsample, zero if absent, (n, subsamples).
-
-    Without weights float32 is exact: no sum over a row exceeds n < 2²⁴.
-    """
-    kind = np.float32 if w is None else np.float64
-    found = np.zeros((n, len(subsamples)), dtype=kind, order="F")
-    for b, rows in enumerate(subsamples):
-        found[rows, b] = 1 if w is None else w[rows]
-    return found
-
-
-def _gaps_by_tiles(y: Array, f: Array, s: Array, membership: NDArray[Any]) -> Array:
-    """Return the signed gap of every subsample, NaN without pairs, (subsamples,).
-
-    A subsample changes the weight of a pair, never its order. Pairs are therefore compared once
-    for all subsamples, whose sums are matrix products: O(n² subsamples), tens of times faster than
-    counting each subsample alone.
-    """
-    order = np.argsort(-y, kind="stable")
-    y, f, s, W = y[order], f[order], s[order], np.asarray(membership[order])
-    # Pairs, then those ranked correctly, if the row of larger truth has the larger s; then the
-    # same if it has the smaller s.
-    sums = np.zeros((4, W.shape[1]))
-    for rows in row_blocks(len(f), max(1, PAIR_TILE_CELLS // len(f))):
-        later = slice(rows.start, None)  # rows of larger truth come first
-        larger = y[rows, None] > y[later]
-        right = f[rows, None] > f[later]
-        for i, condition in enumerate((s[rows, None] > s[later], s[rows, None] < s[later])):
-            pairs = larger & condition
-            for j, mask in enumerate((pairs, pairs & right)):
-                found = mask.astype(W.dtype) @ W[later]
-                sums[2 * i + j] += np.einsum("ib,ib->b", found, W[rows], dtype=np.float64)
-    # A subsample may lack all rows of a rare s or y.
-    pairs_above, pairs_below = (np.where(sums[i] > 0, sums[i], np.nan) for i in (0, 2))
-    return np.asarray(sums[1] / pairs_above - sums[3] / pairs_below)
+        return [_pair_ranks(self.s, self.y), _pair_ranks(self.y, self.s)]
 
 
 def dense_ranks(values: Array | Ranks) -> Ranks:
     """Return 0 for the smallest value, 1 for the next, and so on. Equal values share a rank."""
     ranks = np.unique(values, return_inverse=True)[1]
     return ranks.astype(np.int64, copy=False)
-
-
-def orders_by_tiles(y: Ranks | None, s: Ranks, f: Ranks, w: Array | None = None) -> OrderCounts:
-    """Return `PairOrders(y, s, w).counts(f)` by comparing all pairs of rows."""
-    conditions = [(s,), (_reversed(s),)] if y is None else [(y, s), (y, _reversed(s))]
-    pairs, right, wrong = zip(
-        *(
-            [count_by_tiles([*given, *order], w) for order in ((), (f,), (_reversed(f),))]
-            for given in conditions
-        ),
-        strict=True,
-    )
-    return OrderCounts((pairs[0], pairs[1]), (right[0], right[1]), (wrong[0], wrong[1]))
-
-
-def count_by_tiles(keys: Sequence[Ranks], w: Array | None = None) -> float:
-    """Return the number of ordered pairs (i, j) with key[i] > key[j] for every key, in O(n²).
-
-    Parameters
-    ----------
-    keys
-        Dense ranks (n,), one vector per key.
-    w
-        Weights (n,). A pair counts w[i] w[j].
-    """
-    n = len(keys[0])
-    # 32-bit integers compare several times faster.
-    narrow = [key.astype(np.int32) for key in keys]
-    total: float = 0
-    for tile in row_blocks(n, max(1, TILE_CELLS // n)):
-        above = np.greater(narrow[0][tile, None], narrow[0])
-        for key in narrow[1:]:
-            above &= np.greater(key[tile, None], key)
-        total += int(np.count_nonzero(above)) if w is None else float(w[tile] @ (above @ w))
-    return total
-
-
-def _reversed(ranks: Ranks) -> Ranks:
-    """Return dense ranks of the opposite order."""
-    reversed_ranks: Ranks = ranks.max(axis=0) - ranks
-    return reversed_ranks
-
-
-def concordant(a: Ranks, b: Ranks, w: Array | None = None) -> tuple[float, float]:
-    """Return the number of pairs that two keys order alike, and of pairs tied in both."""
-    keys, b, w = _sorted_by_both(a, b, w)
-    return ascents(b, w), _tied(keys, w)
-
-
-def _concordant_within(group: Ranks, pair: Ranks, b: Ranks, w: Array | None) -> tuple[float, float]:
-    """Return the pairs tied in `group` that a and b order alike, and the pairs tied in all three.
-
-    `pair` are the dense ranks of (group, a). Rows are sorted by group while the group index in the
-    counted values decreases, so that no pair from two groups ascends.
-    """
-    of_pair = np.empty(int(pair.max()) + 1, dtype=np.int64)
-    of_pair[pair] = group.max() - group
-    width = _width(b)
-    keys, b, w = _sorted_by_both(pair, b, w)
-    return ascents((of_pair[keys >> width] << width) | b, w), _tied(keys, w)
-
-
-def _sorted_by_both(a: Ranks, b: Ranks, w: Array | None) -> tuple[Ranks, Ranks, Array | None]:
-    """Sort rows by ascending a and descending b. Return both as one key, b, and the weights."""
-    width, top = _width(b), b.max()
-    keys = (a << width) | (top - b)
-    keys, w = _sorted(keys, w)
-    return keys, top - (keys & ((1 << width) - 1)), w
-
-
-def _sorted(keys: Ranks, w: Array | None) -> tuple[Ranks, Array | None]:
-    """Return sorted keys with the weights of their rows."""
-    if w is None:
-        return np.sort(keys), None
-    order = np.argsort(keys)
-    return keys[order], w[order]
 
 
 def _pair_ranks(a: Ranks, b: Ranks) -> Ranks:
@@ -620,58 +464,56 @@ def _tied(ordered: Ranks, w: Array | None) -> float:
     return int((runs * (runs - 1)).sum()) // 2
 
 
+def _concordant(a: Ranks, b: Ranks, w: Array | None) -> tuple[float, float]:
+    """Return the number of pairs that two keys order alike, and of pairs tied in both."""
+    keys, b, w = _sorted_by_both(a, b, w)
+    return ascents(b, w), _tied(keys, w)
+
+
+def _concordant_within(group: Ranks, pair: Ranks, b: Ranks, w: Array | None) -> tuple[float, float]:
+    """Return the pairs tied in `group` that a and b order alike, and the pairs tied in all three.
+
+    `pair` are the dense ranks of (group, a). Rows are sorted by group while the group index in the
+    counted values decreases, so that no pair from two groups ascends.
+    """
+    of_pair = np.empty(int(pair.max()) + 1, dtype=np.int64)
+    of_pair[pair] = group.max() - group
+    width = _width(b)
+    keys, b, w = _sorted_by_both(pair, b, w)
+    return ascents((of_pair[keys >> width] << width) | b, w), _tied(keys, w)
+
+
+def _same_within(group: Ranks, a: Ranks, b: Ranks, w: Array | None) -> float:
+    """Return the pairs tied in `group` that a and b order alike, for groups of few rows."""
+    shared = np.bincount(group)[group] > 1
+    if not shared.any():
+        return 0
+    group, a, b = group[shared], dense_ranks(a[shared]), dense_ranks(b[shared])
+    w = None if w is None else w[shared]
+    return _concordant_within(group, _pair_ranks(group, a), b, w)[0]
+
+
+def _sorted_by_both(a: Ranks, b: Ranks, w: Array | None) -> tuple[Ranks, Ranks, Array | None]:
+    """Sort rows by ascending a and descending b. Return both as one key, b, and the weights."""
+    width, top = _width(b), b.max()
+    keys, w = _sorted((a << width) | (top - b), w)
+    return keys, top - (keys & ((1 << width) - 1)), w
+
+
+def _sorted(keys: Ranks, w: Array | None) -> tuple[Ranks, Array | None]:
+    """Return sorted keys with the weights of their rows."""
+    if w is None:
+        return np.sort(keys), None
+    order = np.argsort(keys)
+    return keys[order], w[order]
+
+
 def ascents(values: Ranks, w: Array | None = None) -> float:
     """Return the number of pairs i < j with values[i] < values[j], each counting w[i] w[j].
 
-    It is compiled by numba if that is installed (`fkd[fast]`) and 2^17 values were once reached
-    in this process. Otherwise it uses numpy. Both are exact.
-
-    Parameters
-    ----------
-    values
-        Non-negative integers (n,), n < 2^31.
-    w
-        Weights (n,). With them it is `weighted_ascents`.
-    """
-    if w is not None:
-        return weighted_ascents(values, w)
-    if len(values) > MOST_ROWS:
-        raise ValueError(f"values must be at most {MOST_ROWS}, got {len(values)}; count a sample")
-    # Once compiled it is faster for any number of values.
-    compile_it = len(values) >= COMPILED_FROM or _compiled.cache_info().currsize
-    compiled = _compiled() if compile_it else None
-    if compiled is None:
-        return ascents_by_bits(values)
-    return int(compiled(values.copy(), np.empty_like(values)))
-
-
-def ascents_by_bits(values: Ranks) -> int:
-    """Return the ascents by a radix partition, one bit of the order at a time."""
-    order = _untied_order(values)
-    n, total = len(order), 0
-    places = np.arange(n, dtype=np.int32)
-    # Invariant: numbers that agree in all higher bits are contiguous, in their original order. A
-    # pair i < j of such numbers rises at this bit if i has 0 and j has 1. The order is a
-    # permutation, so numbers that agree in the higher bits occupy exactly their own positions.
-    for bit in reversed(range((n - 1).bit_length())):
-        one = (order >> bit) & 1
-        ones = np.cumsum(one, dtype=np.int32)
-        start = places & -(2 << bit)
-        ones_before = ones - one
-        ones_before -= ones_before[start]
-        zeros_before = (places - start) - ones_before
-        rising = one.view(np.int32) * zeros_before
-        total += int(rising.sum(dtype=np.int64))
-        parted = np.empty_like(order)
-        parted[np.where(one, start + (1 << bit) + ones_before, start + zeros_before)] = order
-        order = parted
-    return total
-
-
-def weighted_ascents(values: Ranks, w: Array) -> float:
-    """Return the sum of w[i] w[j] over pairs i < j with values[i] < values[j].
-
-    It is exact for integer weights whose sum is below 2^26.
+    Without weights it is compiled by numba if that is installed (`fkd[fast]`) and 2^17 values were
+    once reached in this process. It is exact without weights, and for integer weights whose sum is
+    below 2^26.
 
     Parameters
     ----------
@@ -680,24 +522,47 @@ def weighted_ascents(values: Ranks, w: Array) -> float:
     w
         Weights (n,).
     """
+    if len(values) > MOST_ROWS:
+        raise ValueError(f"values must be at most {MOST_ROWS}, got {len(values)}; count a sample")
+    # Once compiled it is faster for any number of values.
+    if w is None and (len(values) >= COMPILED_FROM or _compiled.cache_info().currsize):
+        compiled = _compiled()
+        if compiled is not None:
+            return int(compiled(values.copy(), np.empty_like(values)))
+    return ascents_by_bits(values, w)
+
+
+def ascents_by_bits(values: Ranks, w: Array | None = None) -> float:
+    """Return the ascents by a radix partition, one bit of the order at a time."""
     order = _untied_order(values)
-    weights, total = w[order], 0.0
-    places = np.arange(len(order))
-    # As in `ascents_by_bits`, with the weights of the zeros before each one instead of their count.
+    weights, total = None if w is None else w[order], 0.0 if w is not None else 0
+    places = np.arange(len(order), dtype=np.int32)
+    # Invariant: numbers that agree in all higher bits are contiguous, in their original order. A
+    # pair i < j of such numbers rises at this bit if i has 0 and j has 1. The order is a
+    # permutation, so numbers that agree in the higher bits occupy exactly their own positions.
     for bit in reversed(range((len(order) - 1).bit_length())):
-        one = (order >> bit & 1).astype(bool)
+        one = (order >> bit) & 1
         start = places & -(2 << bit)
-        total += float(weights[one] @ _sum_before(np.where(one, 0.0, weights), start)[one])
-        zeros_before = _sum_before((~one).astype(np.int64), start)
+        zeros_before = _sum_before(1 - one, start)
         place = np.where(one, places + (1 << bit) - zeros_before, start + zeros_before)
-        order[place], weights[place] = order.copy(), weights.copy()
+        if weights is None:
+            total += int((one * zeros_before).sum(dtype=np.int64))
+        else:
+            rising = one.astype(bool)
+            total += float(
+                weights[rising] @ _sum_before(np.where(one, 0.0, weights), start)[rising]
+            )
+            weights[place] = weights.copy()
+        order[place] = order.copy()
     return total
 
 
-def _sum_before(values: AnyArray, start: Ranks) -> AnyArray:
+def _sum_before(values: AnyArray, start: NDArray[np.int32]) -> AnyArray:
     """Return for each position the sum of the values from its start up to it, exclusive."""
-    sums = np.cumsum(values) - values
-    return np.asarray(sums - sums[start])
+    sums = np.cumsum(values, dtype=values.dtype)
+    sums -= values
+    sums -= sums[start]
+    return sums
 
 
 def _untied_order(values: Ranks) -> NDArray[np.int32]:

@@ -1,7 +1,7 @@
 """Selection among trials that minimise several quantities, such as error and dependence.
 
-`non_dominated` returns the Pareto front, `knee` its point of strongest bend, `hypervolume` the area
-it dominates, and `select` the best point within limits.
+`non_dominated` returns the Pareto front, `knee` its point of strongest bend, and `select` the best
+point within limits.
 """
 
 from collections.abc import Mapping
@@ -67,11 +67,20 @@ def knee(points: ArrayLike, *, tolerance: ArrayLike | None = None) -> int:
     >>> knee(points, tolerance=[0.001, 0.005])
     0
     """
-    rows = _as_pairs(points)
+    rows = _as_points(points)
+    p = len(rows)
+    if rows.shape[1] != 2:
+        raise ValueError(f"points must have two coordinates here, got {rows.shape[1]}")
     front = np.flatnonzero(non_dominated(rows))
     noise = np.zeros_like(rows)
     if tolerance is not None:
-        noise = _as_tolerance(tolerance, len(rows))
+        noise = np.asarray(tolerance, dtype=np.float64)
+        if noise.shape not in ((2,), (p, 2)) or not (np.isfinite(noise) & (noise >= 0)).all():
+            raise ValueError(
+                f"tolerance must be two finite numbers >= 0, or two for each of {p} points, got "
+                f"{tolerance!r}"
+            )
+        noise = np.broadcast_to(noise, (p, 2))
         front = front[np.lexsort((rows[front, 1], rows[front, 0]))]
         rows = np.maximum(rows - noise, 0.0)
     low, high = rows[front].min(axis=0), rows[front].max(axis=0)
@@ -79,33 +88,6 @@ def knee(points: ArrayLike, *, tolerance: ArrayLike | None = None) -> int:
     # The ends are now (0, 1) and (1, 0), so the sum measures the distance from their line.
     distance = ((rows[front] - low) / np.where(spread > 0, spread, 1.0)).sum(axis=1)
     return int(front[np.argmin(distance)])
-
-
-def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
-    """Return the exact area that is dominated by a point and dominates the reference.
-
-    Parameters
-    ----------
-    points
-        One row per point, both coordinates minimised (p, 2).
-    reference
-        The worst acceptable corner (2,). Points beyond it add nothing.
-
-    Returns
-    -------
-    float
-        An area >= 0, in the product of both units.
-    """
-    rows = _as_pairs(points)
-    corner = np.asarray(reference, dtype=np.float64)
-    if corner.shape != (2,) or not np.isfinite(corner).all():
-        raise ValueError(f"reference must be two finite numbers, got {reference!r}")
-    inside = rows[(corner > rows).all(axis=1)]
-    inside = inside[np.lexsort((inside[:, 1], inside[:, 0]))]
-    # From left to right, each point adds a box below the smallest height so far.
-    ceiling = np.minimum.accumulate(np.concatenate([corner[1:], inside[:, 1]]))
-    heights = ceiling[:-1] - ceiling[1:]
-    return float((corner[0] - inside[:, 0]) @ heights)
 
 
 def select(
@@ -159,25 +141,6 @@ def _column(points: Mapping[str, ArrayLike], name: str) -> Array:
     if name not in points:
         raise ValueError(f"points must have a column {name!r}, got {', '.join(map(str, points))}")
     return np.asarray(points[name], dtype=np.float64)
-
-
-def _as_pairs(points: ArrayLike) -> Array:
-    """Return points of exactly two coordinates."""
-    rows = _as_points(points)
-    if rows.shape[1] != 2:
-        raise ValueError(f"points must have two coordinates here, got {rows.shape[1]}")
-    return rows
-
-
-def _as_tolerance(tolerance: ArrayLike, p: int) -> Array:
-    """Return two finite numbers of at least 0 for each of p points."""
-    noise = np.asarray(tolerance, dtype=np.float64)
-    if noise.shape not in ((2,), (p, 2)) or not (np.isfinite(noise) & (noise >= 0)).all():
-        raise ValueError(
-            f"tolerance must be two finite numbers >= 0, or two for each of {p} points, got "
-            f"{tolerance!r}"
-        )
-    return np.broadcast_to(noise, (p, 2))
 
 
 def _as_points(points: ArrayLike) -> Array:

@@ -19,9 +19,9 @@ standardised error over all points, simulated from this covariance (a multiplier
 Gaussian multipliers).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,7 @@ from scipy.special import ndtr, stdtrit
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.linalg import rank_cut
-from fkd.core.validation import as_column, as_numbers, as_sensitive, require_length
+from fkd.core.validation import as_column, as_numbers, as_sensitive, require_length, weight_vector
 from fkd.measures.columns import (
     by_rank,
     drop_zero_weights,
@@ -44,11 +44,9 @@ from fkd.measures.groups import (
     THIRDS,
     GroupMeans,
     LeftOutStratum,
-    control_groups,
-    drop_zero_weight_rows,
     means_by_pair,
     means_by_quantile,
-    undefined_reason,
+    measured_groups,
 )
 from fkd.measures.hgr import LeakingFunction, leaking_function
 from fkd.measures.resampling import check_draws
@@ -180,7 +178,6 @@ def curves_along(
     sensitive: ArrayLike,
     *,
     rng: np.random.Generator,
-    points: int = POINTS,
     draws: int = 2000,
     level: float = 0.95,
     sample_weight: ArrayLike | None = None,
@@ -201,8 +198,6 @@ def curves_along(
         One column (n,) that varies.
     rng
         Source of the draws.
-    points
-        Largest number of points of a smoothed curve.
     draws
         Number of draws of the multiplier bootstrap.
     level
@@ -233,20 +228,26 @@ def curves_along(
     check_draws(draws, level)
     if is_constant(s):
         raise ValueError(
-            f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}; name another "
+            f"sensitive must vary for a curve along it, got {len(s)} times {s[0]:g}. Name another "
             "column"
         )
-    rows = LevelRows.from_rows(np.column_stack([V, s]), SmoothingPoints.from_column(s, points, w))
+    smoothing = Smoothing.from_column(s, w)
+    positions, index = np.unique(smoothing.row_positions, return_inverse=True)
+    levels = LevelSums.from_rows(np.column_stack([V, s]), index, w)
+    smoothing = replace(smoothing, row_positions=positions)
+    sums, weight, squares = levels.at_points(smoothing)
     # A single row between many equal ones has no spread either.
-    rows = rows.at_points(rows.weight**2 >= LEAST_AT_LEVEL * rows.squares)
+    some = weight**2 >= LEAST_AT_LEVEL * squares
+    smoothing = replace(smoothing, positions=smoothing.positions[some])
+    weight, squares = weight[some], squares[some]
     # The mean is drawn at the mean of s in each window. Near the ends of s this differs from the
     # point itself, and a linear curve would appear too flat there.
-    *means, mean_s = rows.means
+    *means, mean_s = sums[:, some] / weight
     # All curves share the same multipliers.
     noise = rng.standard_normal((len(mean_s), draws))
     return tuple(
-        _with_bands(rows, mean_s, mean, H, noise, level)
-        for mean, H in zip(means, rows.spreads(), strict=False)
+        _with_bands(mean_s, mean, H, weight, squares, noise, level)
+        for mean, H in zip(means, levels.spreads(smoothing, means), strict=True)
     )
 
 
@@ -364,20 +365,10 @@ def profile_within(
     V = np.column_stack(list(profile_columns(y_true, y_pred, other).values()))
     s = as_column(sensitive, "sensitive")
     require_length(s, len(V), "sensitive")
-    rows, control, w = drop_zero_weight_rows([V, s], control_features, sample_weight)
-    V, s = (np.asarray(column) for column in rows)
-    found, left_out = [], []
-    for group in control_groups(control, len(s), w):
-        index, n = group.index, len(group.index)
-        group_w = None if w is None else w[index]
-        if why := undefined_reason(s[index, None], group_w):
-            left_out.append(LeftOutStratum(group.label, n, why))
-        else:
-            thirds = means_by_quantile(
-                V[index], s[index], groups=THIRDS, level=level, sample_weight=group_w
-            )
-            found.append(StratumProfile(group.label, n, thirds))
-    return tuple(found), tuple(left_out)
+    thirds = partial(means_by_quantile, groups=THIRDS, level=level)
+    w = weight_vector(sample_weight, len(s))
+    found, left_out = measured_groups(thirds, [V, s], control_features, w)
+    return tuple(StratumProfile(own.label, own.rows, own.value) for _, own in found), left_out
 
 
 def profile_of_pair(
@@ -457,49 +448,43 @@ def _leak(f: Array, s: Array, sample_weight: ArrayLike | None) -> LeakingFunctio
 
 
 @dataclass(frozen=True)
-class SmoothingPoints:
-    """Points of s at which columns are smoothed.
+class Smoothing:
+    """Weights of rows at points of s.
 
     Parameters
     ----------
-    points
-        Values of s (g,).
     positions, row_positions
         Rank of each point (g,) and of each row (n,), or their values if s has few levels.
     window
         Bandwidth in ranks, or 0.0 if rows only count at their level.
-    w
-        Weights (n,).
     """
 
-    points: Array
     positions: Array
     row_positions: Array
     window: float
-    w: Array | None = None
 
     @classmethod
-    def from_column(cls, s: Array, points: int, w: Array | None = None) -> "SmoothingPoints":
-        """Return at most `points` points of a column that varies."""
+    def from_column(cls, s: Array, w: Array | None = None) -> "Smoothing":
+        """Return the smoothing along a column that varies, at no more than 41 points."""
         levels, counts = np.unique(s, return_counts=True)
         if len(levels) <= MOST_LEVELS:
             drawn = levels[counts >= LEAST_AT_LEVEL]
             if not len(drawn):
                 raise ValueError(
                     f"sensitive must have a value that {LEAST_AT_LEVEL} rows share, or more than "
-                    f"{MOST_LEVELS} values, got {len(s)} rows; more rows are needed"
+                    f"{MOST_LEVELS} values, got {len(s)} rows. Use more rows"
                 )
-            return cls(drawn, drawn, s, 0.0, w)
+            return cls(drawn, s, 0.0)
         ranks, n = by_rank(s, w), total_weight(w, len(s))
         # Rows at equal steps of the sorted column. Equal values give one point.
-        steps = np.linspace(0, n - 1, points).round()
+        steps = np.linspace(0, n - 1, POINTS).round()
         chosen = np.sort(s)[steps.astype(np.intp)] if w is None else order_statistics(s, w, steps)
-        drawn, first = np.unique(chosen), np.argsort(s, kind="stable")
-        positions = ranks[first][np.searchsorted(s[first], drawn)]
-        return cls(drawn, positions, ranks, rate(n) * _WINDOW, w)
+        first = np.argsort(s, kind="stable")
+        positions = ranks[first][np.searchsorted(s[first], np.unique(chosen))]
+        return cls(positions, ranks, rate(n) * _WINDOW)
 
     def weights(self, rows: slice) -> Array:
-        """Return the smoothing weight of rows at each point, without `w`, (g, rows)."""
+        """Return the weight of some rows at each point, (g, rows)."""
         if not self.window:
             same = self.positions[:, None] == self.row_positions[rows]
             return np.asarray(same, dtype=np.float64)
@@ -508,7 +493,7 @@ class SmoothingPoints:
 
 
 @dataclass(frozen=True)
-class LevelRows:
+class LevelSums:
     """Sums of columns over the rows at each level of s.
 
     Rows at one level have the same smoothing weights, so a million rows of eighty ages reduce to
@@ -516,8 +501,6 @@ class LevelRows:
 
     Parameters
     ----------
-    smoothing
-        Points, with levels in place of rows.
     weights, weights_squared
         Sums of the weights and of their squares, (levels,).
     totals
@@ -528,7 +511,6 @@ class LevelRows:
         Sums of squared deviations from them, weighted by squared weights, (levels, k).
     """
 
-    smoothing: SmoothingPoints
     weights: Array
     weights_squared: Array
     totals: Array
@@ -536,100 +518,67 @@ class LevelRows:
     scatter: Array
 
     @classmethod
-    def from_rows(cls, V: Array, smoothing: SmoothingPoints) -> "LevelRows":
-        """Return the sums of columns V, (n, k)."""
-        levels, index = np.unique(smoothing.row_positions, return_inverse=True)
-        w = np.ones(len(V)) if smoothing.w is None else smoothing.w
+    def from_rows(cls, V: Array, index: NDArray[np.intp], w: Array | None) -> "LevelSums":
+        """Return the sums of columns V (n, k), from the index of each row's level."""
+        w = np.ones(len(V)) if w is None else w
 
-        def sum_by_level(values: Array) -> Array:
-            found = np.bincount(index, weights=values, minlength=len(levels))
-            return np.asarray(found, dtype=np.float64)
+        def by_level(values: Array) -> Array:
+            return np.asarray(np.bincount(index, weights=values), dtype=np.float64)
 
-        weights_squared = sum_by_level(w**2)
-        centers = [sum_by_level(w**2 * v) / weights_squared for v in V.T]
-        scatter = [
-            sum_by_level(w**2 * (v - c[index]) ** 2) for v, c in zip(V.T, centers, strict=True)
-        ]
+        squares = by_level(w**2)
+        centers = [by_level(w**2 * v) / squares for v in V.T]
+        scatter = [by_level(w**2 * (v - c[index]) ** 2) for v, c in zip(V.T, centers, strict=True)]
         return cls(
-            replace(smoothing, row_positions=levels, w=None),
-            sum_by_level(w),
-            weights_squared,
-            np.column_stack([sum_by_level(w * v) for v in V.T]),
+            by_level(w),
+            squares,
+            np.column_stack([by_level(w * v) for v in V.T]),
             np.column_stack(centers),
             np.column_stack(scatter),
         )
 
-    def at_points(self, some: NDArray[np.bool_]) -> "LevelRows":
-        """Return the same rows at some of the points."""
-        points, positions = self.smoothing.points[some], self.smoothing.positions[some]
-        return replace(self, smoothing=replace(self.smoothing, points=points, positions=positions))
-
-    @cached_property
-    def _sums(self) -> Array:
-        """Sums of every column, of the weights and of their squares at each point, (g, k + 2)."""
-        sums = np.zeros((len(self.smoothing.points), self.totals.shape[1] + 2))
+    def at_points(self, smoothing: Smoothing) -> tuple[Array, Array, Array]:
+        """Return the sums of every column (k, g), of the weights and of their squares (g,)."""
+        g = len(smoothing.positions)
+        sums, weight, squares = np.zeros((self.totals.shape[1], g)), np.zeros(g), np.zeros(g)
         for levels in row_blocks(len(self.weights), BLOCK_ROWS):
-            B = self.smoothing.weights(levels)
-            sums[:, :-2] += B @ self.totals[levels]
-            sums[:, -2] += B @ self.weights[levels]
-            sums[:, -1] += B**2 @ self.weights_squared[levels]
-        return sums
+            B = smoothing.weights(levels)
+            sums += (B @ self.totals[levels]).T
+            weight += B @ self.weights[levels]
+            squares += B**2 @ self.weights_squared[levels]
+        return sums, weight, squares
 
-    @property
-    def weight(self) -> Array:
-        """Sum of the weights of all rows at each point, (g,)."""
-        return self._sums[:, -2]
-
-    @property
-    def squares(self) -> Array:
-        """Sum of their squares at each point, (g,)."""
-        return self._sums[:, -1]
-
-    @property
-    def means(self) -> Array:
-        """Mean of every column at every point, (k, g)."""
-        return (self._sums[:, :-2] / self.weight[:, None]).T
-
-    def spreads(self) -> Iterator[Array]:
-        """Yield H(t, u) of each column at all pairs of points, (g, g)."""
-        g = len(self.smoothing.points)
-        H = np.zeros((self.totals.shape[1], g, g))
+    def spreads(self, smoothing: Smoothing, means: Sequence[Array]) -> Array:
+        """Return H(t, u) at all pairs of points, from the mean of each column, (k, g, g)."""
+        g = len(smoothing.positions)
+        H = np.zeros((len(means), g, g))
         for levels in row_blocks(len(self.weights), BLOCK_ROWS):
-            B = self.smoothing.weights(levels)
+            B = smoothing.weights(levels)
             size = np.sqrt(self.weights_squared[levels])
-            for j, mean in enumerate(self.means):
+            for j, mean in enumerate(means):
                 # Deviations from the center of a level sum to zero: no mixed terms.
                 inner = B * np.sqrt(self.scatter[levels, j])
                 outer = B * (size * (self.centers[levels, j] - mean[:, None]))
                 H[j] += inner @ inner.T + outer @ outer.T
-        yield from H
+        return H
 
 
 def _with_bands(
-    rows: LevelRows, mean_s: Array, mean: Array, H: Array, noise: Array, level: float
+    mean_s: Array, mean: Array, H: Array, weight: Array, squares: Array, noise: Array, level: float
 ) -> CurveBand:
     """Return the curve of one column with its bands, from H(t, u)."""
-    # Residuals from an estimated mean are too small by this factor, (n - 1) / n for equal weights.
-    shrinkage = 1 - rows.squares / rows.weight**2
-    error = np.sqrt(np.diagonal(H) / shrinkage) / rows.weight
+    rows = weight**2 / squares
     spread = np.sqrt(np.diagonal(H))
+    # Residuals from an estimated mean are too small by this factor, (n - 1) / n for equal weights.
+    error = spread / np.sqrt(1 - 1 / rows) / weight
     known = spread > rank_cut(len(mean), float(spread.max(axis=0)))
     H = H[np.ix_(known, known)] / spread[known, None] / spread[known]
-    rows_at = rows.weight**2 / rows.squares
     # The Gaussian quantile of the supremum as a level, for the t distribution of each point.
     joint_level = 2 * ndtr(_supremum(H, noise[known], level)) - 1
     pointwise, joint = (
-        stdtrit(rows_at - 1, (1 + share) / 2) * error for share in (level, joint_level)
+        stdtrit(rows - 1, (1 + share) / 2) * error for share in (level, joint_level)
     )
     return CurveBand(
-        mean_s,
-        mean,
-        mean - pointwise,
-        mean + pointwise,
-        mean - joint,
-        mean + joint,
-        rows_at,
-        level,
+        mean_s, mean, mean - pointwise, mean + pointwise, mean - joint, mean + joint, rows, level
     )
 
 

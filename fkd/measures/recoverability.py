@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from fkd.core.arrays import Array
 from fkd.core.validation import as_numbers, as_sensitive, require_length
-from fkd.core.weights import weighted_mean
-from fkd.measures.columns import drop_zero_weights, is_constant
+from fkd.core.weights import weighted_mean, weighted_sum
+from fkd.measures.columns import drop_zero_weights, float_or_array, is_constant
 from fkd.measures.groups import UndefinedMeasureError
 
 MAX_ROWS = 4000
@@ -106,13 +106,11 @@ def recoverability(
     G_before = None if before is None else _as_features(before, "before")
     if G_before is not None:
         require_length(G_before, len(G), "before")
-    w, (G, S, *rest) = drop_zero_weights(
-        sample_weight, G, S, *(() if G_before is None else (G_before,))
-    )
-    G_before = rest[0] if rest else None
+    w, (G_before, G, S) = drop_zero_weights(sample_weight, G_before, G, S)
     if len(G) < FEWEST_ROWS:
         raise ValueError(
-            f"sample_weight must be above 0 in at least {FEWEST_ROWS} rows, got {len(G)} such rows"
+            f"features must have at least {FEWEST_ROWS} rows with a sample_weight above 0, got "
+            f"{len(G)}"
         )
     rows = np.random.default_rng(random_state).permutation(len(G))[:max_rows]
     models: dict[str, Model] = {"boosted trees": _boosted_trees, "rbf ridge": _rbf_ridge}
@@ -133,8 +131,13 @@ def _score(
     G, S = G[rows], S[rows]
     n_train = 3 * len(S) // 5
     validation, test = np.array_split(np.arange(n_train, len(S)), 2)
-    _require_variation(S[validation])
-    _require_variation(S[test])
+    for part in (validation, test):
+        for j, s in enumerate(S[part].T):
+            if is_constant(s):
+                raise UndefinedMeasureError(
+                    f"sensitive_features must vary among the held-out rows, got column {j} "
+                    f"constant at {s[0]} in {len(s)} rows"
+                )
     w_train, w_validation, w_test = (
         None if w is None else w[rows][part] for part in (slice(n_train), validation, test)
     )
@@ -149,8 +152,7 @@ def _score(
         score = _r2(S[validation], predicted[: len(validation)], w_validation)
         chosen = np.where(score > best, predicted[len(validation) :], chosen)
         best = np.maximum(score, best)
-    values = _r2(S[test], chosen, w_test)
-    return float(values[0]) if len(values) == 1 else values
+    return float_or_array(_r2(S[test], chosen, w_test))
 
 
 def _boosted_trees(G: Array, S: Array, n_train: int, w: Array | None, seed: int) -> Iterator[Array]:
@@ -205,27 +207,13 @@ def _principal_axes(G: Array, seed: int) -> Array:
 
 def _r2(S: Array, predicted: Array, w: Array | None) -> Array:
     """Return one minus residual over total sum of squares, per column."""
-    squares = (S - predicted) ** 2, (S - weighted_mean(S, w)) ** 2
-    residual, total = (part.sum(axis=0) if w is None else w @ part for part in squares)
-    r2: Array = 1 - residual / total
-    return r2
+    residual, total = (S - predicted) ** 2, (S - weighted_mean(S, w)) ** 2
+    return 1 - weighted_sum(residual, w) / weighted_sum(total, w)
 
 
 def _as_features(values: ArrayLike, name: str) -> Array:
-    """Return a finite matrix with enough rows for a split."""
+    """Return a finite matrix."""
     G = as_numbers(values, name)
     if G.ndim != 2 or G.shape[1] == 0:
         raise ValueError(f"{name} must be a matrix of at least one column, got shape {G.shape}")
-    if len(G) < FEWEST_ROWS:
-        raise ValueError(f"{name} must have at least {FEWEST_ROWS} rows, got {len(G)}")
     return G
-
-
-def _require_variation(S: Array) -> None:
-    """Raise for a sensitive column that is constant in a held-out part."""
-    for j, s in enumerate(S.T):
-        if is_constant(s):
-            raise UndefinedMeasureError(
-                f"sensitive_features must vary among the held-out rows, got column {j} constant "
-                f"at {s[0]} in {len(s)} rows"
-            )

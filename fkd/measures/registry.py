@@ -4,7 +4,7 @@ Scorers, displays, bounds, audits, the drift check and intervals use these decla
 measure to the library, write its function and declare it here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from fkd.core.arrays import Array
 from fkd.core.validation import choice
-from fkd.measures.binned import BinnedRows
+from fkd.measures.binned import BINNED_OPTIONS, BinnedRows
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
@@ -50,8 +50,6 @@ class Measure:
         once.
     binned
         The measure of binned rows, a function of `BinnedRows` with the same options.
-    binned_options
-        Values of the options that `binned` supports, by name.
     options
         Keywords of the function.
     scaled_options
@@ -79,7 +77,6 @@ class Measure:
     needs_truth: bool = False
     interval: Literal["rows", "binned", "pairs"] = "rows"
     binned: Callable[..., float] | None = None
-    binned_options: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     scaled_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     reported: bool = True
@@ -95,9 +92,8 @@ class Measure:
     @property
     def can_bin(self) -> bool:
         """Whether the measure with its options can be computed from binned rows."""
-        known = self.binned_options
         return self.binned is not None and all(
-            value in known.get(name, ()) for name, value in self.options.items()
+            value in BINNED_OPTIONS.get(name, ()) for name, value in self.options.items()
         )
 
     def of_bins(self, rows: BinnedRows) -> float:
@@ -120,7 +116,6 @@ _DECLARED = (
         range=(0.0, 1.0),
         interval="binned",
         binned=BinnedRows.hgr,
-        binned_options={"margins": ("standard",)},
         scaled_options={"margins": "standard"},
     ),
     # The published grid estimator. It is biased upwards for few rows.
@@ -133,7 +128,6 @@ _DECLARED = (
         range=(0.0, np.inf),
         interval="binned",
         binned=BinnedRows.gdp,
-        binned_options={"margins": ("range", "given"), "estimator": ("grid", "plugin")},
         scaled_options={"margins": "given"},
     ),
     Measure(
@@ -155,7 +149,6 @@ _DECLARED = (
         range=(0.0, np.inf),
         interval="binned",
         binned=BinnedRows.gdp,
-        binned_options={"margins": ("range", "given"), "estimator": ("grid", "plugin")},
         options={"estimator": "plugin"},
         scaled_options={"margins": "given"},
         reported=False,

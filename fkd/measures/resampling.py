@@ -13,33 +13,33 @@ A noise floor comes from the measure after shuffling s against the predictions.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.validation import FairnessWarning, as_column, as_numbers, as_sensitive, require_length
-from fkd.measures.binned import BinIndex, is_resolved, round_to_points
-from fkd.measures.columns import (
-    drop_zero_weights,
-    is_constant,
-    order_statistics,
-    require_no_dominant_row,
+from fkd.core.validation import (
+    FairnessWarning,
+    as_column,
+    as_sensitive,
+    require_length,
+    weight_vector,
 )
+from fkd.measures.binned import BinnedRows, RoundedColumn, count_rounded
+from fkd.measures.columns import drop_zero_weights, order_statistics, row_arrays
 from fkd.measures.groups import (
     StratifiedValue,
     UndefinedMeasureError,
-    as_rows,
-    drop_zero_weight_rows,
     mean_over_groups,
     measured_groups,
-    rows_of_group,
+    require_groups,
 )
 from fkd.measures.hgr import hgr
-from fkd.measures.pairwise import pairwise_gap, pairwise_on_subsamples
+from fkd.measures.pairwise import pairwise_on_subsamples
 from fkd.measures.registry import Measure, get_measure
 
 # With halves intervals are too wide if a measure cannot fall any further (PF of a fair prediction:
@@ -47,12 +47,14 @@ from fkd.measures.registry import Measure, get_measure
 PARTS = 4
 FEWEST_ROWS = 2 * PARTS
 # From so many rows on HGR and GDP of subsamples are computed from counts in cells, if the points of
-# both columns are closer than the bandwidth (`binned.is_resolved`).
+# both columns are closer than the bandwidth (`RoundedColumn`).
 BINNED_FROM = 100_000
 # Subsamples of pairwise fairness have at most so many rows, whose pairs are counted in 10 ms.
 PAIR_ROWS = 1 << 13
 # From so many rows on only those of the quarter are shuffled, which takes a quarter of the time.
 _MANY = 1 << 16
+# Largest share of the weight for one row: with more, a shuffled column is nearly constant.
+_LARGEST_SHARE = 0.5
 
 Bounds = tuple[float, float]
 UNBOUNDED: Bounds = (-np.inf, np.inf)
@@ -216,17 +218,16 @@ def interval(
     True
     """
     check_draws(replicates, level)
-    measure, bounds = _declared(measure, columns), _bounds(measure, bounds)
+    statistic, limits = _declared(measure, bounds, columns)
+    rows = row_arrays(columns)
     if control_features is not None:
-        checked, control, w = drop_zero_weight_rows(
-            as_rows(columns), control_features, sample_weight
-        )
-        return _stratified(measure, checked, control, w, rng, replicates, level, bounds)
-    w, rows = _equal_rows(columns, sample_weight)
-    n = len(rows[-1])
-    require_rows(n)
-    (estimate,), (values,), part = _draw(measure, [rows], w, rng, replicates)
-    return _interval(estimate, values, n, part, level, bounds)
+        w = weight_vector(sample_weight, len(rows[-1]))
+        estimate, draws = _draw_within(statistic, rows, control_features, w, rng, replicates)
+    else:
+        w, rows = drop_zero_weights(sample_weight, *rows)
+        require_rows(len(rows[-1]))
+        (estimate,), (draws,) = _draw(statistic, [rows], w, rng, replicates)
+    return _interval(estimate, draws, level, limits)
 
 
 def compare(
@@ -274,16 +275,15 @@ def compare(
     True
     """
     check_draws(replicates, level)
-    measure, bounds = _declared(measure, first, second), _bounds(measure, bounds)
-    w, rows = _equal_rows((*first, *second), sample_weight)
-    n = len(rows[-1])
-    require_rows(n)
+    statistic, limits = _declared(measure, bounds, first, second)
+    w, rows = drop_zero_weights(sample_weight, *row_arrays((*first, *second)))
+    require_rows(len(rows[-1]))
     sides = [rows[: len(first)], rows[len(first) :]]
-    (a, b), (x, y), part = _draw(measure, sides, w, rng, replicates)
+    (a, b), (x, y) = _draw(statistic, sides, w, rng, replicates)
     return Comparison(
-        _interval(a, x, n, part, level, bounds),
-        _interval(b, y, n, part, level, bounds),
-        _interval(a - b, x - y, n, part, level, UNBOUNDED),
+        _interval(a, x, level, limits),
+        _interval(b, y, level, limits),
+        _interval(a - b, x - y, level, UNBOUNDED),
     )
 
 
@@ -341,36 +341,39 @@ def noise_floor(
     """
     f = as_column(y_pred, "y_pred")
     S = as_sensitive(sensitive_features, len(f))
-    measure = _declared(measure)
-    before: list[Any] = []
-    if isinstance(measure, Measure) and measure.needs_truth:
-        before = [None if y_true is None else as_column(y_true, "y_true")]
-        if before[0] is not None:
-            require_length(before[0], len(f), "y_true")
-    elif y_true is not None and not isinstance(measure, Measure):
+    statistic, _ = _declared(measure, UNBOUNDED)
+    if y_true is not None and not isinstance(statistic, Measure):
         raise ValueError(
             "y_true must be None if measure is a function of (y_pred, sensitive_features), got an "
             "array. Use a declared measure, such as MEASURES['pf']"
         )
+    y = None if y_true is None else as_column(y_true, "y_true")
+    if y is not None:
+        require_length(y, len(f), "y_true")
     if permutations < 1:
         raise ValueError(f"permutations must be at least 1, got {permutations}")
     if not 0 < quantile < 1:
         raise ValueError(f"quantile must lie between 0 and 1, got {quantile}")
-    w, (*before, f, S) = _equal_rows((*before, f, S), sample_weight)
+    w, (y, f, S) = drop_zero_weights(sample_weight, y, f, S)
     weights = {} if w is None else {"sample_weight": w}
-    measure(*before, f, S, **weights)  # warnings about the rows are given once
-    if S.shape[1] == 1 and w is None and _is_binned(measure, [[f, S[:, 0]]]):
-        values = _permuted_bins(cast(Measure, measure), f, S[:, 0], rng, permutations)
+
+    def value(S: Array) -> Any:
+        columns = statistic.columns(y, f, S) if isinstance(statistic, Measure) else (f, S)
+        return statistic(*columns, **weights)
+
+    value(S)  # warnings about the rows are given once
+    rounded = _rounded(statistic, [(f, S.T[0] if S.shape[1] == 1 else S)], w)
+    if rounded is not None:
+        ((own, s),) = rounded
+        shuffled = (replace(s, index=rng.permutation(s.index)) for _ in range(permutations))
+        values = np.array([statistic.of_bins(count_rounded(own, other)) for other in shuffled])
     else:
-        if w is not None:
-            require_no_dominant_row(w)
-            S = S[_drawn_evenly(w)]
-        with _no_warnings():
-            shuffled = (S[rng.permutation(len(f))] for _ in range(permutations))
-            values = np.array([measure(*before, f, own, **weights) for own in shuffled])
+        S = S if w is None else S[_drawn_evenly(w)]
+        with warnings.catch_warnings(action="ignore", category=FairnessWarning):
+            values = np.array([value(S[rng.permutation(len(f))]) for _ in range(permutations)])
     mean, upper = values.mean(axis=0), np.quantile(values, quantile, axis=0)
     if values.ndim == 1:
-        return NoiseFloor(float(mean), float(upper), quantile, permutations)
+        mean, upper = float(mean), float(upper)
     return NoiseFloor(mean, upper, quantile, permutations)
 
 
@@ -387,24 +390,21 @@ class SharedSubsamples:
 
     def __init__(self, s: Array, quarters: Sequence[NDArray[np.intp]]) -> None:
         self.s, self.quarters = s, quarters
-        self._is_resolved = is_resolved(s)
-        self._nodes, self._index = round_to_points(s)
+        self._rounded = RoundedColumn.from_column(s)
 
     def deviations(self, measures: Sequence[Measure], f: Array) -> dict[str, float]:
         """Return the standard error of each measure of predictions f, by name.
 
         With 25 quarters its own relative standard error is about 1/7.
         """
-        if is_constant(f) or is_constant(self.s):
-            return {measure.name: 0.0 for measure in measures}
-        if is_resolved(f) and self._is_resolved:
-            index = BinIndex.from_rounded(f, self._nodes, self._index)
-            binned = (index.count(rows, self._index, times=PARTS) for rows in self.quarters)
-            draws = np.array([[measure.of_bins(rows) for measure in measures] for rows in binned])
+        own, s = RoundedColumn.from_column(f), self._rounded
+        if own is not None and s is not None:
+            counts = (_binned([(own, s)], q)[0] for q in self.quarters)
+            draws = [[measure.of_bins(binned) for measure in measures] for binned in counts]
         else:
             columns = ((f[rows], self.s[rows]) for rows in map(repeated, self.quarters))
-            draws = np.array([[measure(*own) for measure in measures] for own in columns])
-        spread = rescaled_draws(0.0, draws, len(f)).std(axis=0, ddof=1)
+            draws = [[float(measure(*pair)) for measure in measures] for pair in columns]
+        spread = rescaled_draws(0.0, np.array(draws), len(f)).std(axis=0, ddof=1)
         return {m.name: float(value) for m, value in zip(measures, spread, strict=True)}
 
 
@@ -449,179 +449,149 @@ def ends(estimate: float | Array, draws: Array, level: float) -> tuple[Array, Ar
 
 
 def require_rows(n: int) -> None:
-    """Refuse rows whose quarters are too small to measure anything."""
+    """Raise if quarters of n rows are too small to measure anything."""
     if n < FEWEST_ROWS:
         raise ValueError(f"argument 0 must have at least {FEWEST_ROWS} rows to resample, got {n}")
 
 
-_Drawn = tuple[list[Any], list[Array], int]  # per side estimate and draws; rows of a subsample
+def check_draws(replicates: int, level: float) -> None:
+    """Raise for a number of draws or a level that gives no interval."""
+    if replicates < 1:
+        raise ValueError(f"replicates must be at least 1, got {replicates}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
+
+
+def _declared(
+    measure: Statistic | str, bounds: Bounds | None, *sides: Sequence[Any]
+) -> tuple[Any, Bounds]:
+    """Return the measure of a name, and its bounds. Check the columns of a declared measure."""
+    if isinstance(measure, str | Measure):
+        measure = get_measure(measure)
+        names = measure.columns("y_true", "y_pred", "sensitive_features")
+        for columns in sides:
+            if len(columns) != len(names):
+                raise ValueError(
+                    f"columns of {measure.name} must be ({', '.join(names)}), got {len(columns)} "
+                    "arrays"
+                )
+    if bounds is None:
+        bounds = measure.range if isinstance(measure, Measure) else UNBOUNDED
+    if not bounds[0] <= bounds[1]:
+        raise ValueError(f"bounds must be (smallest, largest), got {bounds}")
+    return measure, bounds
+
+
+def _interval(estimate: Any, draws: Array, level: float, bounds: Bounds) -> Interval:
+    """Return the estimate with its interval from draws of its error, clipped to the bounds."""
+    low, high = (np.clip(end, *bounds) for end in ends(estimate, estimate + draws, level))
+    if draws.ndim == 1:
+        return Interval(estimate, float(low), float(high), level, len(draws))
+    return Interval(estimate, low, high, level, len(draws))
 
 
 def _draw(
-    measure: Statistic,
+    measure: Any,
     sides: Sequence[Sequence[Any]],
     w: Array | None,
     rng: np.random.Generator,
     replicates: int,
     known: Sequence[Any] | None = None,
-) -> _Drawn:
-    """Return the measure of every side on all rows and on the same subsamples.
+) -> tuple[list[Any], list[Array]]:
+    """Return the measure of every side on all rows, and draws of its error, (draws, ...).
 
-    `known` are the values on all rows if they were computed before.
+    All sides are evaluated on the same subsamples. `known` are the values on all rows if they were
+    computed before.
     """
+    n = len(sides[0][-1])
+    part = n // PARTS
     if _counts_pairs(measure, sides):
         estimates, values, part = _draw_pairs(sides, w, rng, replicates)
     else:
-        n = len(sides[0][-1])
-        everything, part = np.arange(n), n // PARTS
-        estimates = list(known or [_on_rows(measure, side, everything, w) for side in sides])
+        estimates = list(known or [_on_rows(measure, side, slice(None), w) for side in sides])
         quarters = (quarter(n, rng) for _ in range(replicates))
-        if w is None and _is_binned(measure, sides):
-            values = _draw_bins(cast(Measure, measure), sides, quarters)
-        else:
+        rounded = _rounded(measure, sides, w)
+        if rounded is None:
             values = _draw_rows(measure, sides, quarters, w, estimates)
+        else:
+            draws = [[measure.of_bins(binned) for binned in _binned(rounded, q)] for q in quarters]
+            values = [*np.array(draws).T]
     defined = ~np.any([np.isnan(v.reshape(len(v), -1)).any(axis=1) for v in values], axis=0)
     if 2 * defined.sum() <= replicates:
         raise UndefinedMeasureError(
             f"the measure must be defined in most of {replicates} subsamples of the rows, got "
             f"{defined.sum()} (pairwise fairness needs pairs to compare). Use more rows"
         )
-    return estimates, [v[defined] for v in values], part
+    return estimates, [rescaled_draws(0.0, v[defined], n, part) for v in values]
+
+
+def _draw_within(
+    measure: Statistic,
+    columns: Sequence[Any],
+    control_features: Any,
+    w: Array | None,
+    rng: np.random.Generator,
+    replicates: int,
+) -> tuple[Any, Array]:
+    """Return the mean of a measure over groups, and draws of its error."""
+    found, left_out = measured_groups(measure, columns, control_features, w)
+    require_groups(found, left_out)
+    value = StratifiedValue(tuple(stratum for _, stratum in found), left_out)
+    errors = []
+    for group, stratum in found:
+        *own, own_w = group.rows(*columns, w)
+        try:
+            _, (draws,) = _draw(measure, [own], own_w, rng, replicates, [stratum.value])
+        except UndefinedMeasureError as error:
+            raise ValueError(
+                "control_features must leave pairs to compare in most subsamples of every group, "
+                f"got too few in {stratum.label!r} ({stratum.rows} rows). Use fewer or coarser "
+                "groups, or more rows"
+            ) from error
+        errors.append(draws)
+    # Groups are drawn independently, so any draw of one may be combined with any of another.
+    fewest = min(map(len, errors))
+    draws = np.asarray(mean_over_groups([draws[:fewest] for draws in errors], value.weights))
+    return value.mean, draws
 
 
 def _draw_rows(
     measure: Statistic,
     sides: Sequence[Sequence[Any]],
-    quarters: Iterator[NDArray[np.intp]],
+    quarters: Iterable[NDArray[np.intp]],
     w: Array | None,
     estimates: Sequence[Any],
 ) -> list[Array]:
     """Return the measure of every side on the rows of each quarter, NaN if undefined."""
     draws = []
-    with _no_warnings():
+    # Warnings about the rows were given for all of them.
+    with warnings.catch_warnings(action="ignore", category=FairnessWarning):
         for rows in quarters:
             try:
                 draws.append([_on_rows(measure, side, repeated(rows, w), w) for side in sides])
             except UndefinedMeasureError:
                 draws.append([np.full(np.shape(estimate), np.nan) for estimate in estimates])
-    return [np.array([draw[i] for draw in draws], dtype=np.float64) for i in range(len(sides))]
-
-
-def _draw_bins(
-    measure: Measure, sides: Sequence[Sequence[Any]], quarters: Iterator[NDArray[np.intp]]
-) -> list[Array]:
-    """Return the measure of every side on each quarter, from counts in cells."""
-    indices = [
-        None if is_constant(f) or is_constant(s) else BinIndex.from_rows(f, s) for f, s in sides
-    ]
-    draws = [
-        [
-            0.0 if own is None else measure.of_bins(own.count(rows, own.s_index, times=PARTS))
-            for own in indices
-        ]
-        for rows in quarters
-    ]
-    return [*np.array(draws).T]
+    return [np.array(values, dtype=np.float64) for values in zip(*draws, strict=True)]
 
 
 def _draw_pairs(
     sides: Sequence[Sequence[Any]], w: Array | None, rng: np.random.Generator, replicates: int
-) -> _Drawn:
-    """Return pairwise fairness of every side on all rows and on the same subsamples."""
+) -> tuple[list[float], list[Array], int]:
+    """Return pairwise fairness of every side on all rows and on subsamples, and their size."""
     y, _, s = sides[0]
     n, predictions = len(y), [f for _, f, _ in sides]
-    gaps = [pairwise_gap(y, f, s, w) for f in predictions]
-    if n < PARTS * PAIR_ROWS:
-        part = n // PARTS
-        quarters = (quarter(n, rng) for _ in range(replicates))
-        values = np.abs(pairwise_on_subsamples(y, predictions, s, quarters, w))
-    else:
-        part = PAIR_ROWS
-        parts = (rng.choice(n, part, replace=False, shuffle=False) for _ in range(replicates))
-        # The absolute gap of a small subsample would fold noise at zero that all rows do not have.
-        signs = np.copysign(1.0, gaps)[:, None]
-        values = signs * pairwise_on_subsamples(y, predictions, s, parts, w)
-    return [abs(gap) for gap in gaps], [*values], part
-
-
-def _permuted_bins(
-    measure: Measure, f: Array, s: Array, rng: np.random.Generator, permutations: int
-) -> Array:
-    """Return the measure after each of some permutations of s, from counts in cells."""
-    if is_constant(f) or is_constant(s):
-        return np.zeros(permutations)
-    index = BinIndex.from_rows(f, s)
-    shuffled = (rng.permutation(index.s_index) for _ in range(permutations))
-    return np.array([measure.of_bins(index.count(slice(None), own)) for own in shuffled])
-
-
-def _stratified(
-    measure: Statistic,
-    columns: Sequence[Array | None],
-    control: Any,
-    w: Array | None,
-    rng: np.random.Generator,
-    replicates: int,
-    level: float,
-    bounds: Bounds,
-) -> Interval:
-    """Return the mean of a measure over groups with its interval."""
-    found, left_out = measured_groups(measure, columns, control, w)
-    value = StratifiedValue(tuple(stratum for _, stratum in found), left_out)
-    rescaled = []
-    for group, stratum in found:
-        *own, own_w = rows_of_group([*columns, w], group)
-        if own[-1] is not None and own[-1].shape[1] == 1:
-            own[-1] = own[-1][:, 0]
-        try:
-            _, (draws,), part = _draw(measure, [own], own_w, rng, replicates, [stratum.value])
-        except UndefinedMeasureError as error:
-            raise ValueError(
-                "control_features must leave pairs to compare in most subsamples of every group, "
-                f"got too few in {stratum.label!r} ({stratum.rows} rows); take fewer or coarser "
-                "groups, or more rows"
-            ) from error
-        rescaled.append(rescaled_draws(stratum.value, draws, stratum.rows, part))
-    # Groups are drawn independently, so any draw of one may be combined with any of another.
-    fewest = min(len(draws) for draws in rescaled)
-    draws = np.asarray(mean_over_groups([draws[:fewest] for draws in rescaled], value.weights))
-    return _clipped(value.mean, draws, level, bounds)
-
-
-def _interval(
-    estimate: Any, values: Array, n: int, part: int, level: float, bounds: Bounds
-) -> Interval:
-    """Return an estimate on n rows with the interval of its values on subsamples."""
-    return _clipped(estimate, rescaled_draws(estimate, values, n, part), level, bounds)
-
-
-def _clipped(estimate: Any, draws: Array, level: float, bounds: Bounds) -> Interval:
-    """Return the central quantiles of rescaled draws, widened to the estimate and clipped."""
-    low, high = (np.clip(end, *bounds) for end in ends(estimate, draws, level))
-    if draws.ndim == 1:
-        return Interval(estimate, float(low), float(high), level, len(draws))
-    return Interval(estimate, low, high, level, len(draws))
-
-
-def _on_rows(
-    measure: Statistic, columns: Sequence[Array | None], rows: IntArray, w: Array | None
-) -> Any:
-    """Return a measure of some rows, whose weights are scaled to the sum of all."""
-    own = [None if column is None else column[rows] for column in columns]
-    if w is None:
-        return measure(*own)
-    scale = w.sum(axis=0) / w[rows].sum(axis=0)
-    return measure(*own, sample_weight=scale * w[rows])
-
-
-def _is_binned(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
-    """Return whether subsamples are measured from counts in cells."""
-    return (
-        isinstance(measure, Measure)
-        and measure.can_bin
-        and len(sides[0][-1]) >= BINNED_FROM
-        and all(column.ndim == 1 and is_resolved(column) for side in sides for column in side)
+    few = n < PARTS * PAIR_ROWS
+    part = n // PARTS if few else PAIR_ROWS
+    draws: Iterable[IntArray] = (
+        quarter(n, rng) if few else rng.choice(n, part, replace=False, shuffle=False)
+        for _ in range(replicates)
     )
+    gaps = pairwise_on_subsamples(y, predictions, s, chain([slice(None)], draws), w)
+    estimates, values = np.abs(gaps[:, 0]).tolist(), np.abs(gaps[:, 1:])
+    if not few:
+        # The absolute gap of a small subsample would fold noise at zero that all rows do not have.
+        values = np.copysign(1.0, gaps[:, :1]) * gaps[:, 1:]
+    return estimates, [*values], part
 
 
 def _counts_pairs(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
@@ -638,63 +608,48 @@ def _counts_pairs(measure: Any, sides: Sequence[Sequence[Any]]) -> bool:
     return all(np.array_equal(y, own_y) and np.array_equal(s, own_s) for own_y, _, own_s in sides)
 
 
-def _declared(measure: Statistic | str, *sides: Sequence[Any]) -> Statistic:
-    """Return the measure of a name, and check the number of columns of a declared one."""
-    if not isinstance(measure, str | Measure):
-        return measure
-    declared = get_measure(measure)
-    names = declared.columns("y_true", "y_pred", "sensitive_features")
-    for columns in sides:
-        if len(columns) != len(names):
-            raise ValueError(
-                f"columns of {declared.name} must be ({', '.join(names)}), got {len(columns)} "
-                "arrays"
-            )
-    return declared
+def _rounded(
+    measure: Any, sides: Sequence[Sequence[Any]], w: Array | None
+) -> list[tuple[RoundedColumn, RoundedColumn]] | None:
+    """Return the rounded columns of every side, or None if rows are evaluated instead."""
+    if w is not None or not isinstance(measure, Measure) or not measure.can_bin:
+        return None
+    found = []
+    for f, s in sides:
+        if len(f) < BINNED_FROM or f.ndim != 1 or s.ndim != 1:
+            return None
+        own, other = RoundedColumn.from_column(f), RoundedColumn.from_column(s)
+        if own is None or other is None:
+            return None
+        found.append((own, other))
+    return found
 
 
-def _bounds(measure: Any, bounds: Bounds | None) -> Bounds:
-    """Return the bounds of the caller, or those of a declared measure."""
-    if bounds is None:
-        is_declared = isinstance(measure, str | Measure)
-        return get_measure(measure).range if is_declared else UNBOUNDED
-    if not bounds[0] <= bounds[1]:
-        raise ValueError(f"bounds must be (smallest, largest), got {bounds}")
-    return bounds
+def _binned(
+    sides: Sequence[tuple[RoundedColumn, RoundedColumn]], rows: NDArray[np.intp]
+) -> list[BinnedRows]:
+    """Return the counts of the rows of a quarter, each four times, for every side."""
+    return [count_rounded(f.take(rows), s.take(rows), PARTS) for f, s in sides]
+
+
+def _on_rows(
+    measure: Statistic, columns: Sequence[Array | None], rows: IntArray | slice, w: Array | None
+) -> Any:
+    """Return a measure of some rows, whose weights are scaled to the sum of all."""
+    own = [None if column is None else column[rows] for column in columns]
+    if w is None:
+        return measure(*own)
+    scale = w.sum(axis=0) / w[rows].sum(axis=0)
+    return measure(*own, sample_weight=scale * w[rows])
 
 
 def _drawn_evenly(w: Array) -> IntArray:
     """Return as many row numbers as there are rows, each in proportion to its weight, rounded."""
+    share = float(w.max() / w.sum(axis=0))
+    if share > _LARGEST_SHARE:
+        raise ValueError(
+            f"sample_weight must not give more than {_LARGEST_SHARE:.0%} of all weight to one row "
+            f"if rows are shuffled, got {share:.1%}. Clip the largest weights, or use none."
+        )
     middles = (np.arange(len(w)) + 0.5) * (w.sum(axis=0) / len(w))
     return order_statistics(np.arange(len(w), dtype=np.float64), w, middles).astype(np.intp)
-
-
-def check_draws(replicates: int, level: float) -> None:
-    """Refuse a number of draws or a level that gives no interval."""
-    if replicates < 1:
-        raise ValueError(f"replicates must be at least 1, got {replicates}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}")
-
-
-def _equal_rows(columns: Sequence[Any], sample_weight: Any) -> tuple[Array | None, list[Any]]:
-    """Return the weights and the arguments without rows of weight zero; None stays None."""
-    if not columns or columns[-1] is None:
-        raise ValueError("columns must end with an array, got none")
-    checked = {
-        i: as_numbers(column, f"argument {i}")
-        for i, column in enumerate(columns)
-        if column is not None
-    }
-    for i, column in checked.items():
-        if column.ndim == 0:
-            raise ValueError(f"argument {i} must have rows, got a single number")
-        require_length(column, len(next(iter(checked.values()))), f"argument {i}")
-    w, kept = drop_zero_weights(sample_weight, *checked.values())
-    found = dict(zip(checked, kept, strict=True))
-    return w, [found.get(i) for i in range(len(columns))]
-
-
-def _no_warnings() -> Any:
-    """Silence warnings about the rows, which were given for all of them."""
-    return warnings.catch_warnings(action="ignore", category=FairnessWarning)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from fkd.measures import BinnedRows, Nodes, gdp, hgr
-from fkd.measures.binned import POINTS, BinIndex
+from fkd.measures.binned import POINTS, RoundedColumn, count_rounded
 from fkd.measures.cells import SHARES, count_cells
 
 ages = np.arange(17.0, 94.0)
@@ -163,34 +163,41 @@ def test_number_of_levels_is_found_anywhere_in_a_column(levels, front):
     assert expected == (None if found is None else found.points.tolist())
 
 
-# The cell of every row, from which subsamples are counted
+# Rounded columns, of which subsamples are counted
 
 
 @pytest.mark.parametrize("digits", [1, 15], ids=["few values", "many values"])
-def test_index_counts_any_rows_any_number_of_times(rng, digits):
-    f, s = np.round(rng.normal(size=(2, 3000)), digits)
-    index = BinIndex.from_rows(f, s)
-    assert all(len(n.points) <= POINTS for n in (index.f_nodes, index.s_nodes))
+def test_rounded_rows_are_counted_any_number_of_times(rng, digits):
+    columns = np.round(rng.normal(size=(2, 3000)), digits)
+    f, s = (RoundedColumn.from_column(column) for column in columns)
+    assert all(len(column.nodes.points) <= POINTS for column in (f, s))
     rows = rng.permutation(3000)[:750]
-    found = index.count(rows, index.s_index, times=4)
-    own = np.tile(rows, 4)
+    found = count_rounded(f.take(rows), s.take(rows), times=4)
+    own = columns[:, np.tile(rows, 4)]
     assert found.rows == 3000
     if digits == 1:
-        assert_allclose(values(found), by_rows(f[own], s[own]), rtol=1e-9)
-        assert found.s_ends == (s[rows].min(), s[rows].max())
-        assert found.f_ends == (f[rows].min(), f[rows].max())
+        assert_allclose(values(found), by_rows(*own), rtol=1e-9)
+        assert (found.f_ends, found.s_ends) == tuple((x.min(), x.max()) for x in own)
     else:
-        assert_allclose(values(found), by_rows(f[own], s[own]), atol=2e-4)
-        nearest = np.abs(f[:, None] - index.f_nodes.points).argmin(axis=1)
-        assert np.array_equal(index.f_index, nearest)
+        assert_allclose(values(found), by_rows(*own), atol=2e-4)
+        nearest = np.abs(columns[0][:, None] - f.nodes.points).argmin(axis=1)
+        assert np.array_equal(f.index, nearest)
 
 
-def test_index_counts_rows_beside_a_permuted_attribute(rng):
-    f, s = rng.integers(6, size=(2, 400)).astype(float)
-    order = rng.permutation(400)
-    index = BinIndex.from_rows(f, s)
-    found = index.count(slice(None), index.s_index[order])
-    assert_allclose(values(found), by_rows(f, s[order]), rtol=1e-9)
+def test_column_whose_points_would_be_farther_apart_than_the_bandwidth_is_not_rounded(rng):
+    s = rng.uniform(size=3000)
+    assert RoundedColumn.from_column(s) is not None
+    s[0] = 1e4
+    assert RoundedColumn.from_column(s) is None
+    few = RoundedColumn.from_column(np.round(s, 2))  # an outlier among few levels moves no row
+    assert few.nodes.points[-1] == 1e4
+
+
+def test_column_that_varies_by_rounding_only_is_rounded_to_one_point(rng):
+    constant = RoundedColumn.from_column(0.3 + 1e-16 * rng.normal(size=3000))
+    assert len(constant.nodes.points) == 1
+    other = RoundedColumn.from_column(rng.normal(size=3000))
+    assert values(count_rounded(constant, other)) == [0.0, 0.0, 0.0]
 
 
 def test_large_weights_do_not_overflow(rng):

@@ -1,4 +1,4 @@
-"""The Pareto front: its points, its knee, its area, and selection under limits."""
+"""The Pareto front: its points, its knee, and selection under limits."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fkd.measures.pareto import hypervolume, knee, non_dominated, select
+from fkd.measures.pareto import knee, non_dominated, select
 
 some = settings(max_examples=40, deadline=None)
 clouds = st.integers(1, 3).flatmap(
@@ -25,14 +25,6 @@ def beats(p, q):
 def test_point_is_on_the_front_exactly_if_no_other_dominates_it(points):
     expected = [not any(beats(q, p) for q in points) for p in points]
     assert non_dominated(points).tolist() == expected
-
-
-@some
-@given(points=flat_clouds)
-def test_area_is_the_number_of_dominated_unit_cells(points):
-    # Whole numbers: each cell below the reference (7, 7) is beaten entirely or not at all.
-    expected = sum(any(x <= i and y <= j for x, y in points) for i in range(7) for j in range(7))
-    assert_allclose(hypervolume(points, [7, 7]), expected)
 
 
 def test_knee_is_where_the_front_bends():
@@ -131,8 +123,6 @@ def test_unreachable_limits_are_named_with_the_least_value(limits, cause):
         (lambda: knee([[1, 2, 3]]), "points must"),
         (lambda: knee([[1, 2]], tolerance=[1]), "tolerance must"),
         (lambda: knee([[1, 2]], tolerance=[1, -1]), "tolerance must"),
-        (lambda: hypervolume([[1, 2]], [1, np.inf]), "reference must"),
-        (lambda: hypervolume([[1, 2]], [1]), "reference must"),
         (
             lambda: select(TRIALS, minimise="mea", subject_to={}),
             "points must .*'mea'",

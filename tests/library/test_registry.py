@@ -8,8 +8,16 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from fkd.measures import MEASURES, REPORTED, compare, hgr, interval, pairwise_fairness
-from fkd.measures.binned import BinnedRows
+from fkd.measures import (
+    MEASURES,
+    REPORTED,
+    BinnedRows,
+    Nodes,
+    compare,
+    hgr,
+    interval,
+    pairwise_fairness,
+)
 from fkd.measures.registry import get_measure
 
 resampling = import_module("fkd.measures.resampling")
@@ -161,9 +169,8 @@ def test_binned_and_by_rows_intervals_agree_on_columns_of_few_values(
 
 def test_measure_of_bins_is_that_of_the_rows(rows):
     _, f, s = (np.round(column, 1) for column in rows)
-    index = import_module("fkd.measures.binned").BinIndex.from_rows(f, s)
-    counts = index.count(slice(None), index.s_index)
-    assert isinstance(counts, BinnedRows)
+    nodes = {"f_nodes": Nodes.levels(f), "s_nodes": Nodes.levels(s)}
+    counts = BinnedRows.from_rows(f, s, **nodes)
     for measure in MEASURES.values():
         if measure.interval == "binned":
             assert_allclose(measure.of_bins(counts), measure(f, s), rtol=1e-9)
