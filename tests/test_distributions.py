@@ -93,7 +93,7 @@ def test_two_distributions_refuse_to_be_imported_and_name_the_cure(tmp_path):
     assert done.returncode == 1
     said = done.stderr.strip().splitlines()[-1]
     assert said.startswith("ImportError: fkd must come from one distribution")
-    assert "fkd 0.2.0 and fkd-core 0.2.0 are installed here" in said
+    assert "fkd 0.2.0 and fkd-core 0.2.0 are installed" in said
     assert "`pip uninstall --yes fkd fkd-core`" in said
 
 
