@@ -18,15 +18,13 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.validation import (
-    FairnessWarning,
-    as_column,
-    as_sensitive,
-    require_length,
-    warn_user,
-    weight_vector,
+from fkd.core.validation import FairnessWarning, as_sensitive, warn_user, weight_vector
+from fkd.measures.columns import (
+    equal_columns,
+    is_constant,
+    mean_absolute_error,
+    mean_signed_error,
 )
-from fkd.measures.columns import is_constant, mean_absolute_error, mean_signed_error
 from fkd.measures.groups import GroupMeans, LeftOutStratum, UndefinedMeasureError
 from fkd.measures.profiles import (
     Profile,
@@ -195,12 +193,8 @@ def audit(
     >>> bool(error.lowest[0] > 0 > error.highest[-1])  # too high for the young, too low for the old
     True
     """
-    y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
-    require_length(y, len(f), "y_true")
-    predictions = [f]
-    if other is not None:
-        predictions.append(as_column(other, "other"))
-        require_length(predictions[1], len(f), "other")
+    f, y, g = equal_columns(y_pred=y_pred, y_true=y_true, other=other)
+    predictions = [f] if g is None else [f, g]
     S = as_sensitive(sensitive_features, len(f))
     names = _names(sensitive_features, S.shape[1])
     w = weight_vector(sample_weight, len(f))
@@ -231,7 +225,7 @@ def audit(
             _audited_column(name, y, predictions, s, control_features, options)
             for name, s in zip(names, S.T, strict=True)
         )
-        means: dict[str, Any] = {"other": other, "level": level, "sample_weight": w}
+        means: dict[str, Any] = {"other": g, "level": level, "sample_weight": w}
         pairs = tuple(
             AuditedPair((names[i], names[j]), *profile_of_pair(y, f, S[:, [i, j]], **means))
             for i, j in itertools.combinations(range(len(names)), 2)

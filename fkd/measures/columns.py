@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.validation import as_numbers, require_length, warn_user, weight_vector
+from fkd.core.validation import as_column, as_numbers, require_length, warn_user, weight_vector
 from fkd.core.weights import row_count, weighted_mean
 
 # A standard deviation below this share of the largest magnitude counts as rounding.
@@ -54,6 +54,16 @@ def survey_weights(sample_weight: ArrayLike) -> Array:
         raise ValueError("sample_weight must be one number per row, got None; leave it out")
     scaled: Array = w * (np.count_nonzero(w) / w.sum(axis=0))
     return scaled
+
+
+def equal_columns(**columns: ArrayLike | None) -> list[Any]:
+    """Return named columns as vectors with as many rows as the first one. None stays None."""
+    found: list[Any] = []
+    for name, column in columns.items():
+        found.append(None if column is None else as_column(column, name))
+        if column is not None:
+            require_length(found[-1], len(found[0]), name)
+    return found
 
 
 def row_arrays(columns: Sequence[ArrayLike | None]) -> list[Any]:

@@ -11,7 +11,7 @@ Its rank is uniform, so the level is exact for any distribution and any number o
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,16 +215,7 @@ def sample_changes(
             f"permutations must be at least {fewest} for a band of level {level:g}, got "
             f"{permutations}"
         )
-    samples = [
-        _as_sample(*sample, which, rng, most_rows)
-        for sample, which in ((before, "before"), (after, "after"))
-    ]
-    n_before, widths = len(samples[0][0]), [S.shape[1] for _, _, S in samples]
-    if widths[0] != widths[1]:
-        raise ValueError(
-            f"before and after must have as many sensitive columns, got {widths[0]} and {widths[1]}"
-        )
-    y, f, S = (np.concatenate(columns) for columns in zip(*samples, strict=True))
+    y, f, S, n_before = _pooled(before, after, rng, most_rows)
     names = tuple(names) or tuple(str(j) for j in range(S.shape[1]))
     for name, s in zip(names, S.T, strict=True):
         if is_constant(s):
@@ -252,19 +243,26 @@ def sample_changes(
         if np.isfinite(line).all():
             was, now, change, low, high = line.tolist()
             found.append(NumberChange(*label, was, now, change, low, high, bool(outside)))
-    changed, start = [], len(labels)
-    for name, (points, _) in zip(names, curves, strict=True):
-        for quantity in (PREDICTION, ERROR, ABSOLUTE, ERROR_RANK):
-            part = slice(start, start + len(points))
-            was, now, change, low, high = lines[part].T
-            changed.append(
-                CurveChange(
-                    quantity, name, points, was, now, change, low, high, bands.outside[part]
-                )
-            )
-            start = part.stop
-    rows = n_before, len(y) - n_before
+    k, rows = len(labels), (n_before, len(y) - n_before)
+    changed = _curve_changes(names, [points for points, _ in curves], lines[k:], bands.outside[k:])
     return SampleChanges(tuple(found), tuple(changed), bands.chance, rows, level)
+
+
+def _pooled(
+    before: Sample, after: Sample, rng: np.random.Generator, most_rows: int
+) -> tuple[Array, Array, Array, int]:
+    """Return truth, prediction and sensitive columns of both samples, and the rows before."""
+    samples = [
+        _as_sample(*sample, which, rng, most_rows)
+        for sample, which in ((before, "before"), (after, "after"))
+    ]
+    widths = [S.shape[1] for _, _, S in samples]
+    if widths[0] != widths[1]:
+        raise ValueError(
+            f"before and after must have as many sensitive columns, got {widths[0]} and {widths[1]}"
+        )
+    y, f, S = (np.concatenate(columns) for columns in zip(*samples, strict=True))
+    return y, f, S, len(samples[0][0])
 
 
 def _as_sample(
@@ -352,6 +350,19 @@ def _permuted_curves(V: Array, s: Array, divisions: NDArray[np.bool_]) -> tuple[
     divisor = np.where(enough, weight, 1.0)[:, None]
     means = np.where(enough[:, None], sides[:, :k] / divisor, np.nan)
     return sums_of_s / whole[k], means.transpose(3, 0, 1, 2)
+
+
+def _curve_changes(
+    names: Sequence[str], points: Sequence[Array], lines: Array, outside: NDArray[np.bool_]
+) -> Iterator[CurveChange]:
+    """Yield the curves of every column from consecutive lines, one per point."""
+    start = 0
+    for name, own in zip(names, points, strict=True):
+        for quantity in (PREDICTION, ERROR, ABSOLUTE, ERROR_RANK):
+            part = slice(start, start + len(own))
+            was, now, change, low, high = lines[part].T
+            yield CurveChange(quantity, name, own, was, now, change, low, high, outside[part])
+            start = part.stop
 
 
 @dataclass(frozen=True)

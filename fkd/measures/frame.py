@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
-from fkd.core.validation import as_column, require_length, weight_vector
+from fkd.core.validation import weight_vector
 from fkd.core.weights import weighted_mean
-from fkd.measures.columns import mean_absolute_error, mean_signed_error
+from fkd.measures.columns import equal_columns, mean_absolute_error, mean_signed_error
 from fkd.measures.groups import (
     ControlGroup,
     LeftOutStratum,
@@ -123,7 +123,8 @@ class MeasureFrame:
         sample_weight
             Weights (n,), >= 0, used for the quintiles and passed to the metrics as this keyword.
         """
-        y, f, s, w = _as_rows(y_true, y_pred, sensitive_features, sample_weight)
+        f, y, s = equal_columns(y_pred=y_pred, y_true=y_true, sensitive_features=sensitive_features)
+        w = weight_vector(sample_weight, len(f))
         chosen = _METRICS if metrics is None else metrics
         functions = {name: (metric, (y, f)) for name, metric in chosen.items()}
         options = {"replicates": replicates, "level": level}
@@ -173,7 +174,8 @@ class MeasureFrame:
         unknown = [name for name in measures if name not in MEASURES]
         if unknown or not measures:
             raise ValueError(f"measures must be of {', '.join(MEASURES)}, got {unknown or 'none'}")
-        y, f, s, w = _as_rows(y_true, y_pred, sensitive_features, sample_weight)
+        f, y, s = equal_columns(y_pred=y_pred, y_true=y_true, sensitive_features=sensitive_features)
+        w = weight_vector(sample_weight, len(f))
         # Pairwise fairness is the only measure that may be undefined on a group that varies in s.
         tried = pairwise_fairness if "pf" in measures else lambda *rows, sample_weight=None: 0.0
         found, left_out = measured_groups(tried, [y, f, s], control_features, w)
@@ -212,17 +214,6 @@ _METRICS: dict[str, Metric] = {
     "mean_excess": mean_signed_error,
     "mean_error": mean_absolute_error,
 }
-
-
-def _as_rows(
-    y_true: ArrayLike, y_pred: ArrayLike, sensitive_features: ArrayLike, sample_weight: Any
-) -> tuple[Array, Array, Array, Array | None]:
-    """Return target, predictions, one sensitive column and the weights, with equal row counts."""
-    y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
-    s = as_column(sensitive_features, "sensitive_features")
-    require_length(y, len(f), "y_true")
-    require_length(s, len(f), "sensitive_features")
-    return y, f, s, weight_vector(sample_weight, len(f))
 
 
 def _all_rows(n: int, w: Array | None) -> ControlGroup:

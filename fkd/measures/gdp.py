@@ -198,8 +198,18 @@ def mean_on_grid(grid: Array, levels: Array, totals: Array, h: float) -> float:
 
 def mean_at_levels(levels: Array, totals: Array, h: float) -> float:
     """Return the mean of |m(s)| over the rows, from `level_totals`."""
+    if len(levels) ** 2 <= MOST_CELLS:
+        mean, _ = smooth(levels, levels, totals, h)
+    else:
+        if nodes := _nodes(levels, totals, h):
+            points, shared, lower, share = nodes
+            at_nodes = _sums_of_neighbours(points, shared, _narrowed(h, shares=2))
+            sums = (1 - share)[:, None] * at_nodes[lower] + share[:, None] * at_nodes[lower + 1]
+        else:
+            sums = _sums_of_neighbours(levels, totals, h)
+        mean = sums[:, 0] / sums[:, 1]
     counts = totals[:, 1].copy()  # contiguous: products of strided arrays round differently
-    return float(np.abs(smooth_at_levels(levels, totals, h)) @ counts / counts.sum(axis=0))
+    return float(np.abs(mean) @ counts / counts.sum(axis=0))
 
 
 def smooth_at_points(points: Array, levels: Array, totals: Array, h: float) -> tuple[Array, Array]:
@@ -207,20 +217,6 @@ def smooth_at_points(points: Array, levels: Array, totals: Array, h: float) -> t
     if len(points) * len(levels) > MOST_CELLS and (nodes := _nodes(levels, totals, h)):
         levels, totals, h = nodes[0], nodes[1], _narrowed(h, shares=1)
     return smooth(points, levels, totals, h)
-
-
-def smooth_at_levels(levels: Array, totals: Array, h: float) -> Array:
-    """Return m(t) at the levels themselves."""
-    if len(levels) ** 2 <= MOST_CELLS:
-        return smooth(levels, levels, totals, h)[0]
-    if nodes := _nodes(levels, totals, h):
-        points, shared, lower, share = nodes
-        at_nodes = _sums_of_neighbours(points, shared, _narrowed(h, shares=2))
-        sums = (1 - share)[:, None] * at_nodes[lower] + share[:, None] * at_nodes[lower + 1]
-    else:
-        sums = _sums_of_neighbours(levels, totals, h)
-    mean: Array = sums[:, 0] / sums[:, 1]
-    return mean
 
 
 def smooth(points: Array, levels: Array, totals: Array, h: float) -> tuple[Array, Array]:

@@ -252,7 +252,7 @@ def means_by_quantile(
     w, (V, s) = drop_zero_weights(sample_weight, *_as_columns(values, [sensitive]))
     if len(s) < LEAST_IN_GROUP:
         raise ValueError(f"sensitive must have at least {LEAST_IN_GROUP} rows, got {len(s)}")
-    codes = merged_codes(quantile_codes(s, groups, w), LEAST_IN_GROUP)
+    codes = _merged_codes(quantile_codes(s, groups, w))
     return tuple(
         _group(V, [s], np.flatnonzero(codes == code), level, w)
         for code in range(int(codes.max(axis=0)) + 1)
@@ -513,22 +513,14 @@ def quantile_codes(numbers: Array, groups: int, w: Array | None = None) -> NDArr
     return np.asarray(codes, dtype=np.intp)
 
 
-def merged_codes(codes: NDArray[np.intp], least: int) -> NDArray[np.intp]:
-    """Merge groups of fewer than `least` rows with the previous group.
-
-    Parameters
-    ----------
-    codes
-        Group of each row, numbered from 0 without gaps.
-    least
-        Smallest number of rows of a group, unless there are fewer rows in total.
-    """
+def _merged_codes(codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Merge groups of fewer than five rows with the previous group."""
     counts = np.bincount(codes)
     names = np.zeros(len(counts), dtype=np.intp)
     size = int(counts[0])
     for i in range(1, len(counts)):
         # A new group starts only if the remaining rows suffice for it.
-        enough = size >= least and int(counts[i:].sum(axis=0)) >= least
+        enough = size >= LEAST_IN_GROUP and int(counts[i:].sum(axis=0)) >= LEAST_IN_GROUP
         names[i] = names[i - 1] + enough
         size = int(counts[i]) if enough else size + int(counts[i])
     return names[codes]

@@ -31,12 +31,13 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
-from fkd.core.validation import as_column, as_sensitive, choice, require_length, warn_user
+from fkd.core.validation import as_column, as_sensitive, choice, warn_user
 from fkd.core.weights import weighted_mean
 from fkd.measures.cells import NODES, SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import (
     by_rank,
     drop_zero_weights,
+    equal_columns,
     float_or_array,
     is_constant,
     scale_below_one,
@@ -229,8 +230,7 @@ def leaking_function(
     >>> bool(leak.values[0] > 1 and leak.values[middle] < -1 and leak.values[-1] > 1)
     True
     """
-    f, s = as_column(y_pred, "y_pred"), as_column(sensitive, "sensitive")
-    require_length(s, len(f), "sensitive")
+    f, s = equal_columns(y_pred=y_pred, sensitive=sensitive)
     w, (f, s) = drop_zero_weights(sample_weight, f, s)
     for name, column in (("y_pred", f), ("sensitive", s)):
         if is_constant(column):

@@ -33,6 +33,7 @@ from fkd.core.validation import as_column, as_numbers, as_sensitive, require_len
 from fkd.measures.columns import (
     by_rank,
     drop_zero_weights,
+    equal_columns,
     is_constant,
     order_statistics,
     total_weight,
@@ -424,13 +425,10 @@ def profile_columns(
     y_true: ArrayLike, y_pred: ArrayLike, other: ArrayLike | None = None
 ) -> dict[str, Array]:
     """Return the columns of a profile by name, each (n,)."""
-    y, f = as_column(y_true, "y_true"), as_column(y_pred, "y_pred")
-    require_length(y, len(f), "y_true")
+    f, y, g = equal_columns(y_pred=y_pred, y_true=y_true, other=other)
     columns = {TARGET: y, PREDICTION: f, ERROR: f - y, ABSOLUTE: np.abs(f - y)}
-    if other is None:
+    if g is None:
         return columns
-    g = as_column(other, "other")
-    require_length(g, len(f), "other")
     return {
         **columns,
         OTHER_PREDICTION: g,

@@ -178,9 +178,9 @@ MEASURES: dict[str, Measure] = {measure.name: measure for measure in _DECLARED}
 REPORTED: dict[str, Measure] = {name: m for name, m in MEASURES.items() if m.reported}
 
 
-def get_measure(name: str | Measure, parameter: str = "measure") -> Measure:
-    """Return the declared measure of this name; `parameter` is named in the error."""
+def get_measure(name: str | Measure) -> Measure:
+    """Return the declared measure of this name."""
     if isinstance(name, Measure):
         return name
     known = {"pairwise_fairness": "pf"}.get(name, name)
-    return MEASURES[choice(parameter, known, tuple(MEASURES))]
+    return MEASURES[choice("measure", known, tuple(MEASURES))]

@@ -22,15 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.validation import (
-    FairnessWarning,
-    as_column,
-    as_sensitive,
-    require_length,
-    weight_vector,
-)
+from fkd.core.validation import FairnessWarning, as_sensitive, weight_vector
 from fkd.measures.binned import BinnedRows, RoundedColumn, count_rounded
-from fkd.measures.columns import drop_zero_weights, order_statistics, row_arrays
+from fkd.measures.columns import drop_zero_weights, equal_columns, order_statistics, row_arrays
 from fkd.measures.groups import (
     StratifiedValue,
     UndefinedMeasureError,
@@ -339,17 +333,14 @@ def noise_floor(
     >>> bool(hgr(f, s) > floor.upper)
     True
     """
-    f = as_column(y_pred, "y_pred")
+    f, y = equal_columns(y_pred=y_pred, y_true=y_true)
     S = as_sensitive(sensitive_features, len(f))
     statistic, _ = _declared(measure, UNBOUNDED)
-    if y_true is not None and not isinstance(statistic, Measure):
+    if y is not None and not isinstance(statistic, Measure):
         raise ValueError(
             "y_true must be None if measure is a function of (y_pred, sensitive_features), got an "
             "array. Use a declared measure, such as MEASURES['pf']"
         )
-    y = None if y_true is None else as_column(y_true, "y_true")
-    if y is not None:
-        require_length(y, len(f), "y_true")
     if permutations < 1:
         raise ValueError(f"permutations must be at least 1, got {permutations}")
     if not 0 < quantile < 1:
@@ -484,9 +475,8 @@ def _declared(
 
 def _interval(estimate: Any, draws: Array, level: float, bounds: Bounds) -> Interval:
     """Return the estimate with its interval from draws of its error, clipped to the bounds."""
-    low, high = (np.clip(end, *bounds) for end in ends(estimate, estimate + draws, level))
-    if draws.ndim == 1:
-        return Interval(estimate, float(low), float(high), level, len(draws))
+    clipped = (np.clip(end, *bounds) for end in ends(estimate, estimate + draws, level))
+    low, high = (float(end) if draws.ndim == 1 else end for end in clipped)
     return Interval(estimate, low, high, level, len(draws))
 
 

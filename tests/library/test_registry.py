@@ -71,11 +71,11 @@ def test_measures_are_declared_by_their_names():
     assert {m.name for m in MEASURES.values() if m.needs_truth} == {"pf"}
 
 
-def test_unknown_name_is_refused_by_parameter_and_name():
+def test_unknown_name_is_refused():
     assert get_measure("pairwise_fairness") is MEASURES["pf"]
     assert get_measure("gdp") is MEASURES["gdp"]
-    with pytest.raises(ValueError, match=r"^limit must .*hgr.*'hrg'"):
-        get_measure("hrg", "limit")
+    with pytest.raises(ValueError, match=r"^measure must .*hgr.*'hrg'"):
+        get_measure("hrg")
 
 
 @declared
