@@ -25,7 +25,7 @@ from fkd.estimators.base import (
     warn_constant_regression,
 )
 from fkd.estimators.held_out import HeldOut
-from fkd.estimators.running import add_rows, supports_partial_fit
+from fkd.estimators.partial_fit import add_rows, supports_partial_fit
 
 
 @fill_docstring
