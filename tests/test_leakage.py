@@ -19,7 +19,8 @@ from tasks.study.search import winner
 
 METHODS = (
     "methods=[{name: krr_fkd, iterations: 3, approximation: {kind: nystroem, landmarks: 40}}, "
-    "{name: krr_fkl, penalty: 0.5, approximation: {kind: nystroem, landmarks: 40}}, residual_y, dummy]"
+    "{name: krr_fkl, penalty: 0.5, approximation: {kind: nystroem, landmarks: 40}}, "
+    "residual_y, dummy]"
 )
 
 
