@@ -119,7 +119,7 @@ class SVR(KernelParameters):
 
 
 @dataclass(frozen=True)
-class Path:
+class PathParameters:
     """A removal path: its length, its ridge, the functions of s that it removes."""
 
     iterations: int = number(0, at_least=0)
@@ -144,7 +144,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Shrinkage:
+class ShrinkageParameters:
     """A shrinkage: its penalty, the functions of s, conditioning columns."""
 
     penalty: float = number(0.0, at_least=0)
@@ -163,7 +163,7 @@ class Shrinkage:
 
 
 @dataclass(frozen=True)
-class FairKernelLearning:
+class FKLParameters:
     """Fair kernel learning (Pérez-Suay et al. 2017): its penalty, the kernel of s."""
 
     penalty: float = number(0.0, at_least=0)
@@ -198,36 +198,36 @@ class FairKernelLearning:
 
 
 @dataclass(frozen=True)
-class KRRFKD(Path, KRR):
+class KRRFKD(PathParameters, KRR):
     """Ridge regression after a removal path."""
 
 
 @dataclass(frozen=True)
-class KRRFKS(Shrinkage, KRR):
+class KRRFKS(ShrinkageParameters, KRR):
     """Ridge regression on the shrunk kernel."""
 
     fit_intercept: bool = True
 
 
 @dataclass(frozen=True)
-class KRRFKL(FairKernelLearning, KRR):
+class KRRFKL(FKLParameters, KRR):
     """Ridge regression by fair kernel learning."""
 
 
 @dataclass(frozen=True)
-class SVRFKD(Path, SVR):
+class SVRFKD(PathParameters, SVR):
     """Support vector regression after a removal path."""
 
     ridge: float = number(0.05, above=0)
 
 
 @dataclass(frozen=True)
-class SVRFKS(Shrinkage, SVR):
+class SVRFKS(ShrinkageParameters, SVR):
     """Support vector regression on the shrunk kernel."""
 
 
 @dataclass(frozen=True)
-class SVRFKL(FairKernelLearning, SVR):
+class SVRFKL(FKLParameters, SVR):
     """Support vector regression by fair kernel learning."""
 
     def removal(self, training: Training, kernel: KernelSettings) -> tuple[RemovalSettings, float]:
