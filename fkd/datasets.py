@@ -98,10 +98,11 @@ def make_census(
     random_state: int | np.random.Generator | None = 0,
     as_frame: bool = False,
 ) -> Bunch:
-    """Return a synthetic census table with the columns and codes of the real one.
+    """Return a synthetic census table with the columns of the real one, and codes in its ranges.
 
     The sensitive attribute is age. Income, travel time and most inputs depend on it. No row is a
-    real person. Distributions are roughly those of Montana's person file of 2018.
+    real person. Distributions are roughly those of Montana's person file of 2018. Encode the codes
+    and scale the numbers before a fit.
 
     Parameters
     ----------

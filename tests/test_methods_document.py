@@ -16,8 +16,9 @@ ROWS = [
 
 
 def row_of(name):
-    (row,) = [row for row in ROWS if f"`{name}`" in row[0]]
-    return row
+    found = [row for row in ROWS if f"`{name}`" in row[0]]
+    assert len(found) == 1, f"the table of docs/methods.md must have one row of {name}"
+    return found[0]
 
 
 @pytest.mark.parametrize("name", sorted(methods()))

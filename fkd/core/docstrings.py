@@ -75,7 +75,8 @@ PARAGRAPHS = {
             target's range), ``"hgr"`` or ``"pf"``. The smallest of about seventeen strengths
             (penalties 0 and 0.1 to 10 000; up to `iterations` of a path) is chosen for which the
             pooled held-out predictions of five folds satisfy the bound. The estimate is compared
-            with the bound, not its confidence interval. New rows may exceed the bound.
+            with the bound, not its confidence interval. Each row counts once, whatever its weight.
+            New rows may exceed the bound.
     """,
     "weigh": """
         weigh

@@ -12,7 +12,8 @@ factorisation of C + alpha·I therefore serves every strength. Centred moments g
 with an intercept.
 
 `fit_ridge` is the entry: it fits several settings to training rows and shares what they have in
-common. `FairKernelRidge` calls it with one setting, the methods krr, krr_fkd and krr_fks with many.
+common. `FairKernelRidge` calls it with one setting, the methods krr, krr_fkd, krr_fks and krr_fkl
+with many.
 """
 
 from collections.abc import Iterable, Sequence

@@ -95,6 +95,16 @@ def step_limit(name: str, value: Any) -> int:
     return whole(name, value, low=1)
 
 
+def sequence(name: str, values: Any) -> list[Any]:
+    """Return the values of a sequence or array, at least one."""
+    if values is None or isinstance(values, str) or np.ndim(values) != 1 or not len(values):
+        raise ValueError(
+            f"{name} must be a list or array of at least one value, got {values!r}. Pass [value] "
+            "for one"
+        )
+    return list(values)
+
+
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
     """Return one of the options."""
     if not isinstance(value, str) or value not in options:
@@ -253,6 +263,7 @@ def class_codes(y: Any, n: int) -> tuple[AnyArray, IntArray]:
 def check_numeric_columns(name: str, data: Any) -> None:
     """Raise for a table with a column that is not numeric; the error names the column."""
     if hasattr(data, "iloc") and data.ndim == 2:
+        _refuse_missing(name, data)
         columns = [data.iloc[:, j].to_numpy() for j in range(data.shape[1])]
     elif isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "OSUmM":
         columns = list(data.T)
@@ -262,6 +273,16 @@ def check_numeric_columns(name: str, data: Any) -> None:
     for column, label in zip(columns, column_names(data, len(columns)), strict=True):
         if column.dtype.kind not in "biufc":
             _column_as_float(name, column, label)
+
+
+def _refuse_missing(name: str, frame: Any) -> None:
+    """Raise for missing values in columns of pandas' own types, which cannot become NaN."""
+    for j, dtype in enumerate(frame.dtypes):
+        if dtype.kind == "O" and frame.iloc[:, j].isna().any():
+            raise ValueError(
+                f"{name} must be finite, got NaN in column {frame.columns[j]!r}. Fill missing "
+                "values or drop the rows"
+            )
 
 
 def check_finite_result(name: str, values: AnyArray) -> None:

@@ -36,6 +36,7 @@ from fkd.core.validation import (
     not_negative,
     positive,
     sensitive_matrix,
+    sequence,
     target_matrix,
     target_vector,
     validate_rows,
@@ -158,7 +159,13 @@ class FairEstimator(BaseEstimator, ABC):
     def _validate_X(self, X: Any, *, reset: bool) -> Rows:
         """Return X as float64 rows; `reset` learns the columns, else they must agree."""
         sparse = stays_sparse(self.kernel, self.approximation)
-        return validate_rows(self, X, reset=reset, sparse=sparse)
+        rows = validate_rows(self, X, reset=reset, sparse=sparse)
+        if reset and self.kernel == "precomputed" and rows.shape[0] != rows.shape[1]:
+            raise ValueError(
+                f"X must be a square matrix if kernel='precomputed', got shape {rows.shape}. Pass "
+                "the kernel of the training rows against themselves"
+            )
+        return rows
 
     def _present_rows(self, sample_weight: Any, n: int, *, least: int = 2) -> PresentRows:
         """Return the rows with a positive weight."""
@@ -278,7 +285,8 @@ class FairEstimator(BaseEstimator, ABC):
         if self._shrinks:
             return f"at a penalty of {strength:g}", "a larger penalty, or another basis"
         centring = "" if self._centers() else ", or center_sensitive=True"
-        return f"after {strength} iterations", f"more iterations, a larger ridge{centring}"
+        plural = "" if strength == 1 else "s"
+        return f"after {strength} iteration{plural}", f"more iterations, a larger ridge{centring}"
 
     def _check_removal(self, inputs: Inputs, removals: Removals, strength: float) -> None:
         """Set `effective_iterations_`, and warn if less is removed than was asked for."""
@@ -446,18 +454,14 @@ class FairPredictor(FairEstimator):
         self, iterations: Sequence[int] | None, penalties: Sequence[float] | None
     ) -> list[float]:
         """Return the strengths of `fit_path`."""
-        wanted, name = (penalties, "penalties") if self._shrinks else (iterations, "iterations")
-        if penalties is not None and iterations is not None:
+        given = {"iterations": iterations, "penalties": penalties}
+        name, other = ("penalties", "iterations") if self._shrinks else ("iterations", "penalties")
+        if given[other] is not None:
             raise ValueError(
-                f"fit_path must be given {name} alone if removal={self.removal!r}, got both"
+                f"{other} must be None in fit_path if removal={self.removal!r}, got "
+                f"{given[other]!r}. Pass {name}"
             )
-        strengths = [self._validate_strength(strength) for strength in wanted or ()]
-        if not strengths:
-            raise ValueError(
-                f"{name} must have at least one value if removal={self.removal!r}, "
-                f"got {list(wanted or ())}"
-            )
-        return strengths
+        return [self._validate_strength(strength) for strength in sequence(name, given[name])]
 
     def _choose_strength(self, inputs: Inputs) -> float:
         """Return the strength of the parameters, or the smallest one that satisfies the bound."""

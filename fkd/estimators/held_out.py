@@ -21,6 +21,8 @@ _HARDLY, _HALF = 0.9, 0.5
 _CHANCE = 0.01
 # Smaller differences of errors, of a target with unit deviation, are rounding errors.
 _ROUNDING = 1e-6
+# Smaller deviations, as a share of the largest prediction, are rounding errors: it is a constant.
+_CONSTANT = 1e-10
 _ROWS_PER_GROUP, _MOST_GROUPS = 20, 10
 
 
@@ -71,7 +73,7 @@ def _left_over(before: float, after: float) -> str:
     if _HARDLY * after > before:
         return "dependence on the sensitive features rose"
     if after > _HARDLY * before:
-        return "dependence on the sensitive features did not fall"
+        return "dependence on the sensitive features hardly fell"
     if after > _HALF * before:
         return "dependence on the sensitive features fell by less than half"
     return ""
@@ -135,8 +137,9 @@ def judge_scores(before: Array, after: Array, S: Array, losses: tuple[Array, Arr
         Losses of the model with removal and of the best constant, (k,) each.
     """
     pairs = [(i, j) for i in range(after.shape[1]) for j in range(S.shape[1])]
-    known = [dependence(before[:, i], S[:, j])[0] for i, j in pairs]
-    left, chances = zip(*(dependence(after[:, i], S[:, j]) for i, j in pairs), strict=True)
+    scale = float(max(np.abs(before).max(), np.abs(after).max()))
+    known = [dependence(before[:, i], S[:, j], scale)[0] for i, j in pairs]
+    left, chances = zip(*(dependence(after[:, i], S[:, j], scale) for i, j in pairs), strict=True)
     # Bonferroni correction over the pairs.
     chances = tuple(min(1.0, len(pairs) * chance) for chance in chances)
     worst = _worst(known, left, chances)
@@ -168,16 +171,17 @@ def judge_recovery(before: Array, after: Array, S: Array) -> HeldOut:
         for predicted in (before, after)
     )
     l = S.shape[1]
-    chances = [min(1.0, l * dependence(after[:, j], S[:, j])[1]) for j in range(l)]
+    scale = float(np.abs(S).max())
+    chances = [min(1.0, l * dependence(after[:, j], S[:, j], scale)[1]) for j in range(l)]
     j = _worst(known.tolist(), left.tolist(), chances)
     return HeldOut(len(S), float(known[j]), float(left[j]), chances[j])
 
 
-def dependence(f: Array, s: Array) -> tuple[float, float]:
+def dependence(f: Array, s: Array, scale: float) -> tuple[float, float]:
     """Return the adjusted correlation ratio of f along s and its p-value (an F test).
 
     The ratio is the square root of the share of the variance of f between groups of neighbouring
-    s, adjusted for chance as R² is.
+    s, adjusted for chance as R² is. It is 0 if f is constant up to rounding errors of `scale`.
     """
     # Mid-ranks: rows with equal s are in one group.
     share = (rankdata(s) - 0.5) / len(s)
@@ -187,7 +191,7 @@ def dependence(f: Array, s: Array) -> tuple[float, float]:
     counts = counts[counts > 0]
     n, k = len(s), len(counts)
     total = float(((f - f.mean(axis=0)) ** 2).sum(axis=0))
-    if k < 2 or n <= k or not total > 0:
+    if k < 2 or n <= k or not total > n * (_CONSTANT * scale) ** 2:
         return 0.0, 1.0
     between = float((sums**2 / counts).sum(axis=0))
     within = max(total - between, 0.0) / (n - k)

@@ -15,7 +15,7 @@ from fkd.core.docstrings import fill_docstring
 from fkd.core.predictors import Predictor
 from fkd.core.ridge import RidgeModel, RidgeSetting, fit_ridge
 from fkd.core.training import Training
-from fkd.core.validation import boolean, check_finite_result, positive
+from fkd.core.validation import boolean, check_finite_result, positive, sequence
 from fkd.estimators.base import (
     FairPredictor,
     Inputs,
@@ -170,12 +170,7 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
             strengths: dict[str, Any] = {"iterations": iterations, "penalties": penalties}
             rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
             return super().fit_path(X, y, **rows, **strengths)
-        wanted, name = (penalties, "penalties") if self._shrinks else (iterations, "iterations")
-        if not len(alphas) or not wanted:
-            raise ValueError(
-                f"{name} and alphas must have at least one value each if "
-                f"removal={self.removal!r}, got {list(wanted or ())} with {list(alphas)}"
-            )
+        alphas = [positive("alphas", alpha) for alpha in sequence("alphas", alphas)]
         each = self._validate_strengths(iterations, penalties)
         fitted = copy(self)
         inputs = fitted._validate(X, y, sensitive_features, sample_weight)

@@ -22,8 +22,11 @@ def methods() -> dict[str, Method]:
         importlib.import_module(f"{__name__}.{info.name}")
         for info in pkgutil.iter_modules(__path__)
     )
-    found = [declared for module in modules for declared in getattr(module, "METHODS", ())]
-    return {m.name: m for m in sorted(found, key=lambda m: m.name)}
+    declared = [m for module in modules for m in getattr(module, "METHODS", ())]
+    names = sorted(m.name for m in declared)
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"METHODS must have unique names, got {', '.join(twice)} more than once")
+    return {m.name: m for m in sorted(declared, key=lambda m: m.name)}
 
 
 def method(name: str) -> Method:

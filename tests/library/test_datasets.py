@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fkd import datasets
+from fkd import FairKernelRidge, datasets
 from fkd.datasets import load_crimes, make_census
 from fkd.measures import gdp
 from fkd.problems import PROBLEMS
@@ -123,3 +123,9 @@ def test_persons_have_rough_marginals_of_the_census():
 def test_impossible_tables_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         make_census(**options)
+
+
+def test_a_fit_names_the_column_of_a_missing_code():
+    census = make_census(300, problem="acs_travel_time", as_frame=True)
+    with pytest.raises(ValueError, match=r"X must be finite, got NaN in column '[A-Z]+'"):
+        FairKernelRidge().fit(census.data, census.target, sensitive_features=census.sensitive)

@@ -152,9 +152,9 @@ def test_strengths_that_are_not_there_are_refused(rng, kind):
         model.at(3)
     with pytest.raises(ValueError, match="iterations must be a whole number"):
         model.at(0.5)
-    with pytest.raises(ValueError, match="iterations must have at least one value"):
+    with pytest.raises(ValueError, match="iterations must be a list or array"):
         model.fit_path(*rows, sensitive_features=s)
-    with pytest.raises(ValueError, match="must be given iterations alone"):
+    with pytest.raises(ValueError, match="penalties must be None in fit_path"):
         model.fit_path(*rows, sensitive_features=s, iterations=[1], penalties=[1.0])
     with pytest.raises(NotFittedError):
         clone(model).at(1)
@@ -238,7 +238,9 @@ def test_a_shrinkage_has_a_penalty_of_its_own_where_none_is_named(rows, machine)
 def test_a_path_of_both_strengths_is_refused(rows):
     X, y, s = rows
     model = FairKernelRidge(removal="shrinkage")
-    with pytest.raises(ValueError, match=r"penalties alone if removal='shrinkage', got both"):
+    with pytest.raises(
+        ValueError, match=r"iterations must be None in fit_path if removal='shrinkage'"
+    ):
         model.fit_path(X, y, sensitive_features=s, alphas=[1.0], iterations=[1], penalties=[1.0])
 
 
@@ -256,3 +258,31 @@ def test_what_is_given_may_explain_everything_away(rng):
         model.fit(X, X[:, 1], sensitive_features=s)
     few = FairKernelRidge(removal="shrinkage", given=[1], held_out=0)
     few.fit(X, np.asarray(X[:, 1]), sensitive_features=s)  # of which no warning comes
+
+
+def test_strengths_may_be_arrays(rows):
+    X, y, s = rows
+    found = FairSVC(gamma=0.3, held_out=0).fit_path(
+        X, y, sensitive_features=s, iterations=np.arange(3)
+    )
+    assert list(found) == [0, 1, 2]
+    model = FairKernelRidge(gamma=0.3, held_out=0)
+    by_alpha = model.fit_path(
+        X, X[:, 1], sensitive_features=s, iterations=np.array([0]), alphas=np.array([0.5, 2.0])
+    )
+    assert list(by_alpha) == [(0, 0.5), (0, 2.0)]
+
+
+@pytest.mark.parametrize("wrong", [{"iterations": 5}, {"iterations": [1], "alphas": 1.0}])
+def test_a_single_strength_is_refused_by_name(rows, wrong):
+    X, _, s = rows
+    name = list(wrong)[-1]
+    with pytest.raises(ValueError, match=f"{name} must be a list or array"):
+        FairKernelRidge().fit_path(X, X[:, 1], sensitive_features=s, **wrong)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_precomputed_kernel_must_be_square(rng, machine):
+    X = rng.normal(size=(150, 4))
+    with pytest.raises(ValueError, match=r"X must be a square matrix .*\(150, 4\)"):
+        machine(kernel="precomputed").fit(X, X[:, 1] > 0, sensitive_features=X[:, 0])
