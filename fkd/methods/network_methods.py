@@ -22,7 +22,7 @@ _STEP = 1.7e7
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkParameters:
     """Penalty of dependence, widths of two hidden layers, batches, epochs, optimiser."""
 
     method: ClassVar[str] = "nn_hgr"
@@ -36,7 +36,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class LargeNetwork(Network):
+class LargeNetworkParameters(NetworkParameters):
     """A network with wider layers."""
 
     method: ClassVar[str] = "nn_hgr_l"
@@ -45,7 +45,7 @@ class LargeNetwork(Network):
 
 
 @dataclass(frozen=True)
-class FremNetwork(Network):
+class FremParameters(NetworkParameters):
     """A network with the widths of the Gaussian kernels on S and on the hidden layer."""
 
     method: ClassVar[str] = "nn_frem"
@@ -53,15 +53,15 @@ class FremNetwork(Network):
     bandwidth_z: float = number(1.0, above=0)
 
 
-P = TypeVar("P", bound=Network)
+P = TypeVar("P", bound=NetworkParameters)
 
 
-def _stack_key(p: Network) -> Hashable:
+def _stack_key(p: NetworkParameters) -> Hashable:
     """Return the key of a stack: networks that differ in their penalty only train together."""
     return (p.method, replace(p, penalty=0.0))
 
 
-def _cost(settings: Sequence[Network], n: int, d: int) -> Cost:
+def _cost(settings: Sequence[NetworkParameters], n: int, d: int) -> Cost:
     """Return the cost of training on n rows of d inputs: six operations per weight, row, epoch."""
     weights = [(d + p.second_width) * p.first_width for p in settings]
     rows = [float(n * p.epochs) for p in settings]
@@ -75,7 +75,7 @@ def _cost(settings: Sequence[Network], n: int, d: int) -> Cost:
     )
 
 
-def _frem_cost(settings: Sequence[FremNetwork], n: int, d: int) -> Cost:
+def _frem_cost(settings: Sequence[FremParameters], n: int, d: int) -> Cost:
     """Return the cost with that of comparing the rows of a batch in pairs."""
     plain = _cost(settings, n, d)
     pairs = sum(
@@ -115,17 +115,17 @@ def _fit(
         yield found[p]
 
 
-def _fit_hgr(training: Training, settings: Sequence[Network]) -> Iterator[Perceptron]:
+def _fit_hgr(training: Training, settings: Sequence[NetworkParameters]) -> Iterator[Perceptron]:
     """Return networks that pay for an upper bound of HGR (Mary et al. 2019) in each batch."""
     return _fit(training, settings, lambda _: hgr_dependence())
 
 
-def _fit_frem(training: Training, settings: Sequence[FremNetwork]) -> Iterator[Perceptron]:
+def _fit_frem(training: Training, settings: Sequence[FremParameters]) -> Iterator[Perceptron]:
     """Return networks that pay for dependence of the hidden layer on S (Kong et al. 2025)."""
     return _fit(training, settings, lambda p: frem_dependence(p.bandwidth_s, p.bandwidth_z))
 
 
-def _hidden(training: Training, p: FremNetwork, X: Array) -> Array:
+def _hidden(training: Training, p: FremParameters, X: Array) -> Array:
     """Return the hidden layer of rows X, from a training of its own."""
     (network,) = _fit_frem(training, [p])
     return network.hidden(X)
@@ -142,7 +142,7 @@ METHODS = (
     Method(
         name="nn_hgr",
         title="NN-HGR",
-        parameters=Network,
+        parameters=NetworkParameters,
         fit=_fit_hgr,
         strength="penalty",
         shared=_stack_key,
@@ -153,7 +153,7 @@ METHODS = (
     Method(
         name="nn_hgr_l",
         title="NN-HGR-L",
-        parameters=LargeNetwork,
+        parameters=LargeNetworkParameters,
         fit=_fit_hgr,
         strength="penalty",
         shared=_stack_key,
@@ -164,7 +164,7 @@ METHODS = (
     Method(
         name="nn_frem",
         title="NN-FREM",
-        parameters=FremNetwork,
+        parameters=FremParameters,
         fit=_fit_frem,
         strength="penalty",
         shared=_stack_key,
