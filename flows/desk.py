@@ -8,7 +8,7 @@ from flows.progress import watcher
 from tasks.adapters.jobs import Failed
 from tasks.adapters.run_status import State, Status, begin, write_status
 from tasks.adapters.store import TrialRecord
-from tasks.planned.trials import Inputs, Job
+from tasks.planned.trials import Job
 from tasks.study.costs import refuse_too_large
 from tasks.study.opening import Study
 from tasks.study.reasons import read_plan, reasons, write_plan
@@ -37,10 +37,7 @@ class Desk:
         """Take over what is missing; planning reads every stored record, hence once per round."""
         self._missing = missing
         self._wanted = [{k for job in jobs for k in job.record_keys} for jobs in self._missing]
-        first = {
-            study.inputs: study.inputs.splits.deciding(study.loaded.table) for study in self.studies
-        }
-        self.jobs = distinct([job for jobs in self._missing for job in jobs], first)
+        self.jobs = distinct([job for jobs in self._missing for job in jobs])
         self.reasons: Counter[str] = Counter()
         for study, jobs in zip(self.studies, self._missing, strict=True):
             self.reasons += reasons(study, jobs, read_plan(study), failed_before)
@@ -144,20 +141,19 @@ class Desk:
         return sum(len(status.failures) for status in self.statuses)
 
 
-def distinct(jobs: Sequence[Job], first: Mapping[Inputs, Collection[str]]) -> list[Job]:
-    """Return the jobs without what an earlier one computes, those that decide champions first.
+def distinct(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs in the order of their splits, each trial in one of them only.
 
-    Several studies may want one trial; fronts fill in evenly if no study goes first.
+    Several studies may need the same trial. No study goes first, so that all fronts fill in evenly.
     """
     seen: set[str] = set()
     found = []
 
-    def place(job: Job) -> tuple[bool, str, bool]:
-        # Who keeps predictions computes for those who do not.
-        keeps = job.inputs.predictions == "keep"
-        return job.split not in first[job.inputs], job.split, not keeps
+    def order(job: Job) -> tuple[str, bool]:
+        # A job that keeps predictions also serves the studies that do not keep them.
+        return job.split, job.inputs.predictions != "keep"
 
-    for job in sorted(jobs, key=place):
+    for job in sorted(jobs, key=order):
         pairs = zip(job.trials, job.record_keys, strict=True)
         if new := [(trial, key) for trial, key in pairs if key not in seen]:
             trials, keys = zip(*new, strict=True)

@@ -1,6 +1,6 @@
 """Fits of one or several configurations on one cluster, until nothing is missing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,6 @@ from configs.schema import ClusterConfig
 from flows.chunked_fits import fit_chunked
 from flows.counted import run_counted
 from flows.desk import Desk
-from flows.foresight import Foresight
 from flows.progress import watcher
 from tasks.adapters.cluster import connect
 from tasks.adapters.environment import mixture
@@ -51,26 +50,24 @@ def fit_all(studies: Sequence[Study]) -> FitEnd:
         _tell_mixture(desk)
         return FitEnd(desk.close(), desk.computed)
     _tell_dropped(studies)
-    # Around the cluster: no worker is held while the driver ends what it makes beside fits.
-    with Foresight() as foresight:
-        try:
-            with connect(cluster, settings) as client:
-                Muster(client, watcher().say).wait()
-                with _reported(client, studies):
-                    _fit_rounds(client, desk, cluster, foresight)
-        except UserError as error:
-            desk.close(str(error))
-            raise
+    try:
+        with connect(cluster, settings) as client:
+            Muster(client, watcher().say).wait()
+            with _reported(client, studies):
+                _fit_rounds(client, desk, cluster)
+    except UserError as error:
+        desk.close(str(error))
+        raise
     return FitEnd(desk.close(), desk.computed)
 
 
-def _fit_rounds(client: Any, desk: Desk, cluster: ClusterConfig, foresight: Foresight) -> None:
+def _fit_rounds(client: Any, desk: Desk, cluster: ClusterConfig) -> None:
     """Compute until nothing is missing."""
     limit = worker_memory(client)
     told = _tell_mixture(desk, worker_kernels(client))
     while desk.jobs:
         desk.check_memory(limit)
-        desk.failed(_compute(client, desk, cluster, foresight))
+        desk.failed(_compute(client, desk, cluster))
         desk.look_again()
     if not told:  # by a worker that came later
         _tell_mixture(desk)
@@ -113,28 +110,18 @@ def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
     return told is not None
 
 
-def _compute(client: Any, desk: Desk, cluster: ClusterConfig, foresight: Foresight) -> list[Failed]:
+def _compute(client: Any, desk: Desk, cluster: ClusterConfig) -> list[Failed]:
     """Return the jobs that failed; progress is told meanwhile."""
     watcher().say(desk.describe())
     chunked = [job for job in desk.jobs if is_chunked(job)]
     whole = [job for job in desk.jobs if job not in chunked]
-    foresight.expect(desk.studies, desk.jobs)
-
-    def done(job: Job) -> None:
-        desk.done(job)
-        foresight.done(job)
-
     _stream(client, whole, cluster)
-    failed = _run_whole(client, whole, cluster, desk, done) if whole else []
-    return failed + fit_chunked(client, chunked, cluster, done)
+    failed = _run_whole(client, whole, cluster, desk) if whole else []
+    return failed + fit_chunked(client, chunked, cluster, desk.done)
 
 
 def _run_whole(
-    client: Any,
-    jobs: Sequence[Job],
-    cluster: ClusterConfig,
-    desk: Desk,
-    done: Callable[[Job], None],
+    client: Any, jobs: Sequence[Job], cluster: ClusterConfig, desk: Desk
 ) -> list[Failed]:
     """Return the jobs that failed, of those that a worker computes whole."""
     return run_counted(
@@ -144,7 +131,7 @@ def _run_whole(
         cluster,
         noun="fits",
         weight=lambda job: len(job.trials),
-        done=done,
+        done=desk.done,
         begun=desk.begun,
         keep=desk.hear,
     )

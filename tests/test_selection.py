@@ -10,7 +10,7 @@ from selection_sample import computed
 from fkd import measures
 from tasks.report.gather import report_data
 from tasks.report.text import finding_of
-from tasks.study.champion import candidates, foresee_champion, select_champion
+from tasks.study.champion import candidates, select_champion
 from tasks.study.run_notes import model_note
 from tasks.study.selection import noise_on_inner_folds, select_trial
 
@@ -69,13 +69,6 @@ def test_a_constant_loses_to_a_model_that_is_hardly_better(tmp_path, settings):
         unfair=20.0,
     )
     assert select_champion(study).trial.method == "krr_fks"
-
-
-def test_the_foreseen_champion_is_the_selected_one(tmp_path, settings):
-    study = computed(tmp_path, settings, methods=["dummy", FKS])
-    foresee_champion(study)
-    key = select_champion(study).key
-    assert [path.stem for path in settings.home.rglob("champions/*.npz")] == [key]
 
 
 @pytest.mark.parametrize("measure", ["gdp", "hgr", "pf"])

@@ -9,7 +9,7 @@ from flows.result_page import result_markdown
 from tasks.report.gather import report_data
 from tasks.report.tables import trial_grid
 from tasks.report.text import finding_of
-from tasks.study.champion import foresee_champion, select_champion
+from tasks.study.champion import select_champion
 from tasks.study.check_values import GATE, RECOVERABLE, CheckOutcome
 from tasks.study.checks import check_study
 from tasks.study.gate import broken_limits, verdict
@@ -36,7 +36,6 @@ def test_few_held_out_rows_are_not_probed_and_the_check_says_so(tmp_path, settin
 
 def test_a_champion_needs_enough_held_out_rows(tmp_path, settings):
     study = computed(tmp_path, settings, methods=["dummy", FKS], n=25, folds={"k": 5})
-    foresee_champion(study)
     with pytest.raises(NoChampionError, match="folds"):
         select_champion(study)
     assert len(report_data(study).trials) == 3

@@ -68,12 +68,6 @@ class TrialStore:
         self._known: dict[str, tuple[Stamp | None, TrialRecord]] = {}
         self._written: dict[str, float] = {}  # when, where no file tells
 
-    def apart(self) -> "TrialStore":
-        """Return another that knows the same records, for a thread of its own."""
-        other = TrialStore(self.store)
-        other._known, other._written = dict(self._known), dict(self._written)
-        return other
-
     @property
     def address(self) -> str:
         """Where it is, for people."""

@@ -59,10 +59,6 @@ class Splits:
         reserved = self.reserved(table)
         return {f"{label}.{i}": never_tested(part, reserved) for i, part in enumerate(parts)}
 
-    def deciding(self, table: Table) -> set[str]:
-        """Return the labels of the splits that choose a champion and judge it."""
-        return {self.held_out(table), *self.inner(table)}
-
     def pool(self, table: Table, y_pred: Iterable[Array]) -> Array:
         """Return one prediction per row from those of every outer fold; NaN: never tested."""
         found = np.full(table.n, np.nan)

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.state.shared_store import SharedStore
 from tasks.adapters.store import digest
-from tasks.planned.trials import Trial, record_key
+from tasks.planned.trials import Trial
 from tasks.planned.weighing import measure_weights
 from tasks.study.counted_ends import is_counted
 from tasks.study.judgement import VERSION, Judgement, judge, probed_rows, recover
@@ -40,7 +40,6 @@ from tasks.study.selection import (
 
 _EXAMPLE_ROWS = 5
 _Judged = tuple[Judgement, Sequence[measures.Recovery]]
-_Judge = Callable[[Study, Trial, Refitted, Table], _Judged]
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def select_champion(study: Study) -> Champion:
     found = candidates(study)
     selected, within_noise = _selected(study, found, policy)
     key = _key(study, selected)
-    bundle, judgement = _stored(study, selected.trial, key, _judged_by_two)
+    bundle, judgement = _stored(study, selected.trial, key)
     example = study.once(("example", bundle.input_columns), lambda: _example(study, bundle))
     return Champion(
         key=key,
@@ -87,24 +86,6 @@ def select_champion(study: Study) -> Champion:
         policy=policy,
         within_noise=within_noise,
     )
-
-
-def foresee_champion(study: Study) -> None:
-    """Keep the champion that stands unless fits fail which are still to come.
-
-    Selecting then finds it; where it chooses another one, that is made as ever.
-    """
-    policy, inputs = study.config.select, study.inputs
-    if policy is None or _held_out_rows(study) < FEWEST_ROWS:
-        return
-    fold = inputs.splits.held_out_fold(study.loaded.table)
-    fitted = [
-        result
-        for result in study.results(inner=True)
-        if record_key(result.trial, fold, inputs) in study.store
-    ]
-    selected, _ = _selected(study, fitted, policy)
-    _stored(study, selected.trial, _key(study, selected), _judged)
 
 
 def _held_out_rows(study: Study) -> int:
@@ -125,7 +106,7 @@ def _selected(
     return selected, fair and is_most_accurate(selected, found)
 
 
-def _stored(study: Study, trial: Trial, key: str, judged: _Judge) -> tuple[Bundle, Judgement]:
+def _stored(study: Study, trial: Trial, key: str) -> tuple[Bundle, Judgement]:
     """Return what is kept of a champion, made where it is absent or damaged.
 
     Every step of a run asks for it: its file is read once for as long as it stays the same.
@@ -135,7 +116,7 @@ def _stored(study: Study, trial: Trial, key: str, judged: _Judge) -> tuple[Bundl
     if known is None or not store.is_still(name, known[0]):
         found = _read(store, name)
         if found is None:
-            found = _make(study, trial, judged)
+            found = _make(study, trial)
             _write(store, name, *found)
         known = study.made[("champion", key)] = store.stamp(name), found
     champion: tuple[Bundle, Judgement] = known[1]
@@ -148,28 +129,23 @@ def candidates(study: Study) -> list[TrialResult]:
     return [result for result in study.results(inner=True) if result.trial.key in whole]
 
 
-def _make(study: Study, trial: Trial, judged: _Judge) -> tuple[Bundle, Judgement]:
+def _make(study: Study, trial: Trial) -> tuple[Bundle, Judgement]:
     """Return the refitted model with its judgement."""
     table, inputs = study.loaded.table, study.inputs
     test = table.take(inputs.splits.held_out_fold(table).test)
     with blas_threads(inputs.blas_threads):
         model = refit(study, trial)
         bundle = _bundle(study, trial, model.encoder, model.predictor)
-        judgement, recovered = judged(study, trial, model, test)
+        judgement, recovered = _judged(study, trial, model, test)
     return bundle, judgement.with_recovered(inputs.measure_on, recovered)
 
 
 def _judged(study: Study, trial: Trial, model: Refitted, test: Table) -> _Judged:
-    """Return what held-out rows and probes say of a model."""
-    return judge(study, trial, test, model.y_pred), _recovered(study, trial, model, test)
-
-
-def _judged_by_two(study: Study, trial: Trial, model: Refitted, test: Table) -> _Judged:
-    """Return the same; of very many rows by two threads, where nobody else is at work."""
+    """Return the judgement on held-out rows and the result of the probes."""
     if not is_counted(test.n, study.held_out_weights()):
-        return _judged(study, trial, model, test)
-    # Both take some seconds, and nothing of each other. Either may set aside warnings, which is
-    # the whole process's: what stood before both stands again behind both.
+        return judge(study, trial, test, model.y_pred), _recovered(study, trial, model, test)
+    # Each takes seconds for very many rows, so two threads share the work. Both may change the
+    # warning filters, which belong to the whole process: restore them once both have finished.
     with warnings.catch_warnings(), ThreadPoolExecutor(1) as beside:
         probed = beside.submit(_recovered, study, trial, model, test)
         return judge(study, trial, test, model.y_pred), probed.result()

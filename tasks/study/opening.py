@@ -116,10 +116,6 @@ class Study:
         w = measure_weights(table, self.inputs.weights)
         return None if w is None else w[self.inputs.splits.held_out_fold(table).test]
 
-    def apart(self) -> "Study":
-        """Return the same study for a thread of its own: what it looks up is not shared."""
-        return replace(self, store=self.store.apart())
-
     def again(self) -> "Study":
         """Return the study with the trials that are known by now, on the rows that it has.
 
