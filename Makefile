@@ -57,7 +57,7 @@ stack: dev ## servers, kills, schedules: one quick instance of every fault, with
 slurm: dev ## sweeps in the queue of a real SLURM that the tests start on loopback (root)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm --durations 15
 
-fullstack: dev ## a sweep through everything that `fkd up` starts: passwords, TLS, S3, kills (some minutes)
+fullstack: dev ## sweeps through the commands of compose.yaml as processes: passwords, TLS, S3, kills (some minutes)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m fullstack --durations 15 --timeout 2400
 
 soak: dev ## the long, repeated fault tests (at most 40 minutes)

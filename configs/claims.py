@@ -4,13 +4,22 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from configs.data import Names
 from configs.model import Frozen
+from configs.nearest import check_name
 from configs.schema import Measure
+from fkd.measures import REPORTED
 
-Score = Literal["mae", "mse", "hgr", "gdp", "pf"]
+
+def _known_score(name: str) -> str:
+    """Refuse a score that is neither an error nor a declared measure."""
+    check_name(name, ("mae", "mse", *REPORTED), key="the score")
+    return name
+
+
+Score = Annotated[str, AfterValidator(_known_score)]
 Error = Literal["mae", "rmse"]
 """By which two curves are compared: the paper's, and the one that large errors weigh in."""
 Part = Literal["all", "strong", "weak"]

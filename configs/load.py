@@ -8,14 +8,13 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from configs.decision import read_decision
 from configs.errors import UserError
 from configs.explain import explain
 from configs.hook_config import withheld
 from configs.nearest import check_name
 from configs.overrides import apply_overrides
 from configs.schema import RunConfig
-from configs.sweep import expand
+from configs.sweep import add_axes, expand
 from configs.yaml_text import read_yaml
 
 _TABLES = (".csv", ".tsv", ".xlsx", ".parquet", ".feather")
@@ -31,14 +30,21 @@ def load_config(source: str | Path = "default", overrides: Iterable[str] = ()) -
     """Return the validated configuration of a path, or of a shipped file's name."""
     found = load_configs(source, overrides)
     if len(found) > 1:
-        raise UserError(f"{source} is a sweep of {len(found)} runs; one run was expected here.")
+        raise UserError(f"{source} describes {len(found)} runs. Use `fkd sweep {source}`.")
     return found[0]
 
 
 def load_configs(
-    source: str | Path = "default", overrides: Iterable[str] = ()
+    source: str | Path = "default", overrides: Iterable[str] = (), over: Iterable[str] = ()
 ) -> tuple[RunConfig, ...]:
-    """Return the validated runs of a file: one, or all combinations of its sweep."""
+    """Return the validated runs of a file: one, or all combinations of its sweep.
+
+    Parameters
+    ----------
+    source : a YAML file, or the name of a shipped one.
+    overrides : changes of all runs, each as path.to.key=value.
+    over : further axes of the sweep, each as path.to.key=[value, value].
+    """
     text = _read(source)
     try:
         tree = read_yaml(text)
@@ -50,9 +56,9 @@ def load_configs(
         raise UserError(
             f"{source} must hold keys such as data and methods, got {type(tree).__name__}."
         )
-    overrides = tuple(overrides)
-    runs = expand(apply_overrides(tree, overrides), str(source))
-    folder = Path.cwd() if _sets_path(overrides) else Path(source).absolute().parent
+    overrides, over = tuple(overrides), tuple(over)
+    runs = expand(add_axes(apply_overrides(tree, overrides), over), str(source))
+    folder = Path.cwd() if _sets_path([*overrides, *over]) else Path(source).absolute().parent
     return tuple(parse_config(_located(run, folder), str(source)) for run in runs)
 
 
@@ -82,13 +88,10 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     Written out, because the resolved configuration is kept in another folder than the YAML.
     """
-    data, decision, cluster = tree.get("data"), tree.get("decision"), tree.get("cluster")
+    data, cluster = tree.get("data"), tree.get("cluster")
     if isinstance(cluster, dict) and isinstance(tls := cluster.get("tls"), dict):
         named = {k: _found(v, folder) if isinstance(v, str) else v for k, v in tls.items()}
         tree = {**tree, "cluster": {**cluster, "tls": named}}
-    if isinstance(decision, str) and decision:
-        tree = {**tree, "decision": _found(decision, folder)}
-        read_decision(tree["decision"])
     if not isinstance(data, dict) or not isinstance(data.get("path"), str) or not data["path"]:
         return tree
     return {**tree, "data": {**data, "path": _found(data["path"], folder)}}

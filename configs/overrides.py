@@ -15,22 +15,27 @@ def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str,
     overrides = tuple(overrides)
     kind_is_said = any(_path(text) in ("cluster", "cluster.kind") for text in overrides)
     for text in overrides:
-        path, equals, value = text.partition("=")
-        if not equals or not path.strip():
-            raise UserError(
-                f"--set takes path.to.key=value, got {text!r}; for example --set folds.k=10."
-            )
-        try:
-            # A bare separator is no YAML value, or another one than it looks like.
-            parsed = value if value in _SEPARATORS else yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            cause = " ".join(str(error).split())
-            raise UserError(f"--set {path}: {value!r} is not a YAML value ({cause}).") from error
-        tree = set_path(tree, path.strip(), parsed)
-        if path.strip() == "cluster.address" and not kind_is_said:
+        path, value = read_assignment(text, "--set", "folds.k=10")
+        tree = set_path(tree, path, value)
+        if path == "cluster.address" and not kind_is_said:
             # An address alone says which kind is meant, whatever the file says.
             tree = {**tree, "cluster": {k: v for k, v in tree["cluster"].items() if k != "kind"}}
     return tree
+
+
+def read_assignment(text: str, option: str, example: str) -> tuple[str, Any]:
+    """Return the path and the value of `path=value`, as an option of the command line has them."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise UserError(
+            f"{option} takes path.to.key=value, got {text!r}; for example {option} {example}."
+        )
+    try:
+        # A bare separator is no YAML value, or another one than it looks like.
+        return path.strip(), value if value in _SEPARATORS else yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        cause = " ".join(str(error).split())
+        raise UserError(f"{option} {path}: {value!r} is not a YAML value ({cause}).") from error
 
 
 def _path(override: str) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -25,22 +25,29 @@ from configs.nearest import check_name
 from configs.own_words import WORD_KEYS
 from configs.shared import check_shared
 from configs.weighting import WeightsConfig, check_weights
+from fkd.measures import REPORTED
 
-Measure = Literal["hgr", "gdp", "pf"]
-_SCALES = {
-    "hgr": "a correlation",
-    "gdp": "a share of the target's whole range (divide a limit in the target's unit by it)",
-    "pf": "a difference of two probabilities",
-}
+DEFAULT_KNEE = "gdp"
+
+
+def _known_measure(name: str) -> str:
+    """Refuse a measure that is not declared."""
+    check_name(name, REPORTED, key="the measure")
+    return name
+
+
+Measure = Annotated[str, AfterValidator(_known_measure)]
 
 
 def _known_measures(value: dict[str, float]) -> dict[str, float]:
     """Refuse a limit on something that is not measured, or on another scale than it is."""
     for name, limit in value.items():
-        check_name(name, get_args(Measure), key="the measure")
+        unit = REPORTED[_known_measure(name)].unit
         if not 0 <= limit <= 1:
+            share = "share of the target's range (divide a limit in the target's unit by it)"
             raise ValueError(
-                f"a limit on {name} must lie between 0 and 1, {_SCALES[name]}, got {limit:g}"
+                f"a limit on {name} must lie between 0 and 1 (a "
+                f"{share if unit == 'prediction' else unit}), got {limit:g}"
             )
     return value
 
@@ -133,7 +140,7 @@ class SelectConfig(Frozen):
     def _a_knee_unless_told(cls, value: Any) -> Any:
         """Let no policy mean the knee of GDP: the least error alone would remove nothing."""
         if isinstance(value, dict) and not {"minimise", "subject_to", "knee_of"} & value.keys():
-            return {**value, "knee_of": "gdp"}
+            return {**value, "knee_of": DEFAULT_KNEE}
         return value
 
     @model_validator(mode="after")
@@ -173,8 +180,6 @@ class RunConfig(Frozen):
     gate: Limits = Field(default_factory=dict)
     # Of each fit's test rows, beside its numbers. They take room, they decide nothing.
     predictions: Keeping = "auto"
-    # A file of `fkd decide` that the report quotes, beside the YAML that names it.
-    decision: str | None = None
 
     @field_validator("name")
     @classmethod
@@ -252,6 +257,6 @@ class RunConfig(Frozen):
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
-_AROUND = ("tracking", "hooks", "gate", "predictions", "decision")
+_AROUND = ("tracking", "hooks", "gate", "predictions")
 # Of a cluster, only the threads of a task decide numbers.
 _PLACE = set(ClusterConfig.model_fields) - {"blas_threads"}

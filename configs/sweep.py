@@ -3,12 +3,32 @@
 import hashlib
 import itertools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from configs.errors import UserError
-from configs.overrides import set_path
+from configs.overrides import read_assignment, set_path
 
 _LONGEST = 40  # characters that one value adds to a name; all states at once would be too many
+
+
+def add_axes(tree: dict[str, Any], over: Iterable[str]) -> dict[str, Any]:
+    """Return the tree with further axes of its sweep, each as `path=[value, value]`."""
+    axes = tree.get("sweep") or {}
+    for text in over:
+        path, values = read_assignment(text, "--over", "data.year='[2017, 2018]'")
+        if not isinstance(values, list) or not values:
+            raise UserError(
+                f"--over {path} must be a list of at least one value, got {values!r}. "
+                f"For example --over {path}='[{values or 1}]'."
+            )
+        if path in axes:
+            raise UserError(
+                f"--over {path} is given twice, on the command line or under sweep. "
+                "Put all its values into one list."
+            )
+        axes = {**axes, path: values}
+    return {**tree, "sweep": axes} if axes else tree
 
 
 def expand(tree: dict[str, Any], source: str) -> list[dict[str, Any]]:

@@ -215,7 +215,7 @@ class FrontDisplay(_Display):
         ax.axvline(highest, color="0.6", linestyle=":", label="noise floor (greatest)")
         for label, x, y in zip(self.labels, self.value, self.error, strict=True):
             ax.annotate(label, (x, y), xytext=(4, 4), textcoords="offset points", fontsize="small")
-        ax.set(xlabel=get_measure(self.measure).title, ylabel="mean absolute error")
+        ax.set(xlabel=get_measure(self.measure).label, ylabel="mean absolute error")
 
     def _columns(self) -> dict[str, Any]:
         return {
@@ -358,7 +358,7 @@ class StrengthDisplay(_Display):
         return display.plot(ax) if plot else display
 
     def _draw(self, ax: Any) -> None:
-        title = get_measure(self.measure).title
+        title = get_measure(self.measure).label
         _draw_band(ax, self.strength, self.value, self.low, self.high, marker="o", label=title)
         ax.plot(self.strength, self.floor, color="0.6", linestyle=":", label="noise floor")
         if self.strength.max() > 100:  # penalties span decades

@@ -8,7 +8,7 @@ from rich.console import Console
 from configs.errors import UserError
 from tasks.adapters.run_status import all_statuses
 from tasks.adapters.settings import Settings, read_settings
-from tasks.adapters.state.opened_store import open_store
+from tasks.adapters.state.opened_store import STORE_ID, open_store
 from tasks.adapters.state.places import Entry
 from tasks.study.references import is_told_by_name, referenced
 
@@ -58,7 +58,11 @@ def _chosen(settings: Settings, least: float, *, unreferenced: bool) -> list[Ent
     if unreferenced:
         least = max(least, _YOUNG_SECONDS)
     before = time.time() - least
-    old = [entry for entry in open_store(settings).entries() if entry.changed < before]
+    old = [
+        entry
+        for entry in open_store(settings).entries()
+        if entry.changed < before and entry.name != STORE_ID and not entry.name.startswith("locks/")
+    ]
     if not unreferenced:
         return old
     wanted, problems = referenced(settings)

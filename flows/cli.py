@@ -5,14 +5,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.markup import escape
 
 from configs.errors import UserError
 from flows.address_space import check_address_space
-from flows.command_options import Overrides
+from flows.command_options import Axes, Overrides
 from flows.faults import NO_MEMORY, as_user_error
 from flows.log_lines import check_options, form_variables, is_json, taken_options, write_line
 from flows.progress import console
@@ -21,6 +21,9 @@ from tasks.adapters.addresses import scrubbed
 from tasks.adapters.interrupts import hear_no_more
 from tasks.adapters.servers.prefect_environment import set_variables
 from tasks.adapters.settings import quiet_ecosystem
+
+if TYPE_CHECKING:
+    from configs.schema import RunConfig
 
 # Heavy imports (fkd, prefect, mlflow, distributed) happen inside the commands: `fkd --help` is
 # instant, and what they cannot load for want of memory is told.
@@ -57,19 +60,43 @@ def run(config: str = "default", /, *, overrides: Overrides = (), dry_run: bool 
     dry_run
         Print the plan with its cost, compute nothing.
     """
+    from configs.load import load_config
+
+    # Before the slow imports: a mistyped word is answered at once.
+    _run([load_config(config, overrides)], dry_run)
+
+
+@app.command
+def sweep(
+    config: str, /, *, over: Axes = (), overrides: Overrides = (), dry_run: bool = False
+) -> None:
+    """Run every combination of the values under a configuration's `sweep`, on one cluster.
+
+    One failing run does not stop the others; the exit code is 3 then.
+
+    Parameters
+    ----------
+    config
+        A YAML file, or the name of a shipped one.
+    dry_run
+        Print the plan with its cost, compute nothing.
+    """
+    from configs.load import load_configs
+
+    _run(load_configs(config, overrides, over), dry_run)
+
+
+def _run(configs: "Sequence[RunConfig]", dry_run: bool) -> None:
+    """Run configurations, or print their plan."""
     if dry_run:
         from flows.plan import show_plan
 
-        show_plan(config, overrides)
+        show_plan(configs)
         return
-    from configs.load import load_configs
-
-    # Before the slow imports: a mistyped word is answered at once.
-    found = load_configs(config, overrides)
     from flows.run import run_configs
 
     _begin_run()
-    run_configs(found)
+    run_configs(configs)
 
 
 @app.command
@@ -89,20 +116,34 @@ def sync() -> None:
 
 
 @app.command
-def report(config: str = "default", /, *, overrides: Overrides = ()) -> None:
-    """Write the report of a configuration again from its stored results.
+def report(
+    config: str | None = None, /, *, from_store: bool = False, overrides: Overrides = ()
+) -> None:
+    """Write the report of a configuration again, or bring one from the shared store.
 
     Parameters
     ----------
     config
-        A YAML file, or the name of a shipped one.
+        A YAML file, or the name of a shipped one; default if not given.
+    from_store
+        Bring the report of a finished run of FKD_STORE into this home. CONFIG is then the name of
+        the run, NAME~1 for the one before, or the first digits of its identity; without it, the
+        runs of the store are listed.
     """
+    if from_store:
+        if overrides:
+            raise UserError("--set must not be given with --from-store, which computes nothing.")
+        from flows.report_from_store import report_from_store
+
+        report_from_store(config)
+        return
     from configs.load import load_config
 
-    found = load_config(config, overrides)
+    source = config or "default"
+    found = load_config(source, overrides)
     from flows.run import rewrite_report
 
-    rewrite_report(found, asked=(config, overrides))
+    rewrite_report(found, asked=(source, overrides))
 
 
 @app.command
@@ -154,8 +195,8 @@ def reproduce(
 
 
 @app.command
-def promote(model: str, /, *, version: int, why: str) -> None:
-    """Let a registered version be the champion, by a person's word.
+def promote(model: str, /, *, version: int, who: str, why: str) -> None:
+    """Make a registered version the champion, by a person's decision.
 
     Parameters
     ----------
@@ -163,12 +204,14 @@ def promote(model: str, /, *, version: int, why: str) -> None:
         The registered model's name, such as crimes.
     version
         Its version, such as that of @candidate.
+    who
+        The person or body that decides, kept with the version.
     why
         The reason, kept with the version.
     """
     from flows.promotion import promote_model
 
-    promote_model(model, version, why)
+    promote_model(model, version, who, why)
 
 
 app.command(
@@ -187,16 +230,6 @@ app.command(
     help="Look at new rows with a champion; fit anew where something changed.",
 )
 app.command(
-    "flows.watch_command:show_history",
-    name="history",
-    help="Write the history of a registered model: champion by champion, drift plotted.",
-)
-app.command(
-    "flows.decide_command:decide",
-    name="decide",
-    help="Write the decision on a finished run as YAML, which later runs quote.",
-)
-app.command(
     "flows.init_command:propose_own",
     name="init",
     help="Look at a table of your own, write a commented YAML that runs on it.",
@@ -212,35 +245,9 @@ app.command(
     help="Say what differs between two runs: settings, rows, code, numbers.",
 )
 app.command(
-    "flows.why_command:explain_trial",
-    name="why",
-    help="Say what a trial's key is made of, why it would be computed again.",
-)
-app.command(
-    "flows.fetch_command:fetch_shared",
-    name="fetch",
-    help="Bring the report of a run from a shared store into this home.",
-)
-app.command(
     "flows.clean_command:clean_store",
     name="clean",
     help="Remove old or unused state from the store.",
-)
-app.command(
-    "flows.stack_commands:up",
-    name="up",
-    help="Start a whole stack on this machine, behind passwords: databases, servers, a cluster.",
-)
-app.command("flows.stack_commands:down", name="down", help="End everything that `fkd up` started.")
-app.command(
-    "flows.backfill_command:backfill_grid",
-    name="backfill",
-    help="Run a configuration for each state with each year; shown as a grid, resumable.",
-)
-app.command(
-    "flows.automation:tell_failures",
-    name="automate",
-    help="Have your Prefect server call a webhook when a run fails.",
 )
 app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
 

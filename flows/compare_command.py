@@ -8,10 +8,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
+from fkd.measures import REPORTED
 from tasks.adapters.settings import read_settings
 from tasks.study.known_runs import identity_of
 from tasks.study.named_runs import find_study
 from tasks.study.opening import Study
+from tasks.study.results import MAE
 from tasks.study.run_differences import (
     Difference,
     PairedTrial,
@@ -92,18 +94,18 @@ def _cells(pair: PairedTrial) -> list[tuple[str, str, str, str]]:
     rows = []
     for i, (column, found) in enumerate(pair.means.items()):
         for measure, (first, second) in found.items():
-            if measure == "mae" and i:
+            if measure == MAE and i:
                 continue
-            name = "MAE" if measure == "mae" else f"{measure.upper()} {column}"
+            name = "MAE" if measure == MAE else f"{REPORTED[measure].label} {column}"
             change = f"{second - first:+.4f}"
             if math.isnan(second - first):
                 a, b = ("undefined" if math.isnan(x) else f"{x:.4f}" for x in (first, second))
                 rows.append((name, a, b, "undefined"))
                 continue
             known = () if pair.scores is None else pair.scores[0].measures[column]
-            if pair.scores is not None and (measure == "mae" or measure in known):
+            if pair.scores is not None and (measure == MAE or measure in known):
                 after, before, both = (
-                    scores.mae if measure == "mae" else scores.measures[column][measure]
+                    scores.mae if measure == MAE else scores.measures[column][measure]
                     for scores in pair.scores
                 )
                 first, second = before[0], after[0]

@@ -6,10 +6,9 @@ from typing import Protocol
 
 from configs.errors import UserError
 from configs.hook_config import HooksConfig
-from configs.schema import RunConfig
 from flows.faults import as_user_error
-from flows.outcome import Outcome
 from flows.progress import watcher
+from flows.sweep import Cell, failure_of
 from tasks.adapters.hooks import check_hooks, literal_webhooks, tell
 
 _STOPPED = "It was stopped by a signal; what was computed is kept, the same command continues."
@@ -28,18 +27,17 @@ class Hooked(Protocol):
 
 
 class BadEndError(UserError):
-    """Everything was computed, but something of it went wrong: the flow run counts as failed."""
+    """The flow went to its end, but some of its runs failed: the flow run counts as failed."""
 
-    def __init__(self, outcomes: Sequence[Outcome]) -> None:
-        problems = (outcome.problem() for outcome in outcomes)
-        super().__init__(" ".join(str(problem) for problem in problems if problem is not None))
-        self.outcomes = list(outcomes)
+    def __init__(self, cells: Sequence[Cell], failure: UserError) -> None:
+        super().__init__(str(failure))
+        self.cells = list(cells)
 
 
-def check_end(outcomes: Sequence[Outcome]) -> None:
-    """Raise where an outcome has a problem, so that Prefect shows a run as we do."""
-    if any(outcome.problem() is not None for outcome in outcomes):
-        raise BadEndError(outcomes)
+def check_end(cells: Sequence[Cell]) -> None:
+    """Raise if a run failed, so that Prefect shows the flow run as Failed."""
+    if (failure := failure_of(cells)) is not None:
+        raise BadEndError(cells, failure) from failure
 
 
 @contextmanager
@@ -73,14 +71,15 @@ def _tell_end(configs: Sequence[Hooked], error: BaseException) -> None:
             watcher().say(fault, "warning")
 
 
-def end_runs(configs: Sequence[RunConfig], outcomes: Sequence[Outcome]) -> None:
-    """Call the hooks, then raise what went wrong as one error with the gravest exit code."""
-    problems: list[UserError] = []
-    for config, outcome in zip(configs, outcomes, strict=True):
-        problem = outcome.problem()
-        hook = config.hooks.on_success if problem is None else config.hooks.on_failure
-        problems += [UserError(text) for text in tell(hook, outcome.message())]
-        problems += [] if problem is None else [problem]
-    if problems:
-        gravest = max(problems, key=lambda error: error.exit_code)
-        raise type(gravest)(" ".join(dict.fromkeys(map(str, problems))))
+def end_runs(cells: Sequence[Cell]) -> None:
+    """Call the hooks of each run, then raise the failures of runs and hooks as one error."""
+    faults: list[str] = []
+    for cell in cells:
+        hooks = cell.config.hooks
+        hook = hooks.on_success if cell.problem() is None else hooks.on_failure
+        faults += tell(hook, cell.message())
+    failure = failure_of(cells)
+    if failure is not None or faults:
+        kind = UserError if failure is None else type(failure)
+        texts = [*faults, *([] if failure is None else [str(failure)])]
+        raise kind(" ".join(dict.fromkeys(texts))) from failure

@@ -1,12 +1,15 @@
 """The experiment as a Prefect flow: load, fit, record, select, report."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from prefect import flow
 
+from configs.errors import UserError
 from configs.schema import RunConfig
 from flows.ending import check_end
+from flows.faults import as_user_error
 from flows.fitting import FitEnd, fit_all
 from flows.log_lines import bound
 from flows.outcome import Outcome
@@ -15,6 +18,8 @@ from flows.result_page import result_markdown
 from flows.run_label import experiment_run_name, run_tags, sweep_run_name
 from flows.run_page import post_markdown, tagged_run
 from flows.stage import stage
+from flows.sweep import Cell, cells_markdown
+from tasks.adapters.addresses import scrubbed
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import read_settings
 from tasks.data.load import remarks
@@ -23,40 +28,77 @@ from tasks.report.text import finding_of
 from tasks.report.writing import write_report
 from tasks.study.champion import select_champion
 from tasks.study.known_runs import note_time, take_folder
-from tasks.study.opening import Study, open_studies
+from tasks.study.opening import Study, study_opener
 from tasks.study.recording import record_champion, record_files, record_trials
 from tasks.study.results import tidy, write_results
 from tasks.study.selection import NoChampionError
 
+T = TypeVar("T")
+
 
 @flow(name="experiment", flow_run_name=experiment_run_name, persist_result=False)
-def experiment(config: RunConfig) -> Outcome:
-    """Load, fit, record, select and report one configuration; return what was made."""
-    (outcome,) = run_all([config])
-    check_end([outcome])
-    return outcome
+def experiment(config: RunConfig) -> Cell:
+    """Load, fit, record, select and report one configuration."""
+    cells = run_all([config])
+    check_end(cells)
+    return cells[0]
 
 
 @flow(name="sweep", flow_run_name=sweep_run_name, persist_result=False)
-def sweep(configs: list[RunConfig]) -> list[Outcome]:
-    """Fit several configurations on one cluster, then conclude each; return what was made."""
-    outcomes = run_all(configs)
-    check_end(outcomes)
-    return outcomes
+def sweep(configs: list[RunConfig]) -> list[Cell]:
+    """Fit several configurations on one cluster, then conclude each; raise if some failed."""
+    cells = run_all(configs)
+    check_end(cells)
+    return cells
 
 
-def run_all(configs: Sequence[RunConfig]) -> list[Outcome]:
-    """Take configurations through all stages; return what was made, good or bad."""
-    start = time.monotonic()
-    name = configs[0].name if len(configs) == 1 else None
-    with tagged_run(run_tags(configs)), bound(run=name):
-        studies = load(list(configs))
-        end = fit(studies)
-        return [
-            # What has been computed may have brought further trials.
-            conclude(study.again(), start if computed else None)
-            for study, computed in zip(studies, end.computed, strict=True)
+def run_all(configs: Sequence[RunConfig]) -> list[Cell]:
+    """Take configurations through all stages and return their results.
+
+    One of several that fails does not stop the others: its error is its result. The error of a
+    single one is raised.
+    """
+    start, opened = time.monotonic(), study_opener(read_settings())
+    attempt = _attempt if len(configs) > 1 else _call
+    with tagged_run(run_tags(configs)):
+        loaded = [attempt(config, load, config, opened) for config in configs]
+        studies = [study for study in loaded if isinstance(study, Study)]
+        computed = iter(fit(studies).computed if studies else ())
+        cells = [
+            Cell(
+                config,
+                attempt(config, _conclude_again, study, start if next(computed) else None)
+                if isinstance(study, Study)
+                else study,
+            )
+            for config, study in zip(configs, loaded, strict=True)
         ]
+        if len(cells) > 1:
+            post_markdown("sweep", cells_markdown(cells), "Runs of the sweep")
+    return cells
+
+
+def _call(config: RunConfig, stage: Callable[..., T], *arguments: Any) -> T:
+    """Return the result of a stage of one run."""
+    with bound(run=config.name):
+        return stage(*arguments)
+
+
+def _attempt(config: RunConfig, stage: Callable[..., T], *arguments: Any) -> T | UserError:
+    """Return the result of a stage of one run, or its error as a person is shown it."""
+    try:
+        return _call(config, stage, *arguments)
+    except Exception as error:
+        found = as_user_error(error)
+        if found is not error:
+            found.__cause__ = error  # for --debug
+        watcher().say(f"{config.name} failed: {scrubbed(str(found))}", "error")
+        return found
+
+
+def _conclude_again(study: Study, start: float | None) -> Outcome:
+    """Conclude a study with the trials that are known by now: fits may have added some."""
+    return conclude(study.again(), start)
 
 
 def conclude(study: Study, start: float | None) -> Outcome:
@@ -81,13 +123,12 @@ def conclude(study: Study, start: float | None) -> Outcome:
 
 
 @stage
-def load(configs: list[RunConfig]) -> list[Study]:
-    """Return the studies, opened once for all stages; their tables are prepared on disk."""
-    studies = []
-    for study in open_studies(configs, read_settings()):
-        _tell_rows(study)
-        studies.append(study)
-    return studies
+def load(config: RunConfig, opened: Callable[[RunConfig], Study]) -> Study:
+    """Return the study of a configuration, opened once for all stages."""
+    study = opened(config)
+    study.size()  # cuts the folds, so that too few rows are refused before any fit
+    _tell_rows(study)
+    return study
 
 
 def _tell_rows(study: Study) -> None:

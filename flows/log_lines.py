@@ -13,7 +13,7 @@ from configs.errors import UserError
 from tasks.adapters.addresses import scrubbed
 from tasks.adapters.settings import LOG_LEVELS, LOG_VARIABLES, read_log_form
 
-RUNNING = ("run", "reproduce", "watch", "score", "schedule")  # the commands that know it
+RUNNING = ("run", "sweep", "reproduce", "watch", "score", "schedule")  # the commands that know it
 _LINE_SECONDS = 10.0
 _bound: ContextVar[Mapping[str, Any] | None] = ContextVar("log fields", default=None)
 

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
+from fkd.measures import REPORTED
 from fkd.methods import method
 from flows.log_lines import is_json, write_line
 from tasks.adapters.addresses import without_credentials
@@ -24,7 +25,7 @@ from tasks.study.gate import GateError, broken_limits
 from tasks.study.judgement import ScoreIntervals
 from tasks.study.opening import Study
 from tasks.study.recording import model_address, recorded
-from tasks.study.results import TrialResult
+from tasks.study.results import SCORES, TrialResult
 from tasks.study.selection import NoChampionError
 
 _SEARCHED = (
@@ -135,7 +136,7 @@ class Outcome:
         )
         table.add_column("method")
         table.add_column("strength", justify="right")
-        for heading in ("MAE", "HGR", "GDP", "PF"):
+        for heading in ("MAE", *(measure.label for measure in REPORTED.values())):
             table.add_column(heading, justify="right", no_wrap=True)
         for result in self.results:
             declared, chosen = method(result.trial.method), result.trial.key == self.champion
@@ -143,7 +144,7 @@ class Outcome:
                 f"{_short(result.mean(m, column))}±{_short(result.std(m, column))}"
                 if result.is_defined(m, column)
                 else "undefined"
-                for m in ("mae", "hgr", "gdp", "pf")
+                for m in SCORES
             ]
             table.add_row(
                 self._name(result) + (" ←" if chosen else ""),

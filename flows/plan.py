@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from configs.load import load_configs
 from configs.schema import RunConfig
 from flows.log_lines import is_json, write_line
 from tasks.adapters.settings import read_settings
@@ -22,7 +21,7 @@ from tasks.study.reasons import read_plan, reasons
 _HEADINGS = ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB", "seconds")
 
 
-def show_plan(source: str, overrides: Sequence[str]) -> None:
+def show_plan(configs: Sequence[RunConfig]) -> None:
     """Print each run's trials, tasks, cost, with what is stored already."""
     # Without vertical lines all columns fit into a terminal of 80 characters.
     title = "Plan (nothing is computed)"
@@ -30,7 +29,7 @@ def show_plan(source: str, overrides: Sequence[str]) -> None:
     table.add_column("run", overflow="fold")
     for heading in _HEADINGS:
         table.add_column(heading, justify="right")
-    configs, why, rows = load_configs(source, overrides), Counter[str](), list[str]()
+    why, rows = Counter[str](), list[str]()
     for config in configs:
         study = open_study(config, read_settings())
         cells, its_reasons = _row(study)

@@ -1,31 +1,18 @@
-"""A person's word that another version shall be the champion."""
-
-import getpass
-from datetime import UTC, datetime
+"""Make a registered version the champion by a person's decision."""
 
 from configs.errors import UserError
 from flows.progress import watcher
-from tasks.adapters.registry import CHAMPION, promote_version
+from tasks.adapters.registry import CHAMPION, Promotion, promote_version
 from tasks.adapters.settings import read_settings
+from tasks.study.known_runs import now
 
 
-def promote_model(model: str, version: int, why: str) -> None:
-    """Move the champion's alias to a version, keeping who did it, when, for which reason."""
-    reason = " ".join(why.split())
-    if not reason:
-        raise UserError('--why must say why this version shall be the champion, got "".')
-    tags = {
-        "fkd.promoted_by": _person(),
-        "fkd.promoted_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "fkd.promoted_why": reason,
-    }
-    promote_version(read_settings(), model, version, tags)
+def promote_model(model: str, version: int, who: str, why: str) -> None:
+    """Move the champion's alias to a version; keep who decided it, when and why."""
+    who, why = " ".join(who.split()), " ".join(why.split())
+    if not who:
+        raise UserError('--who must name the person or body that decides, got "".')
+    if not why:
+        raise UserError('--why must give the reason of the decision, got "".')
+    promote_version(read_settings(), model, version, Promotion(who, why, now()))
     watcher().say(f"models:/{model}@{CHAMPION} is version {version} now")
-
-
-def _person() -> str:
-    """Return who is asking, as far as this machine knows."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # no name for this user in a container
-        return "unknown"

@@ -36,7 +36,7 @@ from tasks.reproduction.seeds import seeded_curves
 from tasks.reproduction.story import Story, read_stories, story_of, write_story
 from tasks.reproduction.tally import COUNTS
 from tasks.reproduction.verdicts import DRAWS, verdicts_on
-from tasks.study.opening import Study, open_studies
+from tasks.study.opening import Study, study_opener
 
 _QUICK_DRAWS = 40
 
@@ -146,10 +146,9 @@ def _open(
         for variant, config in experiment.run_configs(run, cluster, seed).items()
     }
     studies: dict[int, dict[str, Study]] = {}
-    for (seed, variant), study in zip(
-        configs, open_studies(configs.values(), settings), strict=True
-    ):
-        studies.setdefault(seed, {})[variant] = study
+    opened = study_opener(settings)
+    for (seed, variant), config in configs.items():
+        studies.setdefault(seed, {})[variant] = opened(config)
     targets = [study.loaded.table.target for found in studies.values() for study in found.values()]
     if not all(np.array_equal(targets[0], other) for other in targets):
         raise UserError(

@@ -6,8 +6,7 @@ from pathlib import Path
 from fkd.methods import method
 from flows.outcome import Outcome
 from tasks.adapters.markdown import plain_markdown
-
-_MEASURES = ("mae", "hgr", "gdp", "pf")
+from tasks.study.results import SCORES
 
 
 def result_markdown(outcome: Outcome) -> str:
@@ -57,11 +56,11 @@ def _trials(outcome: Outcome, column: str) -> str:
                     f"{result.mean(m, column):.4f} ± {result.std(m, column):.4f}"
                     if result.is_defined(m, column)
                     else "undefined"
-                    for m in _MEASURES
+                    for m in SCORES
                 ),
             ]
         )
-    return markdown_table(["method", "strength", *(m.upper() for m in _MEASURES)], rows)
+    return markdown_table(["method", "strength", *(m.upper() for m in SCORES)], rows)
 
 
 def _held_out(outcome: Outcome) -> str:

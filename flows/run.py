@@ -10,8 +10,8 @@ from configs.errors import UserError
 from configs.schema import RunConfig
 from flows.ending import BadEndError, end_runs, failure_told
 from flows.log_lines import is_json
-from flows.outcome import Outcome
 from flows.progress import watcher
+from flows.sweep import Cell, show_cells
 from tasks.adapters.servers.prefect_server import prefect_server
 from tasks.adapters.settings import Settings, ensure_writable, read_settings
 from tasks.report.writing import write_report
@@ -19,24 +19,26 @@ from tasks.study.opening import open_study
 
 
 def run_configs(configs: Sequence[RunConfig]) -> None:
-    """Run configurations whole, then print their trials with the paths of what was made."""
+    """Run configurations, then print their results; of several a table of all follows."""
     start = time.monotonic()
     settings = read_settings()
     ensure_writable(settings.home)
     names = configs[0].name if len(configs) == 1 else f"{len(configs)} runs"
     watcher().say(f"{names}: starting (state in {settings.home})")
     with failure_told(configs):
-        outcomes = _run(configs, settings)
+        cells = _run(configs, settings)
     seconds = time.monotonic() - start
-    for outcome in outcomes:
-        outcome.show()
+    for cell in cells:
+        cell.show()
+    if len(cells) > 1:
+        show_cells(cells)
     if not is_json():
         Console(highlight=False).print(f"[dim]done in {seconds:.0f} s[/dim]")
-    end_runs(configs, outcomes)
+    end_runs(cells)
 
 
-def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Outcome]:
-    """Return the outcomes of the flow, with a Prefect server for as long as it takes."""
+def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Cell]:
+    """Return the results of the flow, with a Prefect server for as long as it takes."""
     with prefect_server(settings):
         # Prefect reads its settings when it is first imported: only now are they in force.
         from flows.experiment import experiment, sweep
@@ -44,7 +46,7 @@ def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Outcome]:
         try:
             return [experiment(configs[0])] if len(configs) == 1 else sweep(list(configs))
         except BadEndError as error:
-            return error.outcomes
+            return error.cells
 
 
 def rewrite_report(config: RunConfig, *, asked: tuple[str, Sequence[str]]) -> None:

@@ -57,13 +57,6 @@ def watch_run_name() -> str:
     return _named(["watch", str(flow_run.parameters.get("model"))])
 
 
-def backfill_run_name() -> str:
-    """Return the name of a run over a grid of states and years."""
-    given = flow_run.parameters
-    size = f"{len(given.get('states') or ())} x {len(given.get('years') or ())}"
-    return _named(["backfill", Path(str(given.get("source"))).stem, size])
-
-
 def _names(configs: Sequence[Any]) -> list[str]:
     """Return the first configuration's name, with how many follow."""
     # A name is no reason to fail: whatever came, the flow itself checks it a moment later.

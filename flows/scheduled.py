@@ -29,9 +29,9 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
         check_home()
         clear_leftovers()
         # Not as flows of their own: the stages are then stages of this run, not of a second one.
-        outcomes = run_all(configs)
-    end_runs(configs, outcomes)
-    return ", ".join(outcome.paths["report"] for outcome in outcomes)
+        cells = run_all(configs)
+    end_runs(cells)
+    return ", ".join(cell.row()[2] for cell in cells)
 
 
 @calendar_flow("scheduled-watch", watch_run_name)

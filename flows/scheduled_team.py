@@ -1,15 +1,13 @@
-"""The flows of a team's calendar beside its experiments: data, grids, the paper's claims."""
+"""Scheduled flows beside experiments: refreshed data, the paper's claims."""
 
 from configs.data import DataConfig
 from configs.load import load_configs
 from configs.schema import ClusterConfig
-from flows.backfill import fill
 from flows.calendar_flow import begin_run, calendar_flow
-from flows.cells import plan_cells
 from flows.progress import watcher
 from flows.reproduce import chosen_trees
 from flows.reproduction_flow import judge_all
-from flows.run_label import backfill_run_name, scheduled_run_name
+from flows.run_label import scheduled_run_name
 from flows.stage import patient_stage
 from tasks.adapters.settings import read_settings
 from tasks.data.load import describe_rows, load_table
@@ -37,27 +35,6 @@ def _refresh(data: DataConfig) -> str:
     told = f"{data.problem}: {describe_rows(loaded.provenance)}"
     watcher().say(told)
     return told
-
-
-@calendar_flow("scheduled-backfill", backfill_run_name)
-def scheduled_backfill(
-    source: str,
-    states: tuple[str, ...],
-    years: tuple[int, ...],
-    overrides: tuple[str, ...] = (),
-) -> str:
-    """Return how much of a grid is done; cells that were done before are not computed again.
-
-    Parameters
-    ----------
-    source : a YAML file of census data, or the name of a shipped one.
-    states, years : the grid.
-    overrides : changes of all cells, each as path.to.key=value.
-    """
-    begin_run()
-    cells = plan_cells(source, states, years, overrides)
-    fill(cells)
-    return f"{len(cells)} cells are done"
 
 
 @calendar_flow("scheduled-reproduction")

@@ -1,4 +1,4 @@
-"""How the servers are that a run would use: those of a stack, those that the user has named."""
+"""Show the servers that the environment names, each with its state."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,22 +12,18 @@ from tasks.adapters.addresses import without_credentials
 from tasks.adapters.reachable import TrackingRefusedError
 from tasks.adapters.servers.prefect_server import PrefectRefusedError, prefect_server
 from tasks.adapters.settings import Settings
-from tasks.adapters.stack.life import look
-from tasks.adapters.stack.stack_folder import StackFolder
 
 _SERVES, _SILENT, _REFUSES = "[green]serves[/]", "[red]silent[/]", "[red]refuses us[/]"
 
 
 def show_servers(settings: Settings, console: Console) -> None:
-    """Print every server with its address; raise where one does not admit us."""
+    """Print every named server with its address. Raise UserError if one refuses the credentials."""
     table = Table(
         title="Servers", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1)
     )
     for heading in ("server", "state", "address"):
         table.add_column(heading, overflow="fold")
     refused: list[UserError] = []
-    for part in look(StackFolder(settings)):
-        table.add_row(part.name, _SERVES if part.serves else _SILENT, part.url)
     for name, url, ask in _named(settings):
         state = _SERVES
         try:

@@ -134,7 +134,7 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
     known = [one for one in versions_of(settings, version.model) if one.key == told.champion]
     if told.promoted or not told.champion or not known:
         return told
-    promote = f"fkd promote {version.model} --version {known[0].version} --why ..."
+    promote = f"fkd promote {version.model} --version {known[0].version} --who ... --why ..."
     return replace(told, why=f"{told.why}. Promote it with `{promote}`")
 
 

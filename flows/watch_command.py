@@ -1,4 +1,4 @@
-"""The commands that look at new rows with a champion."""
+"""The command that looks at new rows with a champion."""
 
 from pathlib import Path
 from typing import Annotated
@@ -74,22 +74,6 @@ def watch_model(
     from tasks.report.history_page import history_path
 
     end_watch(watched, found, str(history_path(settings, model)))
-
-
-def show_history(model: str, /, *, out: Path | None = None) -> None:
-    """Write the history of a registered model: champion by champion, drift plotted.
-
-    Parameters
-    ----------
-    model
-        The registered model's name, such as crimes.
-    out
-        Where the page is written; under FKD_HOME/history if not said.
-    """
-    from tasks.report.history_page import write_history
-
-    path = write_history(read_settings(), model, out)
-    Console(markup=False, highlight=False).print(str(path), soft_wrap=True)
 
 
 def _show(found: list[Watch]) -> None:

@@ -14,7 +14,7 @@ STAGES = ("load", "fit", "record", "select", "report", "publish")
 def run_stages(*configs):
     """The outcomes of configurations, through the flow's own stages as plain functions."""
     with plain_stages(experiment, STAGES):
-        return experiment.run_all(configs)
+        return [cell.end for cell in experiment.run_all(configs)]
 
 
 def watch_stages(model, *data, refit=False):

@@ -37,14 +37,6 @@ def rclone_server(folder):
 
 
 @contextmanager
-def shell_server(line, port):
-    """Yield the address of the server that a line of a shell starts on a port."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    with _process(["/bin/sh", "-c", line], port, env={**os.environ, "PATH": path}) as address:
-        yield address
-
-
-@contextmanager
 def moto_server():
     """Yield the address of a server that keeps objects in its memory."""
     port = free_port()
@@ -56,19 +48,24 @@ def moto_server():
 
 
 @contextmanager
-def _process(words, port, env=None):
+def _process(words, port):
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(words, env=env, **silent) as process:
+    with subprocess.Popen(words, **silent) as process:
         try:
-            deadline = time.monotonic() + _PATIENCE
-            while not _listens(port):
-                assert process.poll() is None, f"{words[0]} has ended"
-                assert time.monotonic() < deadline, f"{words[0]} does not listen"
-                time.sleep(0.1)
+            wait_listening(port, process)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(_PATIENCE)
+
+
+def wait_listening(port, process):
+    """Return once a process listens on a port of loopback."""
+    deadline = time.monotonic() + _PATIENCE
+    while not _listens(port):
+        assert process.poll() is None, f"{process.args[0]} ended"
+        assert time.monotonic() < deadline, f"{process.args[0]} does not listen"
+        time.sleep(0.1)
 
 
 def free_port():

@@ -16,7 +16,7 @@ from tracking_server import warm_mlflow
 from configs.load import load_config, load_configs
 from configs.schema import RunConfig
 from tasks.study.evaluate import run_job
-from tasks.study.opening import open_studies, open_study
+from tasks.study.opening import open_study, study_opener
 
 THREADS = "cluster={kind: threads, workers: 1}"
 
@@ -78,7 +78,7 @@ def test_runs_of_a_sweep_share_their_rows_and_records(home, tmp_path, monkeypatc
 
 def test_other_data_of_a_sweep_are_other_rows(settings):
     few, many = load_configs("default", [*QUICK[1:], "sweep={data.sample: [60, 90]}"])
-    studies = list(open_studies([few, many, few], settings))
+    studies = [*map(study_opener(settings), [few, many, few])]
     assert [study.loaded.table.n for study in studies] == [60, 90, 60]
     assert studies[0].loaded is studies[2].loaded
     assert studies[0].store is studies[1].store

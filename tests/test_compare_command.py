@@ -1,6 +1,8 @@
 """`fkd compare`: what two runs have not in common."""
 
+import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,13 +10,16 @@ from numpy.testing import assert_allclose
 from pipeline_fixtures import QUICK
 from stored_files import stored
 
-from configs.load import load_config
+from configs.errors import UserError
+from configs.load import dump_config, load_config
 from fkd.measures import compare as compare_predictions
 from fkd.measures import gdp
+from fkd.methods import methods
 from flows.cli import main
 from tasks.planned.trials import record_key
 from tasks.study.evaluate import run_job
-from tasks.study.known_runs import note_run
+from tasks.study.known_runs import identity_of, note_run
+from tasks.study.named_runs import find_study
 from tasks.study.opening import open_study
 from tasks.study.run_differences import (
     code_differences,
@@ -103,6 +108,49 @@ def test_the_command_prints_all_of_it(both, capsys):
     assert "One and the same stored fit in both: Dummy." in told
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("cluster.blas_threads=2", r"cluster\.blas_threads │ 1 │ 2"),
+        ("data.sample=300", r"rows used │ 1993 │ 300"),
+        ("methods.1.gamma=0.3", r"methods\.1\.gamma │ [\w.]+ │ 0\.3"),
+    ],
+)
+def test_the_reason_of_another_key_is_named(quick_study, tmp_path, capsys, change, named):
+    """The second run is a configuration of which nothing is computed."""
+    note_run(quick_study)
+    other = load_config("default", (*QUICK, change))
+    (tmp_path / "other.yaml").write_text(dump_config(other))
+    code, told = compare(capsys, "quick", str(tmp_path / "other.yaml"))
+    assert code == 0
+    assert re.search(named, told)
+
+
+def test_fits_of_another_version_of_a_method_are_named(quick_study, monkeypatch):
+    declared = methods()["krr_fkd"]
+    monkeypatch.setitem(methods(), "krr_fkd", replace(declared, version=declared.version + 1))
+    later = open_study(quick_study.config, quick_study.settings)
+    (found,) = [one for one in code_differences(quick_study, later) if "krr_fkd" in one.what]
+    assert (found.what, found.first) == ("method krr_fkd", str(declared.version))
+    assert found.second == f"no stored fit of version {declared.version + 1}"
+
+
+def test_a_run_is_found_by_each_of_its_names(quick_study, tmp_path):
+    note_run(quick_study)
+    identity, folder = identity_of(quick_study), quick_study.folder
+    (folder / "config.yaml").write_text(dump_config(quick_study.config))
+    (folder / "report.html").touch()
+    (folder / "tracking.json").write_text(
+        json.dumps({"identity": identity, "run_id": "a" * 32, "uri": "x", "experiment_id": "1"})
+    )
+    (tmp_path / "mine.yaml").write_text(dump_config(quick_study.config))
+    words = ("quick", "quick~0", identity[:8], "a" * 32, str(folder))
+    for word in (*words, str(folder / "report.html"), str(tmp_path / "mine.yaml")):
+        assert identity_of(find_study(quick_study.settings, word)) == identity, word
+    with pytest.raises(UserError, match="quick~4"):
+        find_study(quick_study.settings, "quick~4")
+
+
 def test_a_run_with_itself_is_the_same(both, capsys):
     code, told = compare(capsys, "quick", "quick")
     assert code == 0
@@ -144,14 +192,14 @@ def test_predictions_that_were_not_kept_leave_means(both):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "named"),
     [
-        (("quick", "widr"), "got 'widr'; the nearest is 'wider'"),
-        (("quick", "wider", "--most", "0"), "--most must be at least 1"),
-        (("quick", "nowhere.html"), "no config.yaml lies there"),
+        (("quick", "widr"), "'wider'"),
+        (("quick", "wider", "--most", "0"), "--most"),
+        (("quick", "nowhere.html"), "config.yaml"),
     ],
 )
-def test_what_is_not_there_is_told(both, capsys, words, sentence):
+def test_what_is_not_there_is_refused(both, capsys, words, named):
     code, told = compare(capsys, *words)
     assert code == 2
-    assert sentence in told
+    assert named in told

@@ -59,7 +59,7 @@ def test_a_sweep_is_validated_run_by_run(tmp_path):
     file.write_text("name: s\nmethods: [dummy]\nsweep: {seed: [0, 1], folds.k: [2, 3]}\n")
     configs = load_configs(file)
     assert [(c.seed, c.folds.k) for c in configs] == [(0, 2), (0, 3), (1, 2), (1, 3)]
-    with pytest.raises(UserError, match="a sweep of 4 runs"):
+    with pytest.raises(UserError, match=r"describes 4 runs\. Use `fkd sweep"):
         load_config(file)
     with pytest.raises(UserError, match="'k'"):
         load_configs(file, ["sweep={folds.kk: [2]}"])

@@ -5,16 +5,15 @@ import re
 import stat
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from compose_processes import Compose, check_keys
 from manifests import DEPLOY, KUBERNETES, documents, pods, rendered
-from object_stores import KEY, free_port, shell_server, variables
-from object_stores import SECRET as STORE_SECRET
+from object_stores import wait_listening
 
 from configs.errors import UserError
 from configs.load import load_config
@@ -266,24 +265,35 @@ def test_work_pools_are_templates_that_prefect_fills(kind):
         kubernetes_validate.validate(manifest, VERSION, strict=True)
 
 
-def test_the_store_of_compose_starts_with_its_bucket_and_asks_for_its_secret(tmp_path, monkeypatch):
-    """Its line as the YAML has it, with the paths of a container in a folder of ours."""
-    service = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]["store"]
-    (line,) = service["command"]
-    port, data, secrets = free_port(), tmp_path / "data", tmp_path / "secrets"
-    secrets.mkdir()
-    (secrets / "store_key").write_text(KEY)
-    (secrets / "store_secret").write_text(STORE_SECRET)
-    line = line.replace("$$", "$").replace("/run/secrets", str(secrets))
-    line = line.replace("--addr :8080", f"--addr 127.0.0.1:{port}").replace("/data", str(data))
-    for name in ("RCLONE_AUTH_KEY", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    with shell_server(line, port) as address:
-        for secret, taken in ((STORE_SECRET, True), ("another", False)):
-            for name, value in variables(address, secret).items():
+def test_the_store_of_compose_asks_for_its_secret(tmp_path, monkeypatch):
+    stack = Compose(tmp_path / "compose")
+    try:
+        stack.start("store")
+        wait_listening(stack.services["store"].port, stack.processes["store-1"])
+        for name, value in stack.variables("worker").items():
+            if name.startswith("AWS_"):
                 monkeypatch.setenv(name, value)
-            place = RemotePlace("s3://fkd/state")  # as compose names it to workers
-            with nullcontext() if taken else pytest.raises(UserError, match="refuses"):
-                place.put("ab/one", b"what is kept")
-            if taken:
-                assert place.get("ab/one") == b"what is kept"
+        monkeypatch.delenv("AWS_PROFILE", raising=False)
+        place = RemotePlace("s3://fkd/state")
+        place.put("ab/one", b"content")
+        assert place.get("ab/one") == b"content"
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+        with pytest.raises(UserError, match="refuses"):
+            RemotePlace("s3://fkd/state").put("ab/two", b"content")
+    finally:
+        assert stack.down() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"devices": ["/dev/sda"]}, "devices"),
+        ({"healthcheck": {"test": [], "start_interval": "1s"}}, "start_interval"),
+    ],
+)
+def test_a_key_of_compose_that_no_process_has_is_an_error(change, named):
+    file = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    check_keys(file)
+    file["services"]["store"] |= change
+    with pytest.raises(AssertionError, match=named):
+        check_keys(file)

@@ -193,7 +193,7 @@ def test_keep_computes_again_what_has_no_predictions(quick_study, monkeypatch, c
     study = with_policy(quick_study, KEEP)
     assert [job.record_keys for job in study.missing()] == [(lost.stem,)]
     assert len(study.results()) == 3  # the record's numbers hold all the while
-    show_plan("default", [*QUICK, KEEP])
+    show_plan([load_config("default", [*QUICK, KEEP])])
     assert "1 without the predictions that shall be kept" not in capsys.readouterr().out
     config = load_config("default", [*QUICK, KEEP, THREADS])
     assert fit_all([open_study(config, study.settings)]).failed == 0
@@ -201,7 +201,7 @@ def test_keep_computes_again_what_has_no_predictions(quick_study, monkeypatch, c
     assert study.store.predictions(lost.stem) is not None
     assert "1 in 1 tasks to compute" in capsys.readouterr().err
     lost.unlink()
-    show_plan("default", [*QUICK, KEEP])
+    show_plan([load_config("default", [*QUICK, KEEP])])
     assert "1 without the predictions that shall be kept" in capsys.readouterr().out
 
 

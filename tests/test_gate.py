@@ -8,6 +8,7 @@ from configs.errors import UserError
 from configs.hook_config import HookConfig, HooksConfig
 from flows.ending import end_runs
 from flows.outcome import Outcome
+from flows.sweep import Cell, SweepFailedError
 from tasks.study.champion import select_champion
 from tasks.study.gate import GateError, broken_limits
 
@@ -37,13 +38,13 @@ def test_a_champion_within_its_limits_is_no_problem(gated):
     config, outcome = gated({"gdp": 1.0})
     assert outcome.problem() is None
     assert outcome.message()["state"] == "success"
-    end_runs([config], [outcome])
+    end_runs([Cell(config, outcome)])
 
 
 def test_a_broken_gate_ends_the_run_with_exit_code_3(gated):
     config, outcome = gated({"gdp": 1e-6}, notices=("MLflow was away.",))
     with pytest.raises(GateError, match=r"breaks the gate: gdp on .* MLflow was away") as caught:
-        end_runs([config], [outcome])
+        end_runs([Cell(config, outcome)])
     assert caught.value.exit_code == 3
     assert issubclass(GateError, UserError)
 
@@ -54,15 +55,15 @@ def test_a_broken_gate_calls_the_hook_of_failure(gated, tmp_path):
     hook = HookConfig(command=(sys.executable, "-c", script))
     config, outcome = gated({"gdp": 1e-6}, HooksConfig(on_failure=hook))
     with pytest.raises(GateError):
-        end_runs([config], [outcome])
+        end_runs([Cell(config, outcome)])
     heard = json.loads(out.read_text())
     assert heard["state"] == "failure"
     assert "breaks the gate" in heard["problem"]
 
 
-def test_the_gravest_code_wins_among_several_runs(gated):
-    fine, broken = gated({}), gated({"gdp": 1e-6})
+def test_a_sweep_ends_with_one_error_for_all_its_failed_runs(gated):
     away = gated({}, notices=("MLflow was away.",))
-    configs, outcomes = zip(fine, away, broken, strict=True)
-    with pytest.raises(GateError, match="MLflow was away"):
-        end_runs(configs, outcomes)
+    runs = [Cell(*gated({})), Cell(*away), Cell(*gated({"gdp": 1e-6}))]
+    with pytest.raises(SweepFailedError, match=r"2 of 3 runs failed.*MLflow was away") as caught:
+        end_runs(runs)
+    assert caught.value.exit_code == 3

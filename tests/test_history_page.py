@@ -10,7 +10,7 @@ import pytest
 from fkd.measures import CurveChange, NumberChange, SampleChanges
 from tasks.adapters.model_versions import KnownVersion
 from tasks.report.history_figures import curve_figures, drift_figures
-from tasks.report.history_page import VersionStory, history_html, history_sentences
+from tasks.report.history_page import VersionStory, history_html
 from tasks.watch.watch_values import Refit, Watch
 
 POISON = "<script>alert(1)</script>"
@@ -54,8 +54,12 @@ def test_versions_say_what_they_are_or_were():
         "candidate",
         "champion now",
     ]
-    promoted = version(4, verdict="refused: x", promoted_at="2026", promoted_by="ann")
-    assert VersionStory(promoted, ()).state == "champion once"
+    decision = {"promoted_by": "ann", "promoted_why": "a wrong unit", "promoted_at": "2026-05-04"}
+    promoted = VersionStory(version(4, verdict="refused: x", **decision), ())
+    assert promoted.state == "champion once"
+    told = dict(promoted.facts)["Decision of a person"]
+    assert "ann on 2026-05-04" in told
+    assert "a wrong unit" in told
 
 
 def test_drift_is_drawn_with_its_band_and_marks_of_new_champions():
@@ -95,7 +99,6 @@ def test_a_model_that_nobody_has_looked_at_has_a_page_too():
     page = history_html("m", VERSIONS[:1], [])
     assert "No version is served. Nobody has looked at new rows yet" in page
     assert 'id="drift"' not in page
-    assert history_sentences([], [])[0] == "No version is served."
 
 
 def test_text_from_data_is_escaped():

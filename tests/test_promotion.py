@@ -17,6 +17,7 @@ from tasks.adapters.settings import Settings
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.report.gather import report_data
 from tasks.report.page import render
+from tasks.report.writing import write_report
 from tasks.study.champion import select_champion
 from tasks.study.opening import open_study
 from tasks.study.recording import record_champion, record_trials
@@ -49,9 +50,13 @@ def aliases(study):
     return {alias: int(version) for alias, version in found[0].aliases.items()} if found else {}
 
 
-def verdict(study, version):
+def described(study, version):
     client = MlflowClient(tracking_uri(study.settings), tracking_uri(study.settings))
-    return client.get_model_version(MODEL, str(version)).tags["fkd.verdict"]
+    return client.get_model_version(MODEL, str(version))
+
+
+def verdict(study, version):
+    return described(study, version).tags["fkd.verdict"]
 
 
 def served(study, example):
@@ -97,16 +102,32 @@ def test_a_person_may_promote_what_was_refused(study):
     fair, accurate = under(study, most=0.04), under(study, most=1.0, gate=REFUSING)
     registered(fair)
     registered(accurate)
-    promote_model(MODEL, 2, "the limit was meant  for another unit")
+    promote_model(MODEL, 2, "pay  board", "the limit was meant  for another unit")
     assert aliases(study)["champion"] == 2
-    client = MlflowClient(tracking_uri(study.settings), tracking_uri(study.settings))
-    tags = client.get_model_version(MODEL, "2").tags
+    tags = described(study, 2).tags
     assert tags["fkd.promoted_why"] == "the limit was meant for another unit"
-    assert tags["fkd.promoted_by"]
+    assert tags["fkd.promoted_by"] == "pay board"
     assert tags["fkd.promoted_at"].endswith("+00:00")
     example = select_champion(accurate).example
     expected = select_champion(accurate).bundle.predict(example)
     np.testing.assert_allclose(served(study, example), expected)
+
+
+def test_a_promotion_is_in_description_report_and_card(study):
+    refused = under(study, gate=REFUSING)
+    registered(refused)
+    page, card = write_report(refused), study.folder / "model_card.md"
+    assert "Promoted" not in page.read_text() + card.read_text()
+    note = described(study, 1).description
+    for who in ("pay board", "works council"):
+        promote_model(MODEL, 1, who, "agreed in May")
+        write_report(refused)
+        for text in (described(study, 1).description, page.read_text(), card.read_text()):
+            assert text.count(f"Promoted to champion by {who} on 2") == 1
+            assert "agreed in May" in text
+    assert described(study, 1).description.startswith(note)
+    registered(refused)  # the same command again, which writes the description anew
+    assert "works council" in described(study, 1).description
 
 
 @pytest.mark.parametrize(
@@ -140,13 +161,14 @@ def registered_once(settings, registered_home, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("model", "version", "why", "sentence"),
+    ("model", "version", "who", "why", "named"),
     [
-        ("quick", 7, "because", "quick has no version 7; it has 1"),
-        ("quikc", 1, "because", "there is no registered model 'quikc'; registered are: quick"),
-        ("quick", 1, "  ", "--why must say why"),
+        ("quick", 7, "ann", "because", "version 7"),
+        ("quikc", 1, "ann", "because", "'quikc'"),
+        ("quick", 1, "ann", "  ", "--why"),
+        ("quick", 1, "", "because", "--who"),
     ],
 )
-def test_what_cannot_be_promoted_is_told(registered_once, model, version, why, sentence):
-    with pytest.raises(UserError, match=sentence):
-        promote_model(model, version, why)
+def test_what_cannot_be_promoted_is_refused(registered_once, model, version, who, why, named):
+    with pytest.raises(UserError, match=named):
+        promote_model(model, version, who, why)

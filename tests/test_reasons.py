@@ -41,18 +41,18 @@ def test_a_first_run_needs_no_reason(settings):
 
 
 @pytest.mark.parametrize(
-    ("larger", "fits"),
+    ("larger", "fits", "parameter"),
     [
-        ({"lengths": 4}, 4 * 4),
-        ({"alphas": 3}, 6 * 4),
-        ({"gammas": 3}, 6 * 4),
+        ({"lengths": 4}, 4 * 4, "iterations"),
+        ({"alphas": 3}, 6 * 4, "alpha"),
+        ({"gammas": 3}, 6 * 4, "gamma"),
     ],
 )
-def test_an_enlarged_grid_computes_only_what_is_new_and_says_so(home, settings, larger, fits):
+def test_an_enlarged_grid_computes_only_what_is_new(home, settings, larger, fits, parameter):
     desk = _desk(settings, sweep_config(THREADS, **larger))
     assert sum(len(job.trials) for job in desk.jobs) == fits
     assert f"48 fits stored, {fits} in" in desk.describe()
-    assert f"({fits} new settings)" in desk.describe()
+    assert f"({fits} with a new value of {parameter})" in desk.describe()
 
 
 @pytest.mark.parametrize(

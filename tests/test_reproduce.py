@@ -17,7 +17,7 @@ from flows.reproduction_flow import load
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.reproduction.experiment_recording import record_studies
 from tasks.reproduction.story import Story
-from tasks.study.opening import open_studies
+from tasks.study.opening import study_opener
 
 pytestmark = pytest.mark.stack
 
@@ -67,12 +67,17 @@ def test_another_reading_has_a_page_of_its_own(home):
 def _no_census(monkeypatch):
     """Let census files be out of reach."""
 
-    def opened(configs, settings):
-        if any(config.data.source == "census" for config in configs):
-            raise UserError("psam.zip could not be fetched; `fkd data fetch`")
-        return open_studies(configs, settings)
+    def opener(settings):
+        real = study_opener(settings)
 
-    monkeypatch.setattr(flows.reproduction_flow, "open_studies", opened)
+        def opened(config):
+            if config.data.source == "census":
+                raise UserError("psam.zip could not be fetched; `fkd data fetch`")
+            return real(config)
+
+        return opened
+
+    monkeypatch.setattr(flows.reproduction_flow, "study_opener", opener)
 
 
 def test_what_can_run_does_where_files_are_missing(settings, monkeypatch):

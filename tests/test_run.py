@@ -165,7 +165,7 @@ def test_ctrl_c_ends_all_and_the_same_command_continues(first, monkeypatch, caps
     assert left_after(home, PATIENCE) == []
     assert not list(home.rglob("*.part"))
     monkeypatch.setenv("FKD_HOME", str(home))
-    show_plan("default", ("name=stopped",))
+    show_plan([load_config("default", ["name=stopped"])])
     assert "216" in capsys.readouterr().out
 
 

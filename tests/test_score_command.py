@@ -15,7 +15,13 @@ from configs.errors import UserError
 from flows.cli import main
 from tasks.adapters.files import pack_arrays, sha256, unpack_arrays
 from tasks.adapters.model_files import fetch_bundle
-from tasks.adapters.registry import BUNDLE_TAG, addressed, load_model, promote_version
+from tasks.adapters.registry import (
+    BUNDLE_TAG,
+    Promotion,
+    addressed,
+    load_model,
+    promote_version,
+)
 from tasks.adapters.tracking_places import tracking_uri
 from tasks.study.champion import select_champion
 from tasks.study.recording import record_champion, record_files, record_trials
@@ -188,7 +194,7 @@ def test_a_changed_bundle_is_neither_promoted_nor_loaded_as_the_latest(registere
     study = registered[0]
     rewrite(study, 1.5)
     with pytest.raises(UserError, match="sha256"):
-        promote_version(study.settings, "quick", 1, {"why": "none"})
+        promote_version(study.settings, "quick", 1, Promotion("ann", "none", "2026-05-04"))
     assert "why" not in client_of(study).get_model_version("quick", "1").tags
     with pytest.raises(UserError, match=BUNDLE_TAG):
         load_model(study.settings, "models:/quick/latest")

@@ -1,7 +1,8 @@
-"""A team's Prefect server: a worker that is killed in a backfill, a failure that is told."""
+"""A team's Prefect server: a worker that is killed in a sweep, a failure that is told."""
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -23,16 +24,14 @@ from prefect_api import (
     wait_until,
 )
 from server_process import clean_environment, left_after, seeded
+from sweep_process import records
 
-from configs.errors import UserError
-from flows.automation import tell_failures
 from tasks.adapters.servers.server_kind import free_port
 
 pytestmark = pytest.mark.stack
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
-MIRROR = os.environ.get("FKD_DATA_MIRROR", "")
 SMALL = [
     "folds.k=2",
     "data.sample=400",
@@ -58,7 +57,6 @@ class Team:
             "PREFECT_API_URL": self.api,
             "PREFECT_WORKER_QUERY_SECONDS": "1",
             "PREFECT_WORKER_HEARTBEAT_SECONDS": "5",
-            "FKD_DATA_MIRROR": MIRROR,
         }
         self.server = self.start("prefect", "server", "start", "--port", str(port))
         wait_until(self._answers, lambda: self.server.poll() is None)
@@ -68,15 +66,20 @@ class Team:
         commands = [x for x in lines if "work-pool" in x or " deploy " in x]
         assert len(commands) == 2
         for words in commands:
-            done = subprocess.run(
-                shlex.split(words),
-                cwd=ROOT,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
+            self.call(*shlex.split(words))
+
+    def call(self, *words):
+        """What a command of the team's prints."""
+        done = subprocess.run(
+            words,
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def _answers(self):
         try:
@@ -99,11 +102,6 @@ class Team:
     def worker(self):
         return self.start("prefect", "worker", "start", "--pool", "fkd")
 
-    def cells(self):
-        """How the cells stand whose end was written."""
-        found = self.home.glob("experiments/*/backfill.json")
-        return {path.parent.name: json.loads(path.read_text())["state"] for path in found}
-
     def run(self, name, **parameters):
         found = deployment(self.api, name)["id"]
         return start_run(self.api, found, parameters=parameters)
@@ -125,7 +123,7 @@ def test_every_deployment_of_the_file_is_there(team):
     told = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())["deployments"]
     found = {d["name"]: d for d in ask(f"{team.api}/deployments/filter")}
     assert set(found) == {entry["name"] for entry in told}
-    assert set(found) == {"default", "refresh", "sweep", "backfill", "reproduction", "watch"}
+    assert set(found) == {"default", "refresh", "sweep", "reproduction", "watch"}
     for entry in told:
         ours = found[entry["name"]]
         assert ours["entrypoint"] == entry["entrypoint"]
@@ -137,27 +135,25 @@ def test_every_deployment_of_the_file_is_there(team):
 
 
 @pytest.mark.timeout(1500)
-@pytest.mark.skipif(not MIRROR, reason="needs FKD_DATA_MIRROR with three states of 2018")
-def test_a_killed_worker_costs_a_backfill_nothing_that_was_done(team):
-    words = {"source": "acs_income", "states": ["MT", "ID", "NE"], "years": [2018]}
+def test_a_killed_worker_costs_a_sweep_nothing_that_was_stored(team):
+    words = {"source": "default", "overrides": [*SMALL, "name=seeds", "sweep={seed: [0, 1, 2]}"]}
     worker = team.worker()
-    first = team.run("scheduled-backfill/backfill", overrides=SMALL, **words)
-    wait_until(lambda: len(team.cells()) == 1, lambda: worker.poll() is None)
+    first = team.run("scheduled-experiment/sweep", **words)
+    wait_until(lambda: records(team.home), lambda: worker.poll() is None)
     worker.send_signal(signal.SIGKILL)
     worker.wait()
-    before = {
-        path: path.stat().st_mtime_ns for path in team.home.glob("experiments/*/backfill.json")
-    }
-    assert set(team.cells().values()) == {"done"}
-    assert len(before) < 3
+    before = records(team.home)
     ask(f"{team.api}/flow_runs/{first}/set_state", state={"type": "CRASHED"}, force=True)
     worker = team.worker()
     try:
-        again = team.run("scheduled-backfill/backfill", overrides=SMALL, **words)
+        again = team.run("scheduled-experiment/sweep", **words)
         told = ended_run(team.api, again, lambda: worker.poll() is None)
         assert told["state_type"] == "COMPLETED", told["state"]
-        assert team.cells() == {f"acs_income-{state}-2018": "done" for state in ("mt", "id", "ne")}
-        assert {path: path.stat().st_mtime_ns for path in before} == before
+        assert before.items() <= records(team.home).items()
+        shown = artifacts_of(team.api, again)["sweep"]["data"]
+        for seed in range(3):
+            assert f"| seeds-{seed} | done |" in shown.replace("\\", "")
+            assert (team.home / "experiments" / f"seeds-{seed}" / "report.html").exists()
     finally:
         worker.send_signal(signal.SIGINT)
         worker.wait(PATIENCE)
@@ -207,19 +203,16 @@ def _listener():
 
 
 @pytest.mark.timeout(900)
-def test_a_failed_run_calls_the_webhook(team):
+def test_a_failed_run_calls_the_webhook_as_documented(team):
     with _listener() as (address, heard):
         team.environment["HOOK"] = address
-        for _ in range(2):  # a second call replaces the first
-            done = subprocess.run(
-                [sys.executable, "-m", "flows.cli", "automate", "--webhook", "env:HOOK"],
-                env=team.environment,
-                capture_output=True,
-                text=True,
-            )
-            assert done.returncode == 0, done.stderr
-            assert "secret-path" not in done.stdout + done.stderr
-        assert len(ask(f"{team.api}/automations/filter")) == 1
+        page = (ROOT / "docs" / "howto" / "schedule.md").read_text()
+        code = re.search(r"python -c '(.*?)'", page)[1]
+        text = re.search(r"```yaml\n(name: fkd-failure\n.*?)```", page, re.DOTALL)[1]
+        block = team.call(sys.executable, "-c", code).strip()
+        path = team.folder / "automation.yaml"
+        path.write_text(re.sub(r"0+(-0+){4}", block, text))
+        team.call("prefect", "automation", "create", "--from-file", str(path))
         worker = team.worker()
         try:
             run = team.run("scheduled-experiment/sweep", source="no-such-configuration")
@@ -231,12 +224,3 @@ def test_a_failed_run_calls_the_webhook(team):
         finally:
             worker.send_signal(signal.SIGINT)
             worker.wait(PATIENCE)
-
-
-def test_an_address_itself_is_refused_and_not_repeated(settings, monkeypatch):
-    with pytest.raises(UserError, match=r"env:NAME or file:PATH") as told:
-        tell_failures(webhook="https://hooks.example.org/secret")
-    assert "secret" not in str(told.value).removesuffix("is a secret.")
-    monkeypatch.setenv("HOOK", "http://127.0.0.1:1/x")
-    with pytest.raises(UserError, match="PREFECT_API_URL"):
-        tell_failures(webhook="env:HOOK")

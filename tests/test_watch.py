@@ -94,7 +94,7 @@ def test_of_very_many_held_out_rows_some_are_kept(office, home, monkeypatch):
     assert set(zip(record.y, record.y_pred, record.S[:, 0], strict=True)) <= pairs
 
 
-def test_a_month_like_the_others_is_quiet_and_looked_at_once(office, home, tmp_path):
+def test_a_month_like_the_others_is_quiet_and_looked_at_once(office, home, tmp_path, capsys):
     month = write_month(tmp_path / "quiet.csv", seed=5)
     (found,), page = watch_stages("wages", str(month))
     assert found.verdict == "quiet"
@@ -103,8 +103,10 @@ def test_a_month_like_the_others_is_quiet_and_looked_at_once(office, home, tmp_p
     version = client(home).get_model_version("wages", "1")
     assert version.tags["fkd.watch"] == "quiet"
     assert "nothing outside the band" in version.tags["fkd.watch.reason"]
-    again, _ = watch_stages("wages", str(month))
+    Path(page).unlink()
+    again, page = watch_stages("wages", str(month))
     assert again == []
+    assert page in "".join(capsys.readouterr()).replace("\n", "")
     (kept,) = known_watches(home, "wages")
     assert kept.reason == found.reason
     assert_allclose(kept.changes.curves[0].change, found.changes.curves[0].change)
@@ -157,7 +159,7 @@ def test_a_refit_without_a_gate_is_a_candidate_fitted_on_old_and_new_rows(office
     watch_stages("wages", drifted)  # a look alone does not stand in the way of a refit
     (found,), page = watch_stages("wages", drifted, refit=True)
     assert not found.refit.promoted
-    assert "fkd promote wages --version 2 --why" in found.refit.why
+    assert "fkd promote wages --version 2 --who" in found.refit.why
     assert (champion_number(home), versions(home)) == (1, [1, 2])
     assert int(client(home).get_model_version_by_alias("wages", "candidate").version) == 2
     tags = client(home).get_model_version("wages", "2").tags

@@ -110,10 +110,10 @@ def recorded_trials(settings: Settings, experiment: str) -> list[str]:
 @contextmanager
 def postgres() -> Iterator[str]:
     """The address of a PostgreSQL database of the test's own, gone afterwards."""
-    programs = _postgres_programs()
+    programs = postgres_programs()
     # Beside the temporary folder of the tests, which only their user may enter.
     folder = Path(tempfile.mkdtemp(prefix="fkd-postgres-"))
-    user = _unprivileged(folder)
+    user = unprivileged(folder)
     port = free_port()
     try:
         make = [programs / "initdb", "-D", folder / "db", "-A", "trust", "-U", "fkd", "--no-sync"]
@@ -133,7 +133,7 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def _postgres_programs() -> Path:
+def postgres_programs() -> Path:
     """The folder of PostgreSQL's programs; the test is skipped where there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found and (anywhere := shutil.which("initdb")):
@@ -143,7 +143,7 @@ def _postgres_programs() -> Path:
     return found[-1].parent
 
 
-def _unprivileged(folder: Path) -> list[str]:
+def unprivileged(folder: Path) -> list[str]:
     """The prefix of a command as a user whom PostgreSQL accepts: never root."""
     if os.getuid() != 0:
         return []

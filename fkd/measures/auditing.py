@@ -44,8 +44,6 @@ from fkd.measures.resampling import (
     require_rows,
 )
 
-_NOISE = REPORTED["hgr"].scaled()
-
 
 @dataclass(frozen=True)
 class AuditedColumn:
@@ -60,7 +58,7 @@ class AuditedColumn:
     other_scores, changes
         Values of the other model, and first minus other on the same rows. Empty without one.
     noise
-        Noise floor of HGR.
+        Noise floors by measure.
     profile
         Means along the column, in the unit of the target.
     within
@@ -73,7 +71,7 @@ class AuditedColumn:
     scores: Mapping[str, Interval]
     other_scores: Mapping[str, Interval]
     changes: Mapping[str, Interval]
-    noise: NoiseFloor
+    noise: Mapping[str, NoiseFloor]
     profile: Profile
     within: Mapping[str, Interval] = field(default_factory=dict)
     strata: tuple[StratumProfile, ...] = ()
@@ -104,7 +102,7 @@ class Audit:
         with intervals.
     columns
         Results for each sensitive column: `name`, `scores` (hgr, gdp and pf with intervals),
-        `noise` (noise floor of HGR), `profile` (curves along the column). With another model also
+        `noise` (noise floors), `profile` (curves along the column). With another model also
         `other_scores` and `changes`. With control columns also `within`, `strata` and `left_out`.
     pairs
         For any two sensitive columns: `names`, `groups` (means by thirds of both) and `left_out`.
@@ -187,7 +185,7 @@ def audit(
     >>> age = rng.uniform(18, 80, size=200)
     >>> found = audit(age + rng.normal(size=200), 0.5 * age + 25, age, replicates=50)
     >>> (column,) = found.columns
-    >>> bool(column.scores["hgr"].low > column.noise.upper)  # it depends on age, beyond noise
+    >>> bool(column.scores["hgr"].low > column.noise["hgr"].upper)
     True
     >>> error = column.profile.curves["error"]
     >>> bool(error.lowest[0] > 0 > error.highest[-1])  # too high for the young, too low for the old
@@ -275,7 +273,13 @@ def _audited_column(
         {key: first for key, (first, _, _) in found.items()},
         {key: second for key, (_, second, _) in found.items() if second is not None},
         {key: change for key, (_, _, change) in found.items() if change is not None},
-        noise_floor(predictions[-1], s, rng=rng, measure=_NOISE, sample_weight=w),
+        {
+            key: noise_floor(
+                predictions[-1], s, rng=rng, measure=measure.scaled(), y_true=y, sample_weight=w
+            )
+            for key, measure in REPORTED.items()
+            if measure.noise_floor
+        },
         profile_along(y, f, s, rng=rng, **means),
     )
     if control is None:

@@ -16,7 +16,7 @@ from fkd.measures.binned import BINNED_OPTIONS, BinnedRows
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
-from fkd.measures.pairwise import pairwise_fairness
+from fkd.measures.pairwise import PairwiseRows, pairwise_fairness
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,14 @@ class Measure:
     function
         Function of (y_pred, sensitive_features), or of (y_true, y_pred, sensitive_features) if
         `needs_truth`, with the keyword `sample_weight`.
+    label
+        Short form for tables and figures.
     title
-        Name for tables and figures.
+        Full name.
+    meaning
+        One sentence for readers of a report.
     unit
-        Unit of the values.
+        Unit of the values: "prediction" if they are in units of the prediction.
     family
         "independence" compares predictions with s, "separation" given the truth.
     range
@@ -54,8 +58,22 @@ class Measure:
         Keywords of the function.
     scaled_options
         Keywords that are added if s is already in units of a declared range.
+    group_options
+        Keywords that are added within a group of rows.
+    prepare
+        Function of (y_true, sensitive_features, sample_weight) that returns a function of y_pred,
+        if work can be shared by several predictions of the same rows.
     reported
-        Whether runs and audits report it.
+        Whether runs and audits report it, and configurations may limit it.
+    noise_floor
+        Whether runs and audits report its value on shuffled rows.
+    decimals
+        Decimals in tables.
+    undefined
+        Why the measure may be undefined, empty if it never is.
+    version
+        Increase it if the measure changes its value on the same rows. Runs then measure stored
+        predictions again.
 
     Examples
     --------
@@ -69,7 +87,9 @@ class Measure:
 
     name: str
     function: Callable[..., float | Array]
+    label: str
     title: str
+    meaning: str
     unit: str
     family: Literal["independence", "separation"]
     range: tuple[float, float]
@@ -79,7 +99,13 @@ class Measure:
     binned: Callable[..., float] | None = None
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     scaled_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    group_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    prepare: Callable[[Array, Array, Array | None], Callable[[Array], float | Array]] | None = None
     reported: bool = True
+    noise_floor: bool = False
+    decimals: int = 3
+    undefined: str = ""
+    version: int = 1
 
     def __call__(self, *columns: Any, **keywords: Any) -> float | Array:
         """Return the measure of (y_pred, s), or of (y_true, y_pred, s) if it needs the truth."""
@@ -105,46 +131,82 @@ class Measure:
         """Return the measure for sensitive columns in units of a declared range."""
         return replace(self, options={**self.options, **self.scaled_options})
 
+    def within_groups(self) -> "Measure":
+        """Return the measure for the rows of a group, whose attribute may span a short range."""
+        return replace(self, options={**self.options, **self.group_options})
+
+    def on_rows(
+        self, y_true: Array, sensitive: Array, sample_weight: Array | None = None
+    ) -> Callable[[Array], float]:
+        """Return the measure as a function of the prediction of these rows."""
+        if self.prepare is not None:
+            prepared = self.prepare(y_true, sensitive, sample_weight)
+            return lambda y_pred: float(prepared(y_pred))
+
+        def value(y_pred: Array) -> float:
+            columns = self.columns(y_true, y_pred, sensitive)
+            return float(self(*columns, sample_weight=sample_weight))
+
+        return value
+
 
 _DECLARED = (
     Measure(
         "hgr",
         hgr,
-        title="HGR",
+        label="HGR",
+        title="maximal correlation",
+        meaning="The strongest correlation that any reshaping of prediction and attribute can "
+        "reach: 0 means independent, 1 means that one determines the other.",
         unit="correlation",
         family="independence",
         range=(0.0, 1.0),
         interval="binned",
         binned=BinnedRows.hgr,
         scaled_options={"margins": "standard"},
+        group_options={"margins": "standard"},
+        noise_floor=True,
     ),
     # The published grid estimator. It is biased upwards for few rows.
     Measure(
         "gdp",
         gdp,
-        title="GDP",
-        unit="unit of the prediction",
+        label="GDP",
+        title="generalised demographic parity",
+        meaning="How far the average prediction at one value of the attribute lies from the "
+        "overall average, averaged over the attribute; on the scale of the target.",
+        unit="prediction",
         family="independence",
         range=(0.0, np.inf),
         interval="binned",
         binned=BinnedRows.gdp,
         scaled_options={"margins": "given"},
+        # A window in units of the whole range would span a narrow group and hide dependence there.
+        group_options={"margins": "range"},
+        decimals=4,
     ),
     Measure(
         "pf",
         pairwise_fairness,
+        label="PF",
         title="pairwise fairness",
+        meaning="Of two cases with different true values, how much the chance to be ranked "
+        "correctly depends on which of the two has more of the attribute: 0 means not at all.",
         unit="difference of two probabilities",
         family="separation",
         range=(0.0, 1.0),
         needs_truth=True,
         interval="pairs",
+        prepare=lambda y, s, w: PairwiseRows(y, s, sample_weight=w).fairness,
+        undefined="too few pairs of rows differ in target and sensitive column in both directions",
     ),
     Measure(
         "gdp_plugin",
         gdp,
-        title="GDP (plug-in)",
-        unit="unit of the prediction",
+        label="GDP (plug-in)",
+        title="demographic parity at the sample points",
+        meaning="GDP with a bandwidth that follows the spread of the attribute, as a check on GDP.",
+        unit="prediction",
         family="independence",
         range=(0.0, np.inf),
         interval="binned",
@@ -152,11 +214,14 @@ _DECLARED = (
         options={"estimator": "plugin"},
         scaled_options={"margins": "given"},
         reported=False,
+        decimals=4,
     ),
     Measure(
         "chi2",
         chi2,
-        title="χ²",
+        label="χ²",
+        title="chi-squared divergence",
+        meaning="The divergence of the joint distribution from the product of its margins.",
         unit="none",
         family="independence",
         range=(0.0, np.inf),
@@ -166,16 +231,21 @@ _DECLARED = (
     Measure(
         "gedi",
         gedi,
-        title="GeDI",
-        unit="unit of the prediction per unit of s",
+        label="GeDI",
+        title="generalised disparate impact",
+        meaning="The slope of the straight line that predicts the prediction from the attribute.",
+        unit="prediction per unit of s",
         family="independence",
         range=(0.0, np.inf),
         reported=False,
+        decimals=4,
     ),
 )
 
 MEASURES: dict[str, Measure] = {measure.name: measure for measure in _DECLARED}
 REPORTED: dict[str, Measure] = {name: m for name, m in MEASURES.items() if m.reported}
+# The measure that the leaking function attains.
+LEAKING = "hgr"
 
 
 def get_measure(name: str | Measure) -> Measure:

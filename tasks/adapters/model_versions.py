@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from configs.errors import UserError
-from tasks.adapters.registry import CHAMPION, require_model, told
+from tasks.adapters.registry import CHAMPION, Promotion, require_model, told
 from tasks.adapters.settings import Settings
 from tasks.adapters.timed_client import TimedClient
 from tasks.adapters.tracked import CHAMPION_TAG
@@ -31,6 +31,11 @@ class KnownVersion:
     def key(self) -> str:
         """What the champion is found by."""
         return self.tags.get(CHAMPION_TAG, "")
+
+    @property
+    def promotion(self) -> Promotion | None:
+        """The decision of the person who promoted it, None if nobody did."""
+        return Promotion.from_tags(self.tags)
 
     @property
     def title(self) -> str:
@@ -73,7 +78,7 @@ def champion_version(settings: Settings, model: str) -> KnownVersion:
             return version
     raise UserError(
         f"{model} has no champion, only {len(versions)} versions that the gate refused; promote "
-        f"one by `fkd promote {model} --version N --why ...`."
+        f"one by `fkd promote {model} --version N --who ... --why ...`."
     )
 
 

@@ -20,6 +20,7 @@ from configs.errors import UserError
 from fkd.problems.bundle import Bundle
 from tasks.adapters.deadline import within
 from tasks.adapters.files import pack_arrays, sha256
+from tasks.adapters.markdown import plain_markdown
 from tasks.adapters.reachable import not_recorded
 from tasks.adapters.settings import Settings
 from tasks.adapters.timed_client import TimedClient, patience
@@ -35,10 +36,37 @@ REFUSALS = (MlflowException, ValueError, TypeError, KeyError)
 CHAMPION = "champion"
 CANDIDATE = "candidate"
 _RAN = "fkd.ran"
-_PROMOTED = "fkd.promoted_at"
+_PROMOTED = "\n\nPromoted to champion by "  # begins the paragraph of a description
 BUNDLE_TAG = "fkd.bundle"  # of a version: the sha256 of its bundle
 _BUNDLE = Path("artifacts") / "bundle.npz"
 _ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """A person's decision that a version is the champion, kept in the tags of the version."""
+
+    who: str
+    why: str
+    at: str  # in ISO form, UTC
+
+    @classmethod
+    def from_tags(cls, tags: Mapping[str, str]) -> "Promotion | None":
+        """Return the promotion of a version, None if nobody promoted it."""
+        names = ("fkd.promoted_by", "fkd.promoted_why", "fkd.promoted_at")
+        return cls(*(tags[name] for name in names)) if all(n in tags for n in names) else None
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags from which `from_tags` reads it."""
+        return {
+            "fkd.promoted_by": self.who,
+            "fkd.promoted_why": self.why,
+            "fkd.promoted_at": self.at,
+        }
+
+    def __str__(self) -> str:
+        moment = self.at[:16].replace("T", " ")
+        return f"Promoted to champion by {self.who} on {moment} UTC. Reason: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -91,8 +119,10 @@ class Registry(Tracking):
                         version = first
             for name, value in verdict.items():
                 self.client.set_model_version_tag(model, version, name, value)
-            if self.client.get_model_version(model, version).description != wanted.note:
-                self.client.update_model_version(model, version, wanted.note)
+            known = self.client.get_model_version(model, version)
+            note = _described(wanted.note, Promotion.from_tags(known.tags))
+            if known.description != note:
+                self.client.update_model_version(model, version, note)
             holder = self._alias(model, alias)
             if holder == version or not self._later(model, holder, ran):
                 self.client.set_model_version_tag(model, version, _RAN, ran)
@@ -161,11 +191,19 @@ class Registry(Tracking):
         if version is None:
             return False
         tags: dict[str, str] = self.client.get_model_version(model, version).tags
-        return max(tags.get(_RAN, ""), tags.get(_PROMOTED, "")) > ran
+        promotion = Promotion.from_tags(tags)
+        return max(tags.get(_RAN, ""), promotion.at if promotion else "") > ran
 
 
-def promote_version(settings: Settings, model: str, version: int, tags: Mapping[str, str]) -> None:
-    """Let a model's champion be one of its versions, by a person's word; the tags say whose."""
+def _described(note: str, promotion: Promotion | None) -> str:
+    """Return the description of a version with its promotion as the last paragraph."""
+    if promotion is None:
+        return note
+    return f"{note.partition(_PROMOTED)[0]}\n\n{plain_markdown(str(promotion))}"
+
+
+def promote_version(settings: Settings, model: str, version: int, promotion: Promotion) -> None:
+    """Make a version the champion and keep the promotion in its tags and its description."""
     prepare_stores(settings)
     client = TimedClient(settings)
 
@@ -176,8 +214,10 @@ def promote_version(settings: Settings, model: str, version: int, tags: Mapping[
             known = ", ".join(map(str, sorted(versions)))
             raise UserError(f"{model} has no version {version}; it has {known}.")
         verified_bundle(settings, model, version)
-        for name, value in tags.items():
+        for name, value in promotion.tags().items():
             client.set_model_version_tag(model, str(version), name, value)
+        note = client.get_model_version(model, str(version)).description or ""
+        client.update_model_version(model, str(version), _described(note, promotion))
         client.set_registered_model_alias(model, CHAMPION, str(version))
 
     told(settings, work)

@@ -37,7 +37,7 @@ class TrialRecord:
     parameters: dict[str, Any]
     strength: float
     split: str
-    # By measured column: mae, mse, hgr, gdp, gdp_plugin, pf. An undefined measure is left out.
+    # By measured column: mae, mse and the declared measures. An undefined one is left out.
     measures: dict[str, dict[str, float]]
     seconds: float
     predicted: PredictedRows = field(repr=False)  # of the test rows, whose own may not be kept

@@ -21,13 +21,10 @@ class TimedClient:
     ----------
     settings
         Where runs are kept, where registered models.
-    together
-        Look for registered models on the server of the runs, wherever else they are kept.
     """
 
-    def __init__(self, settings: Settings, *, together: bool = False) -> None:
-        runs = tracking_uri(settings)
-        self._client = MlflowClient(runs, runs if together else registry_uri(settings))
+    def __init__(self, settings: Settings) -> None:
+        self._client = MlflowClient(tracking_uri(settings), registry_uri(settings))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         call = getattr(self._client, name)

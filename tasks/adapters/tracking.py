@@ -4,8 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from alembic.util import CommandError
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
@@ -17,23 +16,26 @@ from sqlalchemy.exc import SQLAlchemyError
 from configs.errors import UserError
 from tasks.adapters.authorities import share_trust
 from tasks.adapters.deadline import DeadlineError, within
-from tasks.adapters.parent_claim import ParentClaim
 from tasks.adapters.reachable import check_answers, not_recorded, refused_status
 from tasks.adapters.settings import Settings, quiet_ecosystem
+from tasks.adapters.state.locks import store_lock
+from tasks.adapters.state.opened_store import open_store, store_id
 from tasks.adapters.timed_client import TimedClient
 from tasks.adapters.tracked import CHAMPION_TAG, Number, RunDetails, TrialRun
 from tasks.adapters.tracking_database import check_readable, prepare_database, sqlite_path
-from tasks.adapters.tracking_places import registry_uri, tracking_uri, write_lock, writer_of
-from tasks.adapters.trial_claims import TRIAL, TrialClaims
+from tasks.adapters.tracking_places import registry_uri, tracking_uri, write_lock
 
 T = TypeVar("T")
 FAULTS = (MlflowException, SQLAlchemyError, OSError)
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _MAKING_SECONDS = 900.0  # for the tables of a fresh database on a busy machine
-_TRIALS_AT_ONCE = 1000  # claimed together
+_PAGE_RUNS = 1000  # runs in one answer
 # Opens the experiment's page on its runs, instead of asking what kind of experiment it is.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
+TRIAL = "fkd.trial"
+_IDENTITY = "fkd.identity"
+_STORE = "fkd.store"  # a parent run belongs to one store
 _COMPLETE = "fkd.complete"
 _NOTE = "mlflow.note.content"
 
@@ -41,113 +43,120 @@ _NOTE = "mlflow.note.content"
 class Tracking:
     """One MLflow experiment, created on first use.
 
-    Whatever is written here is looked for first, so that each step can be repeated.
+    Every method may be repeated: it looks for what is recorded before it writes. One process of a
+    store writes at a time.
     """
 
     def __init__(self, settings: Settings, experiment: str) -> None:
         self.settings, self.uri = settings, tracking_uri(settings)
         prepare_stores(settings)
-        # Two processes that look for a run at once would both miss it, then both create it.
-        self._lock = write_lock(settings)
-        with self._lock:
-            self._writer = writer_of(settings)
         self.client = TimedClient(settings)
         self.experiment_id = self.safely(lambda: self._experiment(experiment))
 
     def safely(self, work: Callable[[], T]) -> T:
-        """Return what the work returns; one writer at a time, tried again while MLflow answers."""
-        with self._lock:
+        """Return the result of `work`, called under the store's lock and retried on faults."""
+        with store_lock(open_store(self.settings), "mlflow", self.settings.home):
             for _ in range(_TRIES):
                 try:
                     return work()
                 except DeadlineError as error:
                     cause: Exception = error
-                    break  # it had its time
+                    break  # a retry would take as long again
                 except FAULTS as error:
                     cause = error
                     if refused_status(error) is not None:
-                        break  # another try has no other password
+                        break  # a retry would send the same password
                 check_answers(self.uri)
                 time.sleep(_PAUSE_SECONDS)
         if (path := sqlite_path(self.uri)) is not None:
             check_readable(path, thoroughly=True)
-        # Without its chain, in which MLflow tells the address with the password.
+        # Without the chain: messages of MLflow contain the address with its password.
         raise not_recorded(self.uri, cause)
 
     def find_parent(self, identity: str) -> str | None:
-        """Return the parent run of an identity, None where there is none."""
-        run = self.safely(self._parent(identity).find)
+        """Return the parent run of an identity in this store, or None."""
+        run = self.safely(lambda: self._find_parent(identity))
         return None if run is None else str(run.info.run_id)
 
     def parent_run(
         self, identity: str, name: str, tags: Mapping[str, str], details: RunDetails | None = None
     ) -> str:
-        """Return the experiment's parent run, found by its identity or created."""
-        told = details or RunDetails()
+        """Return the parent run of an identity in this store, created if there is none."""
+        details = details or RunDetails()
 
         def work() -> str:
-            run = self._parent(identity).claim(
-                lambda claim: self._create(name, {**tags, **claim}, told)
-            )
+            run = self._find_parent(identity)
+            if run is None:
+                own = {**tags, _IDENTITY: identity, _STORE: store_id(self.settings)}
+                run = self._create(name, own, details)
             if _COMPLETE not in run.data.tags:
-                self._detail(run, told, ())
+                self._detail(run, details, ())
             return str(run.info.run_id)
 
         return self.safely(work)
 
-    def _parent(self, identity: str) -> ParentClaim:
-        client = TimedClient(self.settings, together=True)
-        return ParentClaim(client, self.experiment_id, identity, self._writer)
+    def _find_parent(self, identity: str) -> Run | None:
+        own = f"tags.`{_IDENTITY}` = '{identity}' and tags.`{_STORE}` = '{store_id(self.settings)}'"
+        found = self.client.search_runs([self.experiment_id], own, order_by=["start_time ASC"])
+        return found[0] if found else None
 
     def log_trials(self, parent: str, trials: Iterable[TrialRun]) -> int:
-        """Return how many trials were new here; a trial that has its run is left alone.
+        """Record the trials that have no finished run under a parent; return their number."""
+        added = set[str]()
 
-        Other homes may record the same at the same moment: each trial gets one run.
-        """
-        wanted, added = list(trials), set[str]()
-        self.safely(lambda: self._log_trials(parent, wanted, added))
+        def work() -> None:
+            runs = self._trial_runs(parent)
+            for trial in wanted:
+                run = runs.get(trial.key)
+                if run is None or run.info.status != "FINISHED":
+                    self._log_trial(parent, trial, run)
+                    added.add(trial.key)
+
+        wanted = list(trials)
+        self.safely(work)
         return len(added)
 
-    def _log_trials(self, parent: str, trials: Sequence[TrialRun], added: set[str]) -> None:
-        """Record what is not recorded yet; a repeat goes on where the last try was cut off."""
-        claims, others = self._claims(parent), list[TrialRun]()
-        for start in range(0, len(trials), _TRIALS_AT_ONCE):
-            named = {trial.key: trial for trial in trials[start : start + _TRIALS_AT_ONCE]}
-
-            def create(key: str, claim: Mapping[str, str], named: Any = named) -> Run:
-                trial = named[key]
-                own = {**trial.tags, **claim, "mlflow.parentRunId": parent}
-                return self._create(trial.name, own, trial.details)
-
-            taken = claims.claim(list(named), create)
-            for key, trial in named.items():
-                if not claims.is_ours(taken[key]):
-                    others.append(trial)
-                elif self._fill(taken[key], trial):
-                    added.add(key)
-        claims.outlast()
-        taken = claims.standing().taken if others else {}
-        added |= {t.key for t in others if t.key in taken and self._fill(taken[t.key], t)}
-
-    def _fill(self, run: Run, trial: TrialRun) -> bool:
-        """Return whether a trial's run lacked anything, which it has now."""
-        if run.info.status == "FINISHED":
-            return False
-        self._detail(run, trial.details, trial.numbers(), {TRIAL: trial.key})
+    def _log_trial(self, parent: str, trial: TrialRun, run: Run | None) -> None:
+        """Write the run of a trial, or complete one that was interrupted."""
+        if run is None:
+            own = {**trial.tags, TRIAL: trial.key, "mlflow.parentRunId": parent}
+            run = self._create(trial.name, own, trial.details)
+        self._detail(run, trial.details, trial.numbers())
         self._close(run, trial.details)
-        return True
 
-    def _claims(self, parent: str) -> TrialClaims:
-        return TrialClaims(self.client, self.experiment_id, parent, self._writer)
+    def _trial_runs(self, parent: str) -> dict[str, Run]:
+        """Return the run of each trial under a parent, by key."""
+        found: dict[str, Run] = {}
+        doubled: list[Run] = []
+        token = None
+        while True:
+            page = self.client.search_runs(
+                [self.experiment_id],
+                f"tags.`mlflow.parentRunId` = '{parent}'",
+                max_results=_PAGE_RUNS,
+                order_by=["start_time ASC"],
+                page_token=token,
+            )
+            for run in page:
+                key = run.data.tags.get(TRIAL)
+                if key is not None and found.setdefault(key, run) is not run:
+                    doubled.append(run)
+            token = page.token
+            if not token:
+                break
+        # A server may create a run after its client has given up on the call.
+        for run in doubled:
+            self.client.delete_run(run.info.run_id)
+        return found
 
     def mark_champion(
         self, parent: str, trial: str, metrics: Mapping[str, float], details: RunDetails
     ) -> None:
-        """Say on a parent which trial was selected, with its numbers; mark that trial alone."""
+        """Put the selected trial's numbers on a parent, and a tag on that trial alone."""
         numbers = [(name, value, 0) for name, value in metrics.items()]
 
         def work() -> None:
-            for key, run in self._claims(parent).standing().taken.items():
+            for key, run in self._trial_runs(parent).items():
                 if key == trial:
                     self.client.set_tag(run.info.run_id, CHAMPION_TAG, "true")
                     self._detail(run, RunDetails(), numbers)
@@ -214,17 +223,15 @@ class Tracking:
         run: Run,
         details: RunDetails,
         numbers: Sequence[Number],
-        tags: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Put numbers, parameters, description and data on a run; a repeat changes nothing."""
         # The time of the run's start: logged a second time, a value is not held twice.
         at, run_id = run.info.start_time, run.info.run_id
-        said = {**tags, **({_NOTE: details.note} if details.note else {})}
         self.client.log_batch(
             run_id,
             metrics=[Metric(name, value, at, step) for name, value, step in numbers],
             params=[Param(name, value) for name, value in details.params.items()],
-            tags=[RunTag(name, value) for name, value in said.items()],
+            tags=[RunTag(_NOTE, details.note)] if details.note else [],
         )
         if details.data is not None:
             context = [InputTag("mlflow.data.context", "training")]

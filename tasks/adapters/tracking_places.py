@@ -1,10 +1,7 @@
 """Where runs, where registered models are kept, on which pages they are shown."""
 
-from uuid import uuid4
-
 from filelock import FileLock
 
-from tasks.adapters.files import write_atomic
 from tasks.adapters.settings import Settings
 
 
@@ -27,14 +24,6 @@ def runs_page(root: str, experiment_id: str, run_id: str = "") -> str:
 
 
 def write_lock(settings: Settings) -> FileLock:
-    """Return the lock of whoever writes to MLflow from this FKD_HOME."""
+    """Return the lock under which the default database of this FKD_HOME is created."""
     settings.mlflow.mkdir(parents=True, exist_ok=True)
     return FileLock(settings.mlflow / "write.lock")
-
-
-def writer_of(settings: Settings) -> str:
-    """Return the name of this FKD_HOME among those that write to one MLflow, made by chance."""
-    path = settings.mlflow / "writer"
-    if not path.exists() or not path.stat().st_size:
-        write_atomic(path, uuid4().hex.encode())
-    return path.read_text()

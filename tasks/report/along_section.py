@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from fkd.measures.registry import LEAKING
 from tasks.report.along_contents import AlongColumn, AlongSection, AlongWords
 from tasks.report.along_figures import along_figures
 from tasks.report.along_tables import (
@@ -12,7 +13,7 @@ from tasks.report.along_tables import (
     who_pays,
 )
 from tasks.report.contents import ReportData
-from tasks.report.text import noise_floor_of
+from tasks.report.text import noise_floors_of
 from tasks.report.words import has_own_unit
 from tasks.study.along import StudyProfiles
 
@@ -84,7 +85,7 @@ def report_section(report: ReportData) -> AlongSection | None:
     floors = {
         column.name: floor.upper
         for column in report.columns
-        if (floor := noise_floor_of(report, column))
+        if (floor := noise_floors_of(report, column).get(LEAKING))
     }
     return along_section(report.along, columns, words, floors)
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from fkd.measures import Interval
-from fkd.measures.auditing import Audit, AuditedColumn
+from fkd.measures import MEASURES, Interval, NoiseFloor
+from fkd.measures.auditing import Audit
+from fkd.measures.registry import LEAKING
 from tasks.adapters.files import write_atomic
 from tasks.report.along_contents import AlongSection, AlongWords
 from tasks.report.along_section import along_section
@@ -14,7 +15,7 @@ from tasks.report.contents import ReportedInterval
 from tasks.report.effect import effect_of
 from tasks.report.page_pieces import page_template, resource
 from tasks.report.tables import Grid, TableCell, TableRow
-from tasks.report.words import ABSENT, MEASURES, count, unit_decimals, with_interval
+from tasks.report.words import ABSENT, count, unit_decimals, with_interval
 from tasks.study.along import PairProfile, StrataProfile, StudyProfiles
 
 CONTENT_POLICY = (
@@ -113,7 +114,7 @@ def audit_grid(audit: Audit, story: AuditStory) -> Grid:
             decimals = _decimals(name, found)
             both = (found, column.other_scores.get(name), column.changes.get(name))
             label = f"{MEASURES[name].label} on {column.name}"
-            floor = _floor(column) if name == "hgr" else ABSENT
+            floor = _floor(column.noise.get(name))
             rows.append(_row(label, both, decimals, floor=floor))
     return Grid(tuple(headings), tuple(rows))
 
@@ -146,16 +147,18 @@ def audit_sentences(audit: Audit, story: AuditStory) -> tuple[str, ...]:
         f"{_told(audit.mae, decimals)}{unit} on average."
     ]
     for column in audit.columns:
-        found, floor = column.scores["hgr"], column.noise
-        verdict = (
-            "more than chance would show"
-            if float(found.estimate) > float(floor.upper)
-            else "which cannot be told from none"
-        )
-        sentences.append(
-            f"Their dependence on {column.name} is HGR {_told(found, 3)}, {verdict}: independent "
-            f"columns read {float(floor.mean):.2f}, up to {float(floor.upper):.2f}."
-        )
+        for name, floor in column.noise.items():
+            found, measure = column.scores[name], MEASURES[name]
+            verdict = (
+                "more than chance would show"
+                if float(found.estimate) > float(floor.upper)
+                else "which cannot be told from none"
+            )
+            sentences.append(
+                f"Their dependence on {column.name} is {measure.label} "
+                f"{_told(found, _decimals(name, found))}, {verdict}: independent columns have "
+                f"{float(floor.mean):.2f}, up to {float(floor.upper):.2f}."
+            )
     if audit.mae_change is not None:
         effect = effect_of(_interval(audit.mae_change))
         moved = f"which {effect}" if effect not in ("fell", "rose") else f"it {effect}"
@@ -177,7 +180,7 @@ def _section(audit: Audit, story: AuditStory) -> AlongSection:
         },
         pairs=tuple(PairProfile(pair.names, pair.groups, pair.left_out) for pair in audit.pairs),
     )
-    floors = {column.name: float(column.noise.upper) for column in audit.columns}
+    floors = {column.name: float(column.noise[LEAKING].upper) for column in audit.columns}
     return along_section(found, {}, story.words, floors)
 
 
@@ -199,14 +202,14 @@ def _row(
 
 
 def _decimals(name: str, found: Interval) -> int:
-    """Return how many decimals a measure deserves; GDP is in the target's unit."""
+    """Return the decimals of a measure: three figures if it is in the target's unit."""
     own = unit_decimals(float(found.estimate))
-    return own if name == "gdp" else MEASURES[name].decimals
+    return own if MEASURES[name].unit == "prediction" else MEASURES[name].decimals
 
 
-def _floor(column: AuditedColumn) -> str:
-    """Return mean and upper quantile of HGR under independence."""
-    return f"{float(column.noise.mean):.3f}, up to {float(column.noise.upper):.3f}"
+def _floor(noise: NoiseFloor | None) -> str:
+    """Return mean and upper quantile of a measure under independence."""
+    return ABSENT if noise is None else f"{float(noise.mean):.3f}, up to {float(noise.upper):.3f}"
 
 
 def _told(found: Interval, decimals: int) -> str:

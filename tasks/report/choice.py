@@ -1,8 +1,12 @@
 """Sentences on the chosen model: why it was chosen, what it means to a person."""
 
+import math
+
+from fkd.measures import MEASURES
 from tasks.report.along_section import report_section
 from tasks.report.contents import (
     ChampionSummary,
+    HeldOutScores,
     ReportData,
     ReportedInterval,
     SensitiveColumn,
@@ -12,7 +16,6 @@ from tasks.report.effect import compare, effect_of
 from tasks.report.text import removed_words
 from tasks.report.words import (
     MAE_DECIMALS,
-    MEASURES,
     count,
     in_unit,
     joined,
@@ -185,9 +188,9 @@ def _person_left(report: ReportData, champion: ChampionSummary) -> str:
     """How far predictions still move with each column, on the target's own scale."""
     moves = [
         f"at a given value of {column.words} the average prediction differs from the overall "
-        f"average by about {in_unit(found['gdp'].value, report.target)}{_untreated(report, column)}"
+        f"average by about {in_unit(found, report.target)}{_untreated(report, column)}"
         for column in report.columns
-        if "gdp" in (found := champion.held_out.scores[column.name]) and found["gdp"].value > 0
+        if (found := _in_target_units(champion.held_out, column)) > 0
     ]
     return (
         f"Predictions still move with what was to be removed: {'; '.join(moves)}." if moves else ""
@@ -199,7 +202,14 @@ def _untreated(report: ReportData, column: SensitiveColumn) -> str:
     reference = report.champion.reference if report.champion else None
     if report.chosen and report.chosen.removes_nothing:
         return ""
-    if not reference or "gdp" not in reference.scores[column.name]:
+    before = _in_target_units(reference, column) if reference else math.nan
+    if math.isnan(before):
         return ""
-    gdp = reference.scores[column.name]["gdp"].value
-    return f" (with nothing removed: {own_number(gdp, report.target)})"
+    return f" (with nothing removed: {own_number(before, report.target)})"
+
+
+def _in_target_units(found: HeldOutScores, column: SensitiveColumn) -> float:
+    """Return the first measure in units of the prediction, NaN if there is none."""
+    scores = found.scores[column.name]
+    known = (scores[name].value for name in scores if MEASURES[name].unit == "prediction")
+    return next(known, math.nan)

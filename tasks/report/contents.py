@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from configs.decision import Decision
 from tasks.study.along import StudyProfiles
 from tasks.study.check_values import CheckResult
 from tasks.study.limit_moves import LimitMoves
+from tasks.study.results import MAE
 from tasks.study.within import WithinGroups
 
 Scalar = str | int | float | bool | None
@@ -52,7 +52,7 @@ class TargetColumn:
 
 @dataclass(frozen=True)
 class ReportedNoiseFloor:
-    """What the HGR estimate reads on independent columns of the same length."""
+    """Values of a measure on shuffled rows."""
 
     mean: float
     upper: float  # the 95 % quantile over the draws
@@ -68,7 +68,7 @@ class SensitiveColumn:
     title: str = ""
     removed: bool = True
     is_input: bool = False  # given to the models as well
-    noise_floor: ReportedNoiseFloor | None = None
+    noise_floor: Mapping[str, ReportedNoiseFloor] = field(default_factory=dict)  # by measure
     proxies: tuple[tuple[str, float], ...] = ()  # inputs most related to it, with how closely
 
     @property
@@ -102,9 +102,9 @@ class SelectionPolicy:
     """How the champion was picked: the least error under limits, or the knee of a front."""
 
     kind: Literal["least", "knee"]
-    minimise: str = "mae"
+    minimise: str = MAE
     subject_to: Mapping[str, float] = field(default_factory=dict)
-    measure: str = "gdp"  # the front whose knee is taken
+    measure: str = ""  # the front whose knee is taken
     within_noise: bool = False  # the most accurate trial does not depend on s beyond noise
 
 
@@ -128,8 +128,8 @@ class ChampionSummary:
     reference: HeldOutScores | None = None  # the same model with nothing removed, same rows
     changes: HeldOutScores | None = None  # held_out minus reference, paired row by row
     deciding: Mapping[str, float] = field(default_factory=dict)  # by measure, on inner folds
-    # On held-out rows, by column.
-    noise_floor: Mapping[str, ReportedNoiseFloor] = field(default_factory=dict)
+    # On held-out rows, by column, then measure.
+    noise_floor: Mapping[str, Mapping[str, ReportedNoiseFloor]] = field(default_factory=dict)
     confidence: float = 0.95
     interval_method: str = "from random quarters of the held-out rows"
     approximation: str = "exact"
@@ -142,7 +142,7 @@ class ChampionSummary:
     def limits(self) -> dict[str, float]:
         """The limits that held-out rows shall keep, of the policy and of the gate."""
         both = (self.policy.subject_to, self.gate_limits)
-        names = dict.fromkeys(name for limits in both for name in limits if name != "mae")
+        names = dict.fromkeys(name for limits in both for name in limits if name != MAE)
         return {name: min(limits[name] for limits in both if name in limits) for name in names}
 
 
@@ -228,7 +228,7 @@ class ReportData:
     along: StudyProfiles | None = None  # the champion along the measured columns
     checks: tuple[CheckResult, ...] = ()
     moves: LimitMoves | None = None  # what other limits would choose
-    decision: Decision | None = None  # an earlier one that the configuration names
+    promotion: str = ""  # who promoted the champion's version, when and why
 
     def __post_init__(self) -> None:
         if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from fkd.measures import REPORTED
 from tasks.report.contents import HeldOutScores, ReportData, ReportedInterval, SensitiveColumn
-from tasks.report.words import MEASURES, change, in_unit, joined, own_number, shown
+from tasks.report.words import change, in_unit, joined, own_number, shown
 
 FELL, ROSE, SAME = "fell", "rose", "cannot be told from unchanged"
 
@@ -59,8 +60,8 @@ def _moves(column: str, comparison: Comparison) -> dict[str, list[str]]:
     before, after = comparison.before.scores[column], comparison.after.scores[column]
     changes = comparison.changes.scores[column]
     by_effect: dict[str, list[str]] = {}
-    for name, words in MEASURES.items():
-        if words.drawn and name in changes:
+    for name, words in REPORTED.items():
+        if name in changes:
             numbers = (shown(side[name].value, words.decimals) for side in (before, after))
             told = f"{words.label} ({' to '.join(numbers)})"
             by_effect.setdefault(effect_of(changes[name]), []).append(told)
@@ -110,10 +111,10 @@ def standing_sentence(report: ReportData, found: HeldOutScores) -> str:
 
 
 def _numbers(found: HeldOutScores, column: str) -> list[str]:
-    """Return the drawn measures on one column."""
+    """Return the measures on one column."""
     scores = found.scores[column]
     return [
         f"{words.label} {shown(scores[name].value, words.decimals)}"
-        for name, words in MEASURES.items()
-        if words.drawn and name in scores
+        for name, words in REPORTED.items()
+        if name in scores
     ]

@@ -1,10 +1,9 @@
 """What a report shows of a study, gathered from its stored results."""
 
 from dataclasses import replace
-from pathlib import Path
 
-from configs.decision import Decision, read_decision
 from fkd.core.predictors import FourierExpansion, KernelExpansion
+from fkd.measures import REPORTED
 from fkd.methods import method
 from tasks.report.contents import (
     ChampionSummary,
@@ -30,7 +29,7 @@ from tasks.study.judgement import DRAWS, ScoreIntervals
 from tasks.study.limit_moves import limit_moves
 from tasks.study.opening import Study
 from tasks.study.recording import model_address
-from tasks.study.results import TrialResult
+from tasks.study.results import MAE, TrialResult
 from tasks.study.row_facts import row_facts
 from tasks.study.selection import NoChampionError, worst
 from tasks.study.variant_names import shown_parameters
@@ -75,7 +74,6 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         within=None if champion is None else within_groups(study, champion),
         control=tuple(problem.titles.get(name, name) for name in study.config.data.control),
         checks=check_study(study),
-        decision=_decision(study),
     )
     return with_curves(study, report) if curves else report
 
@@ -89,17 +87,9 @@ def with_curves(study: Study, report: ReportData) -> ReportData:
     return replace(report, along=along, moves=limit_moves(study))
 
 
-def _decision(study: Study) -> Decision | None:
-    """Return the decision that the run quotes; a file that is gone by now is quoted no more."""
-    named = study.config.decision
-    return read_decision(named) if named and Path(named).is_file() else None
-
-
 def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColumn:
     """Return one measured column with the noise floor on rows of a fold's number."""
-    floor = None
-    if champion is not None:
-        floor = _floors(champion)[name]
+    floor = {} if champion is None else _floors(champion)[name]
     inputs = (*study.loaded.table.numeric_names, *study.loaded.table.categorical_names)
     return SensitiveColumn(
         name=name,
@@ -114,12 +104,15 @@ def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColu
     )
 
 
-def _floors(champion: Champion) -> dict[str, ReportedNoiseFloor]:
-    """Return the HGR noise floor on the held-out rows, by column."""
+def _floors(champion: Champion) -> dict[str, dict[str, ReportedNoiseFloor]]:
+    """Return the noise floors on the held-out rows, by column, then measure."""
     rows = champion.judgement.rows_held_out
     return {
-        column: ReportedNoiseFloor(mean=mean, upper=upper, rows=rows, draws=200)
-        for column, (mean, upper) in champion.judgement.noise.items()
+        column: {
+            name: ReportedNoiseFloor(mean=mean, upper=upper, rows=rows, draws=200)
+            for name, (mean, upper) in found.items()
+        }
+        for column, found in champion.judgement.noise.items()
     }
 
 
@@ -132,12 +125,10 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
         key=result.trial.key,
         method=declared.name,
         label=study.names[result.trial.key],
-        mae=_number(result, "mae", first),
+        mae=_number(result, MAE, first),
         scores={
             column: {
-                m: _number(result, m, column)
-                for m in ("hgr", "gdp", "pf")
-                if result.is_defined(m, column)
+                m: _number(result, m, column) for m in REPORTED if result.is_defined(m, column)
             }
             for column in study.inputs.measure_on
         },
@@ -162,7 +153,7 @@ def _number(result: TrialResult, measure: str, column: str) -> ReportedNumber:
 def _deciding(study: Study, champion: Champion) -> dict[str, float]:
     """Return the inner folds' means that decided, worst column first where there are several."""
     select = champion.policy
-    names = ("mae", *([select.knee_of] if select.knee_of else select.subject_to))
+    names = (MAE, *([select.knee_of] if select.knee_of else select.subject_to))
     (result,) = [r for r in study.results(inner=True) if r.trial == champion.trial]
     return {name: worst(result, name) for name in names}
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fkd.measures import CurveChange
+from fkd.measures import MEASURES, CurveChange
 from tasks.report.svg_curves import CurveFigure, DrawnCurve
-from tasks.report.words import MEASURES
 from tasks.watch.change_words import CURVES, ERRORS, unit_of
 from tasks.watch.watch_values import Watch
 

@@ -35,23 +35,19 @@ class VersionStory:
         if self.version.is_champion:
             return "champion now"
         tags = self.version.tags
-        was = tags.get("fkd.verdict") in _PROMOTED or "fkd.promoted_at" in tags
+        was = tags.get("fkd.verdict") in _PROMOTED or self.version.promotion
         return "champion once" if was else "candidate"
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
         """What the registry knows of it, name by name."""
         tags = self.version.tags
-        promoted = tags.get("fkd.promoted_by")
         known = (
             ("Registered", day(self.version.created)),
             ("Verdict", tags.get("fkd.verdict", "")),
             ("Issues found by checks", _issues(tags) or "none"),
             ("Fitted because", tags.get("fkd.because", "")),
-            (
-                "Promoted by a person",
-                f"{promoted}, {tags.get('fkd.promoted_why', '')}" if promoted else "",
-            ),
+            ("Decision of a person", str(self.version.promotion or "")),
         )
         return tuple((name, text) for name, text in known if text)
 
@@ -65,14 +61,14 @@ class VersionStory:
 
 
 def history_path(settings: Settings, model: str) -> Path:
-    """Return where the history of a registered model lies."""
+    """Return the path of the history page of a registered model."""
     return settings.home / "history" / f"{model}.html"
 
 
-def write_history(settings: Settings, model: str, out: Path | None = None) -> Path:
-    """Return where the history of a registered model was written."""
+def write_history(settings: Settings, model: str) -> Path:
+    """Write the history of a registered model; return its path."""
     versions = versions_of(settings, model)
-    path = out or history_path(settings, model)
+    path = history_path(settings, model)
     write_atomic(path, history_html(model, versions, known_watches(settings, model)).encode())
     return path
 

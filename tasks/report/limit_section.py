@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from configs.schema import DEFAULT_KNEE
+from fkd.measures import MEASURES
 from tasks.report.along_contents import AlongWords
 from tasks.report.along_figures import along_figures
 from tasks.report.along_tables import along_sentences
@@ -12,7 +14,7 @@ from tasks.report.contents import ReportData
 from tasks.report.svg_curves import CurveFigure
 from tasks.report.svg_front import FrontFigure
 from tasks.report.tables import Grid, TableCell, TableRow
-from tasks.report.words import MEASURES, change, has_own_unit, in_unit, own_number, shown
+from tasks.report.words import change, has_own_unit, in_unit, own_number, shown
 from tasks.study.limit_moves import LimitMoves, LimitStep, MovedTrial
 
 _MOST_DECIMALS = 12
@@ -90,7 +92,7 @@ def movable_limits(report: ReportData) -> tuple[MovableLimit, ...]:
     if moves is None:
         return ()
     named = [name for name in moves.limits if name in moves.steps]
-    opened = named[0] if named else "gdp"
+    opened = named[0] if named else DEFAULT_KNEE
     return tuple(
         _limit(report, moves, measure, measure == opened)
         for measure, steps in moves.steps.items()
@@ -203,7 +205,7 @@ def _costs(report: ReportData, moves: LimitMoves, trial: MovedTrial) -> tuple[st
 def _grid(report: ReportData, moves: LimitMoves, measure: str) -> Grid:
     """Return all states as a table."""
     info = MEASURES[measure]
-    pairs = [(column, name) for column in report.columns for name in MEASURES if _has(moves, name)]
+    pairs = [(column, name) for column in report.columns for name in moves.steps]
     several = len(report.columns) > 1
     headings = (
         f"Limit on {info.label}",
@@ -228,11 +230,6 @@ def _grid(report: ReportData, moves: LimitMoves, measure: str) -> Grid:
         ]
         rows.append(TableRow(tuple(map(TableCell, texts))))
     return Grid(headings, tuple(rows))
-
-
-def _has(moves: LimitMoves, name: str) -> bool:
-    """Return whether trials were measured so."""
-    return name in moves.steps
 
 
 def _from(moves: LimitMoves, measure: str, step: LimitStep) -> str:

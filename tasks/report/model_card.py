@@ -47,7 +47,6 @@ def model_card(report: ReportData) -> str:
         _checks(report),
         "## Limits and misuse",
         "\n".join(f"- **{_plain(one.title)}** {_plain(one.text)}" for one in limits_of(report)),
-        *_decision(report),
         open_questions(QUESTIONS),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -65,6 +64,7 @@ def _model(report: ReportData) -> list[str]:
                 "Method": setting_words(chosen) + (f" ({params})" if params else ""),
                 "Registered as": champion.model_uri,
                 "Verdict of the gate": champion.gate,
+                "Decision of a person": report.promotion,
                 "Removed": removed_words(report) or "nothing",
                 "Asks for the attribute of a case": "yes" if chosen.needs_sensitive else "no",
                 "Training rows inside its file": count(champion.stored_rows),
@@ -112,26 +112,6 @@ def _checks(report: ReportData) -> str:
         [f"{one.check.code} {one.check.title}", str(one.outcome), one.said] for one in report.checks
     ]
     return table(("Check", "Outcome", "Found"), rows) if rows else "No checks were made."
-
-
-def _decision(report: ReportData) -> list[str]:
-    """Return the decision that the run quotes."""
-    found = report.decision
-    if found is None:
-        return []
-    limits = ", ".join(f"{name} at most {most:g}" for name, most in found.limits.items())
-    return [
-        "## An earlier decision",
-        facts(
-            {
-                "On": f"{found.run}, {found.made}",
-                "Chosen": found.chosen,
-                "Limits": limits or "none",
-                "Who": found.who or "open",
-                "Why": found.why or "open",
-            }
-        ),
-    ]
 
 
 def _plain(text: str) -> str:

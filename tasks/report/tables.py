@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fkd.measures import REPORTED
 from fkd.measures.pareto import non_dominated
 from tasks.report.contents import (
     ChampionSummary,
@@ -15,7 +16,6 @@ from tasks.report.trial_panels import is_known
 from tasks.report.words import (
     ABSENT,
     MAE_DECIMALS,
-    MEASURES,
     duration,
     estimate_in_unit,
     has_own_unit,
@@ -80,14 +80,14 @@ def _measured_pairs(report: ReportData) -> list[tuple[str, str]]:
     return [
         (column.name, measure)
         for column in report.columns
-        for measure in MEASURES
+        for measure in REPORTED
         if any(measure in trial.scores[column.name] for trial in report.trials)
     ]
 
 
 def _heading(report: ReportData, column: str, measure: str) -> str:
     """Return the measure's label, with the column where there are several."""
-    label = MEASURES[measure].label
+    label = REPORTED[measure].label
     return label if len(report.columns) == 1 else f"{label}, {_words(report, column)}"
 
 
@@ -115,8 +115,6 @@ def _fronts(report: ReportData) -> dict[str, list[str]]:
     """By trial, the fronts it lies on."""
     found: dict[str, list[str]] = {trial.key: [] for trial in report.trials}
     for column, measure in _measured_pairs(report):
-        if not MEASURES[measure].drawn:
-            continue
         for key, best in on_front(report.trials, column, measure).items():
             if best:
                 found[key].append(_heading(report, column, measure))
@@ -148,9 +146,9 @@ def _trial_cells(
         TableCell(with_std(mae, MAE_DECIMALS), mae.mean),
         *(own if has_own_unit(report.target) else ()),
         *(
-            TableCell(with_std(score, MEASURES[measure].decimals), score.mean)
+            TableCell(with_std(score, REPORTED[measure].decimals), score.mean)
             if score
-            else TableCell("undefined" if MEASURES[measure].drawn else ABSENT)
+            else TableCell("undefined")
             for score, measure in scores
         ),
         TableCell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
@@ -178,9 +176,9 @@ def champion_grid(report: ReportData, champion: ChampionSummary) -> Grid:
         found = champion.held_out.scores.get(column, {}).get(measure)
         before = reference.scores.get(column, {}).get(measure) if reference else None
         if found:
-            label = f"{MEASURES[measure].label} on {_words(report, column)}"
+            label = f"{REPORTED[measure].label} on {_words(report, column)}"
             changed = changes.scores.get(column, {}).get(measure) if changes else None
-            decimals = MEASURES[measure].decimals
+            decimals = REPORTED[measure].decimals
             rows.append(_held_out_row(label, decimals, found, before, changed))
     return Grid(tuple(headings), tuple(rows))
 

@@ -1,5 +1,8 @@
 """Sentences on what was done, what is left, what it cost."""
 
+from collections.abc import Mapping
+
+from fkd.measures import MEASURES, REPORTED, Measure
 from tasks.report.contents import (
     ChampionSummary,
     HeldOutScores,
@@ -16,9 +19,8 @@ from tasks.report.effect import (
     standing_sentence,
 )
 from tasks.report.within_tables import within_sentence
-from tasks.report.words import MEASURES, count, joined, setting_words, with_interval
+from tasks.report.words import count, joined, setting_words, with_interval
 from tasks.study.finding import Finding
-from tasks.study.results import UNDEFINED
 
 
 def removed_words(report: ReportData) -> str:
@@ -69,9 +71,9 @@ def _undefined_sentences(report: ReportData) -> tuple[str, ...]:
     held_out = [report.champion.held_out.scores] if report.champion else []
     known = [*(trial.scores for trial in report.trials), *held_out]
     return tuple(
-        f"{MEASURES[name].label} on {column.words} is undefined: {UNDEFINED}."
+        f"{measure.label} on {column.words} is undefined: {measure.undefined}."
         for column in report.columns
-        for name in ("hgr", "gdp", "pf")
+        for name, measure in REPORTED.items()
         if any(name not in scores[column.name] for scores in known)
     )
 
@@ -81,7 +83,7 @@ def _chosen_sentences(
 ) -> tuple[str, ...]:
     """Return the sentences on a chosen model, empty ones among them."""
     opening = (f"The chosen model is {setting_words(chosen)}.", _within_noise(champion))
-    found, noise = champion.held_out, _noise_sentence(report, champion.held_out)
+    found, noise = champion.held_out, _noise_sentences(report, champion.held_out)
     standing = standing_sentence(report, found)
     if chosen.dummy:
         constant = "It is a constant: it leans on nothing, and tells no two cases apart."
@@ -89,18 +91,18 @@ def _chosen_sentences(
     if chosen.removes_nothing:
         removed = removed_words(report) or "anything"
         nothing = f"It removes nothing: whatever its inputs say of {removed} acts unhindered."
-        return (*opening, nothing, standing, noise)
+        return (*opening, nothing, standing, *noise)
     comparison = compare(report)
     if comparison is None:
         unknown = (
             "The same model with nothing removed was no trial, so what the removal changed, and "
             "what it cost, is not known."
         )
-        return (*opening, unknown, standing, noise)
+        return (*opening, unknown, standing, *noise)
     return (
         *opening,
         *dependence_sentences(report, comparison),
-        noise,
+        *noise,
         cost_sentence(report, comparison),
     )
 
@@ -139,28 +141,38 @@ def broken_limits(report: ReportData) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def noise_floor_of(report: ReportData, column: SensitiveColumn) -> ReportedNoiseFloor | None:
-    """Return the floor at the length of the held-out rows, else that of a test fold."""
+def noise_floors_of(
+    report: ReportData, column: SensitiveColumn
+) -> Mapping[str, ReportedNoiseFloor]:
+    """Return the noise floors of the held-out rows, else those of a test fold, by measure."""
     held_out = report.champion.noise_floor if report.champion else {}
     return held_out.get(column.name, column.noise_floor)
 
 
-def _noise_sentence(report: ReportData, found: HeldOutScores) -> str:
-    """Which of the HGR that is left can be told from noise."""
+def _noise_sentences(report: ReportData, found: HeldOutScores) -> tuple[str, ...]:
+    """Return one sentence per measure with a noise floor: whether what is left exceeds it."""
+    sentences = (_noise_sentence(report, found, measure) for measure in REPORTED.values())
+    return tuple(filter(None, sentences))
+
+
+def _noise_sentence(report: ReportData, found: HeldOutScores, measure: Measure) -> str:
+    """Return whether the remaining dependence exceeds the noise floor of one measure."""
     known = [
-        (column, floor, found.scores[column.name]["hgr"].value)
+        (column, floor, found.scores[column.name][measure.name].value)
         for column in report.columns
-        if (floor := noise_floor_of(report, column)) and "hgr" in found.scores[column.name]
+        if (floor := noise_floors_of(report, column).get(measure.name))
+        and measure.name in found.scores[column.name]
     ]
     if not known:
         return ""
-    real = [column.words for column, floor, hgr in known if hgr > floor.upper]
-    none = [column.words for column, floor, hgr in known if hgr <= floor.upper]
-    seen = f"An independent prediction would read an HGR of about {known[0][1].mean:.2f}"
+    real = [column.words for column, floor, value in known if value > floor.upper]
+    none = [column.words for column, floor, value in known if value <= floor.upper]
+    label = measure.label
+    seen = f"An independent prediction would have {label} of about {known[0][1].mean:.2f}"
     if not none:
         return f"{seen}, so the dependence that is left is real, not noise."
     if not real:
-        return f"{seen}, so the HGR that is left cannot be told from none."
+        return f"{seen}, so the {label} that is left cannot be told from none."
     return (
         f"{seen}, so what is left on {joined(real)} is real, "
         f"what is left on {joined(none)} cannot be told from none."

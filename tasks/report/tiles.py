@@ -3,9 +3,10 @@
 import itertools
 from dataclasses import dataclass
 
+from fkd.measures import REPORTED
 from tasks.report.contents import ReportData, ReportedInterval, SensitiveColumn
 from tasks.report.effect import Comparison, compare, effect_of
-from tasks.report.words import MAE_DECIMALS, MEASURES, change, has_own_unit, in_unit, shown
+from tasks.report.words import MAE_DECIMALS, change, has_own_unit, in_unit, shown
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def _error(report: ReportData, comparison: Comparison) -> Tile:
 
 
 def _measures(report: ReportData, column: SensitiveColumn, comparison: Comparison) -> list[Tile]:
-    """Return the drawn measures on one column."""
+    """Return the measures on one column."""
     name = column.name
     before, after = comparison.before.scores[name], comparison.after.scores[name]
     return [
@@ -51,8 +52,8 @@ def _measures(report: ReportData, column: SensitiveColumn, comparison: Compariso
                 comparison.changes.scores[name][measure],
             ),
         )
-        for measure, info in MEASURES.items()
-        if info.drawn and measure in comparison.changes.scores[name]
+        for measure, info in REPORTED.items()
+        if measure in comparison.changes.scores[name]
     ]
 
 

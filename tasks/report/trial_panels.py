@@ -5,6 +5,7 @@ import math
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
+from fkd.measures import MEASURES, REPORTED
 from tasks.report.contents import (
     ReportData,
     ReportedInterval,
@@ -15,11 +16,11 @@ from tasks.report.contents import (
 from tasks.report.panels import Panel, Point, Series, with_front
 from tasks.report.words import (
     MAE_DECIMALS,
-    MEASURES,
     error_words,
     estimate_in_unit,
     has_own_unit,
     in_unit,
+    joined,
     params_words,
     strength_words,
     with_interval,
@@ -31,7 +32,7 @@ _HOVER_WIDTH = 30  # characters of a line that fit beside a point in the middle 
 
 def panels_of(report: ReportData, column: SensitiveColumn) -> tuple[Panel, ...]:
     """Return one panel per drawn measure that the trials hold for this column."""
-    panels = [_panel(report, column, measure) for measure, info in MEASURES.items() if info.drawn]
+    panels = [_panel(report, column, measure) for measure in REPORTED]
     return tuple(with_front(panel) for panel in panels if panel.points)
 
 
@@ -49,7 +50,7 @@ def _panel(report: ReportData, column: SensitiveColumn, measure: str) -> Panel:
         x_label=f"{info.label} on {column.words}",
         y_label=error_words(report.target),
         series=_all_series(report, column.name, measure),
-        floor=column.noise_floor if measure == "hgr" else None,
+        floor=column.noise_floor.get(measure),
         meaning=" ".join(filter(None, (info.meaning, _in_own_unit(report, measure)))),
         limit=report.champion.limits.get(measure) if report.champion else None,
     )
@@ -57,7 +58,7 @@ def _panel(report: ReportData, column: SensitiveColumn, measure: str) -> Panel:
 
 def _in_own_unit(report: ReportData, measure: str) -> str:
     """Return what a step on the axis of a scaled measure is in the target's unit."""
-    if measure != "gdp" or not has_own_unit(report.target):
+    if MEASURES[measure].unit != "prediction" or not has_own_unit(report.target):
         return ""
     return f"0.01 is {in_unit(0.01, report.target)}."
 
@@ -143,7 +144,10 @@ def bar_words(trials: Iterable[TrialSummary]) -> str:
     ]
     if not any(number.ends for number in known):
         return "Bars show one standard deviation over the folds."
+    drawn = [m.label for m in REPORTED.values() if m.interval == "binned"]
+    others = [m.label for m in REPORTED.values() if m.interval != "binned"]
     return (
-        "Bars of MAE, HGR and GDP are 95 % intervals of the mean over all test rows, the models "
-        "being as they are; those of PF show one standard deviation over the folds."
+        f"Bars of {joined(['MAE', *drawn])} are 95 % intervals of the mean over all test rows, the "
+        f"models being as they are; those of {joined(others)} show one standard deviation over the "
+        "folds."
     )

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fkd.measures import MEASURES
 from tasks.report.contents import ReportData, ReportedInterval
 from tasks.report.tables import Grid, TableCell, TableRow
-from tasks.report.words import ABSENT, MEASURES, count, joined, shown, with_interval
+from tasks.report.words import ABSENT, count, joined, shown, with_interval
 from tasks.study.within import CHOSEN, REFERENCE, GroupedScore
 
 Scores = Mapping[str, Mapping[str, GroupedScore]]  # by measure, then model
@@ -31,7 +32,7 @@ def within_tables(report: ReportData) -> tuple[WithinTable, ...]:
             _grid(report.within.scores[column.name], models),
             (
                 *_left_out(report.within.scores[column.name]),
-                *_floor(report.within.noise.get(column.name)),
+                *_floors(report.within.noise[column.name]),
                 *(
                     f"{MEASURES[name].label} could not be taken: {why}."
                     for name, why in report.within.problems[column.name].items()
@@ -43,7 +44,7 @@ def within_tables(report: ReportData) -> tuple[WithinTable, ...]:
 
 
 def within_sentence(report: ReportData) -> str:
-    """Return what is left of the dependence within groups, by GDP or by what there is."""
+    """Return the dependence within groups, by a measure in units of the prediction if possible."""
     if not report.within:
         return ""
     told = []
@@ -52,7 +53,8 @@ def within_sentence(report: ReportData) -> str:
         if not scores:
             told.append(f"the dependence on {column.words} could not be measured")
             continue
-        name = "gdp" if "gdp" in scores else next(iter(scores))
+        in_units = (name for name in scores if MEASURES[name].unit == "prediction")
+        name = next(in_units, next(iter(scores)))
         told.append(f"{MEASURES[name].label} on {column.words} is {_both(scores, name, report)}")
     return f"Within groups of {joined(report.control)}, {'; '.join(told)}."
 
@@ -147,11 +149,10 @@ def _left_out(scores: Scores) -> tuple[str, ...]:
     return (f"Left out: {count(len(told))} {noun}: {'; '.join(told)}.",) if told else ()
 
 
-def _floor(noise: float | None) -> tuple[str, ...]:
-    """Return what HGR reads in groups of these sizes where there is nothing."""
-    if noise is None:
-        return ()
-    return (
-        f"In groups of these sizes independent columns would read an HGR of about {noise:.2f}, "
-        "more than on all rows at once: compare HGR between models, not groups with all rows.",
+def _floors(noise: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the noise floor of each measure in groups of these sizes."""
+    return tuple(
+        f"In groups of these sizes independent columns would have {label} of about {floor:.2f}, "
+        f"more than on all rows at once: compare {label} between models, not groups with all rows."
+        for label, floor in ((MEASURES[name].label, floor) for name, floor in noise.items())
     )

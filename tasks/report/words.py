@@ -1,8 +1,7 @@
-"""Numbers, settings, measures in a reader's words."""
+"""Numbers and settings in a reader's words."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from tasks.report.contents import (
@@ -16,54 +15,6 @@ from tasks.report.contents import (
 ABSENT = "–"
 
 
-@dataclass(frozen=True)
-class MeasureWords:
-    """How a measure is called, what it says, how many decimals it deserves."""
-
-    label: str
-    title: str
-    meaning: str
-    decimals: int
-    drawn: bool = True
-
-
-MEASURES = {
-    "hgr": MeasureWords(
-        "HGR",
-        "maximal correlation",
-        "The strongest correlation that any reshaping of prediction and attribute can reach: "
-        "0 means independent, 1 means that one determines the other.",
-        3,
-    ),
-    "gdp": MeasureWords(
-        "GDP",
-        "generalised demographic parity",
-        "How far the average prediction at one value of the attribute lies from the overall "
-        "average, averaged over the attribute; on the scale of the target.",
-        4,
-    ),
-    "pf": MeasureWords(
-        "PF",
-        "pairwise fairness",
-        "Of two cases with different true values, how much the chance to be ranked correctly "
-        "depends on which of the two has more of the attribute: 0 means not at all.",
-        3,
-    ),
-    "gdp_plugin": MeasureWords(
-        "GDP (plug-in)",
-        "demographic parity at the sample points",
-        "GDP with a bandwidth that follows the spread of the attribute, as a check on GDP.",
-        4,
-        drawn=False,
-    ),
-    "gedi": MeasureWords(
-        "GeDI",
-        "generalised disparate impact",
-        "The slope of the straight line that predicts the prediction from the attribute.",
-        4,
-        drawn=False,
-    ),
-}
 MAE_DECIMALS = 4
 
 

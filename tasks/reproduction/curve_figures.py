@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from configs.curve_config import CurvesConfig
 from configs.experiment import FigureConfig
+from fkd.measures import MEASURES
 from tasks.report.figures import DPI, png_bytes, still
 from tasks.report.palette import style_of
 from tasks.report.panels import Panel, Point, Series, with_front
-from tasks.report.words import MEASURES
 from tasks.reproduction.curves import DUMMIES, Curve, Curves, distances
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fkd.measures.registry import LEAKING
 from fkd.methods import method
 from tasks.adapters.blas import blas_threads
 from tasks.adapters.state.opened_store import open_store
@@ -91,7 +92,7 @@ def _rows(run: str, curve: Curve, result: TrialResult) -> list[dict[str, Any]]:
             "curve": curve.label,
             "setting": setting,
             "column": column,
-            "hgr": result.mean("hgr", column),
+            LEAKING: result.mean(LEAKING, column),
             "probe": str(probe),
             **_numbers("before", [arrays["before"][i, j] for arrays in whole]),
             **_numbers("after", [arrays["after"][i, j] for arrays in whole]),

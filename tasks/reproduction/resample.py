@@ -1,6 +1,8 @@
 """A score of a trial on quarters of the rows: the same for every trial, so that pairs compare."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,11 @@ from tasks.planned.rows import cached_table
 from tasks.planned.trials import Inputs
 
 _VERSION = 3  # to be raised whenever a measure's numbers change
+_ERRORS: dict[str, Callable[[Array], Any]] = {
+    "mae": lambda errors: np.abs(errors).mean(),
+    "mse": lambda errors: np.square(errors).mean(),
+    "rmse": lambda errors: np.sqrt(np.square(errors).mean()),
+}
 _SEED = 20260706  # of the quarters: one for all trials, whatever the run's seed
 
 
@@ -53,11 +60,11 @@ def resample(job: Resampling) -> None:
     rng = np.random.default_rng(_SEED)
     with blas_threads(job.inputs.blas_threads):
         first = _score(job.score, y, f, s)
-        if job.score == "pf":
-            quarters = (quarter(len(y), rng) for _ in range(job.draws))
+        quarters = (quarter(len(y), rng) for _ in range(job.draws))
+        if job.score in REPORTED and REPORTED[job.score].interval == "pairs":
             found = np.abs(pairwise_on_subsamples(y, [f], s, quarters)[0])
         else:
-            draws = (repeated(quarter(len(y), rng)) for _ in range(job.draws))
+            draws = map(repeated, quarters)
             found = np.array([_score(job.score, y[rows], f[rows], s[rows]) for rows in draws])
     if np.isnan(found).any():
         raise ValueError(
@@ -92,11 +99,7 @@ def stored_predictions(store: TrialStore, key: str) -> Array:
 
 def _score(name: str, y: Array, f: Array, s: Array) -> float:
     """Return one score of predictions f."""
-    if name == "mae":
-        return float(np.abs(y - f).mean())
-    if name == "mse":
-        return float(np.square(y - f).mean())
-    if name == "rmse":
-        return float(np.sqrt(np.square(y - f).mean()))
+    if name in _ERRORS:
+        return float(_ERRORS[name](y - f))
     measure = REPORTED[name].scaled()
     return float(measure(*measure.columns(y, f, s)))

@@ -18,7 +18,7 @@ from tasks.reproduction.curves import Curve, Curves
 from tasks.reproduction.recovery import recovered_table
 from tasks.reproduction.tally import count
 from tasks.reproduction.verdict import Verdict
-from tasks.study.results import MEASURES, TrialResult, tidy
+from tasks.study.results import MAE, SCORES, TrialResult, tidy
 
 AllCurves = Mapping[str, Curves]  # by run
 _FILE = "story.json"
@@ -154,9 +154,9 @@ def table_of(run: str, curves: Curves) -> list[dict[str, Any]]:
             for column in curve.study.inputs.measure_on:
                 row: dict[str, Any] = {"run": run, "curve": curve.label, "setting": curve.words(i)}
                 row |= {"column": column, "unit": unit}
-                row["own_mae"] = result.mean("mae", column) * (high - low)
+                row["own_mae"] = result.mean(MAE, column) * (high - low)
                 row["rmse"], row["rmse_std"] = _rmse(result, column)
-                for measure in MEASURES:
+                for measure in SCORES:
                     row[measure] = result.mean(measure, column)
                     row[f"{measure}_std"] = result.std(measure, column)
                 rows.append(row)

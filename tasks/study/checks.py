@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from fkd.core.arrays import Array
+from fkd.measures import REPORTED
 from fkd.measures.recoverability import FEWEST_ROWS
 from tasks.study.champion import Champion, select_champion
 from tasks.study.check_values import (
@@ -84,18 +85,26 @@ def check_rows(rows: int) -> CheckResult:
 
 
 def check_floor(judgement: Judgement, limits: Iterable[Mapping[str, float]]) -> CheckResult:
-    """Return whether limits on HGR lie above what independent columns read."""
-    wanted = [own["hgr"] for own in limits if "hgr" in own]
-    if not wanted:
-        return CheckResult(FLOOR, NOT_APPLICABLE, "There is no limit on HGR.")
-    limit = min(wanted)
-    mean, upper = (max(ends) for ends in zip(*judgement.noise.values(), strict=True))
-    said = (
-        f"The limit on HGR is {limit:g}; on {judgement.rows_held_out:,} independent rows it reads "
-        f"{mean:.3f} on average, up to {upper:.3f} in 95 % of draws."
-    )
-    outcome = ISSUE if limit < mean else TIP if limit < upper else PASSED
-    return CheckResult(FLOOR, outcome, said)
+    """Return whether limits exceed the noise floor of their measure."""
+    floors = {name for found in judgement.noise.values() for name in found}
+    found = []
+    for own in limits:
+        for name, limit in own.items():
+            if name not in floors:
+                continue
+            on_columns = [found[name] for found in judgement.noise.values()]
+            mean, upper = (max(ends) for ends in zip(*on_columns, strict=True))
+            said = (
+                f"The limit on {REPORTED[name].label} is {limit:g}; on "
+                f"{judgement.rows_held_out:,} independent rows it reads {mean:.3f} on average, up "
+                f"to {upper:.3f} in 95 % of draws."
+            )
+            outcome = ISSUE if limit < mean else TIP if limit < upper else PASSED
+            found.append(CheckResult(FLOOR, outcome, said))
+    if not found:
+        labels = ", ".join(REPORTED[name].label for name in sorted(floors))
+        return CheckResult(FLOOR, NOT_APPLICABLE, f"There is no limit on {labels}.")
+    return next((r for word in (ISSUE, TIP) for r in found if r.outcome is word), found[0])
 
 
 def check_kept(judgement: Judgement, limits: Mapping[str, float]) -> CheckResult:

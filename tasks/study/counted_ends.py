@@ -35,7 +35,7 @@ def end_names(measure: str) -> tuple[str, str]:
 
 
 class CountedEnds:
-    """Both ends of the 95 % intervals of error, HGR and GDP, of the fits on one split.
+    """Both ends of the 95 % intervals of the error and of measures that can be binned.
 
     Parameters
     ----------

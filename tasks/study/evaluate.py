@@ -1,18 +1,18 @@
 """One job on a worker: fit the trials of a split, measure them, keep each record."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.metrics import mean_absolute_error, mean_squared_error
 
-from fkd import measures
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.predictors import Predictor, predict_all
+from fkd.measures import REPORTED
 from fkd.measures.groups import UndefinedMeasureError
 from fkd.methods import Training, method
 from fkd.problems.encoder import Encoder
@@ -78,14 +78,13 @@ def _computed(
         keeps = inputs.keeps_predictions(job.split, table)
         w = measure_weights(table, inputs.weights)
         w = None if w is None else w[fold.test]
-        judges = judges_of(test, inputs.measure_on, w)
+        scores = RowScores(test, inputs.measure_on, w)
         # Inner folds choose; only what outer folds say is reported.
         counted = job.split in inputs.splits.outer(table) and is_counted(test.n, w)
-        columns = {name: judge.s for name, judge in judges.items()}
-        ends = CountedEnds(test.y, columns, inputs.seed) if counted else None
+        ends = CountedEnds(test.y, scores.columns, inputs.seed) if counted else None
         known = fitted_before(missing, fold, inputs, store)
         for key, (record, y_pred) in known.items():
-            found = measure(y_pred, test.y, judges, w)
+            found = scores.of(y_pred)
             keep(replace(record, key=key, measures=found), y_pred)
         unfitted = [(trial, key) for trial, key in missing if key not in known]
         if not unfitted:
@@ -100,7 +99,7 @@ def _computed(
                 predicted = predict_rows(trials, predictors, encoder, test, inputs)
                 used = {**environment(name), **peak.told()}
                 for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
-                    found = measure(y_pred, test.y, judges, w)
+                    found = scores.of(y_pred)
                     if ends is not None:
                         own = ends.around(y_pred, found)
                         found = {name: {**found[name], **own[name]} for name in found}
@@ -159,49 +158,44 @@ def fit_trials(training: Training, name: str, trials: Sequence[Trial]) -> Iterat
     return method(name).fit(training, [trial.setting() for trial in trials])
 
 
-@dataclass(frozen=True)
-class ColumnJudge:
-    """One measured column of a split, its pairs ordered once for all models."""
+class RowScores:
+    """Errors and declared measures of predictions of the same rows.
 
-    s: Array
-    pairs: measures.PairwiseRows
-
-
-def judges_of(
-    test: Table, columns: Sequence[str], w: Array | None = None
-) -> dict[str, ColumnJudge]:
-    """Return what measuring needs of the rows of a split, each counted w times, by column."""
-    found = {column: test.S([column])[:, 0] for column in columns}
-    return {
-        name: ColumnJudge(s, measures.PairwiseRows(test.y, s, sample_weight=w))
-        for name, s in found.items()
-    }
-
-
-def measure(
-    y_pred: Array, y: Array, judges: Mapping[str, ColumnJudge], w: Array | None = None
-) -> dict[str, dict[str, float]]:
-    """Return accuracy with every fairness measure, by measured column, rows counted w times.
-
-    An undefined measure is left out.
+    Parameters
+    ----------
+    rows
+        Rows that were predicted.
+    columns
+        Names of the measured columns.
+    w
+        Sample weights, None if each row counts once.
     """
-    if not np.isfinite(y_pred).all():
-        raise ValueError("predictions must be finite, got NaN or infinity")
-    by: Any = {"sample_weight": w}
-    mae = float(mean_absolute_error(y, y_pred, **by))
-    found = {}
-    for column, judge in judges.items():
-        s = judge.s
-        found[column] = {
-            "mae": mae,
-            "mse": float(mean_squared_error(y, y_pred, **by)),
-            "hgr": float(measures.hgr(y_pred, s, margins="standard", **by)),
-            "gdp": float(measures.gdp(y_pred, s, margins="given", **by)),
-            "gdp_plugin": float(measures.gdp(y_pred, s, estimator="plugin", margins="given", **by)),
+
+    def __init__(self, rows: Table, columns: Sequence[str], w: Array | None = None) -> None:
+        self.y, self.w = rows.y, w
+        self.columns = {column: rows.S([column])[:, 0] for column in columns}
+        self._measures = {
+            column: {
+                name: measure.scaled().on_rows(rows.y, s, w) for name, measure in REPORTED.items()
+            }
+            for column, s in self.columns.items()
         }
-        with suppress(UndefinedMeasureError):
-            found[column]["pf"] = float(judge.pairs.fairness(y_pred))
-    return found
+
+    def of(self, y_pred: Array) -> dict[str, dict[str, float]]:
+        """Return the scores of a prediction by column. Undefined measures are left out."""
+        if not np.isfinite(y_pred).all():
+            raise ValueError("predictions must be finite, got NaN or infinity")
+        weights: Any = {"sample_weight": self.w}
+        errors = {
+            "mae": float(mean_absolute_error(self.y, y_pred, **weights)),
+            "mse": float(mean_squared_error(self.y, y_pred, **weights)),
+        }
+        found = {column: dict(errors) for column in self.columns}
+        for column, measures in self._measures.items():
+            for name, measure in measures.items():
+                with suppress(UndefinedMeasureError):
+                    found[column][name] = measure(y_pred)
+        return found
 
 
 def _batches(fitted: Iterable[T]) -> Iterator[list[T]]:

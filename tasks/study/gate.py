@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from configs.errors import UserError
+from fkd.measures import REPORTED
 from tasks.study.judgement import Judgement
-from tasks.study.results import UNDEFINED
 
 
 class GateError(UserError):
@@ -26,8 +26,8 @@ def broken_limits(judgement: Judgement, gate: Mapping[str, float]) -> list[str]:
     return [
         f"{measure} on {column} is {found[measure][0]:.4f}, above the limit {limit:g}"
         if measure in found
-        else f"{measure} on {column} is undefined ({UNDEFINED}), so the limit {limit:g} cannot be "
-        "checked"
+        else f"{measure} on {column} is undefined ({REPORTED[measure].undefined}), so the "
+        f"limit {limit:g} cannot be checked"
         for column, found in judgement.held_out.measures.items()
         for measure, limit in gate.items()
         if measure not in found or found[measure][0] > limit

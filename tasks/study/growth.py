@@ -9,7 +9,7 @@ from fkd.methods import method
 from fkd.problems.table import Table
 from tasks.adapters.store import TrialStore
 from tasks.planned.trials import Inputs, Trial
-from tasks.study.results import TrialResult, collect
+from tasks.study.results import MAE, TrialResult, collect
 
 # Predictions whose root mean square difference is less, on a target of range one, are the same.
 _SAME = 1e-6
@@ -50,4 +50,4 @@ def _is_constant(result: TrialResult, inputs: Inputs, table: Table) -> bool:
     """Return whether a trial errs as much as the mean of its training rows would."""
     folds = inputs.splits.outer(table).values()
     dummy = np.mean([np.abs(table.y[f.test] - table.y[f.train].mean()).mean() for f in folds])
-    return result.mean("mae", inputs.measure_on[0]) > _DUMMY_SHARE * float(dummy)
+    return result.mean(MAE, inputs.measure_on[0]) > _DUMMY_SHARE * float(dummy)

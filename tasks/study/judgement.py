@@ -61,7 +61,8 @@ class Judgement:
     held_out: ScoreIntervals
     reference: ScoreIntervals | None  # the same method with nothing removed, on the same rows
     changes: ScoreIntervals | None  # what the removal changed: after minus before, row by row
-    noise: Mapping[str, tuple[float, float]]  # HGR of independent columns: mean, 95 % quantile
+    # By column, then measure: mean and 95 % quantile on shuffled rows.
+    noise: Mapping[str, Mapping[str, tuple[float, float]]]
     rows_choosing: int
     rows_held_out: int
     recovered: tuple[Recovered, ...] = ()
@@ -90,7 +91,10 @@ class Judgement:
             **{
                 **plain,
                 **{name: part and ScoreIntervals.from_plain(part) for name, part in parts.items()},
-                "noise": {column: tuple(pair) for column, pair in plain["noise"].items()},
+                "noise": {
+                    column: {name: tuple(pair) for name, pair in found.items()}
+                    for column, found in plain["noise"].items()
+                },
                 "recovered": tuple(Recovered(**row) for row in plain["recovered"]),
             }
         )
@@ -104,11 +108,14 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
     plain = without_removal(study, trial)
     before = None if plain is None else held_out_predictions(study, [plain])[0]
     w = study.held_out_weights()
-    noise = {}
+    noise: dict[str, dict[str, tuple[float, float]]] = {}
     for column in columns:
         f, s = y_pred if before is None else before, test.S([column])[:, 0]
-        floor = noise_floor(f, s, rng=rng, measure=_MEASURES["hgr"], sample_weight=w)
-        noise[column] = (float(floor.mean), float(floor.upper))
+        noise[column] = {}
+        for name, measure in _MEASURES.items():
+            if measure.noise_floor:
+                floor = noise_floor(f, s, rng=rng, measure=measure, y_true=test.y, sample_weight=w)
+                noise[column][name] = (float(floor.mean), float(floor.upper))
     if before is None:
         held_out, reference, changes = _scores(test, y_pred, columns, rng, w), None, None
     else:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from configs.schema import SelectConfig
+from fkd.measures import REPORTED
 from tasks.adapters.store import TrialRecord
 from tasks.planned.trials import Trial, record_key
 from tasks.study.along import StudyProfiles, along_study
@@ -14,10 +15,8 @@ from tasks.study.champion import candidates
 from tasks.study.judgement import plain_trial
 from tasks.study.opening import Study
 from tasks.study.predicted_targets import foresee
-from tasks.study.results import TrialResult
+from tasks.study.results import MAE, TrialResult
 from tasks.study.selection import select_trial, worst
-
-MEASURES = ("hgr", "gdp", "pf")
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def limit_moves(study: Study) -> LimitMoves | None:
     results = [] if policy is None else candidates(study)
     if policy is None or not results:
         return None
-    known = [m for m in MEASURES if not any(np.isnan(worst(r, m)) for r in results)]
+    known = [m for m in REPORTED if not any(np.isnan(worst(r, m)) for r in results)]
     steps = {measure: steps_of(results, measure) for measure in known}
     wanted = dict.fromkeys(step.trial for found in steps.values() for step in found)
     by_key = {result.trial.key: result for result in results}
@@ -95,7 +94,7 @@ def limit_moves(study: Study) -> LimitMoves | None:
     trials = {key: _moved(study, by_key[key]) for key in wanted}
     points = {
         measure: {
-            result.trial.key: (worst(result, measure), worst(result, "mae")) for result in results
+            result.trial.key: (worst(result, measure), worst(result, MAE)) for result in results
         }
         for measure in known
     }
@@ -117,7 +116,7 @@ def steps_of(results: Sequence[TrialResult], measure: str) -> tuple[LimitStep, .
     results
         Of the inner folds, which a choice is made by.
     measure
-        hgr, gdp or pf.
+        Name of a declared measure.
     """
     chosen: list[tuple[float, str]] = []
     for limit in sorted({worst(result, measure) for result in results}):
@@ -140,9 +139,9 @@ def _moved(study: Study, result: TrialResult) -> MovedTrial | None:
     first = next(iter(record.measures.values()))
     return MovedTrial(
         study.title(result.trial),
-        first["mae"],
+        first[MAE],
         {
-            column: {measure: found[measure] for measure in MEASURES if measure in found}
+            column: {measure: found[measure] for measure in REPORTED if measure in found}
             for column, found in record.measures.items()
         },
         along_study(study, result.trial),

@@ -1,6 +1,6 @@
 """A configuration bound to its rows, its trials, its store."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -156,15 +156,18 @@ def open_study(
     return Study(config, settings, loaded, inputs, trials, store, searched)
 
 
-def open_studies(configs: Iterable[RunConfig], settings: Settings) -> Iterator[Study]:
-    """Yield the studies of configurations; those of the same data share rows, all the store."""
+def study_opener(settings: Settings) -> Callable[[RunConfig], Study]:
+    """Return a function that opens studies: all share one store, equal data are loaded once."""
     store = TrialStore(open_store(settings))
     loaded: dict[str, Loaded] = {}
-    for config in configs:
+
+    def opened(config: RunConfig) -> Study:
         asked = config.data.model_dump_json()
         study = open_study(config, settings, loaded.get(asked), store)
         loaded[asked] = study.loaded
-        yield study
+        return study
+
+    return opened
 
 
 def _trials(

@@ -1,4 +1,4 @@
-"""Why fits are to be computed, told from what the last run of that name had planned."""
+"""Reasons why fits are computed, found by comparing a plan with the last one of that name."""
 
 import json
 from collections import Counter
@@ -11,6 +11,7 @@ from fkd.methods import method
 from tasks.adapters.files import write_atomic
 from tasks.planned.trials import Job, Trial
 from tasks.study.opening import Study
+from tasks.study.results import flat_parameters
 
 _WORDS = {
     "data": "the data",
@@ -19,6 +20,7 @@ _WORDS = {
     "scale": "the scaling",
     "seed": "the seed",
     "blas_threads": "the BLAS threads",
+    "weights": "the row weights",
     "folds": "the folds",
     "inner_folds": "the inner folds",
     "versions": "the measures, the encoder or the records' form",
@@ -27,11 +29,24 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What decided the keys of a run's trials."""
+    """Everything that determines the keys of a run's trials.
+
+    Parameters
+    ----------
+    common
+        The parts that all keys share.
+    versions
+        The version of each method.
+    trials
+        The keys.
+    values
+        By method and parameter, all values of the trials.
+    """
 
     common: dict[str, Any]
     versions: dict[str, int]
-    trials: tuple[str, ...]
+    trials: list[str]
+    values: dict[str, dict[str, list[str]]]
 
     @classmethod
     def of(cls, study: Study) -> "Plan":
@@ -40,21 +55,27 @@ class Plan:
         inner = study.inputs.splits.inner_folds
         common = {**study.inputs.identity(), "folds": folds, "inner_folds": inner}
         names = sorted({trial.method for trial in study.trials})
+        values: dict[str, dict[str, list[str]]] = {name: {} for name in names}
+        for trial in study.trials:
+            for name, value in flat_parameters(trial).items():
+                known = values[trial.method].setdefault(name, [])
+                if value not in known:
+                    known.append(value)
         return cls(
             # Through JSON, so that a plan equals itself once it has been read back.
             json.loads(json.dumps(common)),
             {name: method(name).version for name in names},
-            tuple(trial.key for trial in study.trials),
+            [trial.key for trial in study.trials],
+            values,
         )
 
 
 def read_plan(study: Study) -> Plan | None:
-    """Return what the last run of that name planned, None where there was none."""
+    """Return the plan of the last run of that name, None if there is none that can be read."""
     try:
-        plain = json.loads(_path(study).read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+        return Plan(**json.loads(_path(study).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
         return None
-    return Plan(**{**plain, "trials": tuple(plain["trials"])})
 
 
 def write_plan(study: Study) -> None:
@@ -97,7 +118,17 @@ def _reason(trial: Trial, before: Plan, now: Plan) -> str:
     old, new = before.versions.get(trial.method), now.versions[trial.method]
     if old is not None and old != new:
         return f"{trial.method} is version {new}, was {old}"
-    return "not finished before" if trial.key in before.trials else "new settings"
+    if trial.key in before.trials:
+        return "not finished before"
+    if old is None:
+        return f"of the new method {trial.method}"
+    known = before.values[trial.method]
+    added = [k for k, v in flat_parameters(trial).items() if v not in known.get(k, ())]
+    return (
+        f"with a new value of {', '.join(added)}"
+        if added
+        else "with new combinations of parameters"
+    )
 
 
 def _path(study: Study) -> Path:

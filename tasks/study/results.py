@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fkd.measures import REPORTED
 from fkd.methods import method
 from fkd.problems.table import Table
 from tasks.adapters.files import write_atomic
@@ -15,10 +16,9 @@ from tasks.adapters.store import TrialRecord, TrialStore
 from tasks.planned.trials import Inputs, Trial, record_key
 from tasks.study.counted_ends import end_names
 
-MEASURES = ("mae", "hgr", "gdp", "pf")
-# Why a measure may be undefined. Only PF can be: constants have 0 in the others.
-UNDEFINED = "too few pairs of rows differ in target and sensitive column in both directions"
-_WRITTEN = ("mae", "mse", "hgr", "gdp", "pf")  # who is best may depend on the error
+MAE = "mae"
+SCORES = (MAE, *REPORTED)
+_WRITTEN = (MAE, "mse", *REPORTED)  # which method is best may depend on the error
 
 
 @dataclass(frozen=True)
@@ -106,23 +106,23 @@ def write_results(frame: pd.DataFrame, folder: Path) -> Path:
 def other_parameters(trial: Trial) -> dict[str, Any]:
     """Return the parameters apart from the strength, nested ones under dotted names."""
     strength = method(trial.method).strength
-    return {k: v for k, v in _flat(trial.parameters).items() if k != strength}
+    return {k: v for k, v in flat(trial.parameters).items() if k != strength}
 
 
-def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested parameters under dotted names."""
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in parameters.items():
         if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}.")
+            found |= flat(value, f"{prefix}{name}.")
         else:
-            flat[prefix + name] = value
-    return flat
+            found[prefix + name] = value
+    return found
 
 
 def flat_parameters(trial: Trial) -> dict[str, str]:
     """Return all parameters of a trial as text, nested ones under dotted names."""
-    return {name: str(value) for name, value in _flat(trial.parameters).items()}
+    return {name: str(value) for name, value in flat(trial.parameters).items()}
 
 
 def _last(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:

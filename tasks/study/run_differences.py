@@ -12,10 +12,9 @@ from tasks.adapters.peak_memory import MEMORY
 from tasks.planned.trials import Trial, record_key
 from tasks.planned.weighing import measure_weights
 from tasks.study.champion import select_champion
-from tasks.study.fit_parts import flat_parts
 from tasks.study.judgement import ScoreIntervals, compared
 from tasks.study.opening import Study
-from tasks.study.results import TrialResult
+from tasks.study.results import SCORES, TrialResult, flat
 from tasks.study.selection import NoChampionError
 
 _SHOWN = 5
@@ -55,7 +54,7 @@ class PairedTrial:
 
 def config_differences(first: Study, second: Study) -> list[Difference]:
     """Return the keys of the configurations that differ, under the names that --set takes."""
-    plain = [flat_parts(_listless(s.config.model_dump(mode="json"))) for s in (first, second)]
+    plain = [flat(_listless(s.config.model_dump(mode="json"))) for s in (first, second)]
     return _differing(*plain)
 
 
@@ -104,8 +103,7 @@ def _paired(
     columns = [c for c in first.inputs.measure_on if c in second.inputs.measure_on]
     means = {
         column: {
-            measure: (one.mean(measure, column), other.mean(measure, column))
-            for measure in ("mae", "hgr", "gdp", "pf")
+            measure: (one.mean(measure, column), other.mean(measure, column)) for measure in SCORES
         }
         for column in columns
     }
@@ -193,8 +191,10 @@ def _told_code(study: Study) -> dict[str, Any]:
         for record in result.records:
             used = {k: v for k, v in record.environment.items() if k != MEMORY}
             told = {f"method {record.method}": record.version, **used}
-            for name, value in flat_parts(_listless(told)).items():
+            for name, value in flat(_listless(told)).items():
                 found.setdefault(name, set()).add(str(value))
+    for trial in study.trials:  # another version of a method has computed no fit of this key
+        found.setdefault(f"method {trial.method}", {f"no stored fit of version {trial.version}"})
     return {name: ", ".join(sorted(values)) for name, values in found.items()}
 
 

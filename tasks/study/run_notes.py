@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from fkd.measures import REPORTED
 from tasks.adapters.addresses import without_credentials
 from tasks.adapters.markdown import plain_markdown
 from tasks.adapters.peak_memory import MEMORY
@@ -15,7 +16,7 @@ from tasks.planned.trials import Trial, record_key
 from tasks.study.champion import Champion
 from tasks.study.finding import Finding
 from tasks.study.opening import Study
-from tasks.study.results import MEASURES, UNDEFINED, TrialResult, flat_parameters
+from tasks.study.results import SCORES, TrialResult, flat_parameters
 
 _DIGEST = 32  # characters that MLflow keeps of a data set's digest
 _METRICS = """\
@@ -64,12 +65,12 @@ def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialR
     """Return one trial as MLflow shall hold it; further columns carry their name."""
     folds: dict[str, list[float]] = {}
     summary: dict[str, float] = {}
-    undefined: list[str] = []
+    undefined: dict[str, str] = {}  # name of the metric: why
     for i, column in enumerate(study.inputs.measure_on):
-        for measure in MEASURES:
+        for measure in SCORES:
             name = metric_name(measure if i == 0 else f"{measure}.{column}")
             if not result.is_defined(measure, column):
-                undefined.append(name)
+                undefined[name] = REPORTED[measure].undefined
                 continue
             folds[f"fold/{name}"] = result.values(measure, column)
             summary[f"{name}_mean"] = result.mean(measure, column)
@@ -80,7 +81,7 @@ def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialR
     title = study.title(result.trial)
     searched = [_SEARCHED] if result.trial.key in study.searched else []
     opening = f"{title}, one trial of {study.config.name}. {_subject(study)}"
-    missing = [f"Undefined: {', '.join(undefined)} ({UNDEFINED})."] if undefined else []
+    missing = [f"Undefined: {name} ({why})." for name, why in undefined.items()]
     if undefined:
         tags = {**tags, "fkd.undefined": " ".join(undefined)}
     note = "\n\n".join([opening, *searched, *missing, _METRICS])

@@ -14,7 +14,7 @@ from fkd.measures.pareto import knee, select
 from tasks.adapters.store import TrialRecord
 from tasks.planned.weighing import measure_weights
 from tasks.study.opening import Study
-from tasks.study.results import UNDEFINED, TrialResult
+from tasks.study.results import MAE, TrialResult
 
 KNEE_VERSION = 2  # to be raised whenever the knee selects otherwise; part of a run's identity
 _PERMUTATIONS = 50
@@ -45,13 +45,13 @@ def select_trial(
     for name in [policy.knee_of] if policy.knee_of else policy.subject_to:
         if any(np.isnan(worst(result, name)) for result in results):
             raise NoChampionError(
-                f"select: {name} is undefined on an inner fold ({UNDEFINED}). "
-                "Select by another measure."
+                f"select: {name} is undefined on an inner fold "
+                f"({measures.REPORTED[name].undefined}). Select by another measure."
             )
     if policy.knee_of:
         found = _knee(results, policy.knee_of, noise)
         return _knee(_contenders(results), policy.knee_of, noise) if _is_constant(found) else found
-    names = ["mae", *policy.subject_to]
+    names = [MAE, *policy.subject_to]
     points = np.array([[worst(result, name) for name in names] for result in results])
     try:
         index = select(
@@ -92,7 +92,7 @@ def excess(result: TrialResult, measure: str, noise: Mapping[str, float]) -> tup
 
 def _errors(result: TrialResult) -> list[float]:
     """Return the mean absolute error fold by fold, the same on every measured column."""
-    return result.values("mae", next(iter(result.records[0].measures)))
+    return result.values(MAE, next(iter(result.records[0].measures)))
 
 
 def worst(result: TrialResult, measure: str) -> float:
@@ -103,8 +103,8 @@ def worst(result: TrialResult, measure: str) -> float:
 
 def is_most_accurate(selected: TrialResult, results: Sequence[TrialResult]) -> bool:
     """Return whether no trial has less error, and the selected one is not a constant."""
-    least = min(worst(result, "mae") for result in results)
-    return worst(selected, "mae") <= least and not _is_constant(selected)
+    least = min(worst(result, MAE) for result in results)
+    return worst(selected, MAE) <= least and not _is_constant(selected)
 
 
 def noise_on_inner_folds(
@@ -114,7 +114,7 @@ def noise_on_inner_folds(
 
     It is the 95 % quantile under independence of the mean over inner folds.
     """
-    best = min(results, key=lambda result: worst(result, "mae"))
+    best = min(results, key=lambda result: worst(result, MAE))
     return study.once(
         ("noise", measure, best.trial.key),
         lambda: {
@@ -175,8 +175,8 @@ def _contenders(results: Sequence[TrialResult]) -> Sequence[TrialResult]:
     constants = [result for result in results if _is_constant(result)]
     if not constants:
         return results
-    least = min(worst(result, "mae") for result in constants)
-    others = [r for r in results if not _is_constant(r) and worst(r, "mae") <= least]
+    least = min(worst(result, MAE) for result in constants)
+    others = [r for r in results if not _is_constant(r) and worst(r, MAE) <= least]
     return others or constants
 
 

@@ -99,9 +99,9 @@ def fetch_run(settings: Settings, shared: SharedRun) -> Path:
         data = found.get(names[name])
         if data is None or sha256(data) != expected:
             raise UserError(
-                f"{store.shown(names[name])} must be as it was written with its run, but it is "
-                f"{'absent' if data is None else 'another'}; write it again by `fkd report` where "
-                f"{run.config.name} was on, or by its own `fkd run` here."
+                f"{store.shown(names[name])} must have the checksum of its run, but it is "
+                f"{'absent' if data is None else 'changed'}. Write it again with `fkd report` in "
+                f"the home that computed {run.config.name}, or with `fkd run` in this one."
             )
     folder = settings.experiments / run.config.name
     move_earlier(settings, run.config.name, run.identity)

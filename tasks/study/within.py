@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -22,13 +22,7 @@ from tasks.study.refit import held_out_predictions
 
 VERSION = 1  # to be raised whenever these numbers change; part of their key
 CHOSEN, REFERENCE = "chosen", "reference"
-# Within a group GDP takes s by the range of the group: one window in units of the whole data set
-# would span a narrow group and hide dependence there.
-_MARGINS = {"hgr": {"margins": "standard"}, "gdp": {"margins": "range"}}
-_MEASURES = {
-    name: replace(measure, options={**measure.options, **_MARGINS.get(name, {})})
-    for name, measure in REPORTED.items()
-}
+_MEASURES = {name: measure.within_groups() for name, measure in REPORTED.items()}
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,8 @@ class WithinGroups:
     # By measured column, then measure, then model: "chosen", and "reference" with nothing removed.
     scores: Mapping[str, Mapping[str, Mapping[str, GroupedScore]]]
     problems: Mapping[str, Mapping[str, str]]  # by column, then measure: why there is no number
-    noise: Mapping[str, float]  # by column: mean HGR within these groups once s is shuffled
+    # By column, then measure: mean within these groups on shuffled rows.
+    noise: Mapping[str, Mapping[str, float]]
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
@@ -111,14 +106,16 @@ def _make(study: Study, champion: Champion, control: tuple[str, ...]) -> WithinG
     rng = np.random.default_rng(study.config.seed)
     scores: dict[str, dict[str, dict[str, GroupedScore]]] = {}
     problems: dict[str, dict[str, str]] = {}
-    noise: dict[str, float] = {}
+    noise: dict[str, dict[str, float]] = {}
     for column in inputs.measure_on:
         scores[column], problems[column] = _on_column(test, column, predictions, groups, rng, w)
-        if "hgr" in scores[column]:
-            within = partial(_MEASURES["hgr"], control_features=groups)
-            f, s = next(reversed(predictions.values())), test.S([column])[:, 0]
-            floor = noise_floor(f, s, rng=rng, measure=within, sample_weight=w)
-            noise[column] = float(floor.mean)
+        noise[column] = {}
+        f, s = next(reversed(predictions.values())), test.S([column])[:, 0]
+        for name, measure in _MEASURES.items():
+            if measure.noise_floor and name in scores[column]:
+                within = partial(measure, control_features=groups)
+                floor = noise_floor(f, s, rng=rng, measure=within, sample_weight=w)
+                noise[column][name] = float(floor.mean)
     return WithinGroups(control, scores, problems, noise)
 
 

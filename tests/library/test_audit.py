@@ -49,8 +49,8 @@ def test_intervals_contain_their_estimates_and_the_noise_floor_separates(found):
         for interval in (*column.scores.values(), *column.changes.values()):
             assert interval.low <= interval.estimate <= interval.high
     age, income = found.columns
-    assert age.scores["hgr"].estimate > age.noise.upper
-    assert income.scores["hgr"].estimate < 2 * income.noise.upper
+    assert age.scores["hgr"].estimate > age.noise["hgr"].upper
+    assert income.scores["hgr"].estimate < 2 * income.noise["hgr"].upper
 
 
 def test_groups_and_pairs_are_included(found):
@@ -99,7 +99,7 @@ def test_any_model_can_be_audited():
     found = fkd.audit(y[600:], trees.predict(X[600:]), s[600:], replicates=60)
     (column,) = found.columns
     assert found.rows == 300
-    assert column.scores["hgr"].low > column.noise.upper
+    assert column.scores["hgr"].low > column.noise["hgr"].upper
     curve, leak = column.profile.curves["prediction"], column.profile.leak
     assert curve.lowest[-1] > curve.highest[0]
     assert leak.values[-1] > leak.values[0]

@@ -4,13 +4,11 @@ import contextlib
 import ctypes
 import json
 import os
-import pwd
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -24,9 +22,9 @@ _LONGEST_LOG = 1_000_000  # bytes; what is older than the last starts helps nobo
 _PR_SET_PDEATHSIG = 1
 
 
-def stop_group(server: subprocess.Popen[bytes], farewell: int = signal.SIGTERM) -> None:
+def stop_group(server: subprocess.Popen[bytes]) -> None:
     """Stop the server with all its children: politely, then for good."""
-    server.send_signal(farewell)
+    server.send_signal(signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         server.wait(_PATIENCE)
     with contextlib.suppress(ProcessLookupError):
@@ -57,7 +55,7 @@ def _only_keeper(file: IO[str]) -> bool:
 def _serve(kind: ServerKind, lease: IO[str]) -> int:
     """Run the server until nobody is left, again on the same port if it crashes meanwhile."""
     record = kind.folder / "server.json"
-    port, failures = kind.port or free_port(), 0
+    port, failures = free_port(), 0
     # The exclusive lock, once taken, is kept to the end: newcomers wait for a new server.
     while failures < _STARTS and not try_lock(lease, EXCLUSIVE):
         record.unlink(missing_ok=True)
@@ -68,10 +66,10 @@ def _serve(kind: ServerKind, lease: IO[str]) -> int:
                 _watch(server, lease)
             else:
                 # Most likely somebody else took the port in the meantime.
-                port, failures = kind.port or free_port(), failures + 1
+                port, failures = free_port(), failures + 1
         finally:
             record.unlink(missing_ok=True)
-            stop_group(server, kind.farewell)
+            stop_group(server)
     return int(failures >= _STARTS)
 
 
@@ -87,50 +85,19 @@ def _start(kind: ServerKind, port: int) -> subprocess.Popen[bytes]:
 
     def prepare() -> None:
         if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, kind.farewell)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if kind.pinned and cores:
             os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
 
-    with _handed(kind) as (data, handles):
-        known = {"{port}": str(port), "{data}": data}
-        return subprocess.Popen(
-            [_filled(part, known) for part in kind.arguments],
-            cwd=kind.folder if kind.user is None else "/",
-            env={**os.environ, **_environment(kind, known)},
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=prepare,
-            user=kind.user,
-            group=None if kind.user is None else pwd.getpwnam(kind.user).pw_gid,
-            extra_groups=None if kind.user is None else [],
-            pass_fds=handles,
-        )
-
-
-def _environment(kind: ServerKind, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the server's own, secrets from their files among them."""
-    plain = {name: _filled(value, known) for name, value in kind.environment.items()}
-    return {**plain, **{name: Path(file).read_text() for name, file in kind.secrets.items()}}
-
-
-def _filled(text: str, known: Mapping[str, str]) -> str:
-    """Return a text with its places filled in."""
-    for place, value in known.items():
-        text = text.replace(place, value)
-    return text
-
-
-@contextlib.contextmanager
-def _handed(kind: ServerKind) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the path by which the server finds its data, with the handle behind it, if any."""
-    if kind.data is None or kind.user is None:
-        yield kind.data or "", ()
-        return
-    handle = os.open(kind.data, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{handle}", (handle,)
-    finally:
-        os.close(handle)
+    known = {name: value.replace("{port}", str(port)) for name, value in kind.environment.items()}
+    return subprocess.Popen(
+        [part.replace("{port}", str(port)) for part in kind.arguments],
+        cwd=kind.folder,
+        env={**os.environ, **known},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=prepare,
+    )
 
 
 def _wait_ready(

@@ -2,9 +2,7 @@
 
 import http.client
 import json
-import signal
 import socket
-import subprocess
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,20 +18,11 @@ class ServerKind:
     title: str
     folder: Path  # of its lease, record and log
     arguments: tuple[str, ...]
-    health: str  # the path that answers once it serves; without one it is up once it can be reached
+    health: str  # the path that answers once it serves
     environment: Mapping[str, str] = field(default_factory=dict)
     # A server that hands every query to another thread starts twice as fast on a single core.
     pinned: bool = False
     patience: float = 120.0  # seconds to the first answer; a busy machine needs many
-    scheme: str = "http"
-    port: int | None = None  # None: one that is free at that moment
-    # Variables whose values are read from files: a declaration stands on a command line.
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    probe: tuple[str, ...] = ()  # a command that succeeds once it serves, in place of `health`
-    farewell: int = signal.SIGTERM  # asks it to end
-    user: str | None = None  # as whom it runs, where that is not us
-    # What `{data}` becomes: a folder which it is handed open, for its user may not enter ours.
-    data: str | None = None
 
     def dumps(self) -> str:
         """Return the declaration as JSON, in which it travels to the keeper."""
@@ -43,23 +32,16 @@ class ServerKind:
     def loads(cls, text: str) -> "ServerKind":
         """Return the declaration that `dumps` has written."""
         fields = json.loads(text)
-        words = {name: tuple(fields[name]) for name in ("arguments", "probe")}
-        return cls(**{**fields, **words, "folder": Path(fields["folder"])})
+        changed = {"arguments": tuple(fields["arguments"]), "folder": Path(fields["folder"])}
+        return cls(**{**fields, **changed})
 
     def url(self, port: int) -> str:
-        """Return where it listens."""
-        return f"{self.scheme}://{LOOPBACK}:{port}"
+        """Return the address at a port."""
+        return f"http://{LOOPBACK}:{port}"
 
     def serves(self, url: str) -> bool:
-        """Return whether it does its work at an address of its own."""
-        port = url.rpartition(":")[2]
-        if self.probe:
-            words = [word.replace("{port}", port) for word in self.probe]
-            return subprocess.run(words, capture_output=True).returncode == 0
-        if self.health:
-            return answers(f"http://{LOOPBACK}:{port}{self.health}")
-        with socket.socket() as plain:
-            return plain.connect_ex((LOOPBACK, int(port))) == 0
+        """Return whether the server answers at an address."""
+        return answers(f"{url}{self.health}")
 
 
 def answers(url: str, timeout: float = 2.0) -> bool:

@@ -50,11 +50,6 @@ class Lease:
             f"see {self.kind.folder / 'server.log'}."
         )
 
-    def tend(self) -> None:
-        """Start a keeper in the place of one that was killed; a server ends with its keeper."""
-        self._keeper_failed()
-        self.begin()
-
     def leave(self) -> None:
         """Give the share back; the last one stays until the server is gone."""
         last = try_lock(self._file, EXCLUSIVE)

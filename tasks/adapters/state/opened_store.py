@@ -11,6 +11,7 @@ from tasks.adapters.state.folder_place import FolderPlace, StoreFolder
 from tasks.adapters.state.remote_place import RemotePlace
 from tasks.adapters.state.shared_store import SharedStore
 
+STORE_ID = "id"
 # Folders that older homes have beside their store.
 _OLD = ("prepared", "moments")
 _FEATURES = "*.features.npz"  # of rows, which each machine makes for itself
@@ -37,6 +38,22 @@ def ensure_store(settings: Settings) -> None:
             f"the store {store.place.address} must give back what is written into it, but it does "
             "not; let FKD_STORE be another place."
         )
+
+
+@lru_cache(maxsize=32)
+def store_id(settings: Settings) -> str:
+    """Return the random name of a store, by which MLflow tells the runs of two stores apart."""
+    store = open_store(settings)
+    found = store.read(STORE_ID)
+    if found is None:
+        store.write_absent(STORE_ID, uuid4().hex.encode())
+        found = store.read(STORE_ID)
+    if found is None:
+        raise UserError(
+            f"the store {store.place.address} must give back what is written into it, but it does "
+            "not; let FKD_STORE be another place."
+        )
+    return found.decode()
 
 
 @lru_cache(maxsize=32)

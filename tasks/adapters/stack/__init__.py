@@ -1,1 +1,0 @@
-"""The whole stack on one machine: databases, servers, a cluster, behind passwords."""
