@@ -10,15 +10,13 @@ from configs.errors import UserError
 from configs.load import parse_config
 from configs.nearest import check_name
 
-Tree = dict[str, Any]
-
 # On these the paper is silent; what is protected, where rows come from, how many, is its own.
 READING_KEYS = ("drop", "missing", "labels", "scale", "scale_on", "year", "horizon")
 _PUBLISHED = "it is read so already"
 _LONGEST = 40  # of a folder's name
 
 
-def read_otherwise(tree: Tree, reading: Mapping[str, Any]) -> Tree:
+def read_otherwise(tree: dict[str, Any], reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return the experiment with keys of `data` set on every run that they change.
 
     A run to which a key means nothing, or whose data are read so already, is left out with the

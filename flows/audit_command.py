@@ -4,10 +4,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
-from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -17,6 +16,7 @@ from fkd import FairnessWarning
 from fkd import audit as audit_rows
 from fkd.measures import survey_weights
 from fkd.measures.auditing import Audit
+from flows.command_options import Names
 from tasks.adapters.reachable import TrackingUnreachableError
 from tasks.adapters.settings import read_settings
 from tasks.data.predicted_file import PredictedColumns, PredictionFile, read_predicted
@@ -25,7 +25,6 @@ from tasks.report.tables import Grid
 
 # Types of numbers in a signature, as columns have them.
 _NUMBERS = {"double": "float64", "float": "float32", "long": "int64", "integer": "int32"}
-Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 
 
 def audit_file(

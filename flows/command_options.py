@@ -12,3 +12,4 @@ Axes = Annotated[
     tuple[str, ...],
     Parameter(name="--over", help="path.to.key=[value, value], a list as YAML; may be repeated"),
 ]
+Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]

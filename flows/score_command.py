@@ -3,23 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
 from configs.errors import UserError
 from configs.schema import ClusterConfig
-from flows.command_options import Overrides
+from flows.command_options import Names, Overrides
 from flows.log_lines import is_json, write_line
 from flows.said_form import written_form
 from tasks.adapters.model_files import fetch_bundle
 from tasks.adapters.settings import Settings, read_settings
 from tasks.data.scored_file import ScoreRequest, check_request, score_table
 from tasks.data.scored_rows import MissingRule
-
-Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 
 
 def score_rows(

@@ -16,9 +16,14 @@ from fkd.problems.encoder import Encoder
 from tasks.adapters.graphs import task_array
 from tasks.adapters.store import digest
 from tasks.adapters.workers import cluster_memory
-from tasks.blocks import kernel_arrays
 from tasks.blocks.array_passes import Compute, KernelArrays
-from tasks.blocks.kernel_arrays import chunk_bytes, is_kept, keep_what_fits, kernel_array
+from tasks.blocks.kernel_arrays import (
+    CHUNK_ROWS,
+    chunk_bytes,
+    is_kept,
+    keep_what_fits,
+    kernel_array,
+)
 from tasks.blocks.shared_map import encoder_of
 from tasks.planned.folds import Fold
 from tasks.planned.rows import cached_table
@@ -57,7 +62,7 @@ def cluster_passes(
 
     def passes(gamma: float, landmarks: IntArray) -> KernelArrays:
         kernel, threads = Kernel("rbf", gamma), rows.inputs.blas_threads
-        size, memory = kernel_arrays.CHUNK_ROWS, cluster_memory(client)
+        size, memory = CHUNK_ROWS, cluster_memory(client)
         X = rows_array(rows, np.arange(len(_fold(rows).train)), size)
         Z = rows_array(rows, landmarks, len(landmarks))
         K = kernel_array(kernel, X, chunks=size, threads=threads)

@@ -15,10 +15,10 @@ from fkd.core.moments import BasisMoments, Moments, whitened, whitened_products
 from fkd.core.weights import Part
 from tasks.adapters.state.opened_store import open_store
 from tasks.adapters.store import digest
-from tasks.blocks import leaves
 from tasks.blocks.cells import study_cells
 from tasks.blocks.leaves import (
     FUNCTIONS_VERSION,
+    TASK_ROWS,
     Leaf,
     LeafSums,
     leaf_name,
@@ -112,7 +112,7 @@ def cell_leaves(
     part: Part = "fit",
 ) -> list[Leaf]:
     """Return the tasks of one cell; they depend on its rows alone, not on who computes them."""
-    size = leaves.TASK_ROWS
+    size = TASK_ROWS
     count = -(-len(study_cells(stored.shared.inputs)[cell].rows) // size)
     return [Leaf(stored, way, functions, cell, i, size, part) for i in range(count)]
 

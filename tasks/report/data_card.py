@@ -6,7 +6,7 @@ from tasks.report.contents import ReportData
 from tasks.report.words import count, joined
 
 # What no file says of itself, after the questions of Gebru et al. (2021).
-QUESTIONS = (
+DATA_QUESTIONS = (
     "For which purpose were these rows collected, by whom, paid by whom?",
     "Do the people in them know, and could they refuse?",
     "Who is missing, or there too seldom?",
@@ -48,7 +48,7 @@ def data_card(report: ReportData) -> str:
         if data.files
         else plain_markdown(data.source),
         lowered(data.datasheet),
-        open_questions(QUESTIONS),
+        open_questions(DATA_QUESTIONS),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

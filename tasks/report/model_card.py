@@ -16,7 +16,7 @@ from tasks.report.text import finding_of, removed_words, task_sentence
 from tasks.report.words import count, day, params_words, setting_words
 
 # What no run can know. A card is finished when people have answered these.
-QUESTIONS = (
+MODEL_QUESTIONS = (
     "Who is responsible for this model, and where do people turn with a complaint?",
     "For which decision is it meant, and who decides in the end, a person or the model?",
     "For what must it not be used?",
@@ -47,7 +47,7 @@ def model_card(report: ReportData) -> str:
         _checks(report),
         "## Limits and misuse",
         "\n".join(f"- **{_plain(one.title)}** {_plain(one.text)}" for one in limits_of(report)),
-        open_questions(QUESTIONS),
+        open_questions(MODEL_QUESTIONS),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
