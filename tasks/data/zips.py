@@ -9,7 +9,7 @@ from tasks.data.remote import RemoteFile, matches_member
 
 # The tables of 2018 shrink by four; these leave ample room for other years and larger samples.
 MAX_RATIO = 200
-MAX_BYTES = 40 * 2**30
+MAX_TABLE_BYTES = 40 * 2**30
 MAX_MEMBERS = 100
 
 
@@ -68,7 +68,7 @@ def _check_member(member: zipfile.ZipInfo) -> None:
     if member.flag_bits & 1:
         raise UnsafeZipError(f"a member of the zip is encrypted: {name!r}")
     # Reading stops at the announced size, so it is enough to judge what is announced.
-    if member.file_size > MAX_BYTES or member.file_size > MAX_RATIO * max(
+    if member.file_size > MAX_TABLE_BYTES or member.file_size > MAX_RATIO * max(
         member.compress_size, 100
     ):
         raise UnsafeZipError(
