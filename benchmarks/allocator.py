@@ -12,7 +12,7 @@ from benchmarks.calibration import between
 from benchmarks.neural import SIZES, dependence_of, recipe_of
 from benchmarks.record import Goal, Record
 from fkd.baselines.base import NEURAL
-from tasks.adapters.cluster import ALLOCATOR
+from tasks.cluster.cluster import ALLOCATOR
 
 EPOCHS, REPEATS = 20, 3
 PENALTIES = (0.0, 0.00625, 0.0125, 0.05)

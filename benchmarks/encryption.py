@@ -9,11 +9,11 @@ import numpy as np
 
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.adapters.servers.prefect_environment import set_variables
-from tasks.adapters.settings import Settings
+from configs.run import ClusterConfig
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.servers.prefect_environment import set_variables
+from tasks.storage.settings import Settings
 
 REPEATS, JOBS, ROWS = 3, 400, 12_500_000  # an array of 100 MB
 _OFF = {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "False"}

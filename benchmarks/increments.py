@@ -9,12 +9,12 @@ from pathlib import Path
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from configs.load import load_config
-from configs.schema import RunConfig
-from tasks.adapters.settings import Settings, quiet_ecosystem
-from tasks.adapters.tracking import Tracking
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
-from tasks.study.recording import record_trials
+from configs.run import RunConfig
+from tasks.fit.job import run_job
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings, quiet_ecosystem
+from tasks.track.recording import record_trials
+from tasks.track.runs import Tracking
 
 GRIDS: dict[str, dict[str, list[float]]] = {
     "krr_fkd": {"iterations": [0, 5, 10, 20, 30, 40], "alpha": [0.1, 0.25, 0.5]},

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
-from configs.census import FIPS
+from configs.data import FIPS
 from tasks.data.synthetic_census import write_synthetic_census
 
 STATES = ("DE", "ID", "MT", "ND", "NE", "NH", "NM", "SD", "WV")
@@ -23,7 +23,7 @@ from pathlib import Path
 import folktables.acs  # the row filter's
 from configs.data import DataConfig
 from tasks.data.load import load_table
-from tasks.adapters.settings import Settings
+from tasks.storage.settings import Settings
 
 def work(folder, year, states):
     settings = Settings(Path(folder) / "home", f"{folder}/mirror", None, None)

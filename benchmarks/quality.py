@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks.record import Goal, Record
 from configs.load import load_config
-from tasks.adapters.settings import Settings
-from tasks.study.evaluate import run_job
-from tasks.study.opening import Study, open_study
-from tasks.study.results import TrialResult
+from tasks.fit.job import run_job
+from tasks.select.results import TrialResult
+from tasks.select.study import Study, open_study
+from tasks.storage.settings import Settings
 
 STATES = os.environ.get("FKD_BENCH_STATES", "MT DE ID NE NH NM ND SD WV").split()
 LANDMARKS = int(os.environ.get("FKD_BENCH_LANDMARKS", 4000))

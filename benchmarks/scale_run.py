@@ -16,23 +16,24 @@ from benchmarks.record import Goal, Record
 from benchmarks.streaming import forget_sums, map_leaves, timed_cells
 from benchmarks.sweep import run_times
 from configs.load import load_config
-from configs.schema import RunConfig
+from configs.run import RunConfig
 from fkd.problems.table import Table
-from tasks.adapters.blas import blas_threads
-from tasks.adapters.settings import Settings
-from tasks.blocks.leaves import sum_leaf
-from tasks.blocks.shared_map import store_map
-from tasks.blocks.shared_training import shared_sums
-from tasks.planned.trials import Inputs, Job
-from tasks.study.counted_ends import CountedEnds, is_counted
-from tasks.study.evaluate import (
+from tasks.fit.job import (
+    CountedEnds,
     fit_trials,
+    is_counted,
     judges_of,
     measure,
     predict_rows,
     training_for,
 )
-from tasks.study.opening import Study, open_study
+from tasks.kernels.shared_map import store_map
+from tasks.kernels.shared_training import shared_sums
+from tasks.kernels.streaming import sum_leaf
+from tasks.plan.trials import Inputs, Job
+from tasks.select.study import Study, open_study
+from tasks.storage.environment import blas_threads
+from tasks.storage.settings import Settings
 
 MOST = int(os.environ.get("FKD_BENCH_ROWS", 1_664_500))
 

@@ -9,10 +9,10 @@ from typing import Any
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from configs.load import load_config
-from tasks.adapters.blas import blas_threads
-from tasks.adapters.settings import Settings
-from tasks.study.evaluate import fit_trials, training_for
-from tasks.study.opening import Study, open_study
+from tasks.fit.job import fit_trials, training_for
+from tasks.select.study import Study, open_study
+from tasks.storage.environment import blas_threads
+from tasks.storage.settings import Settings
 
 PERSONS = (2_000, 10_000, 50_000, 150_000)  # of the synthetic census; about half are working adults
 LANDMARKS = 1000

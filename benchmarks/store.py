@@ -19,15 +19,15 @@ from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from benchmarks.sweep import WORKERS, sweep_config
 from configs.load import load_config
-from configs.schema import RunConfig
-from tasks.adapters.servers.prefect_environment import set_variables
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.state.places import Entry, Place, Stamp
+from configs.run import RunConfig
+from tasks.fit.job import run_job
 from tasks.report.writing import write_report
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
+from tasks.servers.prefect_environment import set_variables
+from tasks.storage.backends import Entry, Place, Stamp
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
 
 # Lengths of the path on each split, so that the sweep has three times as many trials.
 LENGTHS = int(os.environ.get("BENCH_LENGTHS", "10"))

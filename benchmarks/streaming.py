@@ -23,13 +23,21 @@ from fkd.core.feature_maps import SumPrecision
 from fkd.core.moments import Moments
 from fkd.core.removal import removal_path
 from fkd.core.ridge import ridge_coefficients
-from tasks.adapters.blas import blas_threads
-from tasks.adapters.settings import Settings
-from tasks.blocks.leaves import TASK_ROWS, Leaf, sum_leaf
-from tasks.blocks.shared_map import SharedMap, StoredMap, store_map
-from tasks.blocks.shared_training import shared_sums
-from tasks.blocks.streaming import Total, add_leaves, cell_leaves, missing_cells, moments_of
-from tasks.study.opening import Study, open_study
+from tasks.kernels.shared_map import SharedMap, StoredMap, store_map
+from tasks.kernels.shared_training import shared_sums
+from tasks.kernels.streaming import (
+    TASK_ROWS,
+    Leaf,
+    Total,
+    add_leaves,
+    cell_leaves,
+    missing_cells,
+    moments_of,
+    sum_leaf,
+)
+from tasks.select.study import Study, open_study
+from tasks.storage.environment import blas_threads
+from tasks.storage.settings import Settings
 
 MOST = int(os.environ.get("FKD_BENCH_ROWS", 1_664_500))
 # Persons of the synthetic census, of whom about half are working adults.

@@ -24,12 +24,12 @@ from fkd.core.moments import Moments
 from fkd.core.removal import removal_path
 from fkd.core.svm import GAP, Machine, Solution, solve_machines
 from fkd.methods.kernel_methods import REFERENCE_ROWS
-from tasks.adapters.blas import blas_threads
-from tasks.adapters.settings import Settings
-from tasks.blocks.shared_map import StoredMap, store_map
-from tasks.blocks.shared_training import shared_sums
-from tasks.blocks.spilled_features import feature_source
-from tasks.blocks.streaming import moments_of
+from tasks.kernels.features_cache import feature_source
+from tasks.kernels.shared_map import StoredMap, store_map
+from tasks.kernels.shared_training import shared_sums
+from tasks.kernels.streaming import moments_of
+from tasks.storage.environment import blas_threads
+from tasks.storage.settings import Settings
 
 RANK = 300
 SIZES = (100_000, 400_000)  # rows of which some are tested on, as at the full size

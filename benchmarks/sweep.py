@@ -15,15 +15,15 @@ from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from configs.load import load_config
-from configs.schema import ClusterConfig, RunConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.adapters.settings import Settings, quiet_ecosystem
-from tasks.adapters.store import TrialRecord
-from tasks.adapters.tracking import Tracking
-from tasks.planned.trials import Job
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from configs.run import ClusterConfig, RunConfig
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.fit.job import run_job
+from tasks.plan.trials import Job
+from tasks.select.study import open_study
+from tasks.storage.records import TrialRecord
+from tasks.storage.settings import Settings, quiet_ecosystem
+from tasks.track.runs import Tracking
 
 # Minutes of maths on all workers together that the sweep shall have; fewer for a first look.
 MINUTES = float(os.environ.get("BENCH_MINUTES", "10"))
@@ -137,7 +137,7 @@ def run_times(config: RunConfig, home: Path) -> dict[str, float]:
     start = time.perf_counter()
     settings = Settings(home, None, None, None)
     Tracking(settings, config.experiment)
-    from tasks.adapters.servers.prefect_server import prefect_server
+    from tasks.servers.prefect import prefect_server
 
     with prefect_server(settings):
         from flows.experiment import experiment

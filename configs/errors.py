@@ -1,7 +1,61 @@
 """The error that is shown to a person as one sentence."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """A fault that the user can cure: the message names thing, rule, what came, cure."""
 
     exit_code = 2
+
+
+# Keys of earlier versions with their present names.
+RENAMED = {"mu": "penalty", "mu_scale": "penalty_scale"}
+
+
+def check_name(name: str, valid: Iterable[str], *, key: str) -> str:
+    """Return the name if it is valid; otherwise raise ValueError with the nearest valid one.
+
+    Parameters
+    ----------
+    name
+        What the user wrote.
+    valid
+        The names that may stand there.
+    key
+        Where it stands, as a path of keys.
+    """
+    choices = list(valid)
+    if name in choices:
+        return name
+    # Wrong capitals are the commonest slip, so they must not count as distance.
+    folded = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(name.lower(), folded, n=5, cutoff=0.5)
+    # Among similar names the one of fewest slips, the most similar first.
+    meant = min(near, key=lambda choice: _slips(name.lower(), choice), default=None)
+    hint = f"; the nearest is {folded[meant]!r}" if meant else ""
+    if RENAMED.get(name) in choices:
+        hint = f". It is now called {RENAMED[name]!r}"
+    listed = ", ".join(choices[:12]) + (", ..." if len(choices) > 12 else "")
+    raise ValueError(f"{key} must be one of {listed}, got {name!r}{hint}")
+
+
+def _slips(a: str, b: str) -> int:
+    """Return how many letters were added, left out, mistaken or swapped with their neighbour."""
+    before: list[int] = []
+    last = list(range(len(b) + 1))
+    for i in range(1, len(a) + 1):
+        row = [i]
+        for j in range(1, len(b) + 1):
+            mistaken = last[j - 1] + (a[i - 1] != b[j - 1])
+            found = min(last[j] + 1, row[j - 1] + 1, mistaken)
+            if before and j > 1 and a[i - 2 : i] == b[j - 1] + b[j - 2]:
+                found = min(found, before[j - 2] + 1)
+            row.append(found)
+        before, last = last, row
+    return last[-1]
+
+
+class UnreadableTableError(FileNotFoundError):
+    """The prepared table, which a worker or this process cannot read."""

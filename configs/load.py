@@ -1,21 +1,263 @@
-"""A configuration from a YAML file, shipped or the user's own."""
+"""`--set path.to.key=value` on a plain configuration tree."""
 
-from collections.abc import Iterable
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from configs.errors import UserError
-from configs.explain import explain
-from configs.hook_config import withheld
-from configs.nearest import check_name
-from configs.overrides import apply_overrides
-from configs.schema import RunConfig
-from configs.sweep import add_axes, expand
-from configs.yaml_text import read_yaml
+from configs.errors import UserError, check_name
+from configs.hooks import HooksConfig, withheld
+from configs.methods import ENTRY_KEYS, parameters_model
+from configs.model import Frozen
+from configs.run import RunConfig
+from fkd.methods import methods
+
+_SEPARATORS = (",", ";", "|", "\t")
+
+
+def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return a copy of the tree with each `path=value` set; values are read as YAML."""
+    overrides = tuple(overrides)
+    kind_is_said = any(_path(text) in ("cluster", "cluster.kind") for text in overrides)
+    for text in overrides:
+        path, value = read_assignment(text, "--set", "folds.k=10")
+        tree = set_path(tree, path, value)
+        if path == "cluster.address" and not kind_is_said:
+            # An address alone says which kind is meant, whatever the file says.
+            tree = {**tree, "cluster": {k: v for k, v in tree["cluster"].items() if k != "kind"}}
+    return tree
+
+
+def read_assignment(text: str, option: str, example: str) -> tuple[str, Any]:
+    """Return the path and the value of `path=value`, as an option of the command line has them."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise UserError(
+            f"{option} takes path.to.key=value, got {text!r}; for example {option} {example}."
+        )
+    try:
+        # A bare separator is no YAML value, or another one than it looks like.
+        return path.strip(), value if value in _SEPARATORS else yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        cause = " ".join(str(error).split())
+        raise UserError(f"{option} {path}: {value!r} is not a YAML value ({cause}).") from error
+
+
+def _path(override: str) -> str:
+    return override.partition("=")[0].strip()
+
+
+def set_path(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return a copy of the tree with the value at a dotted path."""
+    changed: dict[str, Any] = _set(tree, path.split("."), value, path)
+    return changed
+
+
+def _set(node: Any, keys: list[str], value: Any, path: str) -> Any:
+    """Return the node with the value at keys, sharing what is not on the way."""
+    if not keys:
+        return value
+    key, rest = keys[0], keys[1:]
+    if isinstance(node, list):
+        if not key.isdigit() or int(key) >= len(node):
+            raise UserError(
+                f"--set {path}: {key!r} must be a position below {len(node)} in that list."
+            )
+        index = int(key)
+        entry = node[index]
+        # A bare method name becomes an entry before a parameter is set on it.
+        entry = {"name": entry} if isinstance(entry, str) and rest else entry
+        return [*node[:index], _set(entry, rest, value, path), *node[index + 1 :]]
+    if node is not None and not isinstance(node, dict):
+        raise UserError(f"--set {path}: {node!r} has no keys, so {key!r} cannot be set in it.")
+    tree: dict[str, Any] = dict(node or {})
+    tree[key] = _set(tree.get(key), rest, value, path)
+    return tree
+
+
+_LONGEST = 40  # characters that one value adds to a name; all states at once would be too many
+
+
+def add_axes(tree: dict[str, Any], over: Iterable[str]) -> dict[str, Any]:
+    """Return the tree with further axes of its sweep, each as `path=[value, value]`."""
+    axes = tree.get("sweep") or {}
+    for text in over:
+        path, values = read_assignment(text, "--over", "data.year='[2017, 2018]'")
+        if not isinstance(values, list) or not values:
+            raise UserError(
+                f"--over {path} must be a list of at least one value, got {values!r}. "
+                f"For example --over {path}='[{values or 1}]'."
+            )
+        if path in axes:
+            raise UserError(
+                f"--over {path} is given twice, on the command line or under sweep. "
+                "Put all its values into one list."
+            )
+        axes = {**axes, path: values}
+    return {**tree, "sweep": axes} if axes else tree
+
+
+def expand(tree: dict[str, Any], source: str) -> list[dict[str, Any]]:
+    """Return one tree per combination of the values under `sweep`, or the tree itself.
+
+    `sweep: {data.states: [[MT], [ID]], data.year: [2018, 2019]}` makes four runs, named after
+    the values that tell them apart.
+    """
+    plain = {key: value for key, value in tree.items() if key != "sweep"}
+    axes = tree.get("sweep")
+    if axes is None:
+        return [plain]
+    if not isinstance(axes, dict) or not all(isinstance(v, list) and v for v in axes.values()):
+        raise UserError(
+            f"{source}: sweep must map paths to lists of values, such as "
+            f"{{data.states: [[MT], [ID]]}}, got {axes!r}."
+        )
+    name = str(plain.get("name", "run"))
+    found = []
+    for values in itertools.product(*axes.values()):
+        run = plain
+        for path, value in zip(axes, values, strict=True):
+            run = set_path(run, path, value)
+        found.append({**run, "name": "-".join([name, *map(_slug, values)])})
+    if len({run["name"] for run in found}) < len(found):
+        raise UserError(f"{source}: the values of sweep must differ, got {axes!r}.")
+    return found
+
+
+def _slug(value: Any) -> str:
+    """Return a value as a part of a name: letters, digits, dots."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    words = value if isinstance(value, list) else [value]
+    text = "_".join(_slug(word) if isinstance(word, dict | list) else str(word) for word in words)
+    plain = re.sub(r"[^A-Za-z0-9.]+", "_", text).strip("_.") or "none"
+    if len(plain) <= _LONGEST:
+        return plain
+    return f"{plain[: _LONGEST - 9]}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def read_yaml(text: str) -> Any:
+    """Return what a text holds; of a key that stands twice beside itself only one could count."""
+    return yaml.load(text, _Loader)
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that names keys which stand twice."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Return a mapping as it is written: what an anchor brings is merged into it later."""
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set[tuple[str, str]]()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # such as a list, which the schema refuses
+            if (key.tag, key.value) in seen:
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    f"the key {key.value} stands twice beside itself, leave one out",
+                    key.start_mark,
+                )
+            seen.add((key.tag, key.value))
+        return node
+
+
+def explain(error: ValidationError, source: str, tree: Any) -> str:
+    """Return what is wrong in the source, one sentence per fault."""
+    faults = error.errors()
+    sentences = [_sentence(f, tree) for f in faults if not _follows(f, [g["loc"] for g in faults])]
+    return f"{source}: " + " ".join(sentences)
+
+
+def _follows(fault: Any, places: Sequence[tuple[int | str, ...]]) -> bool:
+    """Return whether a list is too short only because of its faulty items, which are told."""
+    loc = fault["loc"]
+    return fault["type"] == "too_short" and any(p != loc and p[: len(loc)] == loc for p in places)
+
+
+def _sentence(fault: Any, tree: Any) -> str:
+    """Return one sentence for one fault of pydantic's list."""
+    location = _readable(fault["loc"], tree)
+    cause = fault.get("ctx", {}).get("error")
+    if fault["type"] == "extra_forbidden":
+        return f"{location}: {_unknown_key(fault['loc'], tree)}."
+    if fault["type"] == "missing" or (fault["loc"] == ("methods",) and not fault["input"]):
+        return f"{location}: {_absent_key(fault['loc'])}."
+    message = fault["msg"].removeprefix("Value error, ")
+    # What stands in hooks may be a secret.
+    hidden = cause is not None or fault["loc"][:1] == ("hooks",)
+    shown = "" if hidden else f", got {fault['input']!r}"
+    return f"{location}: {message[0].lower()}{message[1:]}{shown}."
+
+
+def _absent_key(loc: tuple[int | str, ...]) -> str:
+    """Return what to write where a key is missing or empty."""
+    if loc == ("methods",):
+        return "at least one method must be named, such as `methods: [krr_fkd, dummy]`, got none"
+    return f"the key {loc[-1]} must be given, got none"
+
+
+def _unknown_key(loc: tuple[int | str, ...], tree: Any) -> str:
+    """Return which keys are valid where the unknown one stands, the nearest one named."""
+    try:
+        check_name(str(loc[-1]), _siblings(loc, tree), key="the key")
+    except ValueError as error:
+        return str(error)
+    return "this key is not allowed here"
+
+
+def _readable(loc: tuple[int | str, ...], tree: Any) -> str:
+    """Return a fault's place as the dotted path that `--set` takes, methods by their name."""
+    words: list[str] = []
+    for depth, part in enumerate(loc):
+        if part == "parameters" and len(words) == 1:
+            continue
+        if depth == 1 and loc[0] == "methods" and isinstance(part, int):
+            words = [f"methods.{part} ({_method_name(tree, part) or 'unnamed'})"]
+            continue
+        words.append(str(part))
+    return ".".join(words) or "the configuration"
+
+
+def _method_name(tree: Any, index: int) -> str | None:
+    """Return the name written in the index-th entry of `methods`."""
+    try:
+        entry = tree["methods"][index]
+    except (KeyError, IndexError, TypeError):
+        return None
+    name = entry.get("name") if isinstance(entry, dict) else entry
+    return name if isinstance(name, str) else None
+
+
+def _siblings(loc: tuple[int | str, ...], tree: Any) -> tuple[str, ...]:
+    """Return the keys that are valid where the unknown one stands."""
+    model: type[BaseModel] = RunConfig
+    start = 0
+    if loc[0] == "methods" and len(loc) > 2:
+        name = _method_name(tree, int(loc[1]))
+        if name not in methods():
+            return ENTRY_KEYS
+        model, start = parameters_model(methods()[name].parameters), 2
+    for part in loc[start:-1]:
+        found = model.model_fields.get(str(part))
+        if found is not None:
+            model = _model_in(found.annotation) or model
+    extra = ENTRY_KEYS if start and model is not RunConfig else ()
+    return (*model.model_fields, *extra)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model inside an annotation such as `X`, `X | None`, `tuple[X, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((m for a in get_args(annotation) if (m := _model_in(a))), None)
+
 
 _TABLES = (".csv", ".tsv", ".xlsx", ".parquet", ".feather")
 
@@ -125,3 +367,32 @@ def _read(source: str | Path) -> str:
     except ValueError as error:
         raise UserError(f"There is no file {source}, and {error}.") from None
     return files("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+
+
+class _Hooked(Frozen):
+    """The part of a file that is read here."""
+
+    hooks: HooksConfig = Field()
+
+
+def read_hooks(path: Path) -> HooksConfig:
+    """Return what stands under `hooks` in a file, such as the configuration of a run."""
+    try:
+        tree = read_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"--hooks must be a YAML file, got {path}, which cannot be read."
+        ) from error
+    except yaml.YAMLError as error:
+        # The parser repeats the line at fault.
+        cause = withheld(" ".join(str(error).split()))
+        raise UserError(f"{path} must be a YAML file, but it cannot be read: {cause}.") from None
+    if not isinstance(tree, dict) or not tree.get("hooks"):
+        raise UserError(
+            f"{path} must say under `hooks` whom to tell, got no such key; write for example "
+            "hooks: {on_failure: {command: [notify-send, drift]}}."
+        )
+    try:
+        return _Hooked.model_validate({"hooks": tree["hooks"]}).hooks
+    except ValidationError as error:
+        raise UserError(explain(error, str(path), tree)) from None

@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic import Field as PydanticField
 
-from configs.nearest import check_name
+from configs.errors import check_name
 from fkd.methods import Method, methods
 from fkd.methods.declaration import PUBLISHED_PROBLEMS
 from fkd.methods.kernel_methods import RIDGE_RULES

@@ -11,19 +11,17 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.markup import escape
 
 from configs.errors import UserError
-from flows.address_space import check_address_space
 from flows.command_options import Axes, Overrides
-from flows.faults import NO_MEMORY, as_user_error
+from flows.errors import NO_MEMORY, as_user_error, check_address_space
 from flows.log_lines import check_options, form_variables, is_json, taken_options, write_line
-from flows.progress import console
-from flows.terminal import close_broken_output, speak_any_encoding
-from tasks.adapters.addresses import scrubbed
-from tasks.adapters.interrupts import hear_no_more
-from tasks.adapters.servers.prefect_environment import set_variables
-from tasks.adapters.settings import quiet_ecosystem
+from flows.progress import close_broken_output, console, speak_any_encoding
+from tasks.cluster.interrupts import hear_no_more
+from tasks.servers.prefect_environment import set_variables
+from tasks.storage.addresses import scrubbed
+from tasks.storage.settings import quiet_ecosystem
 
 if TYPE_CHECKING:
-    from configs.schema import RunConfig
+    from configs.run import RunConfig
 
 # Heavy imports (fkd, prefect, mlflow, distributed) happen inside the commands: `fkd --help` is
 # instant, and what they cannot load for want of memory is told.
@@ -89,7 +87,7 @@ def sweep(
 def _run(configs: "Sequence[RunConfig]", dry_run: bool) -> None:
     """Run configurations, or print their plan."""
     if dry_run:
-        from flows.plan import show_plan
+        from flows.run import show_plan
 
         show_plan(configs)
         return
@@ -133,7 +131,7 @@ def report(
     if from_store:
         if overrides:
             raise UserError("--set must not be given with --from-store, which computes nothing.")
-        from flows.report_from_store import report_from_store
+        from flows.store_commands import report_from_store
 
         report_from_store(config)
         return
@@ -209,18 +207,18 @@ def promote(model: str, /, *, version: int, who: str, why: str) -> None:
     why
         The reason, kept with the version.
     """
-    from flows.promotion import promote_model
+    from flows.model_commands import promote_model
 
     promote_model(model, version, who, why)
 
 
 app.command(
-    "flows.check_command:check_run",
+    "flows.inspect_commands:check_run",
     name="check",
     help="Print what the checks say of a finished run; an issue ends with exit code 3.",
 )
 app.command(
-    "flows.audit_command:audit_file",
+    "flows.inspect_commands:audit_file",
     name="audit",
     help="Audit the predictions of any model along sensitive columns.",
 )
@@ -230,22 +228,22 @@ app.command(
     help="Look at new rows with a champion; fit anew where something changed.",
 )
 app.command(
-    "flows.init_command:propose_own",
+    "flows.data_commands:propose_own",
     name="init",
     help="Look at a table of your own, write a commented YAML that runs on it.",
 )
 app.command(
-    "flows.score_command:score_rows",
+    "flows.model_commands:score_rows",
     name="score",
     help="Predict the rows of a table by a registered model.",
 )
 app.command(
-    "flows.compare_command:compare_runs",
+    "flows.inspect_commands:compare_runs",
     name="compare",
     help="Say what differs between two runs: settings, rows, code, numbers.",
 )
 app.command(
-    "flows.clean_command:clean_store",
+    "flows.store_commands:clean_store",
     name="clean",
     help="Remove old or unused state from the store.",
 )
@@ -255,7 +253,7 @@ app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or
 @app.command
 def ui() -> None:
     """Start the Prefect and MLflow pages, or point at yours, until Ctrl-C."""
-    from flows.ui import open_pages
+    from flows.status import open_pages
 
     open_pages()
 
@@ -263,7 +261,7 @@ def ui() -> None:
 def _begin_run() -> None:
     """Look whether a run can be gone through here, clear away what killed ones have left."""
     check_address_space(run=True)
-    from flows.clearing import clear_leftovers
+    from flows.leftovers import clear_leftovers
 
     clear_leftovers()
 

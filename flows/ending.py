@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from configs.errors import UserError
-from configs.hook_config import HooksConfig
-from flows.faults import as_user_error
+from configs.hooks import HooksConfig
+from flows.errors import as_user_error
+from flows.outcome import Cell, failure_of
 from flows.progress import watcher
-from flows.sweep import Cell, failure_of
-from tasks.adapters.hooks import check_hooks, literal_webhooks, tell
+from tasks.servers.hooks import check_hooks, literal_webhooks, tell
 
 _STOPPED = "It was stopped by a signal; what was computed is kept, the same command continues."
 

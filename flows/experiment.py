@@ -7,31 +7,28 @@ from typing import Any, TypeVar
 from prefect import flow
 
 from configs.errors import UserError
-from configs.schema import RunConfig
+from configs.run import RunConfig
 from flows.ending import check_end
-from flows.faults import as_user_error
+from flows.errors import as_user_error
 from flows.fitting import FitEnd, fit_all
 from flows.log_lines import bound
-from flows.outcome import Outcome
+from flows.outcome import Cell, Outcome, cells_markdown, result_markdown
+from flows.prefect_page import post_markdown, tagged_run
 from flows.progress import watcher
-from flows.result_page import result_markdown
-from flows.run_label import experiment_run_name, run_tags, sweep_run_name
-from flows.run_page import post_markdown, tagged_run
-from flows.stage import stage
-from flows.sweep import Cell, cells_markdown
-from tasks.adapters.addresses import scrubbed
-from tasks.adapters.reachable import TrackingUnreachableError
-from tasks.adapters.settings import read_settings
+from flows.stages import experiment_run_name, run_tags, stage, sweep_run_name
 from tasks.data.load import remarks
 from tasks.report.gather import report_data
-from tasks.report.text import finding_of
+from tasks.report.narrative import finding_of
 from tasks.report.writing import write_report
-from tasks.study.champion import select_champion
-from tasks.study.known_runs import note_time, take_folder
-from tasks.study.opening import Study, study_opener
-from tasks.study.recording import record_champion, record_files, record_trials
-from tasks.study.results import tidy, write_results
-from tasks.study.selection import NoChampionError
+from tasks.select.champion import select_champion
+from tasks.select.results import tidy, write_results
+from tasks.select.selection import NoChampionError
+from tasks.select.study import Study, study_opener
+from tasks.storage.addresses import scrubbed
+from tasks.storage.settings import read_settings
+from tasks.track.reachable import TrackingUnreachableError
+from tasks.track.recording import record_champion, record_files, record_trials
+from tasks.track.run_index import note_time, take_folder
 
 T = TypeVar("T")
 

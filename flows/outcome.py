@@ -1,7 +1,8 @@
 """What a run made, for the person who started it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -9,24 +10,22 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
+from configs.run import RunConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
 from flows.log_lines import is_json, write_line
-from tasks.adapters.addresses import without_credentials
-from tasks.adapters.registry import CHAMPION
-from tasks.adapters.tracking_places import runs_page
 from tasks.report.gather import report_data
-from tasks.report.text import finding_of
-from tasks.study.champion import select_champion
-from tasks.study.check_values import CheckOutcome, CheckResult
-from tasks.study.checks import check_study
-from tasks.study.finding import Finding
-from tasks.study.gate import GateError, broken_limits
-from tasks.study.judgement import ScoreIntervals
-from tasks.study.opening import Study
-from tasks.study.recording import model_address, recorded
-from tasks.study.results import SCORES, TrialResult
-from tasks.study.selection import NoChampionError
+from tasks.report.narrative import finding_of
+from tasks.select.champion import select_champion
+from tasks.select.checks import CheckOutcome, CheckResult, check_study
+from tasks.select.judgement import GateError, ScoreIntervals, broken_limits
+from tasks.select.results import SCORES, Finding, TrialResult
+from tasks.select.selection import NoChampionError
+from tasks.select.study import Study
+from tasks.storage.addresses import plain_markdown, scrubbed, without_credentials
+from tasks.track.reachable import runs_page
+from tasks.track.recording import model_address, recorded
+from tasks.track.registry import CHAMPION
 
 _SEARCHED = (
     "‡ parameters searched on rows that most folds test on: these means look a little too good"
@@ -192,3 +191,159 @@ def _record(study: Study) -> str | None:
 def _short(value: float) -> str:
     """Return four decimals without the leading zero: six columns must fit a terminal."""
     return f"{value:.4f}".removeprefix("0")
+
+
+def result_markdown(outcome: Outcome) -> str:
+    """Return the trials' means, the champion, its held-out figures, what went wrong, links."""
+    problem = outcome.problem()
+    parts = [f"# {outcome.name}", "" if problem is None else f"**{plain_markdown(str(problem))}**"]
+    if outcome.finding is not None:
+        found = (*outcome.finding.broken, *outcome.finding.sentences)
+        parts += [plain_markdown(" ".join(found))]
+    for column in outcome.columns:
+        words = plain_markdown(outcome.words.get(column, column))
+        parts += [f"## Means over folds, dependence on {words}", _trials(outcome, column)]
+    if outcome.held_out is not None:
+        parts += ["## The champion on held-out rows", _held_out(outcome)]
+    if outcome.broken:
+        parts += [
+            "## Broken limits",
+            "\n".join(f"- {plain_markdown(text)}" for text in outcome.broken),
+        ]
+    return "\n\n".join([*filter(None, parts), "## Where it lies", _places(outcome)])
+
+
+def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table, the first column to the left, all others to the right."""
+    rule = ["---", *["---:"] * (len(heading) - 1)]
+    lines = [[plain_markdown(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rule, *lines))
+
+
+def file_link(path: str) -> str:
+    """Return a link to a file of the machine on which the run was."""
+    place = Path(path).absolute()
+    return f"[{plain_markdown(str(place))}](<{place.as_uri()}>)"
+
+
+def _trials(outcome: Outcome, column: str) -> str:
+    """Return the trials' means ± deviations on one measured column."""
+    rows = []
+    for result in outcome.results:
+        declared, chosen = method(result.trial.method), result.trial.key == outcome.champion
+        name = outcome.names.get(result.trial.key, declared.title)
+        rows.append(
+            [
+                name + (" ← champion" if chosen else ""),
+                f"{result.trial.strength:g}" if declared.strength else "",
+                *(
+                    f"{result.mean(m, column):.4f} ± {result.std(m, column):.4f}"
+                    if result.is_defined(m, column)
+                    else "undefined"
+                    for m in SCORES
+                ),
+            ]
+        )
+    return markdown_table(["method", "strength", *(m.upper() for m in SCORES)], rows)
+
+
+def _held_out(outcome: Outcome) -> str:
+    """Return the champion's figures with their intervals."""
+    assert outcome.held_out is not None
+    rows = [["MAE", "", *_interval(outcome.held_out.mae)]]
+    for column, found in outcome.held_out.measures.items():
+        rows += [[name.upper(), column, *_interval(ends)] for name, ends in found.items()]
+    return markdown_table(["measure", "on", "value", "from", "to"], rows)
+
+
+def _interval(ends: Sequence[float]) -> list[str]:
+    return [f"{end:.4f}" for end in ends]
+
+
+def _places(outcome: Outcome) -> str:
+    """Return links to files, names of what is registered."""
+    places = {
+        what: f"`{where}`" if what == "model" else file_link(where)
+        for what, where in outcome.paths.items()
+    }
+    if outcome.record is not None:
+        web = outcome.record.startswith("http")
+        places["MLflow"] = f"<{outcome.record}>" if web else plain_markdown(outcome.record)
+    return "\n".join(f"- {what}: {where}" for what, where in places.items())
+
+
+_COLOURS = {"done": "green", "failed": "red"}
+
+
+class SweepFailedError(UserError):
+    """The sweep went to its end, but some of its runs failed."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run, often of a sweep, with its outcome or the error that stopped it."""
+
+    config: RunConfig
+    end: Outcome | UserError
+
+    def problem(self) -> UserError | None:
+        """Return why the run counts as failed, None if it does not."""
+        return self.end if isinstance(self.end, UserError) else self.end.problem()
+
+    def message(self) -> dict[str, Any]:
+        """Return the message for hooks."""
+        if isinstance(self.end, Outcome):
+            return self.end.message()
+        return {"name": self.config.name, "state": "failure", "problem": str(self.end)}
+
+    def row(self) -> tuple[str, str, str]:
+        """Return name, state, and the path of the report or the cause of the failure."""
+        problem = self.problem()
+        if isinstance(self.end, Outcome) and problem is None:
+            return self.config.name, "done", self.end.paths["report"]
+        return self.config.name, "failed", scrubbed(" ".join(str(problem).split()))
+
+    def show(self) -> None:
+        """Print the result of the run; in JSON also the error of a run without one."""
+        if isinstance(self.end, Outcome):
+            self.end.show()
+        elif is_json():
+            told = self.message()
+            write_line("error", "result", run=told.pop("name"), **told)
+
+
+def failure_of(cells: Sequence[Cell]) -> UserError | None:
+    """Return the problem of a single run, or one error for all failed runs of a sweep."""
+    problems = {cell.config.name: p for cell in cells if (p := cell.problem()) is not None}
+    if not problems or len(cells) == 1:
+        return next(iter(problems.values()), None)
+    name, first = next(iter(problems.items()))
+    others = f" Also failed: {', '.join([*problems][1:])}." if len(problems) > 1 else ""
+    return SweepFailedError(
+        f"{len(problems)} of {len(cells)} runs failed. {name}: {first}{others} Correct the cause, "
+        "then repeat the command: what is stored is not computed again."
+    )
+
+
+def show_cells(cells: Sequence[Cell]) -> None:
+    """Print a table of the runs: name, state, and report or cause."""
+    if is_json():
+        return
+    console, rows = Console(highlight=False), [cell.row() for cell in cells]
+    width = max(len(name) for name, *_ in rows)
+    console.print("Runs of the sweep")
+    for name, state, text in rows:
+        shown = f"[{_COLOURS[state]}]{state:6}[/]"
+        # Never wrapped, so that a path can be copied.
+        console.print(f"  {name:{width}}  {shown}  {escape(text)}", soft_wrap=True)
+
+
+def cells_markdown(cells: Sequence[Cell]) -> str:
+    """Return the same table in markdown."""
+    lines = ["| run | state | report or cause |", "|---|---|---|"]
+    for name, state, text in (cell.row() for cell in cells):
+        shown = file_link(text) if state == "done" else plain_markdown(text)
+        lines.append(f"| {plain_markdown(name)} | {state} | {shown} |")
+    return "\n".join(lines)

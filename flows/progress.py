@@ -1,9 +1,12 @@
 """What a person sees while a run goes on: a live bar or plain lines, the same on Prefect's page."""
 
+import codecs
+import os
 import sys
 import time
+import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -19,7 +22,7 @@ from rich.progress import (
 )
 
 from flows.log_lines import JsonWatcher, is_json, shows
-from flows.run_page import ProgressArtifact, log_line
+from flows.prefect_page import ProgressArtifact, log_line
 
 console = Console(stderr=True, highlight=False)
 _LINE_SECONDS = 10.0
@@ -167,3 +170,60 @@ def _shown() -> Watcher:
     if is_json():
         return JsonWatcher()
     return LiveWatcher() if console.is_terminal else PlainWatcher()
+
+
+_PLAIN = {
+    "·": "-",
+    "—": "-",
+    "–": "-",
+    "…": "...",
+    "←": "<-",
+    "→": "->",
+    "±": "+/-",
+    "≤": "<=",
+    "≥": ">=",
+    "×": "x",
+    "²": "^2",
+    "‘": "'",
+    "’": "'",
+    "“": '"',
+    "”": '"',
+    "━": "-",
+    "╸": "-",
+    "╺": "-",
+}
+_NAME = "fkd.plain"
+
+
+def speak_any_encoding() -> None:
+    """Let text reach a terminal or log of any encoding, letters changed where they must be."""
+    codecs.register_error(_NAME, _plain)
+    for stream in (sys.stdout, sys.stderr):
+        # A stream that a caller has put there may have no encoding at all.
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors=_NAME)  # type: ignore[union-attr]
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Return the plain form of letters that cannot be encoded, with where to go on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(map(_letter, letters)), error.end
+
+
+def _letter(letter: str) -> str:
+    """Return one letter in ASCII: a known form, the letter without its accent, or a mark."""
+    plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+    return _PLAIN.get(letter) or plain or "?"
+
+
+def close_broken_output() -> None:
+    """Let nothing more be written to a reader who has gone, as `head` does."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+            continue
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(nowhere, stream.fileno())

@@ -4,19 +4,24 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from configs.errors import UserError
-from configs.experiment import experiment_names, parse_experiment, read_experiment
-from configs.load import parse_config
-from configs.nearest import check_name
-from configs.overrides import apply_overrides
-from configs.readings import READING_KEYS, read_otherwise
-from configs.schema import ClusterConfig
-from configs.variants import is_network, quick, without
+from configs.errors import UserError, check_name
+from configs.load import apply_overrides, parse_config
+from configs.reproduction import (
+    READING_KEYS,
+    experiment_names,
+    is_network,
+    parse_experiment,
+    quick,
+    read_experiment,
+    read_otherwise,
+    without,
+)
+from configs.run import ClusterConfig
 from fkd.methods.declaration import Method
 from flows.progress import watcher
-from flows.reproduced import IncompleteError
-from tasks.adapters.servers.prefect_server import prefect_server
-from tasks.adapters.settings import ensure_writable, read_settings
+from flows.reproduction import IncompleteError
+from tasks.servers.prefect import prefect_server
+from tasks.storage.settings import ensure_writable, read_settings
 
 _GROUPS = ("neural",)
 
@@ -42,7 +47,7 @@ def reproduce_paper(
         watcher().say(f"left out: {sentence}")
     with prefect_server(settings):
         # Prefect reads its settings when it is first imported: only now are they in force.
-        from flows.reproduction_flow import reproduce
+        from flows.reproduction import reproduce
 
         try:
             found, problem = reproduce(trees, cluster), None

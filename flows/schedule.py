@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
-from configs.hook_config import refuse_kept_addresses
-from configs.hook_file import read_hooks
-from configs.load import load_configs
+from configs.hooks import refuse_kept_addresses
+from configs.load import load_configs, read_hooks
 from flows.progress import watcher
-from tasks.adapters.addresses import without_credentials
-from tasks.adapters.hooks import check_hooks
-from tasks.adapters.servers.prefect_environment import (
+from tasks.monitor.batches import located, read_batches
+from tasks.servers.hooks import check_hooks
+from tasks.servers.prefect import prefect_server
+from tasks.servers.prefect_environment import (
     client_environment,
     quiet_children,
     set_variables,
 )
-from tasks.adapters.servers.prefect_server import prefect_server
-from tasks.adapters.settings import ensure_writable, read_settings
-from tasks.watch.batches import located, read_batches
+from tasks.storage.addresses import without_credentials
+from tasks.storage.settings import ensure_writable, read_settings
 
 if TYPE_CHECKING:
     # Prefect itself is imported late, after `prefect_server` has decided where its state lies.
@@ -90,7 +89,7 @@ def serve_watch(
     settings = read_settings()
     if hooks is not None:
         check_hooks(read_hooks(hooks))
-    from tasks.watch.watched_champion import watched_champion
+    from tasks.monitor.champion import watched_champion
 
     # A mistyped name or key would fail at every look, with nobody there to see it.
     read_batches(watched_champion(settings, model).config, data)

@@ -1,16 +1,79 @@
-"""All runs of an FKD_HOME as a table."""
+"""Show the servers that the environment names, each with its state."""
 
+import json
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from flows.server_status import show_servers
-from tasks.adapters.run_status import Status, all_statuses
-from tasks.adapters.settings import read_settings
+from configs.errors import UserError
+from flows.progress import watcher
+from tasks.servers.mlflow import mlflow_kind
+from tasks.servers.prefect import PrefectRefusedError, prefect_server, upcoming_prefect_server
+from tasks.servers.prefect_environment import set_variables
+from tasks.servers.shared_server import server_lease
+from tasks.storage.addresses import without_credentials
+from tasks.storage.settings import Settings, ensure_writable, read_settings
+from tasks.track.reachable import TrackingRefusedError, registry_uri, runs_page, tracking_uri
+from tasks.track.run_status import Status, all_statuses
+
+_SERVES, _SILENT, _REFUSES = "[green]serves[/]", "[red]silent[/]", "[red]refuses us[/]"
+
+
+def show_servers(settings: Settings, console: Console) -> None:
+    """Print every named server with its address. Raise UserError if one refuses the credentials."""
+    table = Table(
+        title="Servers", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1)
+    )
+    for heading in ("server", "state", "address"):
+        table.add_column(heading, overflow="fold")
+    refused: list[UserError] = []
+    for name, url, ask in _named(settings):
+        state = _SERVES
+        try:
+            ask()
+        except (TrackingRefusedError, PrefectRefusedError) as error:
+            refused.append(error)
+            state = _REFUSES
+        except UserError:
+            state = _SILENT
+        table.add_row(name, state, escape(without_credentials(url)))
+    if table.row_count:
+        console.print(table)
+    if refused:
+        raise UserError(" ".join(map(str, refused)))
+
+
+def _named(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
+    """Yield the servers that the environment names, each with a question that it must answer."""
+    if settings.prefect_api_url is not None:
+        yield "Prefect", settings.prefect_api_url, lambda: _ask_prefect(settings)
+    if (settings.mlflow_tracking_uri or "").startswith(("http://", "https://")):
+        yield "MLflow", str(settings.mlflow_tracking_uri), lambda: _ask_mlflow(settings)
+
+
+def _ask_prefect(settings: Settings) -> None:
+    """Connect once."""
+    with prefect_server(settings):
+        pass
+
+
+def _ask_mlflow(settings: Settings) -> None:
+    """Ask for one experiment."""
+    # Imported late: MLflow takes seconds to load.
+    from tasks.track.client import TimedClient
+    from tasks.track.registry import told
+    from tasks.track.runs import prepare_stores
+
+    prepare_stores(settings)
+    told(settings, lambda: TimedClient(settings).search_experiments(max_results=1))
+
 
 _COLOURS = {"running": "cyan", "finished": "green", "failed": "red", "stopped": "yellow"}
 _CAUSES = 5
@@ -73,3 +136,78 @@ def _moment(updated: float) -> str:
     """Return the time of today, the day of any other."""
     then, now = time.localtime(updated), time.localtime()
     return time.strftime("%H:%M" if then[:3] == now[:3] else "%m-%d", then)
+
+
+_POLL = 1.0
+
+
+def open_pages() -> None:
+    """Show the addresses of all pages; those started by us stay until Ctrl-C or SIGTERM."""
+    settings = read_settings()
+    ensure_writable(settings.home)
+    with (
+        suppress(KeyboardInterrupt),
+        # Both start at the same time: each takes seconds.
+        upcoming_prefect_server(settings) as connect,
+        _mlflow_page(settings) as mlflow,
+    ):
+        watcher().say(f"Prefect  {without_credentials(connect()).removesuffix('/api')}")
+        watcher().say(f"MLflow   {mlflow}")
+        _show_experiments(settings, mlflow)
+        watcher().say("Ctrl-C closes what was started for this")
+        _follow_dask(settings.home / "dask.json")
+    watcher().say("The pages are closed")
+
+
+def _show_experiments(settings: Settings, root: str) -> None:
+    """Say on which page of MLflow each experiment of this home is."""
+    # Imported late: it brings the library, while servers are to start at once.
+    from tasks.track.run_index import recorded_experiments
+
+    for name, experiment in recorded_experiments(settings).items():
+        watcher().say(f"  {name}  {runs_page(root, experiment)}")
+
+
+@contextmanager
+def _mlflow_page(settings: Settings) -> Iterator[str]:
+    """Yield the address of the user's MLflow server, or of one that we run over the store."""
+    from tasks.track.runs import prepare_stores
+
+    store = tracking_uri(settings)
+    if store.startswith(("http://", "https://")):
+        yield without_credentials(store)
+        return
+    # The server would make its tables in place, and leave half of them when it is interrupted.
+    prepare_stores(settings)
+    # By the environment, because every user of a machine may read command lines.
+    stores = {
+        "MLFLOW_BACKEND_STORE_URI": store,
+        "MLFLOW_REGISTRY_STORE_URI": registry_uri(settings),
+    }
+    with (
+        set_variables(stores),
+        server_lease(mlflow_kind(settings)) as lease,
+    ):
+        yield lease.url()
+
+
+def _follow_dask(record: Path) -> None:
+    """Say where the Dask page is whenever a run opens one, until interrupted."""
+    shown = dask_page(record)
+    watcher().say(f"Dask     {shown or 'appears here while a run is on'}")
+    while True:
+        time.sleep(_POLL)
+        page = dask_page(record)
+        if page is not None and page != shown:
+            watcher().say(f"Dask     {page}")
+        shown = page
+
+
+def dask_page(record: Path) -> str | None:
+    """Return the dashboard of the run that is on, None without one or if it was killed."""
+    try:
+        found = json.loads(record.read_bytes())
+        os.kill(int(found["pid"]), 0)
+        return str(found["dashboard"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -3,12 +3,12 @@
 from rich.console import Console
 
 from configs.errors import UserError
-from tasks.adapters.reachable import TrackingUnreachableError
-from tasks.adapters.settings import Settings, read_settings
 from tasks.report.gather import report_data
-from tasks.report.text import finding_of
-from tasks.study.known_runs import KnownRun, known_runs, now
-from tasks.study.recording import record_champion, record_files, record_trials
+from tasks.report.narrative import finding_of
+from tasks.storage.settings import Settings, read_settings
+from tasks.track.reachable import TrackingUnreachableError
+from tasks.track.recording import record_champion, record_files, record_trials
+from tasks.track.run_index import KnownRun, known_runs, now
 
 
 def sync_all() -> None:

@@ -7,13 +7,13 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from configs.hook_file import read_hooks
-from flows.address_space import check_address_space
-from flows.clearing import clear_leftovers
+from configs.load import read_hooks
+from flows.errors import check_address_space
+from flows.leftovers import clear_leftovers
 from flows.log_lines import is_json, write_line
-from flows.watch_ending import WatchedModel, end_watch
-from tasks.adapters.settings import ensure_writable, read_settings
-from tasks.watch.watch_values import CROSSED, Watch
+from flows.monitor import WatchedModel, end_watch
+from tasks.monitor.check import CROSSED, Watch
+from tasks.storage.settings import ensure_writable, read_settings
 
 Named = Annotated[tuple[str, ...], Parameter(name="--data", consume_multiple=True)]
 
@@ -57,17 +57,17 @@ def watch_model(
         serve_watch(model, data, cron=cron, every=every, hooks=hooks, refit=refit)
         return
     watched = WatchedModel(model) if hooks is None else WatchedModel(model, read_hooks(hooks))
-    from tasks.watch.batches import read_batches
-    from tasks.watch.watched_champion import watched_champion
+    from tasks.monitor.batches import read_batches
+    from tasks.monitor.champion import watched_champion
 
     # Before a server is started: a mistyped name or file is told at once.
     read_batches(watched_champion(settings, model).config, data)
     from flows.ending import failure_told
-    from tasks.adapters.servers.prefect_server import prefect_server
+    from tasks.servers.prefect import prefect_server
 
     with prefect_server(settings), failure_told([watched]):
         # Prefect reads its settings when it is first imported: only now are they in force.
-        from flows.watch import watch
+        from flows.monitor import watch
 
         found = watch(model, list(data), refit)
     _show(found)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows import experiment, watch
+from flows import experiment
+from flows import monitor as watch
 
 STAGES = ("load", "fit", "record", "select", "report", "publish")
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from configs.load import load_config
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
 
 BASE = 600
 COLUMNS = ("y", "s", "t", "a", "b", "kind")

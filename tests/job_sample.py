@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from configs.errors import UserError
-from tasks.adapters.state.remote_place import StoreUnreachableError
+from tasks.storage.backends import StoreUnreachableError
 
 
 def touch(job):

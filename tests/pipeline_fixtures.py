@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from configs.load import load_config
-from tasks.adapters.settings import Settings
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.fit.job import run_job
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 
 @pytest.fixture

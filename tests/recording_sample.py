@@ -5,10 +5,9 @@ from pathlib import Path
 
 from mlflow.tracking import MlflowClient
 
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracked import RunDetails, Span, TrialRun
-from tasks.adapters.tracking import Tracking
-from tasks.adapters.tracking_places import tracking_uri
+from tasks.storage.settings import Settings
+from tasks.track.reachable import tracking_uri
+from tasks.track.runs import RunDetails, Span, Tracking, TrialRun
 
 EXPERIMENT = "recording"
 

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tasks.report.contents import (
+from tasks.report.model import (
     ChampionSummary,
     DataFile,
     DataProvenance,

@@ -3,18 +3,17 @@
 import numpy as np
 from own_sample import DATA, HEADER, german, rents
 
-from configs.data import DataConfig
-from configs.text_form import WrittenForm
+from configs.data import DataConfig, WrittenForm
 from fkd.core.predictors import KernelExpansion
 from fkd.problems.bundle import Bundle
 from fkd.problems.encoder import Encoder
-from tasks.adapters.files import pack_arrays, sha256
-from tasks.adapters.model_files import RegisteredBundle
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
 from tasks.data.columns import to_table
-from tasks.data.own_file import read_own_file
-from tasks.data.scored_file import ScoreRequest
+from tasks.data.user_table import read_own_file
+from tasks.monitor.scoring import ScoreRequest
+from tasks.storage.files import pack_arrays, sha256
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
+from tasks.track.registry import RegisteredBundle
 
 WORDS = {"missing_words": ["k.A."]}
 INPUTS = ("Fläche m²", "Baujahr", "Bezirk")

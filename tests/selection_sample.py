@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from configs.load import parse_config
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.fit.job import run_job
+from tasks.select.study import open_study
 
 
 def computed(

@@ -17,14 +17,14 @@ from typing import Any
 import psutil
 from filelock import FileLock
 
-from tasks.adapters.servers.server_kind import ServerKind, answers
+from tasks.servers.keeper import ServerKind, answers
 
 PATIENCE = 120.0  # seconds; a busy machine takes many for what takes one on an idle one
 
 HOLD = """
 import sys
-from tasks.adapters.servers.server_kind import ServerKind
-from tasks.adapters.servers.shared_server import server_lease
+from tasks.servers.keeper import ServerKind
+from tasks.servers.shared_server import server_lease
 
 with server_lease(ServerKind.loads(sys.argv[1])) as lease:
     print(lease.url(), flush=True)
@@ -33,8 +33,8 @@ with server_lease(ServerKind.loads(sys.argv[1])) as lease:
 
 RUN = """
 import sys
-from tasks.adapters.servers.prefect_server import prefect_server
-from tasks.adapters.settings import read_settings
+from tasks.servers.prefect import prefect_server
+from tasks.storage.settings import read_settings
 
 with prefect_server(read_settings()) as url:
     from prefect import flow, task

@@ -5,8 +5,8 @@ from uuid import uuid4
 import pytest
 from object_stores import BUCKET, moto_server, rclone_server, variables
 
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
 
 KINDS = ("folder", "rclone", "moto")
 

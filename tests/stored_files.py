@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tasks.adapters.state.folder_place import FolderPlace
-from tasks.adapters.state.shared_store import SharedStore
-from tasks.adapters.store import predictions_name, record_name
+from tasks.storage.backends import FolderPlace
+from tasks.storage.records import predictions_name, record_name
+from tasks.storage.store import SharedStore
 
 
 def stored(settings, name=""):

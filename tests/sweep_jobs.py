@@ -9,9 +9,9 @@ from zlib import crc32
 
 import numpy as np
 
-from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.store import TrialStore
-from tasks.study.evaluate import run_job
+from tasks.fit.job import run_job
+from tasks.storage.records import TrialStore
+from tasks.storage.store import open_store
 
 
 def counted(job):

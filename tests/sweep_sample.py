@@ -3,10 +3,10 @@
 import numpy as np
 
 from configs.load import load_config
-from tasks.adapters.settings import Settings
-from tasks.planned.trials import record_key
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.fit.job import run_job
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 
 def sweep_config(*overrides, name="sweep", gammas=2, alphas=2, lengths=3, landmarks=60, k=2):

@@ -12,16 +12,16 @@ from test_seeds import DRAWS, judged
 
 import fkd
 from configs.load import load_config
-from tasks.adapters.settings import Settings
+from tasks.monitor.check import Refit
 from tasks.report.audit_page import AuditStory, write_audit
 from tasks.report.gather import report_data
 from tasks.report.history_page import history_html
 from tasks.report.page import render
 from tasks.report.writing import write_cards
-from tasks.reproduction.reproduction_page import write_page
-from tasks.reproduction.story import story_of, write_story
-from tasks.study.opening import open_study
-from tasks.watch.watch_values import Refit
+from tasks.reproduce.page import write_page
+from tasks.reproduce.result import story_of, write_story
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.needs("chromium")

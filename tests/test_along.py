@@ -9,14 +9,14 @@ from numpy.testing import assert_allclose
 
 from configs.load import load_config
 from fkd.measures import gdp, hgr, pairwise_fairness
+from tasks.fit.job import run_job
 from tasks.report.gather import report_data
 from tasks.report.page import column_figures, to_html
-from tasks.study.along import along_study
-from tasks.study.champion import candidates, select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
-from tasks.study.predicted_targets import predicted_targets
-from tasks.study.results import tidy, write_results
+from tasks.select.champion import candidates, select_champion
+from tasks.select.groups import along_study
+from tasks.select.refit import predicted_targets
+from tasks.select.results import tidy, write_results
+from tasks.select.study import open_study
 
 
 def held_out(study):

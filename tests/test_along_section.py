@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from fkd.measures import profile_along, profile_of_pair, profile_within
-from tasks.report.along_contents import AlongWords
-from tasks.report.along_section import along_section
-from tasks.report.along_tables import range_words, who_pays
-from tasks.study.along import PairProfile, StrataProfile, StudyProfiles
+from tasks.report.profile_section import AlongWords, along_section, range_words, who_pays
+from tasks.select.groups import PairProfile, StrataProfile, StudyProfiles
 
 WORDS = AlongWords("wage", "dollars", "persons")
 

@@ -4,9 +4,8 @@ import pytest
 from grown_sample import BASE, grown_study, write_rows
 
 from fkd.methods import Approximation, methods
-from tasks.study import approximating
-from tasks.study.approximating import choose_approximation
-from tasks.study.settling import settled
+from tasks.kernels import auto_options as approximating
+from tasks.kernels.auto_options import choose_approximation, settled
 
 PARAMETERS = methods()["krr_fkd"].parameters
 MEMORY = 1e12

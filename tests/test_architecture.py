@@ -38,14 +38,18 @@ INSIDE = {
         "problems": ("core",),
     },
     "tasks": {
-        "adapters": (),
-        "data": ("adapters",),
-        "planned": ("adapters", "data"),
-        "blocks": ("adapters", "data", "planned"),
-        "study": ("adapters", "data", "planned", "blocks"),
-        "watch": ("adapters", "data", "planned", "blocks", "study"),
-        "report": ("adapters", "data", "planned", "blocks", "study", "watch"),
-        "reproduction": ("adapters", "data", "planned", "blocks", "study", "watch", "report"),
+        "storage": (),
+        "cluster": ("storage",),
+        "data": ("storage",),
+        "plan": ("storage", "data"),
+        "kernels": ("storage", "cluster", "data", "plan"),
+        "fit": ("storage", "plan", "kernels"),
+        "select": ("storage", "data", "plan", "kernels", "fit"),
+        "track": ("storage", "data", "plan", "select"),
+        "servers": ("storage", "track"),
+        "monitor": ("storage", "cluster", "data", "select", "track"),
+        "report": ("storage", "data", "plan", "select", "track", "monitor"),
+        "reproduce": ("storage", "plan", "kernels", "fit", "select", "track", "report"),
     },
 }
 
@@ -109,7 +113,7 @@ def test_importing_the_library_pulls_in_no_pipeline():
 
 
 def test_no_import_of_ours_touches_the_disk(tmp_path):
-    script = "import configs.load, tasks.study.opening, tasks.report.page, flows.cli"
+    script = "import configs.load, tasks.select.study, tasks.report.page, flows.cli"
     subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,

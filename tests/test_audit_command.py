@@ -9,9 +9,9 @@ import pytest
 
 import fkd
 from fkd.measures import survey_weights
-from flows import audit_command
+from flows import inspect_commands as audit_command
 from flows.cli import main
-from tasks.data.predicted_file import PredictedColumns, read_predicted
+from tasks.data.audit_input import PredictedColumns, read_predicted
 from tasks.report.audit_page import AuditStory, write_audit
 
 

@@ -9,8 +9,8 @@ from tracking_server import warm_mlflow
 
 import fkd
 from flows.cli import main
-from tasks.study.champion import select_champion
-from tasks.study.recording import record_champion, record_trials
+from tasks.select.champion import select_champion
+from tasks.track.recording import record_champion, record_trials
 
 TARGET, SENSITIVE = "ViolentCrimesPerPop", "racepctblack"
 

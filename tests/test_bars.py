@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.reproduction.bars import WIDTH, bars
-from tasks.reproduction.rules import Rule
-from tasks.reproduction.verdict import Verdict
-from tasks.reproduction.verdicts import word_of
+from tasks.reproduce.claims import Rule, Verdict, word_of
+from tasks.reproduce.page import WIDTH, bars
 
 
 def verdict(low=-2.0, high=-1.0, *, above=None, below=0.0, unit="difference"):

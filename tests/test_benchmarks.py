@@ -12,9 +12,9 @@ from benchmarks import store as store_benchmark
 from benchmarks.calibration import Calibration, between, fresh
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.folder_place import FolderPlace
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.storage.backends import FolderPlace
+from tasks.storage.settings import Settings
 
 
 @pytest.fixture

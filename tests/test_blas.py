@@ -3,7 +3,7 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tasks.adapters.blas import blas_threads
+from tasks.storage.environment import blas_threads
 
 
 def _limits():

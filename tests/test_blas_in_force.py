@@ -10,13 +10,14 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from configs.load import load_config
 from fkd.core.feature_maps import KernelSettings
 from fkd.methods import Approximation, methods
-from tasks.blocks import leaves, streaming
-from tasks.blocks.shared_map import SharedMap, store_map
-from tasks.study import champion
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
-from tasks.study.refit import held_out_predictions
+from tasks.fit.job import run_job
+from tasks.kernels import streaming
+from tasks.kernels import streaming as leaves
+from tasks.kernels.shared_map import SharedMap, store_map
+from tasks.select import champion
+from tasks.select.champion import select_champion
+from tasks.select.refit import held_out_predictions
+from tasks.select.study import open_study
 
 pytestmark = pytest.mark.parametrize("threads", [1, 2])
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tasks.data.cache import Cache, CachedFile, file_sha256
+from tasks.data.file_cache import Cache, CachedFile, file_sha256
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_what_another_process_fetches_is_never_removed(cache):
     live, left = _partial(cache, "a/b.zip"), _partial(cache, "c")
     script = (
         "import pathlib, sys\n"
-        "from tasks.data.cache import Cache\n"
+        "from tasks.data.file_cache import Cache\n"
         "with Cache(pathlib.Path(sys.argv[1])).lock('a/b.zip'):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"

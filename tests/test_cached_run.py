@@ -14,9 +14,9 @@ from stored_files import record_file
 from tracking_server import warm_mlflow
 
 from configs.load import load_config, load_configs
-from configs.schema import RunConfig
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study, study_opener
+from configs.run import RunConfig
+from tasks.fit.job import run_job
+from tasks.select.study import open_study, study_opener
 
 THREADS = "cluster={kind: threads, workers: 1}"
 

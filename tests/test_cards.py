@@ -6,15 +6,13 @@ from dataclasses import replace
 import pytest
 from report_sample import make_report, poison_report
 
-from tasks.adapters.registry import Promotion
-from tasks.report.along_section import burden_sentences
-from tasks.report.card_pieces import OPEN
-from tasks.report.data_card import DATA_QUESTIONS, data_card
+from tasks.report.cards import DATA_QUESTIONS, MODEL_QUESTIONS, OPEN, data_card, model_card
 from tasks.report.gather import report_data
-from tasks.report.model_card import MODEL_QUESTIONS, model_card
 from tasks.report.page import column_figures, to_html
+from tasks.report.profile_section import burden_sentences
 from tasks.report.writing import card_html, write_cards
-from tasks.study.along import StudyProfiles
+from tasks.select.groups import StudyProfiles
+from tasks.track.registry import Promotion
 
 
 @pytest.fixture(scope="module")

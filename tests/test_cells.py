@@ -3,8 +3,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import KFold
 
-from tasks.blocks.cells import make_cells
-from tasks.planned.folds import Fold
+from tasks.kernels.streaming import make_cells
+from tasks.plan.splits import Fold
 
 
 @pytest.fixture

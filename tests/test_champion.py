@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from stored_files import predictions_file, stored
 
-from tasks.adapters.predicted import PredictedRows
-from tasks.study import champion as champion_module
-from tasks.study.champion import select_champion
-from tasks.study.opening import open_study
-from tasks.study.selection import NoChampionError, select_trial
+from tasks.select import champion as champion_module
+from tasks.select.champion import select_champion
+from tasks.select.selection import NoChampionError, select_trial
+from tasks.select.study import open_study
+from tasks.storage.records import PredictedRows
 
 
 def _with_select(study, settings, **select):

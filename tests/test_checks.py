@@ -4,15 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flows.inspect_commands import checks_line
 
-from flows.check_command import checks_line
 from flows.cli import main
 from flows.outcome import Outcome
 from tasks.report.gather import report_data
 from tasks.report.page import column_figures, to_html
-from tasks.study.champion import select_champion
-from tasks.study.check_values import CHECKS, CheckOutcome
-from tasks.study.checks import (
+from tasks.select.champion import select_champion
+from tasks.select.checks import (
+    CHECKS,
+    CheckOutcome,
     check_collapse,
     check_drift,
     check_floor,
@@ -21,10 +22,10 @@ from tasks.study.checks import (
     check_recoverable,
     check_rows,
     check_study,
+    column_distances,
     has_issue,
 )
-from tasks.study.judgement import Judgement, Recovered, ScoreIntervals
-from tasks.study.row_facts import column_distances
+from tasks.select.judgement import Judgement, Recovered, ScoreIntervals
 
 ROOT = Path(__file__).parent.parent
 
@@ -159,7 +160,7 @@ def test_report_terminal_and_outcome_have_the_same_list(quick_study, capsys):
 
 
 def test_the_command_ends_by_what_was_found(quick_study, capsys, monkeypatch):
-    monkeypatch.setattr("flows.check_command.load_config", lambda *_: quick_study.config)
+    monkeypatch.setattr("flows.inspect_commands.load_config", lambda *_: quick_study.config)
     expected = 3 if has_issue(check_study(quick_study)) else 0
     with pytest.raises(SystemExit) as end:
         main(["check", "quick"])
@@ -168,7 +169,7 @@ def test_the_command_ends_by_what_was_found(quick_study, capsys, monkeypatch):
 
 
 def test_a_run_that_is_not_finished_has_no_checks(settings, quick_config, monkeypatch, capsys):
-    monkeypatch.setattr("flows.check_command.load_config", lambda *_: quick_config)
+    monkeypatch.setattr("flows.inspect_commands.load_config", lambda *_: quick_config)
     with pytest.raises(SystemExit) as end:
         main(["check", "quick"])
     assert end.value.code == 2
@@ -176,14 +177,14 @@ def test_a_run_that_is_not_finished_has_no_checks(settings, quick_config, monkey
 
 
 def test_mlflow_has_one_tag_per_check(quick_study):
-    from tasks.study.recording import _checked, record_champion, record_trials
+    from tasks.track.recording import _checked, record_champion, record_trials
 
     record_trials(quick_study)
     record_champion(quick_study)
     tags = _checked(quick_study)
     assert {f"fkd.check.{check.code}" for check in CHECKS} == {*tags}
-    from tasks.adapters.tracking import Tracking
-    from tasks.study.known_runs import identity_of
+    from tasks.track.run_index import identity_of
+    from tasks.track.runs import Tracking
 
     tracking = Tracking(quick_study.settings, quick_study.config.experiment)
     run = tracking.client.get_run(tracking.find_parent(identity_of(quick_study)))

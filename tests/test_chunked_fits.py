@@ -11,10 +11,10 @@ from sweep_sample import finite, numbers, same_numbers, undisturbed
 from configs.load import load_config
 from fkd.methods import paper_methods
 from fkd.paper.algorithm2 import dual_ridge
-from flows import chunked_fits
+from flows import fitting as chunked_fits
 from flows.fitting import fit_all
-from tasks.adapters.settings import Settings
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 # Many landmarks with large ridges take few passes.
 GRID = "{name: krr_fkd_nystroem, fraction: 0.3, grid: {iterations: [0, 2], alpha: [1.0, 4.0]}}"
@@ -31,8 +31,8 @@ def config(*more, kind="threads"):
 @pytest.fixture
 def _small_chunks(monkeypatch):
     """Chunks of 300 rows, on the cluster whatever the number of rows."""
-    monkeypatch.setattr("tasks.blocks.row_arrays.WHOLE_ROWS", 100)
-    monkeypatch.setattr("tasks.blocks.kernel_arrays.CHUNK_ROWS", 300)
+    monkeypatch.setattr("tasks.kernels.kernel_arrays.WHOLE_ROWS", 100)
+    monkeypatch.setattr("tasks.kernels.kernel_arrays.CHUNK_ROWS", 300)
 
 
 @pytest.mark.usefixtures("_small_chunks")

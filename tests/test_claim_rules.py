@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from configs.claims import Claim
-from tasks.reproduction.front_rules import errors_of
-from tasks.reproduction.fronts import front_error, gap, levels_of
-from tasks.reproduction.region import NotJudgedError
-from tasks.reproduction.rules import rule_of, scores_needed
-from tasks.reproduction.verdicts import interval_of, word_of
+from configs.reproduction import Claim
+from tasks.reproduce.claims import (
+    NotJudgedError,
+    errors_of,
+    front_error,
+    gap,
+    interval_of,
+    levels_of,
+    rule_of,
+    scores_needed,
+    word_of,
+)
 
 CLAIM = TypeAdapter(Claim)
 

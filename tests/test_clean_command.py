@@ -8,10 +8,10 @@ import pytest
 from stored_files import record_file, stored
 
 from flows.cli import main
-from tasks.adapters.run_status import begin, write_status
-from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.store import predictions_name, record_name
-from tasks.study.known_runs import note_run
+from tasks.storage.records import predictions_name, record_name
+from tasks.storage.store import open_store
+from tasks.track.run_index import note_run
+from tasks.track.run_status import begin, write_status
 
 DAY = 86400.0
 

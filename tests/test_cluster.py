@@ -7,10 +7,10 @@ from job_sample import allocator, touch
 from soak_figures import keep
 
 from configs.errors import UserError
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.adapters.workers import worker_memory
+from configs.run import ClusterConfig
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.cluster.workers import worker_memory
 
 pytestmark = pytest.mark.stack
 
@@ -72,7 +72,7 @@ def test_a_local_scheduler_repeats_tasks_of_arrays_but_no_job(settings, tmp_path
 
 @pytest.fixture
 def _look_often(monkeypatch):
-    monkeypatch.setattr("tasks.adapters.jobs._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("tasks.cluster.retries._LOOK_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("_look_often")

@@ -4,12 +4,11 @@ import sys
 
 import pytest
 
-from configs.cluster_kinds import SlurmConfig
 from configs.errors import UserError
 from configs.load import load_config
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.clusters.slurm_jobs import queue_state
+from configs.run import ClusterConfig, SlurmConfig
+from tasks.cluster.cluster import connect
+from tasks.cluster.slurm import queue_state
 
 PODS = "cluster={kind: kubernetes, kubernetes: {image: registry.example/fkd:1}}"
 

@@ -6,7 +6,7 @@ from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.problems.crimes import CRIMES, PREDICTORS
 from tasks.data.columns import to_table
-from tasks.data.communities import header, read_communities
+from tasks.data.sources import header, read_communities
 
 
 def test_the_header_has_ucis_128_names():

@@ -16,17 +16,16 @@ from fkd.measures import compare as compare_predictions
 from fkd.measures import gdp
 from fkd.methods import methods
 from flows.cli import main
-from tasks.planned.trials import record_key
-from tasks.study.evaluate import run_job
-from tasks.study.known_runs import identity_of, note_run
-from tasks.study.named_runs import find_study
-from tasks.study.opening import open_study
-from tasks.study.run_differences import (
+from tasks.fit.job import run_job
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
+from tasks.track.compare import (
     code_differences,
     config_differences,
     data_differences,
     paired_trials,
 )
+from tasks.track.run_index import find_study, identity_of, note_run
 
 WIDER = (
     *QUICK[1:3],

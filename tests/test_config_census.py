@@ -1,6 +1,6 @@
 import pytest
 
-from configs.census import FIPS, check_release, expand_states
+from configs.data import FIPS, check_release, expand_states
 
 
 def test_all_means_every_state_with_the_district_of_columbia():

@@ -1,8 +1,7 @@
 import pytest
 
 from configs.errors import UserError
-from configs.load import load_config, load_configs
-from configs.sweep import expand
+from configs.load import expand, load_config, load_configs
 
 
 def _expand(sweep, **tree):

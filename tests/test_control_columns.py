@@ -4,8 +4,8 @@ import pytest
 from configs.errors import UserError
 from fkd.measures.groups import control_groups
 from fkd.problems.table import Table
-from tasks.data.prepared import Loaded
-from tasks.study.control_columns import check_control_columns, control_columns
+from tasks.data.load import Loaded
+from tasks.select.study import check_control_columns, control_columns
 
 
 @pytest.fixture

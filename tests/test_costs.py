@@ -2,10 +2,10 @@ import pytest
 from sweep_sample import sweep_config
 
 from configs.errors import UserError
-from flows.desk import Desk
-from tasks.adapters.run_status import read_status
-from tasks.study.costs import job_cost, planned_cost, refuse_too_large
-from tasks.study.opening import open_study
+from flows.fitting import Desk
+from tasks.fit.cost import job_cost, planned_cost, refuse_too_large
+from tasks.select.study import open_study
+from tasks.track.run_status import read_status
 
 
 @pytest.fixture

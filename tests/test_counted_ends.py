@@ -9,13 +9,12 @@ from report_sample import make_report
 
 from configs.load import load_config
 from fkd.measures import MEASURES, PairwiseRows, interval
-from tasks.report.contents import ReportedNumber
-from tasks.report.trial_panels import bar_words, panels_of
-from tasks.study import counted_ends as module
-from tasks.study.counted_ends import CountedEnds, is_counted
-from tasks.study.evaluate import ColumnJudge, measure, run_job
-from tasks.study.opening import open_study
-from tasks.study.results import TrialResult
+from tasks.fit import job as module
+from tasks.fit.job import ColumnJudge, CountedEnds, is_counted, measure, run_job
+from tasks.report.figures import bar_words, panels_of
+from tasks.report.model import ReportedNumber
+from tasks.select.results import TrialResult
+from tasks.select.study import open_study
 
 KRR = (
     "methods=[{name: krr_fkd, grid: {iterations: [0, 3]}, "

@@ -10,7 +10,7 @@ from training_sample import fit_one
 from fkd import measures
 from fkd.methods import Training
 from fkd.problems.crimes import CRIMES, PREDICTORS
-from tasks.data.communities import read_communities
+from tasks.data.sources import read_communities
 
 SENSITIVE = "racepctblack"
 NAMES = ("mae", "hgr", "gdp", "gdp_plugin", "pf")

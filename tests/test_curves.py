@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from tasks.reproduction.curves import Curve
+from tasks.reproduce.curves import Curve
 
 
 def curve(*settings):

@@ -9,9 +9,9 @@ from deadlines import patient
 
 from configs.errors import UserError
 from flows.data_commands import app
-from tasks.adapters.settings import read_settings
-from tasks.data.cache import Cache
+from tasks.data.file_cache import Cache
 from tasks.data.synthetic_census import write_synthetic_census
+from tasks.storage.settings import read_settings
 
 
 @pytest.fixture

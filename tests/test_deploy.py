@@ -17,8 +17,8 @@ from object_stores import wait_listening
 
 from configs.errors import UserError
 from configs.load import load_config
-from tasks.adapters.clusters import pod_resources
-from tasks.adapters.state.remote_place import RemotePlace
+from tasks.cluster import kubernetes as pod_resources
+from tasks.storage.backends import RemotePlace
 
 OVERLAYS = ("base", "overlays/small", "overlays/large")
 VERSION = "1.31"  # of Kubernetes, the oldest one that is meant

@@ -2,13 +2,13 @@ import pytest
 from stored_files import predictions_file, record_file
 from sweep_sample import sweep_config
 
-from flows.desk import Desk
-from tasks.adapters.jobs import Failed
-from tasks.adapters.run_status import read_status
-from tasks.adapters.store import failure_name, record_name
-from tasks.planned.trials import record_key
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from flows.fitting import Desk
+from tasks.cluster.retries import Failed
+from tasks.fit.job import run_job
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
+from tasks.storage.records import failure_name, record_name
+from tasks.track.run_status import read_status
 
 
 @pytest.fixture

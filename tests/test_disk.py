@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from configs.errors import UserError
-from tasks.adapters.disk import named_disk_errors
+from tasks.storage.files import named_disk_errors
 
 
 @pytest.mark.parametrize(

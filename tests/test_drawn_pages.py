@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from stored_files import stored
 
-from tasks.report import drawn_pages, writing
+from tasks.report import writing
+from tasks.report import writing as drawn_pages
 from tasks.report.writing import write_report
-from tasks.study.known_runs import note_time
+from tasks.track.run_index import note_time
 
 
 @pytest.fixture

@@ -10,20 +10,20 @@ from pipeline_fixtures import QUICK
 from stored_files import predictions_file, stored
 from tracking_server import warm_mlflow
 
-from configs import keeping
+from configs import run as keeping
 from configs.errors import UserError
 from configs.load import load_config
 from flows.fitting import fit_all
-from flows.plan import show_plan
-from tasks.adapters.settings import Settings
-from tasks.planned.trials import record_key
-from tasks.reproduction.resample import stored_predictions
-from tasks.study import refit
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.judgement import without_removal
-from tasks.study.opening import open_study
-from tasks.study.within import within_groups
+from flows.run import show_plan
+from tasks.fit.job import run_job
+from tasks.plan.trials import record_key
+from tasks.reproduce.resample import stored_predictions
+from tasks.select import refit
+from tasks.select.champion import select_champion
+from tasks.select.groups import within_groups
+from tasks.select.judgement import without_removal
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 THREADS = "cluster={kind: threads, workers: 1}"
 RUN = (*QUICK, "data.control=[medIncome]", THREADS)

@@ -11,11 +11,11 @@ from dask_process import dask_process, dask_scheduler
 from job_sample import touch
 
 from configs.errors import UserError
-from configs.schema import ClusterConfig
-from tasks.adapters.certificates import new_pair
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.adapters.servers.server_kind import free_port
+from configs.run import ClusterConfig
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.cluster.tls import new_pair
+from tasks.servers.keeper import free_port
 
 pytestmark = pytest.mark.stack
 

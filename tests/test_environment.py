@@ -8,8 +8,7 @@ import pytest
 import sklearn
 from threadpoolctl import threadpool_info
 
-from tasks.adapters.blas import blas_threads
-from tasks.adapters.environment import environment, kernels, mixture, own_kernels
+from tasks.storage.environment import blas_threads, environment, kernels, mixture, own_kernels
 
 
 def _elsewhere(code):
@@ -53,7 +52,7 @@ def test_pytorch_is_named_where_the_method_needs_it():
 
 def test_pytorch_is_never_imported_to_be_named():
     code = (
-        "import sys; from tasks.adapters.environment import environment; "
+        "import sys; from tasks.storage.environment import environment; "
         "print('torch' in environment('nn_hgr'), 'torch' in sys.modules)"
     )
     assert _elsewhere(code) == ["False", "False"]

@@ -3,9 +3,19 @@
 import pytest
 
 from configs.errors import UserError
-from configs.experiment import experiment_names, parse_experiment, read_experiment, statements
-from configs.schema import ClusterConfig
-from configs.variants import QUICK_FOLDS, QUICK_ROWS, is_network, quick, synthetic, without
+from configs.reproduction import (
+    QUICK_FOLDS,
+    QUICK_ROWS,
+    experiment_names,
+    is_network,
+    parse_experiment,
+    quick,
+    read_experiment,
+    statements,
+    synthetic,
+    without,
+)
+from configs.run import ClusterConfig
 from fkd.methods import method
 
 

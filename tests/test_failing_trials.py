@@ -9,8 +9,8 @@ from soak_figures import keep
 from sweep_process import fkd, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 
-from tasks.adapters.settings import Settings
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
 

@@ -9,14 +9,14 @@ from grown_sample import BASE, COLUMNS, grown_study, write_rows
 from stored_files import stored
 
 from configs.errors import UserError
-from configs.schema import ClusterConfig
+from configs.run import ClusterConfig
 from flows import fitting
 from flows.cli import main
-from flows.faults import as_user_error
+from flows.errors import as_user_error
 from flows.outcome import Outcome
-from tasks.blocks.shared_map import shared_encoder
-from tasks.data.prepared import prepared_name
-from tasks.planned.rows import cached_table
+from tasks.data.load import prepared_name
+from tasks.kernels.shared_map import shared_encoder
+from tasks.plan.training import cached_table
 
 
 @pytest.fixture

@@ -15,12 +15,19 @@ from deadlines import patient
 from soak_figures import keep
 
 from configs.errors import UserError
-from tasks.adapters.settings import Settings
-from tasks.data import remote, transfer
-from tasks.data.cache import Cache
-from tasks.data.fetch import fetch, fetch_all, fetch_some, sources
-from tasks.data.remote import RemoteFile, person_file
-from tasks.data.transfer import Patience
+from tasks.data import download as remote
+from tasks.data import download as transfer
+from tasks.data.download import (
+    Patience,
+    RemoteFile,
+    fetch,
+    fetch_all,
+    fetch_some,
+    person_file,
+    sources,
+)
+from tasks.data.file_cache import Cache
+from tasks.storage.settings import Settings
 
 HURRY = Patience(connect=1.0, read=0.4, window=0.5, floor=10**6, attempts=3, backoff=0.01)
 NAME = "census/2018/1-Year/csv_pwy.zip"
@@ -526,9 +533,9 @@ def test_a_checksum_recorded_at_first_use_is_enforced_afterwards(host, file, set
 
 CHILD = """
 import sys
-from tasks.data.fetch import fetch
-from tasks.data.remote import RemoteFile
-from tasks.adapters.settings import read_settings
+from tasks.data.download import fetch
+from tasks.data.download import RemoteFile
+from tasks.storage.settings import read_settings
 from configs.errors import UserError
 try:
     fetch(RemoteFile(sys.argv[1], sys.argv[2], member="psam_p56[.]csv"), read_settings())

@@ -4,9 +4,7 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from report_sample import BLACK, TITLES, make_report, make_trials
 
-from tasks.report.figures import DPI, draw, still
-from tasks.report.panels import Panel, Point, Series
-from tasks.report.trial_panels import panels_of
+from tasks.report.figures import DPI, Panel, Point, Series, draw, panels_of, still
 
 
 @pytest.fixture

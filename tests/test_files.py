@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tasks.adapters import files
-from tasks.adapters.files import pack_arrays, unpack_arrays, write_atomic
+from tasks.storage import files
+from tasks.storage.files import pack_arrays, unpack_arrays, write_atomic
 
 
 @pytest.fixture(params=["nameless", "named"])

@@ -1,4 +1,4 @@
-from tasks.adapters.servers.flock import EXCLUSIVE, SHARED, locked
+from tasks.servers.keeper import EXCLUSIVE, SHARED, locked
 
 
 def test_a_lock_is_seen_by_others_until_its_holder_is_gone(tmp_path):

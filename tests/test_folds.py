@@ -6,8 +6,7 @@ from sklearn.model_selection import KFold
 from configs.data import FoldsConfig
 from configs.errors import UserError
 from fkd.problems.table import Table
-from tasks.planned.folds import Fold, make_folds, never_tested, reserved_rows
-from tasks.planned.splits import Splits
+from tasks.plan.splits import Fold, Splits, make_folds, never_tested, reserved_rows
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from deadlines import patient
 from job_sample import touch
 
 from configs.errors import UserError
-from configs.schema import ClusterConfig
+from configs.run import ClusterConfig
 from fkd import __version__
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.adapters.muster import Muster
-from tasks.adapters.servers.server_kind import free_port
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.cluster.workers import Muster
+from tasks.servers.keeper import free_port
 
 pytestmark = pytest.mark.stack
 
@@ -87,7 +87,7 @@ def test_repeats_of_the_scheduler_count_where_it_cannot_be_told(address, client,
 
 
 def test_what_is_waited_for_is_said(client, address, monkeypatch):
-    monkeypatch.setattr("tasks.adapters.muster._TELL_SECONDS", 0.2)
+    monkeypatch.setattr("tasks.cluster.workers._TELL_SECONDS", 0.2)
     client.patience = 1.0
     said = []
     with pytest.raises(UserError, match=rf"no Dask worker at {address}.*`dask worker {address}`"):
@@ -157,7 +157,7 @@ def _server(answer):
     "answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silent", "http"]
 )
 def test_an_address_of_something_else_is_named(answer, settings, monkeypatch):
-    monkeypatch.setattr("tasks.adapters.cluster._CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("tasks.cluster.cluster._CONNECT_SECONDS", 0.5)
     with (
         _server(answer) as address,
         pytest.raises(UserError, match=rf"{address} did not answer as one .*dask scheduler"),

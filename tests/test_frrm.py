@@ -7,9 +7,9 @@ from numpy.testing import assert_array_equal
 from configs.errors import UserError
 from configs.load import load_config, parse_config
 from fkd.problems.bundle import Bundle
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.fit.job import run_job
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
 
 BOUNDED = (
     "folds.k=3",

@@ -12,16 +12,15 @@ from small_disk import fill, small_disk, use_up_files
 from stored_files import stored
 
 from configs.errors import UserError
-from flows.faults import CrashError, as_user_error
-from tasks.adapters.disk import full_disk
-from tasks.adapters.files import write_atomic
-from tasks.adapters.settings import ensure_writable
+from flows.errors import CrashError, as_user_error
+from tasks.fit.job import run_job
 from tasks.report.gather import report_data
 from tasks.report.page import render
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
-from tasks.study.recording import record_trials
-from tasks.study.results import tidy, write_results
+from tasks.select.results import tidy, write_results
+from tasks.select.study import open_study
+from tasks.storage.files import full_disk, write_atomic
+from tasks.storage.settings import ensure_writable
+from tasks.track.recording import record_trials
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials
 
 from configs.errors import UserError
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.model_files import fetch_bundle
-from tasks.adapters.settings import Settings
-from tasks.study.opening import open_study
+from configs.run import ClusterConfig
+from tasks.cluster.cluster import connect
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
+from tasks.track.registry import fetch_bundle
 
 pytestmark = [pytest.mark.fullstack, pytest.mark.timeout(2400)]
 

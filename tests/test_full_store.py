@@ -10,10 +10,9 @@ from small_disk import enlarge, small_disk
 from sweep_process import fkd, warm_home, write_config
 from sweep_sample import finite, same_numbers, sweep_config, undisturbed
 
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.state.seals import unsealed
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store, unsealed
 
 pytestmark = pytest.mark.stack
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from configs.errors import UserError
-from configs.hook_config import HookConfig, HooksConfig
+from configs.hooks import HookConfig, HooksConfig
 from flows.ending import end_runs
-from flows.outcome import Outcome
-from flows.sweep import Cell, SweepFailedError
-from tasks.study.champion import select_champion
-from tasks.study.gate import GateError, broken_limits
+from flows.outcome import Cell, Outcome, SweepFailedError
+from tasks.select.champion import select_champion
+from tasks.select.judgement import GateError, broken_limits
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from own_sample import rents, write_rents
 from configs.load import load_config, parse_config
 from fkd.methods import method
 from flows.fitting import fit_all
-from tasks.adapters.predicted import PredictedRows
-from tasks.study import growth
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
-from tasks.study.results import TrialResult, collect
+from tasks.fit.job import run_job
+from tasks.select import study as growth
+from tasks.select.results import TrialResult, collect
+from tasks.select.study import open_study
+from tasks.storage.records import PredictedRows
 
 
 @pytest.fixture

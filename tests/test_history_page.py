@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from fkd.measures import CurveChange, NumberChange, SampleChanges
-from tasks.adapters.model_versions import KnownVersion
-from tasks.report.history_figures import curve_figures, drift_figures
-from tasks.report.history_page import VersionStory, history_html
-from tasks.watch.watch_values import Refit, Watch
+from tasks.monitor.check import Refit, Watch
+from tasks.report.history_page import VersionStory, curve_figures, drift_figures, history_html
+from tasks.track.registry import KnownVersion
 
 POISON = "<script>alert(1)</script>"
 

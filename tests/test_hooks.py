@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from configs.errors import UserError
-from configs.hook_config import HookConfig, HooksConfig, refuse_kept_addresses
+from configs.hooks import HookConfig, HooksConfig, refuse_kept_addresses
 from configs.load import load_config
-from configs.schema import RunConfig
+from configs.run import RunConfig
 from flows.ending import failure_told
-from tasks.adapters.hooks import check_hooks, tell
+from tasks.servers.hooks import check_hooks, tell
 
 MESSAGE = {"name": "crimes", "state": "success", "trials": 3}
 

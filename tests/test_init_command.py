@@ -9,15 +9,15 @@ import pytest
 import yaml
 from own_sample import german
 
+from configs.data import WrittenForm
 from configs.errors import UserError
 from configs.load import load_config
-from configs.text_form import WrittenForm
 from flows.cli import main
-from tasks.adapters.settings import read_settings
-from tasks.data.own_look import look_at
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.data.schema_inference import look_at
+from tasks.fit.job import run_job
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
+from tasks.storage.settings import read_settings
 
 NAMES = ("Lohn €", "Alter", "Stunden", "Beruf", "PLZ", "Abteilung_ID", "KundenNr", "Zeile")
 NAMES += ("Eintritt", "Notiz", "leer", "fest", "doppelt", "doppelt", "")

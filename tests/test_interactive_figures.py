@@ -1,9 +1,7 @@
 import pytest
 from report_sample import make_report
 
-from tasks.report.interactive_figures import interactive
-from tasks.report.panels import Panel, Point, Series
-from tasks.report.trial_panels import panels_of
+from tasks.report.figures import Panel, Point, Series, interactive, panels_of
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ import sys
 from flows.fitting import fit_all
 from flows.progress import watcher
 from sweep_sample import sweep_config
-from tasks.adapters.interrupts import hear_no_more
-from tasks.adapters.settings import read_settings
-from tasks.study.opening import open_study
+from tasks.cluster.interrupts import hear_no_more
+from tasks.storage.settings import read_settings
+from tasks.select.study import open_study
 
 if __name__ == "__main__":
     try:

@@ -9,9 +9,9 @@ from training_sample import make_training
 
 from fkd.measures import recoverability
 from fkd.methods import Method, method, methods
-from tasks.planned.trials import Trial
-from tasks.study import judgement
-from tasks.study.judgement import recover
+from tasks.plan.trials import Trial
+from tasks.select import judgement
+from tasks.select.judgement import recover
 
 # concept-erasure compiles one of its functions when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")

@@ -1,10 +1,9 @@
 import pytest
 
 from configs.errors import UserError
-from configs.experiment import parse_experiment, read_experiment
-from configs.keeping import AUTO_ROWS, SHOWN_TIMES, keeps
 from configs.load import load_config
-from configs.schema import ClusterConfig
+from configs.reproduction import parse_experiment, read_experiment
+from configs.run import AUTO_ROWS, SHOWN_TIMES, ClusterConfig, keeps
 
 
 @pytest.mark.parametrize(

@@ -11,21 +11,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info
 
-from configs.schema import ClusterConfig
+from configs.run import ClusterConfig
 from fkd.core.kernels import Kernel, KernelColumns
 from fkd.paper.algorithm2 import DualRidge, KernelRows, chunked_dual_path, dual_ridge
-from tasks.adapters.cluster import connect
-from tasks.adapters.graphs import compute_array
-from tasks.adapters.settings import Settings
-from tasks.adapters.workers import cluster_memory
-from tasks.blocks.array_passes import KernelArrays
-from tasks.blocks.kernel_arrays import (
+from tasks.cluster.cluster import connect
+from tasks.cluster.workers import cluster_memory
+from tasks.kernels.kernel_arrays import (
+    KernelArrays,
     aligned,
     chunk_bytes,
+    compute_array,
     is_kept,
     keep_what_fits,
     kernel_array,
 )
+from tasks.storage.settings import Settings
 
 KERNEL = Kernel("rbf", 0.2)
 KERNELS = [KERNEL, Kernel("laplacian", 0.3), Kernel("polynomial", 0.5), Kernel("linear")]
@@ -273,7 +273,7 @@ def test_kept_chunks_are_computed_once_the_others_in_a_pass(client, X, tmp_path)
 
 
 def test_a_pass_that_takes_too_long_is_named(client, monkeypatch):
-    monkeypatch.setattr("tasks.adapters.graphs._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("tasks.kernels.kernel_arrays._LOOK_SECONDS", 0.05)
     slow = da.ones(4, chunks=4).map_blocks(lambda block: time.sleep(2) or block)
     with pytest.raises(TimeoutError, match=r"longer than cluster.time_limit \(0.1 s\)"):
         compute_array(client, slow, retries=0, time_limit=0.1)

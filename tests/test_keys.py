@@ -7,21 +7,20 @@ import pytest
 
 from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
-from configs.weighting import WeightsConfig
+from configs.run import WeightsConfig
 from fkd.methods import Approximation, methods
-from tasks.adapters.settings import Settings
-from tasks.adapters.store import digest
-from tasks.blocks import shared_map, streaming
-from tasks.blocks.shared_map import SharedMap, store_map
 from tasks.data.load import load_table
-from tasks.planned import trials
-from tasks.planned.splits import Splits
-from tasks.planned.trials import Inputs, make_trials, record_key, record_parts
-from tasks.planned.versions import Versions
-from tasks.reproduction import resample
-from tasks.reproduction.resample import Resampling
-from tasks.study import champion
-from tasks.study.opening import open_study
+from tasks.kernels import shared_map, streaming
+from tasks.kernels.shared_map import SharedMap, store_map
+from tasks.plan import trials
+from tasks.plan.splits import Splits
+from tasks.plan.trials import Inputs, Versions, make_trials, record_key, record_parts
+from tasks.reproduce import resample
+from tasks.reproduce.resample import Resampling
+from tasks.select import champion
+from tasks.select.study import open_study
+from tasks.storage.records import digest
+from tasks.storage.settings import Settings
 
 SPLITS = Splits(FoldsConfig(k=5, reserve=0.2), seed=0, inner_folds=4)
 # One other value for each field that decides numbers.

@@ -13,9 +13,9 @@ from sweep_process import Fkd, fkd, records, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials
 
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import tracking_uri
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
+from tasks.track.runs import tracking_uri
 
 pytestmark = pytest.mark.stack
 

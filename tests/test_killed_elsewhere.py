@@ -9,10 +9,10 @@ from server_process import left_after
 from sweep_process import Fkd, fkd, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
-from tasks.study.known_runs import identity_of
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
+from tasks.track.run_index import identity_of
 
 pytestmark = pytest.mark.stack
 

@@ -20,9 +20,9 @@ from tracking_server import recorded_trials, warm_mlflow
 from configs.errors import UserError
 from flows import fitting
 from flows.fitting import fit_all
-from tasks.adapters.cluster import connect
-from tasks.study.opening import open_study
-from tasks.study.recording import record_trials
+from tasks.cluster.cluster import connect
+from tasks.select.study import open_study
+from tasks.track.recording import record_trials
 
 pytestmark = pytest.mark.stack
 

@@ -14,12 +14,12 @@ import pytest
 from soak_figures import keep
 from stored_files import stored
 
-from tasks.adapters.run_status import read_status
-from tasks.adapters.state.opened_store import open_store
-from tasks.blocks.leaves import read_sums
-from tasks.data.prepared import read_prepared
-from tasks.study import champion
-from tasks.study.reasons import read_plan
+from tasks.data.load import read_prepared
+from tasks.kernels.streaming import read_sums
+from tasks.select import champion
+from tasks.storage.store import open_store
+from tasks.track.compare import read_plan
+from tasks.track.run_status import read_status
 
 TESTS = Path(__file__).parent
 

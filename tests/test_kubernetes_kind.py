@@ -14,8 +14,8 @@ import yaml
 
 from configs.errors import UserError
 from configs.load import load_config
-from tasks.adapters.clusters import kubernetes_pods
-from tasks.adapters.clusters.kubernetes_pods import kubernetes_cluster
+from tasks.cluster import kubernetes as kubernetes_pods
+from tasks.cluster.kubernetes import kubernetes_cluster
 
 CONFIG = "cluster={kind: kubernetes, adapt: {maximum: 2}, kubernetes: {image: fkd}}"
 

@@ -6,9 +6,9 @@ import pytest
 from small_disk import fill, small_disk
 
 from configs.errors import UserError
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.state.remote_place import RemotePlace, StoreUnreachableError
+from tasks.storage.backends import RemotePlace, StoreUnreachableError
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
 
 
 def test_a_folder_that_is_full_is_named_as_the_store(tmp_path):

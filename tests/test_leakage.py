@@ -8,14 +8,13 @@ from numpy.testing import assert_array_equal
 from own_sample import write_rents
 
 from configs.load import load_config
-from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.store import TrialStore
-from tasks.planned.training import make_training, model_inputs
-from tasks.planned.trials import record_key
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import fit_trials
-from tasks.study.opening import open_study
-from tasks.study.search import winner
+from tasks.fit.job import fit_trials
+from tasks.plan.training import make_training, model_inputs
+from tasks.plan.trials import record_key
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study, winner
+from tasks.storage.records import TrialStore
+from tasks.storage.store import open_store
 
 METHODS = (
     "methods=[{name: krr_fkd, iterations: 3, approximation: {kind: nystroem, landmarks: 40}}, "
@@ -26,7 +25,7 @@ METHODS = (
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    from tasks.adapters.settings import Settings
+    from tasks.storage.settings import Settings
 
     home = tmp_path_factory.mktemp("leakage") / "home"
     return open_study(load_config("default", [METHODS]), Settings(home, None, None, None))

@@ -12,17 +12,29 @@ from configs.errors import UserError
 from fkd.core.conditioning import Functions
 from fkd.core.moments import Moments, StreamedSums
 from fkd.core.sensitive_basis import BasisSettings
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
-from tasks.blocks import leaves, shared_map
-from tasks.blocks.cells import study_cells
-from tasks.blocks.leaves import Leaf, leaf_name, leaf_sums, read_sums, sum_leaf, write_sums
-from tasks.blocks.shared_map import content_of, load_map, store_map
-from tasks.blocks.shared_training import shared_sums
-from tasks.blocks.streaming import cell_leaves, cell_sums, coupled_of, moments_of, stream_moments
-from tasks.data.prepared import prepared_name
-from tasks.planned.rows import cached_table
-from tasks.study.evaluate import run_job
+from tasks.data.load import prepared_name
+from tasks.fit.job import run_job
+from tasks.kernels import shared_map
+from tasks.kernels import streaming as leaves
+from tasks.kernels.shared_map import content_of, load_map, store_map
+from tasks.kernels.shared_training import shared_sums
+from tasks.kernels.streaming import (
+    Leaf,
+    cell_leaves,
+    cell_sums,
+    coupled_of,
+    leaf_name,
+    leaf_sums,
+    moments_of,
+    read_sums,
+    stream_moments,
+    study_cells,
+    sum_leaf,
+    write_sums,
+)
+from tasks.plan.training import cached_table
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
 
 SIZE = 30  # rows of a task here: cells of the table have several
 RBF = Functions(BasisSettings("rbf", 10.0))

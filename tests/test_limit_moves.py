@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.schema import SelectConfig
+from configs.run import SelectConfig
 from tasks.report.gather import report_data
 from tasks.report.limit_section import limit_section
 from tasks.report.page import column_figures, to_html
-from tasks.study.champion import candidates, select_champion
-from tasks.study.limit_moves import limit_moves, steps_of
-from tasks.study.results import TrialResult
-from tasks.study.selection import select_trial
+from tasks.select.champion import candidates, select_champion
+from tasks.select.limit_moves import limit_moves, steps_of
+from tasks.select.results import TrialResult
+from tasks.select.selection import select_trial
 
 
 def results(pairs):

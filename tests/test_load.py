@@ -11,12 +11,11 @@ from stored_files import stored
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.problems.encoder import Encoder
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.shared_store import SharedStore
 from tasks.data.columns import Category, Columns, to_table
-from tasks.data.load import describe_rows, join_tables, load_table
-from tasks.data.prepared import prepared_name
+from tasks.data.load import describe_rows, join_tables, load_table, prepared_name
 from tasks.data.synthetic_census import write_synthetic_census
+from tasks.storage.settings import Settings
+from tasks.storage.store import SharedStore
 
 
 @pytest.fixture
@@ -217,7 +216,7 @@ from pathlib import Path
 from configs.data import DataConfig
 from configs.errors import UserError
 from tasks.data.load import load_table
-from tasks.adapters.settings import Settings
+from tasks.storage.settings import Settings
 
 settings = Settings(Path(sys.argv[1]), sys.argv[2], None, None)
 load_table(DataConfig(problem="acs_income", states=("VT",)), settings)  # starts the threads

@@ -24,9 +24,9 @@ from flows.log_lines import (
     write_line,
 )
 from flows.progress import PlainWatcher, RunWatcher
-from tasks.adapters.servers.prefect_environment import set_variables
-from tasks.adapters.settings import Settings, read_log_form
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.servers.prefect_environment import set_variables
+from tasks.storage.settings import Settings, read_log_form
 
 JSON = "--log-format=json"
 

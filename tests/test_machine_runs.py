@@ -10,9 +10,9 @@ from configs.load import load_config
 from fkd.core.svm import MachineOutcome
 from flows import fitting
 from flows.fitting import fit_all
-from tasks.adapters.settings import Settings
-from tasks.blocks import leaves
-from tasks.study.opening import open_study
+from tasks.kernels import streaming as leaves
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 
 def make_study(settings, **grid):
@@ -53,7 +53,7 @@ def test_a_disk_that_fills_up_under_the_spill_ends_the_run(settings, tmp_path, m
             """Someone else takes the room after it was looked at, before it is used."""
             found = planned(stored)
             fill(home, leave=2**12)
-            monkeypatch.setattr("tasks.blocks.spilled_features.planned_spill", lambda _: found)
+            monkeypatch.setattr("tasks.kernels.features_cache.planned_spill", lambda _: found)
             return found
 
         monkeypatch.setattr(fitting, "planned_spill", filling)

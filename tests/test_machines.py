@@ -15,9 +15,9 @@ from configs.load import load_config
 from fkd import FairGaussianProcess, FairKernelRidge, FairSVC, FairSVR
 from fkd.core.feature_maps import make_map
 from fkd.methods import Approximation, Training
-from tasks.planned.folds import Fold
-from tasks.planned.training import make_training
-from tasks.study.opening import open_study
+from tasks.plan.splits import Fold
+from tasks.plan.training import make_training
+from tasks.select.study import open_study
 
 GAMMA, RIDGE, ROUNDS = 0.15, 0.3, 4
 N = 300  # beyond one panel of the triangular solves, of the symmetric products

@@ -7,12 +7,11 @@ from sweep_sample import sweep_config
 from threadpoolctl import threadpool_info
 
 from flows.fitting import fit_all
-from tasks.adapters.cluster import connect
-from tasks.adapters.environment import environment, own_kernels
-from tasks.adapters.peak_memory import MEMORY
-from tasks.adapters.workers import worker_kernels
-from tasks.planned.trials import record_key
-from tasks.study.opening import open_study
+from tasks.cluster.cluster import connect
+from tasks.cluster.workers import worker_kernels
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
+from tasks.storage.environment import MEMORY, environment, own_kernels
 
 pytestmark = pytest.mark.stack
 
@@ -73,11 +72,11 @@ def test_a_mixed_cluster_is_told_once_and_kept_in_the_records(mixed, other_core,
 def test_stored_fits_of_another_processor_are_told(settings, capsys, monkeypatch):
     here, foreign = environment(), environment()
     foreign["blas"] = [{**blas, "architecture": "Elsewhere"} for blas in foreign["blas"]]
-    monkeypatch.setattr("tasks.study.evaluate.environment", lambda name: foreign)
+    monkeypatch.setattr("tasks.fit.job.environment", lambda name: foreign)
     threads = "cluster={kind: threads, workers: 2}"
     assert fit_all([open_study(sweep_config(threads), settings)]).failed == 0
     capsys.readouterr()
-    monkeypatch.setattr("tasks.study.evaluate.environment", lambda name: here)
+    monkeypatch.setattr("tasks.fit.job.environment", lambda name: here)
     assert fit_all([open_study(sweep_config(threads, lengths=4), settings)]).failed == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "mixed" in line]
     assert len(told) == 1

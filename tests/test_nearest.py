@@ -1,8 +1,7 @@
 import pytest
 
-from configs.errors import UserError
+from configs.errors import UserError, check_name
 from configs.load import parse_config
-from configs.nearest import check_name
 
 
 def test_a_valid_name_passes():

@@ -10,16 +10,15 @@ from server_process import read
 from sweep_process import Fkd, warm_home, write_config
 from sweep_sample import sweep_config
 
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.peak_memory import MEMORY, PeakMemory
-from tasks.adapters.performance import is_reported, performance
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracking_places import tracking_uri
-from tasks.study.evaluate import run_job
-from tasks.study.known_runs import recorded
-from tasks.study.opening import open_study
-from tasks.study.run_notes import trial_run
+from configs.run import ClusterConfig
+from tasks.cluster.cluster import connect, is_reported, performance
+from tasks.fit.job import run_job
+from tasks.select.study import open_study
+from tasks.storage.environment import MEMORY, PeakMemory
+from tasks.storage.settings import Settings
+from tasks.track.reachable import tracking_uri
+from tasks.track.recording import trial_run
+from tasks.track.run_index import recorded
 
 MIB = 2**20
 
@@ -36,7 +35,7 @@ def test_the_peak_is_that_since_the_job_began():
 
 
 def test_a_kernel_that_forgets_nothing_tells_the_peak_of_the_process(monkeypatch):
-    monkeypatch.setattr("tasks.adapters.peak_memory._forgotten", lambda: False)
+    monkeypatch.setattr("tasks.storage.environment._forgotten", lambda: False)
     told = PeakMemory().told()[MEMORY]
     assert told["since"] == "process"
     assert told["peak_rss"] > 10 * MIB

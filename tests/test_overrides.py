@@ -1,8 +1,7 @@
 import pytest
 
 from configs.errors import UserError
-from configs.load import load_config
-from configs.overrides import apply_overrides
+from configs.load import apply_overrides, load_config
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from numpy.testing import assert_array_equal
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.problems.encoder import Encoder
-from tasks.adapters.settings import Settings
 from tasks.data.load import load_table
-from tasks.data.own_file import read_own_file
+from tasks.data.user_table import read_own_file
+from tasks.storage.settings import Settings
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from own_sample import DATA, HEADER, german, rents, write_rents
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from tasks.data.own_file import read_own_file
+from tasks.data.user_table import read_own_file
 
 
 def asked(path, **changes):
@@ -102,7 +102,7 @@ def test_old_sheets_are_refused_with_their_cure(tmp_path):
 
 def test_a_sheet_without_the_extra_names_the_extra(tmp_path, frame, monkeypatch):
     frame.to_excel(tmp_path / "t.xlsx", index=False)
-    monkeypatch.setattr("tasks.data.own_formats.find_spec", lambda _: None)
+    monkeypatch.setattr("tasks.data.table_formats.find_spec", lambda _: None)
     with pytest.raises(UserError, match=r"fkd\[excel\]"):
         read_own_file(asked(tmp_path / "t.xlsx"))
 

@@ -6,7 +6,7 @@ from own_sample import DATA, german, rents, write_rents
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from tasks.data.own_file import read_own_file
+from tasks.data.user_table import read_own_file
 
 PLACE = {"Vertrag": 0, "Einzug": 1, "Bezirk": 2, "Fläche m²": 3, "Baujahr": 4, "Miete": 6}
 

@@ -3,8 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, style_of
-from tasks.report.panels import Series
+from tasks.report.figures import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, Series, style_of
 
 
 def test_no_two_of_fifty_six_series_look_alike():

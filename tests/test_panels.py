@@ -1,7 +1,7 @@
 import pytest
 
-from tasks.report.contents import ReportedNoiseFloor
-from tasks.report.panels import Panel, Point, Series, with_front, x_range, y_range
+from tasks.report.figures import Panel, Point, Series, with_front, x_range, y_range
+from tasks.report.model import ReportedNoiseFloor
 
 
 def panel(*points, floor=None):

@@ -6,11 +6,11 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from tasks.adapters.settings import Settings
-from tasks.data.fetch import Fetched
+from tasks.data.census import PersonFiles, fetch_persons, read_persons
+from tasks.data.download import Fetched
 from tasks.data.load import load_table, remarks
-from tasks.data.person_files import PersonFiles, fetch_persons, read_persons
 from tasks.data.synthetic_census import write_synthetic_census
+from tasks.storage.settings import Settings
 
 YEAR = 2017  # of which no checksums are known
 
@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_had_is_left_out_too(mirror, monkeypatch):
         found = fetch_persons(asked(("WY",)), settings).there[0].fetched
         return [found, absent]
 
-    monkeypatch.setattr("tasks.data.person_files.fetch_some", some)
+    monkeypatch.setattr("tasks.data.census.fetch_some", some)
     files = fetch_persons(asked(("WY", "VT"), faulty="skip"), settings)
     assert isinstance(files, PersonFiles)
     assert isinstance(files.there[0].fetched, Fetched)

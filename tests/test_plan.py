@@ -9,8 +9,8 @@ from sweep_sample import sweep_config
 from configs.load import load_configs
 from fkd.methods import methods
 from flows.fitting import fit_all
-from flows.plan import show_plan
-from tasks.study.opening import open_study
+from flows.run import show_plan
+from tasks.select.study import open_study
 
 THREADS = "cluster={kind: threads, workers: 1}"
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fkd.core.arrays import BLOCK_ROWS
-from tasks.adapters.predicted import PredictedRows, _scattered
+from tasks.storage.records import PredictedRows, _scattered
 
 
 def rms(x):

@@ -23,9 +23,9 @@ from server_process import (
 from soak_figures import keep
 
 from configs.errors import UserError
-from tasks.adapters.servers.prefect_server import prefect_kind, prefect_server
-from tasks.adapters.servers.server_kind import answers
-from tasks.adapters.settings import Settings
+from tasks.servers.keeper import answers
+from tasks.servers.prefect import prefect_kind, prefect_server
+from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
 
@@ -92,8 +92,8 @@ def test_a_killed_run_leaves_no_server(home):
 
 _BEATS = """
 from prefect.settings import get_current_settings
-from tasks.adapters.servers.prefect_server import prefect_server
-from tasks.adapters.settings import read_settings
+from tasks.servers.prefect import prefect_server
+from tasks.storage.settings import read_settings
 with prefect_server(read_settings()):
     print(get_current_settings().flows.heartbeat_frequency)
 """

@@ -16,14 +16,13 @@ from job_sample import touch
 from object_stores import BUCKET, variables
 
 from configs.errors import UserError
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.adapters.muster import Muster
-from tasks.adapters.preflight import Answer, Preflight, answer, code_versions, preflight_of
-from tasks.adapters.servers.server_kind import free_port
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
+from configs.run import ClusterConfig
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.cluster.workers import Answer, Muster, Preflight, answer, code_versions, preflight_of
+from tasks.servers.keeper import free_port
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
 
 pytestmark = pytest.mark.stack
 
@@ -79,7 +78,7 @@ def test_a_worker_without_the_folder_is_named_before_the_first_job(
 
 
 def test_a_worker_that_comes_later_is_asked_too(address, client, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.adapters.jobs._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("tasks.cluster.retries._LOOK_SECONDS", 0.2)
     hidden, told = blind_to(settings.home), queue.SimpleQueue()
 
     def run():

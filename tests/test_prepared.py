@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from configs.data import DataConfig
-from tasks.adapters.files import pack_arrays
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
-from tasks.data.load import load_table
-from tasks.data.prepared import prepared_name, read_prepared
+from tasks.data.load import load_table, prepared_name, read_prepared
+from tasks.storage.files import pack_arrays
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ from tracking_server import warm_mlflow
 
 from configs.errors import UserError
 from configs.load import load_config
-from flows.promotion import promote_model
-from tasks.adapters.registry import load_champion
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracking_places import tracking_uri
+from flows.model_commands import promote_model
 from tasks.report.gather import report_data
 from tasks.report.page import render
 from tasks.report.writing import write_report
-from tasks.study.champion import select_champion
-from tasks.study.opening import open_study
-from tasks.study.recording import record_champion, record_trials
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
+from tasks.track.reachable import tracking_uri
+from tasks.track.recording import record_champion, record_trials
+from tasks.track.registry import load_champion
 
 MODEL = "quick"
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fkd.problems.table import Table
-from tasks.study.proxies import strongest_proxies
+from tasks.select.checks import strongest_proxies
 
 
 @pytest.fixture

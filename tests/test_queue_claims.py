@@ -5,13 +5,13 @@ import subprocess
 import sys
 
 import pytest
+from flows.leftovers import clear_leftovers
 
-from flows.clearing import clear_leftovers
-from tasks.adapters.clusters.queue_claims import cancel_orphans, claimed_name
+from tasks.cluster.slurm import cancel_orphans, claimed_name
 
 DRIVER = """
 import pathlib, sys, threading
-from tasks.adapters.clusters.queue_claims import claimed_name
+from tasks.cluster.slurm import claimed_name
 
 with claimed_name(pathlib.Path(sys.argv[1])) as name:
     print(name, flush=True)

@@ -10,17 +10,18 @@ import pytest
 from trickling_server import trickling_server
 
 from configs.errors import UserError
-from tasks.adapters import reachable
-from tasks.adapters.addresses import credentials, scrubbed, without_credentials
-from tasks.adapters.authorities import share_trust
-from tasks.adapters.deadline import DeadlineError, within
-from tasks.adapters.reachable import (
+from tasks.storage.addresses import credentials, scrubbed, without_credentials
+from tasks.storage.settings import Settings
+from tasks.track import client as reachable
+from tasks.track.reachable import (
+    DeadlineError,
     TrackingRefusedError,
     TrackingUnreachableError,
     check_answers,
+    share_trust,
+    within,
 )
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import Tracking
+from tasks.track.runs import Tracking
 
 CA_VARIABLES = (
     "MLFLOW_TRACKING_SERVER_CERT_PATH",

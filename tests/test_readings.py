@@ -3,10 +3,18 @@
 import pytest
 
 from configs.errors import UserError
-from configs.experiment import parse_experiment, read_experiment, statements
-from configs.readings import read_otherwise, reading_slug, reading_words
-from configs.schema import ClusterConfig
-from configs.variants import is_network, quick, without
+from configs.reproduction import (
+    is_network,
+    parse_experiment,
+    quick,
+    read_experiment,
+    read_otherwise,
+    reading_slug,
+    reading_words,
+    statements,
+    without,
+)
+from configs.run import ClusterConfig
 
 
 def experiment(name, reading, change=lambda tree: tree):

@@ -16,10 +16,10 @@ from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
 from fkd.problems.encoder import Encoder
 from fkd.problems.labels import canonical_label
-from tasks.adapters.settings import Settings
+from tasks.data.download import Patience
 from tasks.data.load import load_table
-from tasks.data.transfer import Patience
-from tasks.planned.folds import make_folds
+from tasks.plan.splits import make_folds
+from tasks.storage.settings import Settings
 
 # Rows that folktables' filters keep of the 2018 1-Year files: income, travel time.
 COUNTS = {

@@ -7,11 +7,10 @@ from sweep_sample import sweep_config
 
 from fkd import measures
 from fkd.methods import methods
-from flows.desk import Desk
-from flows.fitting import fit_all
-from tasks.adapters.settings import Settings
-from tasks.planned.trials import record_key
-from tasks.study.opening import open_study
+from flows.fitting import Desk, fit_all
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 THREADS = "cluster={kind: threads, workers: 1}"
 

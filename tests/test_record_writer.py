@@ -5,11 +5,10 @@ import threading
 import pytest
 from sweep_sample import sweep_config
 
-from tasks.adapters.store import TrialStore
-from tasks.study import evaluate
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
-from tasks.study.record_writer import RecordWriter
+from tasks.fit import job as evaluate
+from tasks.fit.job import run_job
+from tasks.select.study import open_study
+from tasks.storage.records import RecordWriter, TrialStore
 
 PATIENCE = 15.0
 

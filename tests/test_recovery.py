@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configs.experiment import parse_experiment
-from configs.schema import ClusterConfig
-from tasks.adapters.settings import Settings
-from tasks.reproduction.recovery import recover_job, recovered_table, recovery_jobs, strongest
-from tasks.reproduction.reproduction_page import summary, write_page
-from tasks.reproduction.seeds import seeded_curves
-from tasks.reproduction.story import story_of, write_story
-from tasks.study.evaluate import run_job, training_for
-from tasks.study.judgement import recover
-from tasks.study.opening import open_study
+from configs.reproduction import parse_experiment
+from configs.run import ClusterConfig
+from tasks.fit.job import run_job, training_for
+from tasks.reproduce.claims import seeded_curves
+from tasks.reproduce.page import summary, write_page
+from tasks.reproduce.recovery import recover_job, recovered_table, recovery_jobs, strongest
+from tasks.reproduce.result import story_of, write_story
+from tasks.select.judgement import recover
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 TREE = {
     "name": "T",

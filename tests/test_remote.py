@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from tasks.data.remote import COMMUNITIES, matches_member, person_file
+from tasks.data.download import COMMUNITIES, matches_member, person_file
 
 
 def test_a_person_file_has_one_name_in_mirrors_and_caches():

@@ -10,7 +10,7 @@ from tasks.report.choice import (
     policy_sentence,
     recoverability_sentence,
 )
-from tasks.report.contents import (
+from tasks.report.model import (
     Recoverability,
     ReportedInterval,
     ReportedNumber,

@@ -1,10 +1,10 @@
 import pandas as pd
 
 from configs.load import load_config, parse_config
+from tasks.fit.job import run_job
 from tasks.report.gather import report_data
 from tasks.report.page import render
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
 
 
 def test_made_up_rows_are_reported_as_such(settings, tmp_path):

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from report_sample import BLACK, make_champion, make_report, make_trials
 
-from tasks.report.limits import limits_of
+from tasks.report.narrative import limits_of
 from tasks.report.tables import trial_grid
 
 

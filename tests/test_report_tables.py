@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from report_sample import BLACK, TITLES, WHITE, make_champion, make_report
 
-from tasks.report.contents import ReportedNumber, TargetColumn
+from tasks.report.model import ReportedNumber, TargetColumn
 from tasks.report.tables import champion_grid, on_front, parameters_of, trial_grid
 
 

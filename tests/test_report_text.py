@@ -3,9 +3,8 @@ from dataclasses import replace
 import pytest
 from report_sample import BLACK, WHITE, changed, held_out, make_champion, make_report
 
-from tasks.report.contents import ReportedNoiseFloor, SelectionPolicy
-from tasks.report.effect import compare
-from tasks.report.text import finding_of, result_sentences, task_sentence
+from tasks.report.model import ReportedNoiseFloor, SelectionPolicy
+from tasks.report.narrative import compare, finding_of, result_sentences, task_sentence
 
 
 def told(report):

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from report_sample import BLACK, TITLES, WHITE, changed, make_champion, make_report
 
-from tasks.report.contents import TargetColumn
-from tasks.report.tiles import tiles_of
+from tasks.report.model import TargetColumn
+from tasks.report.narrative import tiles_of
 
 
 def test_error_comes_first_then_the_measures_with_what_they_were():

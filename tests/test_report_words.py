@@ -3,8 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tasks.report.contents import ReportedInterval, ReportedNumber, TargetColumn
-from tasks.report.words import (
+from tasks.report.formatting import (
     change,
     count,
     day,
@@ -17,6 +16,7 @@ from tasks.report.words import (
     with_interval,
     with_std,
 )
+from tasks.report.model import ReportedInterval, ReportedNumber, TargetColumn
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,16 @@ import pytest
 from server_process import left_after
 from sweep_process import fkd, warm_home
 
-import flows.reproduction_flow
-import tasks.reproduction.experiment_recording
+import flows.reproduction
+import tasks.reproduce.result
 from configs.errors import UserError
-from configs.experiment import read_experiment
-from configs.schema import ClusterConfig
-from configs.variants import quick, without
+from configs.reproduction import quick, read_experiment, without
+from configs.run import ClusterConfig
 from flows.reproduce import reproduce_paper
-from flows.reproduction_flow import load
-from tasks.adapters.reachable import TrackingUnreachableError
-from tasks.reproduction.experiment_recording import record_studies
-from tasks.reproduction.story import Story
-from tasks.study.opening import study_opener
+from flows.reproduction import load
+from tasks.reproduce.result import Story, record_studies
+from tasks.select.study import study_opener
+from tasks.track.reachable import TrackingUnreachableError
 
 pytestmark = pytest.mark.stack
 
@@ -77,7 +75,7 @@ def _no_census(monkeypatch):
 
         return opened
 
-    monkeypatch.setattr(flows.reproduction_flow, "study_opener", opener)
+    monkeypatch.setattr(flows.reproduction, "study_opener", opener)
 
 
 def test_what_can_run_does_where_files_are_missing(settings, monkeypatch):
@@ -129,9 +127,9 @@ def test_what_stops_one_experiment_does_not_stop_the_next(settings, monkeypatch)
             **dict.fromkeys(Story.__annotations__, ""),
         ), ["E3: 2 fits failed"]
 
-    monkeypatch.setattr(flows.reproduction_flow, "_one", one)
-    monkeypatch.setattr(flows.reproduction_flow, "write_page", lambda stories, folder: folder)
-    found = flows.reproduction_flow.tell_all([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
+    monkeypatch.setattr(flows.reproduction, "_one", one)
+    monkeypatch.setattr(flows.reproduction, "write_page", lambda stories, folder: folder)
+    found = flows.reproduction.tell_all([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
     assert len(found.stories) == 1
     assert found.problems == ("E2: it needs more memory than there is", "E3: 2 fits failed")
 
@@ -143,7 +141,7 @@ def test_every_study_is_tried_though_mlflow_is_down(quick_study, monkeypatch):
         tried.append(study)
         raise TrackingUnreachableError("http://x", "refused")
 
-    monkeypatch.setattr(tasks.reproduction.experiment_recording, "record_trials", down)
+    monkeypatch.setattr(tasks.reproduce.result, "record_trials", down)
     added, problems = record_studies([quick_study, quick_study])
     assert (added, len(tried), len(problems)) == (0, 2, 2)
     assert (quick_study.folder / "results.csv").exists()

@@ -2,12 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-import flows.reproduction_flow
-from configs.schema import ClusterConfig
-from flows.reproduced import IncompleteError, Reproduced
-from tasks.reproduction.story import Story
-from tasks.reproduction.tally import COUNTS
-from tasks.reproduction.verdict import Verdict
+import flows.reproduction
+from configs.run import ClusterConfig
+from flows.reproduction import IncompleteError, Reproduced
+from tasks.reproduce.claims import COUNTS, Verdict
+from tasks.reproduce.result import Story
 
 
 @pytest.fixture
@@ -19,12 +18,12 @@ def story(monkeypatch):
 @pytest.mark.parametrize("problems", [("E2: no memory.", "E3: 2 fits failed"), ()])
 def test_a_flow_in_which_something_could_not_be_done_fails(monkeypatch, story, problems):
     made = Reproduced(None, (story,), problems)
-    monkeypatch.setattr(flows.reproduction_flow, "tell_all", lambda trees, cluster: made)
+    monkeypatch.setattr(flows.reproduction, "tell_all", lambda trees, cluster: made)
     if not problems:
-        assert flows.reproduction_flow.reproduce.fn([{"name": "E3"}], ClusterConfig()) == made
+        assert flows.reproduction.reproduce.fn([{"name": "E3"}], ClusterConfig()) == made
         return
     with pytest.raises(IncompleteError, match=r"E2: no memory\. E3: 2 fits failed") as caught:
-        flows.reproduction_flow.reproduce.fn([{"name": "E3"}], ClusterConfig())
+        flows.reproduction.reproduce.fn([{"name": "E3"}], ClusterConfig())
     assert caught.value.found == made
     assert caught.value.exit_code == 4
 

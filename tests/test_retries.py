@@ -4,9 +4,9 @@ import pytest
 from job_sample import touch
 
 from configs.errors import UserError
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
+from configs.run import ClusterConfig
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
 
 
 @pytest.fixture

@@ -8,13 +8,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
 from configs.load import load_config
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.graphs import compute_array
-from tasks.blocks.row_arrays import SplitRows, cluster_passes, encoded_rows, is_chunked, rows_array
-from tasks.planned.rows import cached_table
-from tasks.planned.training import make_training
-from tasks.study.opening import open_study
+from configs.run import ClusterConfig
+from tasks.cluster.cluster import connect
+from tasks.kernels.kernel_arrays import (
+    SplitRows,
+    cluster_passes,
+    compute_array,
+    encoded_rows,
+    is_chunked,
+    rows_array,
+)
+from tasks.plan.training import cached_table, make_training
+from tasks.select.study import open_study
 
 METHODS = (
     "methods=[dummy, krr_fkd, {name: krr_fkd_nystroem, fraction: 0.05, grid: {iterations: [0, 2]}}]"
@@ -58,17 +63,17 @@ def test_the_rows_of_a_job_decide_whether_it_is_chunked(study, monkeypatch):
     jobs = {job.trials[0].method: job for job in study.missing()}
     assert not any(is_chunked(job) for job in jobs.values())
     n = len(training(study.inputs, jobs["krr_fkd_nystroem"].split).X)
-    monkeypatch.setattr("tasks.blocks.row_arrays.WHOLE_ROWS", n)
+    monkeypatch.setattr("tasks.kernels.kernel_arrays.WHOLE_ROWS", n)
     assert not is_chunked(jobs["krr_fkd_nystroem"])
-    monkeypatch.setattr("tasks.blocks.row_arrays.WHOLE_ROWS", n - 1)
+    monkeypatch.setattr("tasks.kernels.kernel_arrays.WHOLE_ROWS", n - 1)
     assert [name for name, job in jobs.items() if is_chunked(job)] == ["krr_fkd_nystroem"]
 
 
 @pytest.mark.parametrize(("memory", "told"), [("4GiB", "kept on the workers"), (None, "no limit")])
 def test_it_is_told_what_becomes_of_the_chunks(study, monkeypatch, memory, told):
-    monkeypatch.setattr("tasks.blocks.kernel_arrays.CHUNK_ROWS", 400)
+    monkeypatch.setattr("tasks.kernels.kernel_arrays.CHUNK_ROWS", 400)
     if memory is None:
-        monkeypatch.setattr("tasks.blocks.row_arrays.cluster_memory", lambda client: None)
+        monkeypatch.setattr("tasks.kernels.kernel_arrays.cluster_memory", lambda client: None)
     rows, heard, X = SplitRows(study.inputs, "0"), [], training(study.inputs, "0").X
     config = ClusterConfig(kind="threads", workers=2, memory_limit=memory or "4GiB")
     with connect(config, study.settings) as client:

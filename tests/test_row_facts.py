@@ -5,10 +5,9 @@ import pytest
 from scipy.stats import ks_2samp
 from stored_files import stored
 
-from tasks.study import row_facts as module
-from tasks.study.opening import open_study
-from tasks.study.proxies import strongest_proxies
-from tasks.study.row_facts import row_facts
+from tasks.select import checks as module
+from tasks.select.checks import row_facts, strongest_proxies
+from tasks.select.study import open_study
 
 
 @pytest.fixture

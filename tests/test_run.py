@@ -19,7 +19,7 @@ from server_process import PATIENCE, clean_environment, left_after, seeded
 
 from configs.load import load_config
 from fkd import __version__
-from flows.plan import show_plan
+from flows.run import show_plan
 
 pytestmark = pytest.mark.stack
 

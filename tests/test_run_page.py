@@ -6,12 +6,10 @@ from types import SimpleNamespace
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows import run_page
-from flows.outcome import Outcome
-from flows.prefect_post import Post
+from flows import prefect_page as run_page
+from flows.outcome import Outcome, file_link, result_markdown
+from flows.prefect_page import Post, ProgressArtifact, artifact_key, in_run, log_line, post_markdown
 from flows.progress import PlainWatcher, RunWatcher
-from flows.result_page import file_link, result_markdown
-from flows.run_page import ProgressArtifact, artifact_key, in_run, log_line, post_markdown
 
 
 @pytest.fixture

@@ -16,18 +16,17 @@ from tracking_server import warm_mlflow
 
 from configs.load import load_config
 from flows.sync import sync_all
-from tasks.adapters.registry import load_champion
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracked import metric_name
-from tasks.adapters.tracking_places import tracking_uri
+from tasks.fit.job import run_job
 from tasks.report.writing import write_report
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.finding import Finding
-from tasks.study.known_runs import identity_of, note_time, recorded, time_taken
-from tasks.study.named_runs import find_study
-from tasks.study.opening import open_study
-from tasks.study.recording import record_champion, record_files, record_trials
+from tasks.select.champion import select_champion
+from tasks.select.results import Finding
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
+from tasks.track.reachable import tracking_uri
+from tasks.track.recording import record_champion, record_files, record_trials
+from tasks.track.registry import load_champion
+from tasks.track.run_index import find_study, identity_of, note_time, recorded, time_taken
+from tasks.track.runs import metric_name
 
 LONG_AGO = "2020-01-01T00:00:00+00:00"
 
@@ -199,7 +198,7 @@ def in_home(study, *overrides):
 
 def outage(study):
     """The study, asked to be recorded while nobody answers."""
-    from tasks.adapters.reachable import TrackingUnreachableError
+    from tasks.track.reachable import TrackingUnreachableError
 
     away = replace(study.settings, mlflow_tracking_uri="http://127.0.0.1:9")
     with pytest.raises(TrackingUnreachableError):

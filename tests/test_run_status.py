@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.adapters.run_status import all_statuses, begin, read_status, write_status
+from tasks.track.run_status import all_statuses, begin, read_status, write_status
 
 
 @pytest.fixture

@@ -17,19 +17,18 @@ from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.weights import RowWeights
 from fkd.measures import gdp, survey_weights
-from tasks.blocks import leaves, streaming
-from tasks.blocks.shared_map import SharedMap, shared_encoder, store_map
-from tasks.blocks.shared_training import shared_sums, shared_training
-from tasks.blocks.spilled_features import feature_source
-from tasks.planned.rows import cached_table
-from tasks.planned.training import make_training
-from tasks.planned.trials import record_key
-from tasks.planned.weighing import fit_weights, measure_weights
-from tasks.study import evaluate
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import fit_trials, judges_of, measure, run_job, training_for
-from tasks.study.opening import open_study
-from tasks.study.run_notes import parent_details
+from tasks.fit import job as evaluate
+from tasks.fit.job import fit_trials, judges_of, measure, run_job, training_for
+from tasks.kernels import streaming
+from tasks.kernels import streaming as leaves
+from tasks.kernels.features_cache import feature_source
+from tasks.kernels.shared_map import SharedMap, shared_encoder, store_map
+from tasks.kernels.shared_training import shared_sums, shared_training
+from tasks.plan.training import cached_table, fit_weights, make_training, measure_weights
+from tasks.plan.trials import record_key
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
+from tasks.track.recording import parent_details
 
 # Crimes keeps the number of UCI's own fold, 1 to 10: any column of numbers can be weights.
 COLUMN = "weights.column=fold"

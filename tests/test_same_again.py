@@ -13,9 +13,8 @@ from own_sample import write_rents
 from server_process import clean_environment, seeded
 
 from configs.load import load_config
-from tasks.adapters.settings import Settings
-from tasks.study.opening import open_study
-from tasks.study.same_again import command_again
+from tasks.select.study import command_again, open_study
+from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
 

@@ -7,8 +7,8 @@ from sweep_sample import finite, numbers, same_numbers, sweep_config, undisturbe
 
 from flows import fitting
 from flows.fitting import fit_all
-from tasks.adapters.settings import Settings
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 
 @pytest.fixture(scope="module")

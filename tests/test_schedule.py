@@ -25,10 +25,10 @@ from server_process import clean_environment, left_after, listening, seeded
 from configs.errors import UserError
 from configs.load import load_config
 from fkd import __version__
-from flows.calendar_flow import check_home
 from flows.schedule import make_schedule, serve_schedule
-from tasks.adapters.servers.prefect_environment import client_environment
-from tasks.adapters.servers.shared_server import read_record
+from flows.scheduled import check_home
+from tasks.servers.prefect_environment import client_environment
+from tasks.servers.shared_server import read_record
 
 pytestmark = pytest.mark.stack
 
@@ -37,9 +37,9 @@ ROOT = Path(__file__).parent.parent
 SERVE = """
 import sys
 from flows.schedule import make_schedule, serve_flow
-from tasks.adapters.servers.prefect_environment import client_environment, quiet_children
-from tasks.adapters.servers.prefect_server import prefect_server
-from tasks.adapters.settings import read_settings
+from tasks.servers.prefect_environment import client_environment, quiet_children
+from tasks.servers.prefect import prefect_server
+from tasks.storage.settings import read_settings
 
 settings = read_settings()
 with client_environment(settings), prefect_server(settings) as url, quiet_children():
@@ -52,7 +52,7 @@ with client_environment(settings), prefect_server(settings) as url, quiet_childr
 SLEEPER = """
 import pathlib, time
 from prefect import flow
-from tasks.adapters.servers.lifeline import end_with_parent
+from tasks.servers.keeper import end_with_parent
 
 @flow
 def sleeper():

@@ -16,9 +16,9 @@ from watch_sample import write_month, write_wages
 
 from configs.load import load_config
 from flows.cli import main
-from tasks.adapters.servers.shared_server import read_record
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracking_places import tracking_uri
+from tasks.servers.shared_server import read_record
+from tasks.storage.settings import Settings
+from tasks.track.reachable import tracking_uri
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -17,15 +17,16 @@ from own_sample import HEADER, rents
 from pyarrow import feather, parquet
 from score_sample import INPUTS, register, rent_model, rent_table, request, write_file
 
+from configs.data import WrittenForm
 from configs.errors import UserError
-from configs.schema import ClusterConfig
-from configs.text_form import WrittenForm
+from configs.run import ClusterConfig
 from fkd import __version__
-from tasks.adapters.cluster import connect
-from tasks.data import own_blocks, scored_file, unfamiliar
-from tasks.data.own_blocks import FilePiece, pieces_of, read_blocks
-from tasks.data.scored_file import check_request, score_table
-from tasks.data.unfamiliar import Unfamiliar, UnseenLabels
+from tasks.cluster.cluster import connect
+from tasks.data import user_table as own_blocks
+from tasks.data.user_table import FilePiece, pieces_of, read_blocks
+from tasks.monitor import scoring as scored_file
+from tasks.monitor import scoring as unfamiliar
+from tasks.monitor.scoring import Unfamiliar, UnseenLabels, check_request, score_table
 
 EXACT = 1e-12
 
@@ -96,7 +97,7 @@ def test_only_the_inputs_are_read(model, tmp_path, monkeypatch):
         asked.append(set(names))
         return read_blocks(piece, form, names)
 
-    monkeypatch.setattr("tasks.data.scored_rows.read_blocks", spied)
+    monkeypatch.setattr("tasks.monitor.scoring.read_blocks", spied)
     path = write_file(tmp_path / "whole.csv", rents(n=30))
     score_table(request(tmp_path, model, path))
     assert set().union(*asked) == set(INPUTS)

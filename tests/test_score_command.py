@@ -13,18 +13,18 @@ from tracking_server import warm_mlflow
 
 from configs.errors import UserError
 from flows.cli import main
-from tasks.adapters.files import pack_arrays, sha256, unpack_arrays
-from tasks.adapters.model_files import fetch_bundle
-from tasks.adapters.registry import (
+from tasks.select.champion import select_champion
+from tasks.storage.files import pack_arrays, sha256, unpack_arrays
+from tasks.track.reachable import tracking_uri
+from tasks.track.recording import record_champion, record_files, record_trials
+from tasks.track.registry import (
     BUNDLE_TAG,
     Promotion,
     addressed,
+    fetch_bundle,
     load_model,
     promote_version,
 )
-from tasks.adapters.tracking_places import tracking_uri
-from tasks.study.champion import select_champion
-from tasks.study.recording import record_champion, record_files, record_trials
 
 
 def fkd(*words):

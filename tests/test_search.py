@@ -5,9 +5,9 @@ from sweep_sample import sweep_config
 
 from configs.errors import UserError
 from flows.fitting import fit_all
-from tasks.planned.trials import record_key
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.fit.job import run_job
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
 
 SEARCH = (
     "methods=[{name: krr_fkd, search: {gamma: [0.001, 0.05], alpha: [0.1, 10.0]}, "

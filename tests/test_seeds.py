@@ -7,19 +7,23 @@ import pandas as pd
 import pytest
 
 from configs.errors import UserError
-from configs.experiment import parse_experiment
-from configs.schema import ClusterConfig
-from configs.variants import quick
-from tasks.adapters.settings import Settings
-from tasks.reproduction.evidence import resampled_scores
-from tasks.reproduction.reproduction_page import seeds_of, summary, write_page
-from tasks.reproduction.resample import resample
-from tasks.reproduction.rules import rule_of
-from tasks.reproduction.seeds import by_seed, seeded_curves, word_over_seeds
-from tasks.reproduction.story import story_of, write_story
-from tasks.reproduction.verdicts import interval_of, verdicts_on
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from configs.reproduction import parse_experiment, quick
+from configs.run import ClusterConfig
+from tasks.fit.job import run_job
+from tasks.reproduce.claims import (
+    by_seed,
+    interval_of,
+    resampled_scores,
+    rule_of,
+    seeded_curves,
+    verdicts_on,
+    word_over_seeds,
+)
+from tasks.reproduce.page import seeds_of, summary, write_page
+from tasks.reproduce.resample import resample
+from tasks.reproduce.result import story_of, write_story
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 DRAWS = 25
 GRID = {"grid": {"iterations": [0, 4, 12]}}
@@ -212,7 +216,7 @@ def test_seeds_that_disagree_leave_a_claim_unclear(both, monkeypatch, ratios, wo
         row = {"ours": {"mae": np.full(3, next(left))}, "Dummy": {"mae": np.ones(1)}}
         return [row] * (1 + DRAWS)
 
-    monkeypatch.setattr("tasks.reproduction.verdicts.resampled_scores", scores)
+    monkeypatch.setattr("tasks.reproduce.claims.resampled_scores", scores)
     experiment = experiment.model_copy(update={"claims": experiment.claims[1:2]})
     (found,) = verdicts_on(experiment, curves, {}, lambda jobs: None, DRAWS)
     assert (found.verdict, found.seeds_true) == (word, sum(ratio < 1 for ratio in ratios))

@@ -17,8 +17,8 @@ from fkd.baselines import NullspaceProjection, ResidualTargetRidge
 from fkd.core.sentinel_values import sentinel_values
 from fkd.measures import hgr
 from flows.cli import main
-from tasks.adapters.settings import read_settings
 from tasks.data.load import load_table
+from tasks.storage.settings import read_settings
 
 HONEST = {
     "log-normal": lambda rng, n: rng.lognormal(0, 2, n),

@@ -16,9 +16,7 @@ from server_process import (
     listening,
 )
 
-from tasks.adapters.servers.flock import SHARED, locked, open_lock
-from tasks.adapters.servers.server_keeper import keep
-from tasks.adapters.servers.server_kind import answers
+from tasks.servers.keeper import SHARED, answers, keep, locked, open_lock
 
 pytestmark = pytest.mark.stack
 
@@ -79,9 +77,7 @@ def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
     kind = light_kind(tmp_path / "light")
     kind.folder.mkdir()
     with locked(kind.folder / "lease", SHARED):
-        keeper = subprocess.Popen(
-            [sys.executable, "-m", "tasks.adapters.servers.server_keeper", kind.dumps()]
-        )
+        keeper = subprocess.Popen([sys.executable, "-m", "tasks.servers.keeper", kind.dumps()])
         while not (kind.folder / "server.json").exists():
             assert keeper.poll() is None
         os.kill(keeper.pid, signal.SIGTERM)

@@ -3,7 +3,7 @@ import socket
 import pytest
 from server_process import HOLD, PATIENCE, Holder, light_kind
 
-from tasks.adapters.servers.server_kind import ServerKind, answers, free_port
+from tasks.servers.keeper import ServerKind, answers, free_port
 
 
 def test_a_declaration_travels_unchanged(tmp_path):

@@ -8,8 +8,8 @@ from configs.load import load_config
 from fkd.core.moments import Rounding
 from fkd.methods import Approximation, methods
 from fkd.methods.kernel_methods import REFERENCE_ROWS, effective_ridge, least_ridge
-from tasks.study import settling
-from tasks.study.settling import settled, sum_remarks
+from tasks.kernels import auto_options as settling
+from tasks.kernels.auto_options import settled, sum_remarks
 
 PARAMETERS = methods()["krr_fkd"].parameters
 SHARED = Approximation("nystroem", 50, shared=True)

@@ -7,10 +7,10 @@ from stored_files import map_file
 
 from configs.load import load_config
 from fkd.methods import Approximation
-from tasks.blocks import shared_map as module
-from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.planned.rows import cached_table
-from tasks.study.opening import open_study
+from tasks.kernels import shared_map as module
+from tasks.kernels.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.plan.training import cached_table
+from tasks.select.study import open_study
 
 
 @pytest.fixture

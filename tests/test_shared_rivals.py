@@ -18,15 +18,15 @@ from fkd.core.kernels import Kernel
 from fkd.methods import Training, method
 from fkd.methods.kernel_methods import REFERENCE_ROWS
 from flows.fitting import fit_all
-from tasks.adapters.blas import blas_threads
-from tasks.adapters.settings import Settings
-from tasks.blocks import leaves
-from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.blocks.shared_training import shared_sums, shared_training
-from tasks.blocks.streaming import stream_moments
-from tasks.planned.training import make_training as make_rows
-from tasks.study.evaluate import fit_trials
-from tasks.study.opening import open_study
+from tasks.fit.job import fit_trials
+from tasks.kernels import streaming as leaves
+from tasks.kernels.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.kernels.shared_training import shared_sums, shared_training
+from tasks.kernels.streaming import stream_moments
+from tasks.plan.training import make_training as make_rows
+from tasks.select.study import open_study
+from tasks.storage.environment import blas_threads
+from tasks.storage.settings import Settings
 
 # concept-erasure compiles one of its functions when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")

@@ -13,17 +13,24 @@ from pipeline_fixtures import QUICK
 from configs.errors import UserError
 from configs.load import dump_config, load_config
 from flows.cli import main
-from tasks.adapters.files import write_atomic
-from tasks.adapters.run_status import begin, write_status
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
+from tasks.fit.job import run_job
 from tasks.report.writing import write_report
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.known_runs import identity_of, known_runs, note_run, note_time, owns_files
-from tasks.study.opening import open_study
-from tasks.study.results import tidy, write_results
-from tasks.study.shared_runs import fetch_run, shared_runs
+from tasks.select.champion import select_champion
+from tasks.select.results import tidy, write_results
+from tasks.select.study import open_study
+from tasks.storage.files import write_atomic
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
+from tasks.track.run_index import (
+    fetch_run,
+    identity_of,
+    known_runs,
+    note_run,
+    note_time,
+    owns_files,
+    shared_runs,
+)
+from tasks.track.run_status import begin, write_status
 
 pytestmark = pytest.mark.stack
 PAGES = {"report.html", "model_card.md", "model_card.html", "datasheet.md", "results.csv"}

@@ -19,8 +19,8 @@ from server_process import (
 )
 
 from configs.errors import UserError
-from tasks.adapters.servers.server_kind import answers
-from tasks.adapters.servers.shared_server import read_record, server_lease
+from tasks.servers.keeper import answers
+from tasks.servers.shared_server import read_record, server_lease
 
 pytestmark = pytest.mark.stack
 
@@ -31,9 +31,7 @@ def _hold(home):
 
 def _keeper_and_server(home):
     server = json.loads((home / "light" / "server.json").read_text())["pid"]
-    (keeper,) = [
-        p.pid for p in processes_of(home) if "tasks.adapters.servers.server_keeper" in p.cmdline()
-    ]
+    (keeper,) = [p.pid for p in processes_of(home) if "tasks.servers.keeper" in p.cmdline()]
     return keeper, server
 
 

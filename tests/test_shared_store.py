@@ -16,11 +16,16 @@ from hypothesis import strategies as st
 from stored_files import folder_store
 
 from configs.errors import UserError
-from tasks.adapters.settings import Settings, read_settings
-from tasks.adapters.state.mapped_arrays import mapped_arrays
-from tasks.adapters.state.opened_store import machine_store, open_store
-from tasks.adapters.state.seals import DamagedFileError, sealed, unsealed
-from tasks.adapters.state.shared_store import SharedStore
+from tasks.storage.settings import Settings, read_settings
+from tasks.storage.store import (
+    DamagedFileError,
+    SharedStore,
+    machine_store,
+    mapped_arrays,
+    open_store,
+    sealed,
+    unsealed,
+)
 
 
 @hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,13 +11,13 @@ from fkd.core.feature_maps import FeatureMap, KernelSettings
 from fkd.core.moments import basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.methods import Approximation, Training
-from tasks.adapters.blas import blas_threads
-from tasks.blocks.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.blocks.shared_training import shared_sums, shared_training, sums_of
-from tasks.blocks.streaming import MapSums
-from tasks.planned.training import make_training
-from tasks.study.evaluate import fit_trials, run_job, training_for
-from tasks.study.opening import open_study
+from tasks.fit.job import fit_trials, run_job, training_for
+from tasks.kernels.shared_map import SharedMap, load_map, shared_encoder, store_map
+from tasks.kernels.shared_training import shared_sums, shared_training, sums_of
+from tasks.kernels.streaming import MapSums
+from tasks.plan.training import make_training
+from tasks.select.study import open_study
+from tasks.storage.environment import blas_threads
 
 
 def make_study(

@@ -12,13 +12,12 @@ from sweep_jobs import doom, notes
 from sweep_process import Fkd, fkd, records, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 
-from configs.cluster_kinds import AdaptConfig, SlurmConfig
 from configs.errors import UserError
-from configs.schema import ClusterConfig
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.adapters.settings import Settings
-from tasks.study.opening import open_study
+from configs.run import AdaptConfig, ClusterConfig, SlurmConfig
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 pytestmark = [
     pytest.mark.slurm,

@@ -4,19 +4,17 @@ import pandas as pd
 import pytest
 from selection_sample import computed
 
-from flows.outcome import Outcome
-from flows.result_page import result_markdown
+from flows.outcome import Outcome, result_markdown
 from tasks.report.gather import report_data
+from tasks.report.narrative import finding_of
 from tasks.report.tables import trial_grid
-from tasks.report.text import finding_of
-from tasks.study.champion import select_champion
-from tasks.study.check_values import GATE, RECOVERABLE, CheckOutcome
-from tasks.study.checks import check_study
-from tasks.study.gate import broken_limits, verdict
-from tasks.study.limit_moves import limit_moves
-from tasks.study.results import tidy, write_results
-from tasks.study.run_notes import held_out_metrics, trial_run
-from tasks.study.selection import NoChampionError
+from tasks.select.champion import select_champion
+from tasks.select.checks import GATE, RECOVERABLE, CheckOutcome, check_study
+from tasks.select.judgement import broken_limits, verdict
+from tasks.select.limit_moves import limit_moves
+from tasks.select.results import tidy, write_results
+from tasks.select.selection import NoChampionError
+from tasks.track.recording import held_out_metrics, trial_run
 
 FKS = {"name": "krr_fks", "grid": {"penalty": [0, 20]}}
 

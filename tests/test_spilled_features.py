@@ -10,12 +10,11 @@ from small_disk import fill, small_disk
 from configs.errors import UserError
 from configs.load import load_config
 from fkd.methods import methods
-from tasks.adapters.blas import blas_threads
-from tasks.adapters.state.opened_store import machine_store
-from tasks.blocks import leaves, spilled_features
-from tasks.blocks.shared_map import load_map, shared_encoder, store_map
-from tasks.blocks.shared_training import shared_training, streamed_maps
-from tasks.blocks.spilled_features import (
+from tasks.fit.job import fit_trials, run_job
+from tasks.kernels import auto_options as settling
+from tasks.kernels import features_cache as spilled_features
+from tasks.kernels import streaming as leaves
+from tasks.kernels.features_cache import (
     DISK_SHARE,
     Spill,
     feature_source,
@@ -24,10 +23,12 @@ from tasks.blocks.spilled_features import (
     spill_features,
     write_features,
 )
-from tasks.blocks.streaming import cell_leaves
-from tasks.study import settling
-from tasks.study.evaluate import fit_trials, run_job
-from tasks.study.opening import open_study
+from tasks.kernels.shared_map import load_map, shared_encoder, store_map
+from tasks.kernels.shared_training import shared_training, streamed_maps
+from tasks.kernels.streaming import cell_leaves
+from tasks.select.study import open_study
+from tasks.storage.environment import blas_threads
+from tasks.storage.store import machine_store
 
 SIZE = 90  # rows of a task here: cells of the table have several
 
@@ -35,7 +36,7 @@ SIZE = 90  # rows of a task here: cells of the table have several
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", SIZE)
-    monkeypatch.setattr("tasks.blocks.spilled_features.BLOCK_ROWS", 40)
+    monkeypatch.setattr("tasks.kernels.features_cache.BLOCK_ROWS", 40)
     monkeypatch.setattr("fkd.core.svm.CHUNK_ROWS", 32)
 
 

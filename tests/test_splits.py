@@ -6,7 +6,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from configs.load import load_config
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
 
 
 @pytest.fixture

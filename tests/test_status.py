@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from flows.status import show_status
-from tasks.adapters.run_status import begin, write_status
+from tasks.track.run_status import begin, write_status
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from stored_files import folder_store, record_file
 
 from fkd.methods import method
-from tasks.adapters.files import pack_arrays
-from tasks.adapters.predicted import PredictedRows
-from tasks.adapters.store import (
+from tasks.storage.files import pack_arrays
+from tasks.storage.records import (
     SCHEMA,
+    PredictedRows,
     TrialRecord,
     TrialStore,
     digest,

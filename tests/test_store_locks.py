@@ -6,10 +6,10 @@ import time
 import pytest
 from object_stores import BUCKET, moto_server, variables
 
-from tasks.adapters.settings import Settings
-from tasks.adapters.state import locks
-from tasks.adapters.state.locks import store_lock
-from tasks.adapters.state.opened_store import open_store, store_id
+from tasks.storage import locks
+from tasks.storage.locks import store_lock
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store, store_id
 
 
 @pytest.fixture(scope="module")

@@ -14,17 +14,17 @@ from small_disk import fill, small_disk
 
 from configs.errors import UserError
 from configs.load import load_config
-from configs.schema import ClusterConfig
-from flows.faults import CrashError, as_user_error
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
-from tasks.adapters.state.remote_place import RemotePlace, StoreUnreachableError
-from tasks.adapters.store import TrialStore, record_name
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from configs.run import ClusterConfig
+from flows.errors import CrashError, as_user_error
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.fit.job import run_job
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
+from tasks.storage.backends import RemotePlace, StoreUnreachableError
+from tasks.storage.records import TrialStore, record_name
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
 
 pytestmark = pytest.mark.stack
 

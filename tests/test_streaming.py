@@ -13,17 +13,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from stored_files import map_file, stored
 
 from configs.load import load_config
-from configs.schema import ClusterConfig
+from configs.run import ClusterConfig
 from fkd.core.conditioning import Functions
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.methods import Approximation
-from tasks.adapters.cluster import connect
-from tasks.adapters.jobs import run_jobs
-from tasks.blocks import leaves, streaming
-from tasks.blocks.cells import study_cells
-from tasks.blocks.leaves import Leaf
-from tasks.blocks.shared_map import (
+from tasks.cluster.cluster import connect
+from tasks.cluster.retries import run_jobs
+from tasks.kernels import streaming
+from tasks.kernels import streaming as leaves
+from tasks.kernels.shared_map import (
     SharedMap,
     StoredMap,
     load_map,
@@ -31,9 +30,9 @@ from tasks.blocks.shared_map import (
     shared_encoder,
     store_map,
 )
-from tasks.blocks.streaming import MapSums, Total, stream_moments
-from tasks.planned.rows import cached_table
-from tasks.study.opening import open_study
+from tasks.kernels.streaming import Leaf, MapSums, Total, stream_moments, study_cells
+from tasks.plan.training import cached_table
+from tasks.select.study import open_study
 
 
 @pytest.fixture

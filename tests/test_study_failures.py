@@ -1,7 +1,7 @@
 """Why fits failed: asked of those that have no record, told with what they were."""
 
-from tasks.planned.trials import record_key
-from tasks.study.opening import open_study
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
 
 
 def test_stored_fits_are_not_asked_whether_they_failed(quick_study, monkeypatch):

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from tasks.report.svg_curves import (
+from tasks.report.svg import (
     HEIGHT,
     WIDTH,
     CurveFigure,

@@ -16,8 +16,7 @@ from configs.errors import UserError
 from configs.load import load_configs
 from flows.cli import main
 from flows.ending import end_runs
-from flows.outcome import Outcome
-from flows.sweep import Cell, SweepFailedError
+from flows.outcome import Cell, Outcome, SweepFailedError
 from tasks.data.synthetic_census import write_synthetic_census
 
 YEAR = 2017  # of which no checksums are known

@@ -7,15 +7,15 @@ import sys
 import time
 
 import pytest
+from flows.leftovers import clear_leftovers
 from stored_files import stored
 
-from flows.clearing import clear_leftovers
-from tasks.adapters.sweeping import sweep_leftovers
-from tasks.data.cache import Cache
+from tasks.cluster.leftovers import sweep_leftovers
+from tasks.data.file_cache import Cache
 
 WRITER = """
 import pathlib, sys, threading
-from tasks.adapters import files
+from tasks.storage import files
 
 def wait(_):
     print("writing", flush=True)

@@ -5,8 +5,8 @@ from configs.errors import UserError
 from configs.load import dump_config
 from flows.cli import main
 from flows.sync import sync_all
-from tasks.adapters.tracking_places import runs_page
-from tasks.study.known_runs import recorded, recorded_experiments
+from tasks.track.reachable import runs_page
+from tasks.track.run_index import recorded, recorded_experiments
 
 
 @pytest.fixture

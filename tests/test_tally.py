@@ -2,8 +2,7 @@
 
 import pytest
 
-from tasks.reproduction.tally import COUNTS, count, counted_as, headline
-from tasks.reproduction.verdict import Verdict
+from tasks.reproduce.claims import COUNTS, Verdict, count, counted_as, headline
 
 
 def verdict(word, rmse=None, *, source="section 4.1", collapsed=""):

@@ -10,9 +10,9 @@ import pytest
 from deadlines import patient
 
 from configs.errors import UserError
-from flows.faults import CrashError, as_user_error
-from flows.terminal import _letter
-from tasks.adapters.settings import ensure_writable
+from flows.errors import CrashError, as_user_error
+from flows.progress import _letter
+from tasks.storage.settings import ensure_writable
 
 CODE = "from flows.cli import main; main({words!r})"
 
@@ -105,8 +105,9 @@ def test_debug_shows_where_it_crashed_but_no_password():
 
 
 def test_a_reader_that_leaves_is_no_crash():
-    show = "import flows.status; flows.status.show_status = lambda: print('x' * 10**6)"
-    script = f"{show}\n{CODE.format(words=['status'])}"
+    show = "lambda: print('x' * 10**6)"
+    replace = f"import flows.status; flows.status.show_status = {show}"
+    script = f"{replace}\n{CODE.format(words=['status'])}"
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -15,16 +15,15 @@ import pytest
 from mlflow.tracking import MlflowClient
 from tracking_server import warm_mlflow
 
-from tasks.adapters.reachable import TrackingUnreachableError
-from tasks.adapters.registry import load_champion
-from tasks.adapters.settings import Settings
-from tasks.adapters.timed_client import TimedClient
-from tasks.adapters.tracking import Tracking
-from tasks.adapters.tracking_places import tracking_uri
-from tasks.study.champion import select_champion
-from tasks.study.known_runs import recorded
-from tasks.study.opening import open_study
-from tasks.study.recording import record_champion, record_files, record_trials
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
+from tasks.track.client import TimedClient
+from tasks.track.reachable import TrackingUnreachableError, tracking_uri
+from tasks.track.recording import record_champion, record_files, record_trials
+from tasks.track.registry import load_champion
+from tasks.track.run_index import recorded
+from tasks.track.runs import Tracking
 
 
 @pytest.fixture

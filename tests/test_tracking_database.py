@@ -16,14 +16,14 @@ from tracking_server import warm_mlflow
 
 from configs.load import dump_config
 from flows.cli import main
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import Tracking
-from tasks.adapters.tracking_database import (
+from tasks.storage.settings import Settings
+from tasks.track.client import (
     TrackingDamagedError,
     prepare_database,
     sqlite_path,
 )
-from tasks.study.known_runs import now
+from tasks.track.run_index import now
+from tasks.track.runs import Tracking
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def quick_making(database, base, monkeypatch):
     """Let MLflow's making of its tables take a moment: they are copied."""
     whole = base / "whole.db"
     shutil.copy(database, whole)
-    import tasks.adapters.tracking as module
+    import tasks.track.runs as module
 
     opened = module._open_database
 
@@ -184,8 +184,8 @@ def test_the_file_behind_an_address(uri, path):
 @pytest.mark.timeout(300)
 def test_a_making_that_is_killed_leaves_no_half_of_it(tmp_path):
     home = tmp_path / "home"
-    script = "import sys; from tasks.adapters.settings import read_settings\n"
-    script += "from tasks.adapters.tracking import Tracking; Tracking(read_settings(), 'quick')"
+    script = "import sys; from tasks.storage.settings import read_settings\n"
+    script += "from tasks.track.runs import Tracking; Tracking(read_settings(), 'quick')"
     made = subprocess.Popen([sys.executable, "-c", script], env=clean_environment(home))
     try:
         while not any(_tables(path) > 5 for path in home.rglob("mlflow.db")):

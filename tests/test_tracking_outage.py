@@ -15,13 +15,13 @@ from sweep_sample import sweep_config
 from tracking_server import mlflow_server, postgres, recorded_trials, warm_mlflow
 
 from flows.sync import sync_all
-from tasks.adapters.reachable import TrackingUnreachableError
-from tasks.adapters.settings import Settings, quiet_ecosystem
 from tasks.report.gather import report_data
 from tasks.report.page import render
-from tasks.study.known_runs import recorded
-from tasks.study.opening import open_study
-from tasks.study.recording import record_champion, record_files, record_trials
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings, quiet_ecosystem
+from tasks.track.reachable import TrackingUnreachableError
+from tasks.track.recording import record_champion, record_files, record_trials
+from tasks.track.run_index import recorded
 
 pytestmark = pytest.mark.stack
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))

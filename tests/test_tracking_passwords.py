@@ -7,8 +7,8 @@ from sweep_process import fkd, warm_home, write_config
 from sweep_sample import sweep_config
 from tracking_server import mlflow_server, recorded_trials, warm_mlflow
 
-from tasks.adapters.settings import Settings
-from tasks.study.opening import open_study
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
 

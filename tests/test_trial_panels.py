@@ -3,10 +3,8 @@ from dataclasses import replace
 
 from report_sample import BLACK, TITLES, WHITE, make_report, make_trials
 
-from tasks.report.contents import ReportedNumber, TargetColumn
-from tasks.report.palette import style_of
-from tasks.report.panels import x_range
-from tasks.report.trial_panels import panels_of
+from tasks.report.figures import panels_of, style_of, x_range
+from tasks.report.model import ReportedNumber, TargetColumn
 
 
 def first_panel(report):

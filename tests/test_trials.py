@@ -6,9 +6,9 @@ from stored_files import record_file
 
 from configs.load import load_config
 from fkd.methods import methods
-from tasks.planned.trials import record_key
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.fit.job import run_job
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
 
 
 def _keys(study):

@@ -20,8 +20,8 @@ from server_process import (
     seeded,
 )
 
-from flows.ui import dask_page
-from tasks.adapters.settings import Settings
+from flows.status import dask_page
+from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
 

@@ -1,6 +1,6 @@
 from configs.methods import MethodConfig
-from tasks.planned.trials import make_trials
-from tasks.study.variant_names import variant_names
+from tasks.plan.trials import make_trials
+from tasks.select.study import variant_names
 
 
 def named(inputs, *entries):

@@ -7,17 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tasks.reproduction.verdicts
-from configs.experiment import parse_experiment, read_experiment, statements
-from configs.schema import ClusterConfig
+import tasks.reproduce.claims
+from configs.reproduction import parse_experiment, read_experiment, statements
+from configs.run import ClusterConfig
 from fkd import measures
-from tasks.reproduction.curves import curves_of, distances, pooled
-from tasks.reproduction.reproduction_page import summary, write_page
-from tasks.reproduction.resample import Resampling, _score, resample
-from tasks.reproduction.story import read_stories, story_of, write_story
-from tasks.reproduction.verdicts import verdicts_on
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.fit.job import run_job
+from tasks.reproduce.claims import verdicts_on
+from tasks.reproduce.curves import curves_of, distances, pooled
+from tasks.reproduce.page import summary, write_page
+from tasks.reproduce.resample import Resampling, _score, resample
+from tasks.reproduce.result import read_stories, story_of, write_story
+from tasks.select.study import open_study
 
 DRAWS = 25
 
@@ -85,7 +85,7 @@ TREE = {
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    from tasks.adapters.settings import Settings
+    from tasks.storage.settings import Settings
 
     settings = Settings(tmp_path_factory.mktemp("verdicts"), None, None, None)
     experiment = parse_experiment(TREE)
@@ -147,7 +147,7 @@ def test_a_claim_on_two_fronts_has_a_verdict_by_each_error(judged):
 
 def test_a_claim_that_one_error_cannot_judge_keeps_the_verdict_of_the_other(judged, monkeypatch):
     experiment, curves, _, _, _ = judged
-    scores = tasks.reproduction.verdicts.resampled_scores
+    scores = tasks.reproduce.claims.resampled_scores
 
     def poor(*given):
         rows = scores(*given)
@@ -155,7 +155,7 @@ def test_a_claim_that_one_error_cannot_judge_keeps_the_verdict_of_the_other(judg
             row["Dummy"]["rmse"] = 0 * row["Dummy"]["rmse"]
         return rows
 
-    monkeypatch.setattr("tasks.reproduction.verdicts.resampled_scores", poor)
+    monkeypatch.setattr("tasks.reproduce.claims.resampled_scores", poor)
     alone = tuple(claim for claim in experiment.claims if claim.says == "it trades as well")
     experiment = experiment.model_copy(update={"claims": alone})
     (found,) = verdicts_on(experiment, curves, {}, lambda jobs: None, DRAWS)
@@ -326,7 +326,7 @@ def test_no_draw_of_a_score_is_negative(judged, monkeypatch):
     rng = np.random.default_rng(3)
     y, s = rng.normal(size=(2, 200))
     rows = (y, y + rng.normal(size=200), s)
-    monkeypatch.setattr("tasks.reproduction.resample._pooled_rows", lambda _: rows)
+    monkeypatch.setattr("tasks.reproduce.resample._pooled_rows", lambda _: rows)
     job = Resampling(curve.study.inputs, keys, "racepctblack", "pf", 101)
     resample(job)
     first, *draws = job.read()
@@ -342,7 +342,7 @@ def test_a_trend_is_judged_by_its_own_draws_and_never_beyond_one(judged, monkeyp
     rows, noisy = [0.30, 0.20, 0.10], [0.30, 0.18, 0.19]
     draws = [rows] * (DRAWS - 5) + [noisy] * 5
     scores = [{"ours": {"gdp": np.array(values)}} for values in [rows, *draws]]
-    monkeypatch.setattr("tasks.reproduction.verdicts.resampled_scores", lambda *_: scores)
+    monkeypatch.setattr("tasks.reproduce.claims.resampled_scores", lambda *_: scores)
     alone = tuple(claim for claim in experiment.claims if claim.says == "it gets fairer")
     experiment = experiment.model_copy(update={"claims": alone})
     (trend,) = verdicts_on(experiment, curves, {}, lambda jobs: None, DRAWS)

@@ -15,14 +15,14 @@ from fkd.methods import methods
 from fkd.problems import encoder
 from fkd.problems.encoder import Encoder
 from fkd.problems.table import Table
-from tasks.adapters import store
-from tasks.adapters.files import pack_arrays, sha256
-from tasks.adapters.settings import Settings
-from tasks.blocks.shared_map import SharedMap, store_map
-from tasks.blocks.shared_training import sums_of
-from tasks.planned.trials import record_key
-from tasks.study.evaluate import judges_of, measure, run_job
-from tasks.study.opening import open_study
+from tasks.fit.job import judges_of, measure, run_job
+from tasks.kernels.shared_map import SharedMap, store_map
+from tasks.kernels.shared_training import sums_of
+from tasks.plan.trials import record_key
+from tasks.select.study import open_study
+from tasks.storage import records as store
+from tasks.storage.files import pack_arrays, sha256
+from tasks.storage.settings import Settings
 
 # What each version gives on the sample. Where a number changes, raise `VERSION` in
 # fkd/measures/__init__.py or fkd/problems/encoder.py, then add the new numbers here.

@@ -16,24 +16,21 @@ from watch_sample import COLUMNS, write_month, write_wages
 from configs.errors import UserError
 from configs.load import dump_config, load_config, parse_config
 from fkd.measures import NumberChange, SampleChanges
+from flows.monitor import BandCrossedError, WatchedModel, _refit_config, end_watch
 from flows.sync import sync_all
-from flows.watch import _refit_config
-from flows.watch_ending import BandCrossedError, WatchedModel, end_watch
-from tasks.adapters.tracking_places import tracking_uri
 from tasks.data.load import load_table
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.held_out_record import HeldOutRecord, held_out_record
-from tasks.study.known_runs import known_runs
-from tasks.study.opening import open_study
-from tasks.study.recording import record_champion, record_trials
-from tasks.watch.batches import read_batches
-from tasks.watch.change_words import reasons_of
-from tasks.watch.looking import strictest_limits
-from tasks.watch.refit_judgement import judged_refit, refusals
-from tasks.watch.watch_log import known_watches
-from tasks.watch.watch_values import Watch
-from tasks.watch.watched_champion import champion_rows, watched_champion
+from tasks.fit.job import run_job
+from tasks.monitor.batches import read_batches
+from tasks.monitor.champion import champion_rows, watched_champion
+from tasks.monitor.check import Watch, reasons_of, strictest_limits
+from tasks.monitor.log import known_watches
+from tasks.monitor.refit import judged_refit, refusals
+from tasks.select.champion import select_champion
+from tasks.select.held_out_record import HeldOutRecord, held_out_record
+from tasks.select.study import open_study
+from tasks.track.reachable import tracking_uri
+from tasks.track.recording import record_champion, record_trials
+from tasks.track.run_index import known_runs
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +83,7 @@ def test_the_record_is_what_the_champion_predicted_for_its_held_out_rows(office,
 
 def test_of_very_many_held_out_rows_some_are_kept(office, home, monkeypatch):
     study = open_study(load_config(office / "wages.yaml"), home)
-    monkeypatch.setattr("tasks.study.held_out_record.MOST_KEPT", 50)
+    monkeypatch.setattr("tasks.select.held_out_record.MOST_KEPT", 50)
     whole = watched_champion(home, "wages").record
     record = held_out_record(study, select_champion(study).trial)
     assert len(record.y) == len(record.y_pred) == len(record.S) == 50

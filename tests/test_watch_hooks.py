@@ -7,10 +7,10 @@ import pytest
 from test_history_page import look
 
 from configs.errors import UserError
-from configs.hook_file import read_hooks
+from configs.load import read_hooks
 from flows.ending import failure_told
-from flows.watch_ending import BandCrossedError, WatchedModel, end_watch
-from tasks.watch.watch_values import Refit
+from flows.monitor import BandCrossedError, WatchedModel, end_watch
+from tasks.monitor.check import Refit
 
 KEEP = "import pathlib, sys; pathlib.Path(sys.argv[1]).open('a').write(sys.stdin.read() + chr(10))"
 PROMOTED = Refit("KRR 3", True, "refitted: KRR 3 is promoted, every check kept")

@@ -9,15 +9,13 @@ import pytest
 from flow_stages import run_stages, watch_stages
 from tracking_server import warm_mlflow
 
-import tasks.data.remote
-from configs.census import later_releases, other_states
+import tasks.data.download
+from configs.data import later_releases, other_states
 from configs.errors import UserError
 from configs.load import load_config
-from tasks.data.fetch import AbsentFileError, fetch
-from tasks.data.remote import RemoteFile
-from tasks.data.transfer import Patience
-from tasks.watch.batches import NextBatch, read_batches
-from tasks.watch.watch_log import known_watches
+from tasks.data.download import AbsentFileError, Patience, RemoteFile, fetch
+from tasks.monitor.batches import NextBatch, read_batches
+from tasks.monitor.log import known_watches
 
 CHEAP = (
     "name=incomes",
@@ -105,7 +103,7 @@ def test_a_quiet_year_is_followed_by_the_one_after_it(home):
 
 def test_states_come_one_by_one(home, monkeypatch):
     # Two looks within one second are listed in the order in which they were made.
-    monkeypatch.setattr("tasks.watch.looking.now", lambda: "2026-01-01T00:00:00+00:00")
+    monkeypatch.setattr("tasks.monitor.check.now", lambda: "2026-01-01T00:00:00+00:00")
     watch_stages("incomes", "states=next", "states=next")
     shown = [one.rows_from for one in known_watches(home, "incomes")]
     assert len(shown) == len({*shown}) == 2
@@ -128,7 +126,7 @@ def publisher(monkeypatch):
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         address = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr(tasks.data.remote, "_CENSUS", address)
+        monkeypatch.setattr(tasks.data.download, "_CENSUS", address)
         yield address
         server.shutdown()
         thread.join()

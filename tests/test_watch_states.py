@@ -6,12 +6,12 @@ from optional import mirror
 
 from configs.load import load_config
 from fkd.measures import sample_changes
-from tasks.adapters.settings import Settings
 from tasks.data.load import load_table
-from tasks.data.raw_frame import raw_frame
-from tasks.study.champion import select_champion
-from tasks.study.evaluate import run_job
-from tasks.study.opening import open_study
+from tasks.data.user_table import raw_frame
+from tasks.fit.job import run_job
+from tasks.select.champion import select_champion
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mirror")]
 CHANGES = (

@@ -4,13 +4,13 @@ from stored_files import stored
 
 from configs.load import parse_config
 from fkd.measures import gdp, hgr, pairwise_fairness
-from tasks.planned.trials import record_key
-from tasks.study import refit, within
-from tasks.study.champion import select_champion
-from tasks.study.control_columns import control_columns
-from tasks.study.judgement import without_removal
-from tasks.study.opening import open_study
-from tasks.study.within import CHOSEN, REFERENCE, within_groups
+from tasks.plan.trials import record_key
+from tasks.select import groups as within
+from tasks.select import refit
+from tasks.select.champion import select_champion
+from tasks.select.groups import CHOSEN, REFERENCE, within_groups
+from tasks.select.judgement import without_removal
+from tasks.select.study import control_columns, open_study
 
 COLUMN = "racepctblack"
 

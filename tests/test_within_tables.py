@@ -2,10 +2,10 @@ from dataclasses import replace
 
 from report_sample import BLACK, make_report
 
+from tasks.report.narrative import finding_of
 from tasks.report.page import to_html
-from tasks.report.text import finding_of
-from tasks.report.within_tables import within_sentence, within_tables
-from tasks.study.within import CHOSEN, REFERENCE, GroupedScore, WithinGroups
+from tasks.report.tables import within_sentence, within_tables
+from tasks.select.groups import CHOSEN, REFERENCE, GroupedScore, WithinGroups
 
 SMALL = ("high", 12, "fewer than 30 rows")
 

@@ -4,8 +4,7 @@ import pytest
 import yaml
 
 from configs.errors import UserError
-from configs.load import load_config
-from configs.yaml_text import read_yaml
+from configs.load import load_config, read_yaml
 
 
 def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path):

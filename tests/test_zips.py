@@ -2,8 +2,7 @@ import zipfile
 
 import pytest
 
-from tasks.data.remote import RemoteFile
-from tasks.data.zips import UnsafeZipError, check_content, check_zip
+from tasks.data.download import RemoteFile, UnsafeZipError, check_content, check_zip
 
 
 @pytest.fixture

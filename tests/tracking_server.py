@@ -16,10 +16,10 @@ import psycopg2
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.adapters.servers.server_kind import answers, free_port
-from tasks.adapters.settings import Settings
-from tasks.adapters.tracking import Tracking
-from tasks.adapters.tracking_places import tracking_uri
+from tasks.servers.keeper import answers, free_port
+from tasks.storage.settings import Settings
+from tasks.track.reachable import tracking_uri
+from tasks.track.runs import Tracking
 
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
 _PATIENCE = 180.0  # seconds; a busy machine needs many

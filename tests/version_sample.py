@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fkd.methods import Approximation, Training, method, methods
-from tasks.adapters.blas import blas_threads
+from tasks.storage.environment import blas_threads
 
 STORED = Path(__file__).parent / "method_outputs.json"
 COMMAND = "python tests/version_sample.py"

@@ -10,17 +10,17 @@ from pipeline_fixtures import QUICK
 
 from configs.load import load_config
 from fkd.core.moments import Moments
-from tasks.adapters.run_status import begin, write_status
-from tasks.adapters.settings import Settings
-from tasks.adapters.state.opened_store import open_store
-from tasks.blocks.leaves import LeafSums, write_sums
-from tasks.data.prepared import prepared_or_made
-from tasks.planned.trials import record_key
-from tasks.study import champion
-from tasks.study.champion import select_champion
-from tasks.study.opening import open_study
-from tasks.study.reasons import write_plan
-from tasks.study.results import tidy, write_results
+from tasks.data.load import prepared_or_made
+from tasks.kernels.streaming import LeafSums, write_sums
+from tasks.plan.trials import record_key
+from tasks.select import champion
+from tasks.select.champion import select_champion
+from tasks.select.results import tidy, write_results
+from tasks.select.study import open_study
+from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
+from tasks.track.compare import write_plan
+from tasks.track.run_status import begin, write_status
 
 
 def write_forever(home: Path) -> None:

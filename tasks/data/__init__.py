@@ -1,1 +1,1 @@
-"""Where rows come from."""
+"""Tables: downloads, sources, validation."""

@@ -1,9 +1,10 @@
 """The needed columns of a census person file."""
 
+import logging
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,11 +12,25 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from configs.data import DataConfig, expand_states
 from configs.errors import UserError
 from fkd.core.arrays import Array, IntArray
 from fkd.problems.declaration import Problem
 from fkd.problems.labels import canonical_label, encode_labels
 from tasks.data.columns import Category, Columns, merge, merge_categories
+from tasks.data.download import (
+    AbsentFileError,
+    Fetched,
+    Progress,
+    RemoteFile,
+    UnsafeZipError,
+    check_zip,
+    fetch_all,
+    fetch_some,
+    person_file,
+)
+from tasks.data.validation import check_limits
+from tasks.storage.settings import Settings
 
 # Large enough that parsing dominates, small enough that memory does not grow with the file.
 _BLOCK = 2**23
@@ -192,3 +207,86 @@ def _area_number(label: str) -> float:
     """Return an area's code; areas of another revision get numbers of their own."""
     place, _, code = label.rpartition(":")
     return float(code) + 10_000_000.0 * float(place[-2:] or 0)
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PersonFile:
+    """The file of one state in one year, with its place on this disk."""
+
+    file: RemoteFile
+    year: int
+    fetched: Fetched
+
+
+@dataclass(frozen=True)
+class PersonFiles:
+    """The files that could be had, with a sentence on each that could not."""
+
+    there: tuple[PersonFile, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def fetch_persons(
+    data: DataConfig, settings: Settings, progress: Progress | None = None
+) -> PersonFiles:
+    """Return the files on this disk; one that cannot be had stops the run, or is left out."""
+    wanted = [(file, year) for year in data.year for file in year_files(data, year)]
+    files = [file for file, _ in wanted]
+    # All files first, so that a missing state stops us early.
+    if data.faulty == "stop":
+        found: list[Fetched | UserError] = [*fetch_all(files, settings, progress=progress)]
+    else:
+        found = fetch_some(files, settings, progress=progress)
+    pairs = list(zip(wanted, found, strict=True))
+    there = [PersonFile(*one, got) for one, got in pairs if isinstance(got, Fetched)]
+    left_out = [_left_out(str(got)) for _, got in pairs if isinstance(got, UserError)]
+    if not there:
+        absent = all(isinstance(got, AbsentFileError) for got in found)
+        raise (AbsentFileError if absent else UserError)(
+            f"No census file could be had, of {len(files)} wanted. {left_out[0]}"
+        )
+    return PersonFiles(tuple(there), tuple(left_out))
+
+
+def year_files(data: DataConfig, year: int) -> list[RemoteFile]:
+    """Return the files of all states in one year."""
+    horizon = data.horizon or "1-Year"
+    return [person_file(state, year, horizon) for state in expand_states(data.states)]
+
+
+def read_persons(data: DataConfig, files: PersonFiles) -> Columns:
+    """Return the rows of all files; one that cannot be read stops the run, or is left out."""
+    parts, left_out = [], list(files.left_out)
+    for one in files.there:
+        try:
+            parts.append(read_person(data, one.file, one.fetched.path, one.year))
+        except UserError as error:
+            if data.faulty == "stop":
+                raise
+            left_out.append(_left_out(str(error)))
+    if not parts:
+        raise UserError(f"No census file could be read, of {len(files.there)}. {left_out[0]}")
+    return replace(merge(parts), notes=tuple(left_out))
+
+
+def read_person(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Columns:
+    """Return the rows of one file, whose values must be possible ones."""
+    problem = data.declaration
+    try:
+        # Names inside the zip were checked when it came; they are looked up again, not remembered.
+        member = check_zip(path, file)
+    except UnsafeZipError as error:
+        raise UserError(f"{file.name} is refused: {error}; fetch it again.") from error
+    columns = read_person_file(path, member, problem, year=year)
+    check_limits(columns, problem.limits, file=file.name)
+    return columns
+
+
+def _left_out(why: str) -> str:
+    """Return the sentence on a file that is left out, which a log reader should meet too."""
+    sentence = f"a census file was left out, as data.faulty: skip allows: {why}"
+    logger.warning("%s", sentence)
+    return sentence

@@ -1,13 +1,16 @@
-"""Where the rows of a configuration come from."""
+"""The crimes file as UCI publishes it."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.census import expand_states
-from configs.data import DataConfig, TwinConfig
+import numpy as np
+
+from configs.data import DataConfig, TwinConfig, expand_states
+from configs.errors import UserError
+from fkd.core.arrays import Array
 from fkd.datasets import (
     CRIMES_FILE,
     CRIMES_SHA256,
@@ -15,16 +18,47 @@ from fkd.datasets import (
     read_crimes,
     synthetic_datasheet,
 )
-from tasks.adapters.settings import Settings
-from tasks.data.cache import file_sha256
+from fkd.problems.crimes import CRIMES, INCOMPLETE, PREDICTORS
+from fkd.problems.declaration import Problem
+from tasks.data.census import fetch_persons, read_person, read_persons, year_files
 from tasks.data.columns import Columns, merge
-from tasks.data.communities import read_communities
-from tasks.data.fetch import Fetched, fetch
-from tasks.data.own_file import own_path, read_own_file
-from tasks.data.person_files import fetch_persons, read_person, read_persons, year_files
-from tasks.data.remote import COMMUNITIES
+from tasks.data.download import COMMUNITIES, Fetched, Progress, fetch
+from tasks.data.file_cache import file_sha256
 from tasks.data.synthetic_census import VERSION, is_synthetic, write_synthetic_census
-from tasks.data.transfer import Progress
+from tasks.data.user_table import own_path, read_own_file
+from tasks.storage.settings import Settings
+
+_PLACE = ("state", "county", "community", "communityname", "fold")
+_MISSING = "?"
+
+
+def header() -> list[str]:
+    """Return the 128 column names of the file, which has no header of its own."""
+    names = list(_PLACE)
+    for predictor in PREDICTORS:
+        names += [predictor, *INCOMPLETE.get(predictor, ())]
+    return [*names, CRIMES.target]
+
+
+def read_communities(path: Path, problem: Problem = CRIMES) -> Columns:
+    """Return fold, predictors, target of all 1994 communities; a missing number is NaN."""
+    names = header()
+    # Not UTF-8 by promise: names of places, which are not used, may hold any byte.
+    rows = [line.split(",") for line in path.read_text(encoding="latin-1").split("\n") if line]
+    odd = next((place for place, row in enumerate(rows) if len(row) != len(names)), None)
+    if odd is not None or not rows:
+        raise UserError(
+            f"communities.data must have {len(names)} fields in every line, got another number in "
+            f"line {(odd or 0) + 1}; fetch it again."
+        )
+    wanted = ("fold", *problem.numeric, problem.target)
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    numbers = {name: _numbers(columns[name]) for name in wanted}
+    return Columns(numbers, {}, rows_read=len(rows))
+
+
+def _numbers(fields: Sequence[str]) -> Array:
+    return np.array(["nan" if one == _MISSING else one for one in fields], dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from configs.census import FIPS
+from configs.data import FIPS
 from fkd.core.arrays import Array
 from fkd.datasets import draw_persons
 

@@ -12,7 +12,7 @@ from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
 from fkd.problems.table import Table
 from tasks.data.columns import Category, Columns
-from tasks.data.own_file import rows_holding
+from tasks.data.user_table import rows_holding
 
 
 def column_report(columns: Columns) -> list[dict[str, Any]]:

@@ -8,15 +8,14 @@ from markupsafe import Markup
 from fkd.measures import MEASURES, Interval, NoiseFloor
 from fkd.measures.auditing import Audit
 from fkd.measures.registry import LEAKING
-from tasks.adapters.files import write_atomic
-from tasks.report.along_contents import AlongSection, AlongWords
-from tasks.report.along_section import along_section
-from tasks.report.contents import ReportedInterval
-from tasks.report.effect import effect_of
+from tasks.report.formatting import ABSENT, count, unit_decimals, with_interval
+from tasks.report.model import ReportedInterval
+from tasks.report.narrative import effect_of
 from tasks.report.page_pieces import page_template, resource
+from tasks.report.profile_section import AlongSection, AlongWords, along_section
 from tasks.report.tables import Grid, TableCell, TableRow
-from tasks.report.words import ABSENT, count, unit_decimals, with_interval
-from tasks.study.along import PairProfile, StrataProfile, StudyProfiles
+from tasks.select.groups import PairProfile, StrataProfile, StudyProfiles
+from tasks.storage.files import write_atomic
 
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

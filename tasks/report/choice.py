@@ -3,18 +3,7 @@
 import math
 
 from fkd.measures import MEASURES
-from tasks.report.along_section import report_section
-from tasks.report.contents import (
-    ChampionSummary,
-    HeldOutScores,
-    ReportData,
-    ReportedInterval,
-    SensitiveColumn,
-    TrialSummary,
-)
-from tasks.report.effect import compare, effect_of
-from tasks.report.text import removed_words
-from tasks.report.words import (
+from tasks.report.formatting import (
     MAE_DECIMALS,
     count,
     in_unit,
@@ -23,6 +12,16 @@ from tasks.report.words import (
     shown,
     with_interval,
 )
+from tasks.report.model import (
+    ChampionSummary,
+    HeldOutScores,
+    ReportData,
+    ReportedInterval,
+    SensitiveColumn,
+    TrialSummary,
+)
+from tasks.report.narrative import compare, effect_of, removed_words
+from tasks.report.profile_section import report_section
 
 
 def policy_sentence(champion: ChampionSummary) -> str:

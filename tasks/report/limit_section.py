@@ -5,17 +5,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from configs.schema import DEFAULT_KNEE
+from configs.run import DEFAULT_KNEE
 from fkd.measures import MEASURES
-from tasks.report.along_contents import AlongWords
-from tasks.report.along_figures import along_figures
-from tasks.report.along_tables import along_sentences
-from tasks.report.contents import ReportData
-from tasks.report.svg_curves import CurveFigure
-from tasks.report.svg_front import FrontFigure
+from tasks.report.formatting import change, has_own_unit, in_unit, own_number, shown
+from tasks.report.model import ReportData
+from tasks.report.profile_section import AlongWords, along_figures, along_sentences
+from tasks.report.svg import CurveFigure, FrontFigure
 from tasks.report.tables import Grid, TableCell, TableRow
-from tasks.report.words import change, has_own_unit, in_unit, own_number, shown
-from tasks.study.limit_moves import LimitMoves, LimitStep, MovedTrial
+from tasks.select.limit_moves import LimitMoves, LimitStep, MovedTrial
 
 _MOST_DECIMALS = 12
 _DRAWN = ("What is predicted", "How far off")

@@ -12,8 +12,6 @@ from typing import Any
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from tasks.adapters.files import write_atomic
-from tasks.report.along_section import burden_sentences, report_section
 from tasks.report.choice import (
     deciding_sentence,
     limit_sentences,
@@ -21,20 +19,21 @@ from tasks.report.choice import (
     policy_sentence,
     recoverability_sentence,
 )
-from tasks.report.contents import ReportData, SensitiveColumn
-from tasks.report.figures import still
-from tasks.report.interactive_figures import interactive
-from tasks.report.limit_section import limit_section
-from tasks.report.limits import limits_of
-from tasks.report.page_pieces import image_address, markdown_html, page_template, resource
-from tasks.report.palette import CHOSEN_COLOUR, FLOOR_COLOUR, FRONT_COLOUR, LIMIT_COLOUR, style_of
-from tasks.report.panels import Panel, Series, y_range
-from tasks.report.tables import champion_grid, parameters_of, trial_grid
-from tasks.report.text import finding_of, task_sentence
-from tasks.report.tiles import tiles_of
-from tasks.report.trial_panels import bar_words, panels_of
-from tasks.report.within_tables import within_tables
-from tasks.report.words import (
+from tasks.report.figures import (
+    CHOSEN_COLOUR,
+    FLOOR_COLOUR,
+    FRONT_COLOUR,
+    LIMIT_COLOUR,
+    Panel,
+    Series,
+    bar_words,
+    interactive,
+    panels_of,
+    still,
+    style_of,
+    y_range,
+)
+from tasks.report.formatting import (
     count,
     day,
     duration,
@@ -43,6 +42,13 @@ from tasks.report.words import (
     setting_words,
     with_std,
 )
+from tasks.report.limit_section import limit_section
+from tasks.report.model import ReportData, SensitiveColumn
+from tasks.report.narrative import finding_of, limits_of, task_sentence, tiles_of
+from tasks.report.page_pieces import image_address, markdown_html, page_template, resource
+from tasks.report.profile_section import burden_sentences, report_section
+from tasks.report.tables import champion_grid, parameters_of, trial_grid, within_tables
+from tasks.storage.files import write_atomic
 
 
 @dataclass(frozen=True)

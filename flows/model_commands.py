@@ -1,0 +1,120 @@
+"""How a file is written, as far as a command's user says it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.markup import escape
+
+from configs.data import WrittenForm
+from configs.errors import UserError
+from configs.load import apply_overrides
+from configs.run import ClusterConfig
+from flows.command_options import Names, Overrides
+from flows.log_lines import is_json, write_line
+from flows.progress import watcher
+from tasks.monitor.scoring import MissingRule, ScoreRequest, check_request, score_table
+from tasks.storage.settings import Settings, read_settings
+from tasks.track.registry import CHAMPION, Promotion, fetch_bundle, promote_version
+from tasks.track.run_index import now
+
+
+def written_form(overrides: Overrides) -> WrittenForm:
+    """Return how a file is written, by the keys under data that a run has for it."""
+    tree, known = apply_overrides({}, overrides), ", ".join(WrittenForm.model_fields)
+    if not tree.keys() <= {"data"}:
+        raise UserError(f"--set takes keys under data here ({known}), got {', '.join(tree)}.")
+    try:
+        return WrittenForm.model_validate(tree.get("data") or {})
+    except ValidationError as error:
+        told = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
+        raise UserError(f"--set data: {told}; it takes {known} here.") from error
+
+
+def score_rows(
+    model: str,
+    data: Path,
+    /,
+    *,
+    out: Path,
+    keep: Names = (),
+    missing: MissingRule = "refuse",
+    workers: int = 0,
+    cluster: str | None = None,
+    overrides: Overrides = (),
+) -> None:
+    """Predict the rows of a table by a registered model.
+
+    Parameters
+    ----------
+    model
+        Such as models:/NAME@champion or models:/NAME/3.
+    data
+        A CSV, TSV, Excel, Parquet or Feather file, or a folder of them, of any size. Only the
+        model's inputs are read: no target, no sensitive column that it does without.
+    out
+        The Parquet file to write: one row per row of the data, in its order.
+    keep
+        Columns to copy beside the predictions, such as an id.
+    missing
+        What a row gets that lacks a number for which the model has learnt nothing: refuse ends
+        with a sentence, null leaves its prediction empty.
+    workers
+        Processes of a Dask cluster to compute on; 0 computes here, block by block.
+    cluster
+        Instead: the address of a running Dask scheduler.
+    """
+    settings = read_settings()
+    form, data = written_form(overrides), data.expanduser()
+    check_request(data, out, keep)
+    found = fetch_bundle(settings, model)
+    request = ScoreRequest(data.absolute(), out, found, form, keep, missing)
+    with _client(settings, workers, cluster) as client:
+        seen = score_table(request, client)
+    scored = seen.rows - sum(seen.unscored.values())
+    if is_json():
+        for line in seen.told(found.bundle()):
+            write_line("warning", "said", line)
+        fields = {"rows": scored, "model": found.address, "bundle": found.digest}
+        write_line("info", "result", f"{scored} rows scored", **fields, predictions=out)
+        return
+    console = Console(highlight=False)
+    for line in seen.told(found.bundle()):
+        console.print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True)
+    console.print(
+        f"{scored:,} rows scored by {escape(found.address)} (bundle {found.digest[:12]})",
+        soft_wrap=True,
+    )
+    console.print(f"[bold]predictions[/bold] {escape(str(out))}", soft_wrap=True)
+
+
+@contextmanager
+def _client(settings: Settings, workers: int, address: str | None) -> Iterator[Any]:
+    """Yield a client of the cluster that is asked for, None where there is none."""
+    if workers < 0 or (workers and address is not None):
+        raise UserError(
+            "--workers must be a number of processes to start, or --cluster the address of a "
+            f"scheduler, got workers {workers} with cluster {address}."
+        )
+    if not workers and address is None:
+        yield None
+        return
+    from tasks.cluster.cluster import connect
+
+    config = ClusterConfig(address=address, **({"workers": workers} if workers else {}))
+    with connect(config, settings) as client:
+        yield client
+
+
+def promote_model(model: str, version: int, who: str, why: str) -> None:
+    """Move the champion's alias to a version; keep who decided it, when and why."""
+    who, why = " ".join(who.split()), " ".join(why.split())
+    if not who:
+        raise UserError('--who must name the person or body that decides, got "".')
+    if not why:
+        raise UserError('--why must give the reason of the decision, got "".')
+    promote_version(read_settings(), model, version, Promotion(who, why, now()))
+    watcher().say(f"models:/{model}@{CHAMPION} is version {version} now")

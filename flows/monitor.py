@@ -1,0 +1,209 @@
+"""The watch as a Prefect flow: look at new rows, refit on request, record both."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from prefect import flow
+
+from configs.errors import UserError
+from configs.hooks import HooksConfig
+from configs.run import RunConfig, TrackingConfig
+from fkd.problems.own_table import NAME as OWN
+from flows.experiment import conclude, fit
+from flows.prefect_page import post_markdown, tagged_run
+from flows.progress import watcher
+from flows.stages import stage, watch_run_name
+from tasks.data.download import AbsentFileError
+from tasks.data.load import Loaded, join_tables, load_table
+from tasks.monitor.batches import Batch, NextBatch, read_batches
+from tasks.monitor.champion import WatchedChampion, champion_rows, watched_champion
+from tasks.monitor.check import CROSSED, Refit, Watch, look
+from tasks.monitor.log import is_watched, record_watch, tell_origin
+from tasks.monitor.refit import judged_refit
+from tasks.report.history_page import write_history
+from tasks.select.selection import NoChampionError
+from tasks.select.study import open_study
+from tasks.servers.hooks import tell
+from tasks.storage.addresses import plain_markdown
+from tasks.storage.settings import read_settings
+from tasks.track.registry import versions_of
+
+_REFIT = "-refit"  # behind the name of the run whose champion was refitted
+_NEWER = " and newer rows"  # behind the title of its table
+
+
+@flow(name="watch", flow_run_name=watch_run_name, persist_result=False)
+def watch(model: str, data: Sequence[str], refit: bool = False) -> list[Watch]:
+    """Look at new rows, batch by batch; return what was found in those not seen before.
+
+    Parameters
+    ----------
+    model : the registered name of the champion.
+    data : new rows, each a file, a pattern of files, or keys of the data.
+    refit : whether to refit on the rows of the champion and a batch that crosses a band.
+    """
+    return watch_all(model, data, refit=refit)[0]
+
+
+def watch_all(model: str, data: Sequence[str], *, refit: bool = False) -> tuple[list[Watch], str]:
+    """Look at each batch; return the new looks and the path of the history page."""
+    with tagged_run([f"model:{model}"]):
+        batches = read_batches(watched_champion(read_settings(), model).config, data)
+        if not batches:
+            watcher().say(f"no file matches {', '.join(data)} yet")
+        found = [one for batch in batches if (one := watch_batch(model, batch, refit)) is not None]
+        page = str(write_history(read_settings(), model))
+        watcher().say(f"history: {page}")
+        if found:
+            lines = [f"- {plain_markdown(f'{one.rows_from}: {one.reason}')}" for one in found]
+            post_markdown(f"watch-{model}", "\n".join(lines), f"Watch of {model}")
+    return found, page
+
+
+def watch_batch(model: str, batch: Batch | NextBatch, refit: bool) -> Watch | None:
+    """Return the look at one batch, None if it was seen before; the champion is read anew."""
+    champion = watched_champion(read_settings(), model)
+    if isinstance(batch, NextBatch):
+        return _watch_next(champion, batch, refit)
+    loaded = load_table(batch.config.data, read_settings())
+    if known := _known(champion, loaded, refit):
+        watcher().say(f"{batch.label}: {known}")
+        return None
+    return _watch_rows(champion, batch, loaded, refit)
+
+
+def _watch_next(champion: WatchedChampion, upcoming: NextBatch, refit: bool) -> Watch | None:
+    """Return what the first rows show that were not looked at; None where they are not there."""
+    for batch in upcoming.choices(champion.config):
+        try:
+            loaded = load_table(batch.config.data, read_settings())
+        except AbsentFileError as error:
+            watcher().say(f"{upcoming.label}: {batch.label} is not there yet. {error}")
+            return None
+        if not _known(champion, loaded, refit):
+            return _watch_rows(champion, batch, loaded, refit)
+    watcher().say(f"{upcoming.label}: all there is was looked at before")
+    return None
+
+
+def _known(champion: WatchedChampion, loaded: Loaded, refit: bool) -> str:
+    """Return why rows need no look, nothing if they do."""
+    version = champion.version
+    if loaded.digest == champion.data or loaded.digest.startswith(champion.parts):
+        # A pattern may well match them.
+        return f"the rows that version {version.version} was chosen on, nothing new"
+    place = champion.config.experiment, version.model, loaded.digest
+    return "looked at before" if is_watched(read_settings(), *place, refit=refit) else ""
+
+
+def _watch_rows(champion: WatchedChampion, batch: Batch, loaded: Loaded, refit: bool) -> Watch:
+    """Return the look at rows that were not looked at, with the refit if one is asked for."""
+    found = look(champion, batch, loaded)
+    watcher().say(f"{batch.label}: {found.reason}")
+    # Before the refit, which may fail: the crossing is known then.
+    keep(champion, found)
+    if found.reasons and refit:
+        found = found.with_refit(refit_champion(champion, batch, loaded))
+        watcher().say(f"{batch.label}: {found.refit.why if found.refit else ''}")
+        keep(champion, found)
+    return found
+
+
+def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Refit:
+    """Run the champion's configuration on its own rows and the new ones; register the result.
+
+    It becomes the champion only if a configured gate and all other checks let it pass.
+    """
+    start, settings, version = time.monotonic(), read_settings(), champion.version
+    before = champion_rows(settings, champion)
+    rows = join_tables(before, added, settings)
+    watcher().say(
+        f"{batch.label}: refit on {before.table.n:,} rows of version {version.version} and "
+        f"{added.table.n:,} new rows"
+    )
+    study = open_study(_refit_config(champion), settings, rows)
+    fit([study])
+    study = study.again()
+    try:
+        study, told = judged_refit(study, champion, before.table.n)
+    except NoChampionError as error:
+        told = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
+    outcome = conclude(study, start)
+    watcher().say(f"{batch.label}: report of the refit: {outcome.paths['report']}")
+    known = [one for one in versions_of(settings, version.model) if one.key == told.champion]
+    if told.promoted or not told.champion or not known:
+        return told
+    promote = f"fkd promote {version.model} --version {known[0].version} --who ... --why ..."
+    return replace(told, why=f"{told.why}. Promote it with `{promote}`")
+
+
+def _refit_config(champion: WatchedChampion) -> RunConfig:
+    """Return the champion's configuration under a name, hence with a folder, of its own."""
+    config = champion.config
+    name = f"{config.name.removesuffix(_REFIT)[:90]}{_REFIT}"
+    tracking = TrackingConfig(experiment=config.experiment, model=champion.version.model)
+    data = config.data
+    if data.problem == OWN:  # its title is the name of a file
+        title = f"{data.declaration.title.removesuffix(_NEWER)[:60]}{_NEWER}"
+        data = data.model_copy(update={"title": title})
+    return config.model_copy(update={"name": name, "tracking": tracking, "data": data})
+
+
+@stage
+def keep(champion: WatchedChampion, found: Watch) -> str:
+    """Put a look on MLflow, with its reason; return its run."""
+    settings = read_settings()
+    if found.refit is not None and found.refit.champion:
+        tell_origin(settings, found, found.refit.champion)
+    return record_watch(settings, champion.config.experiment, champion.version, found)
+
+
+class BandCrossedError(UserError):
+    """New rows differ from the record, and no promoted refit answers that."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class WatchedModel:
+    """Whom a watch of a model tells."""
+
+    name: str
+    hooks: HooksConfig = field(default_factory=HooksConfig)
+
+
+def end_watch(watched: WatchedModel, found: Sequence[Watch], page: str) -> None:
+    """Call the hooks for each look, then raise if rows crossed without a promoted refit."""
+    problems: list[str] = []
+    for one in found:
+        hook = watched.hooks.on_failure if one.verdict == CROSSED else watched.hooks.on_success
+        problems += tell(hook, message_of(one, page))
+    left = [one for one in found if one.reasons and (not one.refit or not one.refit.promoted)]
+    if left:
+        rows = ", ".join(one.rows_from for one in left)
+        refits = [f"{one.refit.why}." for one in left if one.refit is not None]
+        remedy = refits or [
+            "The champion was not changed; add --refit to fit a candidate on old and new rows."
+        ]
+        text = f"{rows} crossed the band of {watched.name}."
+        raise BandCrossedError(" ".join([text, *remedy, *problems]))
+    if problems:
+        raise UserError(" ".join(dict.fromkeys(problems)))
+
+
+def message_of(found: Watch, page: str) -> dict[str, Any]:
+    """Return what hooks are told of a look."""
+    return {
+        "name": found.model,
+        "state": found.verdict,
+        "problem": found.reason if found.reasons else None,
+        "version": found.version,
+        "rows_from": found.rows_from,
+        "rows": found.changes.rows[1],
+        "chance": found.changes.chance,
+        "refit": None if found.refit is None else found.refit.why,
+        "promoted": found.refit is not None and found.refit.promoted,
+        "history": page,
+    }

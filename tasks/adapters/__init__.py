@@ -1,1 +1,0 @@
-"""The world outside: disk, cluster, servers, tracking."""

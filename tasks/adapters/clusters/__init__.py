@@ -1,1 +1,0 @@
-"""Where workers come from that other machines run."""

@@ -1,1 +1,0 @@
-"""Shared state as named, sealed blobs, in a folder or in an object store."""

@@ -1,0 +1,1 @@
+"""Dask clusters: workers, retries, TLS."""

@@ -1,0 +1,1 @@
+"""Jobs that fit and measure trials."""

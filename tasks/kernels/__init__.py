@@ -1,0 +1,1 @@
+"""Feature maps, streamed moments and kernel matrices in chunks."""

@@ -1,0 +1,207 @@
+"""Which approximation of the kernel suits a table, where a configuration leaves it to us."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from fkd.core.feature_maps import EXACT_ROWS, Adequacy, Approximation, adequate_landmarks
+from fkd.core.kernels import Kernel
+from fkd.core.moments import Rounding
+from fkd.core.svr import LIBSVM_ROWS
+from fkd.methods.cost import kernel_cost
+from fkd.methods.kernel_methods import effective_ridge, least_ridge
+from fkd.problems.table import Table
+from tasks.kernels.shared_map import SharedMap, encoder_of, rounding_of, store_map
+from tasks.kernels.shared_training import sums_of
+from tasks.kernels.streaming import MapSums
+from tasks.plan.training import cached_table
+from tasks.plan.trials import Inputs, Job
+from tasks.storage.environment import blas_threads
+from tasks.storage.records import digest
+from tasks.storage.store import open_store
+
+# Raised by hand when the same rows would get another number of landmarks.
+_VERSION = 2
+# Rows that landmarks are tried on: more hardly change how many are enough.
+_SAMPLE = 8192
+# Landmarks beyond which a pass over the rows would take longer than anybody waits for a default.
+_MOST = 4000
+_STEP = 50  # landmarks are counted in so many, so that a few more rows do not change the number
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An approximation with the reason for it, as it is told and recorded."""
+
+    approximation: Approximation
+    why: str
+    adequacy: Adequacy | None = None  # None where the kernel is exact
+
+
+def choose_approximation(setting: Any, inputs: Inputs, table: Table, memory: float) -> Choice:
+    """Return the exact kernel where it fits, else as many landmarks as the accuracy asks for.
+
+    Parameters
+    ----------
+    setting
+        Of which the kernel, the ridge and the accuracy are looked at.
+    inputs, table
+        The rows.
+    memory
+        Bytes that a worker has.
+    """
+    n = max(len(fold.train) for fold in inputs.splits.all(table).values())
+    exact = Approximation("exact")
+    needed = kernel_cost([replace(setting, approximation=exact)], n, 0).bytes
+    if n <= EXACT_ROWS and needed <= memory:
+        why = f"exact: {n} training rows are at most {EXACT_ROWS}, {_gib(needed)} fit into memory"
+        return Choice(exact, why)
+    asked, alpha = setting.approximation.accuracy, getattr(setting, "alpha", 1.0)
+    sampled = min(_SAMPLE, len(inputs.splits.reserved(table)) or table.n)
+    found = _adequacy(inputs, setting.gamma, asked, effective_ridge(alpha, setting, sampled))
+    reserved = len(inputs.splits.reserved(table))
+    shared = 2 * found.landmarks <= reserved
+    chosen = Approximation("nystroem", found.landmarks, shared=shared)
+    reason = (
+        f"{n} training rows are more than {EXACT_ROWS}"
+        if n > EXACT_ROWS
+        else f"{_gib(needed)} do not fit into {_gib(memory)} of memory"
+    )
+    why = (
+        f"nystroem with {found.landmarks} landmarks under "
+        f"{'one map for all folds' if shared else 'a map of each fold'}: {reason}; "
+        f"{found.unexplained:.1%} of the kernel stays unexplained ({asked:.1%} asked for); half "
+        f"the landmarks would change predictions of a model of {sampled // 2} rows by "
+        f"{found.halved:.2g} of their deviation"
+    )
+    return Choice(chosen, why, found)
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+@lru_cache(maxsize=64)
+def _adequacy(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequacy:
+    """Return how many landmarks are enough, found once and kept beside the moments."""
+    identity = {
+        "version": _VERSION,
+        "data": inputs.table_digest,
+        "folds": inputs.splits.folds.model_dump(mode="json"),
+        "seeds": [inputs.seed, inputs.splits.seed],
+        "scale": [inputs.scale, inputs.scale_on],
+        "asked": [gamma, accuracy, alpha],
+    }
+    store, name = open_store(inputs.settings), f"moments/{digest(identity)}.landmarks"
+    kept = store.read(name)
+    if kept is not None:
+        return Adequacy(**json.loads(kept))
+    found = _tried(inputs, gamma, accuracy, alpha)
+    store.write(name, json.dumps(asdict(found)).encode())
+    return found
+
+
+def _tried(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequacy:
+    """Return how many landmarks are enough on a sample of rows that no fold tests on, if any."""
+    table = cached_table(inputs.settings, inputs.table_digest)
+    rng = np.random.default_rng([inputs.seed, _SAMPLE])
+    reserved = inputs.splits.reserved(table)
+    # Without reserved rows all are looked at: a number of landmarks is all that comes of it.
+    rows = reserved if len(reserved) else np.arange(table.n)
+    rows = np.sort(rng.choice(rows, min(_SAMPLE, len(rows)), replace=False))
+    with blas_threads(inputs.blas_threads):
+        sample = table.take(rows)
+        X = encoder_of(sample, inputs).transform(sample)
+        found = adequate_landmarks(
+            Kernel("rbf", gamma),
+            X,
+            sample.y,
+            accuracy=accuracy,
+            most=min(_MOST, len(X) // 2),
+            alpha=alpha,
+            rng=rng,
+        )
+    rounded = -(-found.landmarks // _STEP) * _STEP
+    return Adequacy(min(rounded, len(X)), found.unexplained, found.halved)
+
+
+def settled(settings: Sequence[Any], inputs: Inputs, table: Table, memory: float) -> list[Any]:
+    """Return the settings with nothing left open: each is decided by itself and its rows alone.
+
+    Parameters
+    ----------
+    settings
+        As a configuration names them.
+    inputs, table
+        The rows that they are meant for.
+    memory
+        Bytes that a worker has.
+    """
+
+    @cache
+    def rounding(shared: SharedMap) -> Rounding:
+        # Once for all settings on a map: its file is read whole each time.
+        return rounding_of(store_map(shared))
+
+    return [_settled(setting, inputs, table, memory, rounding) for setting in settings]
+
+
+def _settled(
+    setting: Any,
+    inputs: Inputs,
+    table: Table,
+    memory: float,
+    rounding: Callable[[SharedMap], Rounding],
+) -> Any:
+    approximation = getattr(setting, "approximation", None)
+    if approximation is None:
+        return setting
+    if approximation.kind == "auto":
+        approximation = choose_approximation(setting, inputs, table, memory).approximation
+        setting = replace(setting, approximation=approximation)
+    if getattr(setting, "solver", None) == "auto" and approximation.kind != "exact":
+        n = max(len(fold.train) for fold in inputs.splits.all(table).values())
+        # Left as it is where libsvm solves, as it did before there was a choice: keys stay.
+        setting = replace(setting, solver="batched") if n > LIBSVM_ROWS else setting
+    if not approximation.shared or approximation.sums != "auto":
+        return setting
+    shared = SharedMap.of(inputs, setting.gamma, approximation)
+    way = rounding(shared).fastest(table.n, least_ridge(setting, table.n))
+    return replace(setting, approximation=replace(approximation, sums=way))
+
+
+def sum_remarks(jobs: Iterable[Job]) -> list[str]:
+    """Return for each shared map how rows are summed under it, in a sentence with its reason."""
+    least: dict[MapSums, float] = {}
+    for trial, inputs in dict.fromkeys((t, job.inputs) for job in jobs for t in job.trials):
+        if (sums := sums_of(trial, inputs)) is not None:
+            ridge = least_ridge(trial.setting(), _rows(sums))
+            least[sums] = min(ridge, least.get(sums, ridge))
+    return [_remark(sums, ridge) for sums, ridge in least.items()]
+
+
+def _rows(sums: MapSums) -> int:
+    """Return the rows of the table that is summed over."""
+    inputs = sums.shared.inputs
+    return cached_table(inputs.settings, inputs.table_digest).n
+
+
+def _remark(sums: MapSums, ridge: float) -> str:
+    n = _rows(sums)
+    if sums.shared.approximation.kind != "nystroem":
+        return f"one pass over {n} rows, whose features are summed as they are"
+    rounding = rounding_of(store_map(sums.shared))
+    means = {
+        "float32": "kernel values in single precision",
+        "float64": "kernel values in double precision",
+        "rows": "rows whitened one by one",
+    }
+    return (
+        f"one pass over {n} rows, {means[sums.way]}: rounding would add {rounding.single * n:.1e} "
+        f"in single, {rounding.double * n:.1e} in double precision beside a ridge of {ridge:.3g} "
+        f"(condition number of the landmarks {rounding.condition:.1e})"
+    )

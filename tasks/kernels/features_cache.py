@@ -1,0 +1,155 @@
+"""Features of rows under a shared map in single precision, kept on disk from pass to pass."""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, RowBlock, Source, row_blocks
+from tasks.kernels.shared_map import SharedMap, StoredMap, load_map, store_map
+from tasks.kernels.streaming import (
+    Leaf,
+    RunBlocks,
+    cell_leaves,
+    leaf_rows,
+    study_cells,
+    study_weights,
+)
+from tasks.plan.training import cached_table
+from tasks.storage.environment import blas_threads
+from tasks.storage.files import named_disk_errors
+from tasks.storage.records import digest
+from tasks.storage.store import machine_store
+
+# Raised by hand when the same rows would give other features.
+FEATURES_VERSION = 1
+# Of the free disk, what features may take; where they need more they are made anew in each pass.
+DISK_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Spill:
+    """What features of all rows under a map take of the disk."""
+
+    needed: int  # bytes
+    free: int  # bytes, with what features take already
+
+    @property
+    def fits(self) -> bool:
+        """Whether they are kept on disk."""
+        return self.needed <= DISK_SHARE * self.free
+
+    def told(self) -> str:
+        """Return the rule's answer as a sentence."""
+        sizes = f"{self.needed / 2**30:.1f} GiB of features, {self.free / 2**30:.1f} GiB of disk"
+        kept = "kept on disk from pass to pass" if self.fits else "made anew in every pass"
+        return f"support vector machines stream over all rows: {sizes} free, {kept}"
+
+
+def spill_features(run: RunBlocks, maps: Iterable[SharedMap]) -> None:
+    """Put the features of all training rows on disk where they fit, one task per block of rows.
+
+    A lost worker costs its block. What fails here is not lost: a fit makes what it misses.
+
+    Parameters
+    ----------
+    run
+        ``run(function, jobs, done)`` computes jobs on the cluster, calling ``done(job, result)``.
+    maps
+        Those under which machines are solved by passes over the rows.
+    """
+    for shared in maps:
+        stored = store_map(shared)
+        kept = machine_store(shared.inputs.settings)
+        missing = [leaf for leaf in _leaves(stored) if not kept.has(features_name(leaf))]
+        if missing and planned_spill(stored).fits:
+            run(write_features, missing, lambda _, __: None)
+
+
+def planned_spill(stored: StoredMap) -> Spill:
+    """Return what the features of a study's rows take, what the disk has for them."""
+    inputs = stored.shared.inputs
+    needed = 4 * load_map(stored).rank * sum(len(cell.rows) for cell in study_cells(inputs))
+    folder = inputs.settings.features
+    names = {features_name(leaf) for leaf in _leaves(stored)}
+    kept = machine_store(inputs.settings).entries()
+    there = sum(entry.size for entry in kept if entry.name in names)
+    folder.mkdir(parents=True, exist_ok=True)
+    return Spill(needed, shutil.disk_usage(folder).free + there)
+
+
+def write_features(leaf: Leaf) -> None:
+    """Put the features of one block of rows on disk."""
+    settings = leaf.stored.shared.inputs.settings
+    with named_disk_errors(settings.features):
+        arrays = {"G": _features(leaf)}
+        machine_store(settings).write_arrays(features_name(leaf), arrays, compress=False)
+
+
+def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
+    """Return the features of training rows for a solver, from disk or made anew by the rule.
+
+    Files are checked against their seals here, once; what is damaged or absent is written again.
+    """
+    inputs = stored.shared.inputs
+    table, cells = cached_table(inputs.settings, inputs.table_digest), study_cells(inputs)
+    weights = study_weights(inputs).fit
+    parts: list[tuple[Leaf, Array, Array | None]] = []
+    for i in np.flatnonzero(np.isin([cell.rows[0] for cell in cells], train)):
+        positions = np.array(cells[i].rows)
+        y, w = table.take(positions).y, None if weights is None else weights[positions]
+        for leaf in cell_leaves(stored, "rows", (), int(i)):
+            rows = slice(leaf.position * leaf.size, (leaf.position + 1) * leaf.size)
+            parts.append((leaf, y[rows], None if w is None else w[rows]))
+    kept = planned_spill(stored).fits
+    for leaf, _, _ in parts if kept else ():
+        if machine_store(inputs.settings).read_arrays(features_name(leaf)) is None:
+            write_features(leaf)
+
+    def blocks() -> Iterator[RowBlock]:
+        for leaf, y, w in parts:
+            yield RowBlock(_read(leaf) if kept else _features(leaf), y, weights=w)
+
+    return blocks
+
+
+def _leaves(stored: StoredMap) -> Iterator[Leaf]:
+    """Yield the blocks of all rows that a split trains on, those that sums are taken over."""
+    for cell in range(len(study_cells(stored.shared.inputs))):
+        yield from cell_leaves(stored, "rows", (), cell)
+
+
+def _read(leaf: Leaf) -> AnyArray:
+    """Return the features of one block of rows as they are on disk, made where they are not."""
+    # A view: its pages are given back with the block, so that one is in memory at a time.
+    kept = machine_store(leaf.stored.shared.inputs.settings).view_arrays(features_name(leaf))
+    if kept is None:
+        return _features(leaf)
+    found: AnyArray = kept["G"]
+    return found
+
+
+def _features(leaf: Leaf) -> AnyArray:
+    """Return the features of one block of rows."""
+    feature_map, (X, _, _) = load_map(leaf.stored), leaf_rows(leaf)
+    G = np.empty((X.shape[0], feature_map.rank), dtype=np.float32)
+    with blas_threads(leaf.stored.shared.inputs.blas_threads):
+        for rows in row_blocks(X.shape[0], BLOCK_ROWS):
+            G[rows] = feature_map.transform(X[rows])
+    return G
+
+
+def features_name(leaf: Leaf) -> str:
+    """Return as what the features of one block of rows are kept."""
+    inputs = leaf.stored.shared.inputs
+    identity = {
+        "features": FEATURES_VERSION,
+        "data": inputs.table_digest,
+        "map": leaf.stored.seal,
+        "encoder": leaf.stored.shared.key,
+        "rows": study_cells(inputs)[leaf.cell].digest,
+        "block": [leaf.position, leaf.size],
+    }
+    return f"{digest(identity)}.features.npz"

@@ -1,0 +1,463 @@
+"""Dask arrays by hand: a layer of tasks as an array, its values from a cluster."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import Any
+from uuid import uuid4
+
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+from scipy.sparse import csr_array
+
+from fkd.core.arrays import AnyArray, Array, IntArray
+from fkd.core.kernels import Kernel, KernelColumns
+from fkd.core.validation import whole
+from fkd.methods import method
+from fkd.methods.paper_methods import WHOLE_ROWS
+from fkd.paper.algorithm2 import panel_products
+from fkd.problems.encoder import Encoder
+from tasks.cluster.workers import Muster, check_connected, cluster_memory
+from tasks.kernels.shared_map import encoder_of
+from tasks.plan.splits import Fold
+from tasks.plan.training import cached_table
+from tasks.plan.trials import Inputs, Job, check_versions
+from tasks.storage.environment import blas_threads
+from tasks.storage.records import digest
+
+_LOOK_SECONDS = 5.0
+
+
+def task_array(
+    name: str,
+    layer: Mapping[Any, Any],
+    sources: Sequence[Any],
+    chunks: tuple[tuple[int, ...], ...],
+    dtype: Any = float,
+) -> da.Array:
+    """Return the array whose chunks are the tasks of a layer, which read those of other arrays."""
+    return da.Array(HighLevelGraph.from_collections(name, layer, sources), name, chunks, dtype)
+
+
+def compute_array(
+    client: Any,
+    array: Any,
+    *,
+    retries: int,
+    time_limit: float,
+    say: Callable[[str], None] = lambda told: None,
+) -> Any:
+    """Return the values of a Dask array.
+
+    Its tasks are Dask's own: one whose worker died, or that met a passing fault, is executed again
+    at most `retries` times, with what lay on that worker. An array that takes longer than
+    `time_limit` seconds is given up. `say` hears what is waited for.
+    """
+    muster, start, landed = Muster(client, say), time.monotonic(), threading.Event()
+    future = client.compute(array, retries=retries)
+    future.add_done_callback(lambda _: landed.set())
+    while not landed.wait(_LOOK_SECONDS):
+        check_connected(client)
+        muster.look()
+        if time.monotonic() - start > time_limit:
+            future.cancel(force=True)
+            limit = f"cluster.time_limit ({time_limit:g} s)"
+            raise TimeoutError(f"a pass over the kernel matrix ran longer than {limit}")
+    if future.status != "finished":
+        check_connected(client)
+    return future.result()
+
+
+# Rows of a chunk: 4096 x 4096 numbers are 134 MB, of which a pass makes one product each.
+CHUNK_ROWS = 4096
+# The rule: chunks that together take at most this share of the workers' memory are computed once,
+# kept there; what is more than that is made again in each pass. It is below Dask's target (0.6),
+# over which a worker spills to disk: that happens where a lost worker's chunks join its own.
+KEPT_SHARE = 0.5
+# Numbers to one entry from which on rows of indicators are multiplied as sparse ones.
+_MOSTLY_ZEROS = 8
+_MIRROR = "mirrored-"
+
+
+def kernel_array(
+    kernel: Kernel,
+    X: Any,
+    Z: Any = None,
+    *,
+    chunks: int | tuple[int, int] = CHUNK_ROWS,
+    dtype: Any = np.float64,
+    threads: int = 1,
+) -> da.Array:
+    """Return the kernel matrix k(x_i, z_j) as a Dask array; without Z, that of X with itself.
+
+    A chunk is a task, named by the content of the rows and by the kernel: the same matrix has the
+    same keys wherever it is built. Of a symmetric matrix the chunks on and above the diagonal are
+    made, those below are their transposes.
+
+    Parameters
+    ----------
+    kernel
+        Any but a precomputed one.
+    X, Z
+        Rows (n, d) and (q, d), as numpy arrays, which then travel inside the graph, or as Dask
+        arrays, whose blocks of rows are made where they are needed.
+    chunks
+        Rows and columns of a chunk: one number for both, or a pair where there is Z.
+    dtype
+        Of the values, float64 or float32.
+    threads
+        BLAS threads of a task.
+    """
+    if kernel.name == "precomputed":
+        raise ValueError(
+            "kernel must be computed from rows, got 'precomputed'; that matrix is an array already "
+            "(dask.array.from_array)"
+        )
+    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
+    heights, widths = chunks if isinstance(chunks, tuple) else (chunks, chunks)
+    if Z is None and heights != widths:
+        raise ValueError(f"chunks of a symmetric matrix must be square, got {chunks}")
+    A = _rows(X, heights)
+    B = A if Z is None else _rows(Z, widths)
+    if A.shape[1] != B.shape[1]:
+        raise ValueError(
+            f"Z must have as many columns as X ({A.shape[1]}), got {B.shape[1]}; encode both alike"
+        )
+    single = np.dtype(dtype) == np.dtype(np.float32)
+    make = partial(_chunk, kernel, single, whole("threads", threads, low=1))
+    name = f"kernel-{tokenize(kernel, A.name, B.name, single, threads)}"
+    made: dict[Any, Any] = {
+        (name, i, j): (make, (A.name, i, 0), (B.name, j, 0))
+        for i in range(A.numblocks[0])
+        for j in range(i if Z is None else 0, B.numblocks[0])
+    }
+    K = task_array(name, made, [A, B], (A.chunks[0], B.chunks[0]), dtype)
+    return K if Z is not None else _mirrored(K)
+
+
+def keep_what_fits(client: Any, arrays: Sequence[da.Array], memory: int | None) -> list[da.Array]:
+    """Return kernel arrays, those that the rule lets the workers keep as what they compute now.
+
+    Parameters
+    ----------
+    client
+        Of the cluster.
+    arrays
+        Of `kernel_array`; the first ones are kept first.
+    memory
+        Bytes of all workers together; where nobody has set a limit, nothing is kept.
+    """
+    room, found = KEPT_SHARE * (memory or 0), []
+    for K in arrays:
+        fits = chunk_bytes(K) <= room
+        room -= chunk_bytes(K) if fits else 0
+        found.append(_kept(client, K) if fits else K)
+    return found
+
+
+def is_kept(K: da.Array) -> bool:
+    """Return whether the chunks of a kernel array are results on workers, not tasks."""
+    return not K.dask.dependencies[_made_name(K)]
+
+
+def chunk_bytes(K: da.Array) -> int:
+    """Return what the chunks that are made take; transposes take nothing."""
+    heights, widths = K.chunks
+    entries = sum(heights[i] * widths[j] for _, i, j in K.dask.layers[_made_name(K)])
+    return int(entries * K.dtype.itemsize)
+
+
+def _kept(client: Any, K: da.Array) -> da.Array:
+    """Return the array on top of what the workers now compute."""
+    name = _made_name(K)
+    keys = list(K.dask.layers[name])
+    futures = client.get(K.dask, keys, sync=False)
+    made = task_array(name, dict(zip(keys, futures, strict=True)), [], K.chunks, K.dtype)
+    return made if name == K.name else _mirrored(made)
+
+
+def _made_name(K: da.Array) -> str:
+    """Return the layer of a kernel array whose chunks are made."""
+    return str(K.name.removeprefix(_MIRROR))
+
+
+def _mirrored(K: da.Array) -> da.Array:
+    """Return the array with the chunks below the diagonal, which has those above it alone."""
+    count, mirror = K.numblocks[0], _MIRROR + K.name
+    layer: dict[Any, Any] = {
+        (mirror, i, j): (K.name, i, j) if i <= j else (np.transpose, (K.name, j, i))
+        for i in range(count)
+        for j in range(count)
+    }
+    return task_array(mirror, layer, [K], K.chunks, K.dtype)
+
+
+def _rows(X: Any, size: int) -> da.Array:
+    """Return rows as a Dask array of so many whole rows each."""
+    size = whole("chunks", size, low=1)
+    if isinstance(X, da.Array):
+        found: da.Array = X.rechunk((size, -1))
+        return found
+    A = np.asarray(X, dtype=np.float64)
+    if A.ndim != 2 or not A.size:
+        raise ValueError(f"rows must be two-dimensional with columns, got shape {A.shape}")
+    found = da.from_array(A, chunks=(size, -1))
+    return found
+
+
+def aligned(*arrays: AnyArray) -> list[AnyArray]:
+    """Return arrays that begin where numbers may, in the order of rows and columns that they have.
+
+    What comes from another worker can begin anywhere. numpy multiplies a copy of such an array,
+    transposed as it may be, by another routine of BLAS: the last bits would tell who computed it.
+    """
+    return [np.require(array, requirements="A") for array in arrays]
+
+
+def _chunk(kernel: Kernel, single: bool, threads: int, X: Array, Z: Array) -> AnyArray:
+    """Return one chunk of a kernel matrix."""
+    X, Z = aligned(X, Z)
+    if not (np.isfinite(X).all() and np.isfinite(Z).all()):
+        raise ValueError("rows must be finite, got NaN or infinity; drop or fill such values")
+    rows = csr_array(X) if _MOSTLY_ZEROS * np.count_nonzero(X) < X.size else X
+    with blas_threads(threads):
+        return KernelColumns(kernel, Z, single)(rows)
+
+
+# Computes an array on the cluster.
+Compute = Callable[[da.Array], AnyArray]
+
+
+@dataclass(frozen=True)
+class KernelArrays:
+    """A kernel matrix as `fkd.paper.algorithm2.KernelPasses` on a cluster, chunk by chunk.
+
+    Parts are added in the order of the chunks, whoever computed them: neither the number of
+    workers nor the loss of one changes a bit.
+    """
+
+    K: da.Array  # (n, n)
+    K_nq: da.Array  # (n, q), one chunk wide
+    landmarks: IntArray  # (q,)
+    compute: Compute
+    threads: int = 1  # of BLAS, in a task
+
+    @cached_property
+    def _K_qq(self) -> Array:
+        return np.asarray(self.compute(self.K_nq[self.landmarks]), dtype=np.float64)
+
+    def landmark_system(self, S: Array, F: Array) -> tuple[Array, Array, Array]:
+        """Return K_qq, K_qn K_nq, K_qn S of K - F Fᵀ."""
+        q, l, F_q = len(self.landmarks), S.shape[1], F[self.landmarks]
+        sums = self._by_rows(partial(_system, self.threads), [S, F], F_q, (1, q, q + l))
+        found = self.compute(sums.sum(axis=0))
+        return self._K_qq - F_q @ F_q.T, found[:, :q], found[:, q:]
+
+    def landmark_products(self, panels: Sequence[Array], F: Array) -> list[Array]:
+        """Return K_nq z of K - F Fᵀ, of each z."""
+        widths = _widths(panels)
+        beside = np.hstack([*panels, F[self.landmarks]])
+        make = partial(_landmark_products, self.threads, widths)
+        found = self.compute(self._by_rows(make, [F], beside, (0, sum(widths))))
+        return _split(found, widths)
+
+    def landmark_adjoints(self, panels: Sequence[Array]) -> list[Array]:
+        """Return K_qn R of K, of each R."""
+        widths = _widths(panels)
+        if not widths:
+            return []
+        make = partial(_landmark_adjoints, self.threads, widths)
+        shape = (1, len(self.landmarks), sum(widths))
+        sums = self._by_rows(make, [np.hstack(panels)], np.empty(0), shape)
+        return _split(self.compute(sums.sum(axis=0)), widths)
+
+    def products(self, panels: Sequence[Array]) -> list[Array]:
+        """Return K B of each B."""
+        widths = _widths(panels)
+        # Not named by its content: that would have to be digested in every pass.
+        V = da.from_array(np.hstack(panels), chunks=(self.K.chunks[1], -1), name=False)
+        parts = da.blockwise(
+            partial(_products, self.threads, widths),
+            "ikp",
+            self.K,
+            "ik",
+            V,
+            "kp",
+            adjust_chunks={"k": 1},
+            dtype=np.float64,
+            meta=np.empty((0, 0, 0)),
+        )
+        return _split(self.compute(parts.sum(axis=1)), widths)
+
+    def _by_rows(
+        self,
+        make: Callable[..., Array],
+        columns: Sequence[Array],
+        beside: Array,
+        shape: tuple[int, ...],
+    ) -> da.Array:
+        """Return ``make(K_nq, *columns, beside)`` of each block of rows, one below the other.
+
+        `shape` is that of one part; its first length is 0 where it is the number of rows.
+        """
+        name, shared = f"landmarks-{uuid4().hex}", f"beside-{uuid4().hex}"
+        heights, rest = self.K_nq.chunks[0], (0,) * (len(shape) - 1)
+        layer: dict[Any, Any] = {shared: beside}
+        start = 0
+        for i, height in enumerate(heights):
+            parts = [np.ascontiguousarray(part[start : start + height]) for part in columns]
+            layer[(name, i, *rest)] = (make, (self.K_nq.name, i, 0), *parts, shared)
+            start += height
+        first = (shape[0],) * len(heights) if shape[0] else heights
+        chunks = (first, *((size,) for size in shape[1:]))
+        return task_array(name, layer, [self.K_nq], chunks)
+
+
+def _widths(panels: Sequence[Array]) -> list[int]:
+    """Return the columns of each panel."""
+    return [panel.shape[1] for panel in panels]
+
+
+def _split(found: AnyArray, widths: Sequence[int]) -> list[Array]:
+    """Return the panels of one array."""
+    return np.split(found, np.cumsum(widths)[:-1], axis=1)
+
+
+def _products(threads: int, widths: Sequence[int], K: AnyArray, V: Array) -> Array:
+    """Return what one chunk adds to the products, (rows, 1, columns)."""
+    K, V = aligned(K, V)
+    with blas_threads(threads):
+        return np.hstack(panel_products(K, _split(V, widths)))[:, None, :]
+
+
+def _system(threads: int, K_nq: AnyArray, S: Array, F: Array, F_q: Array) -> Array:
+    """Return what some rows add to K_qn K_nq beside K_qn S, of K - F Fᵀ."""
+    K_nq, S, F, F_q = aligned(K_nq, S, F, F_q)
+    with blas_threads(threads):
+        left = K_nq - F @ F_q.T
+        return np.hstack([left.T @ left, left.T @ S])[None]
+
+
+def _landmark_products(
+    threads: int, widths: Sequence[int], K_nq: AnyArray, F: Array, beside: Array
+) -> Array:
+    """Return some rows of K_nq z, of K - F Fᵀ."""
+    K_nq, F, beside = aligned(K_nq, F, beside)
+    *panels, F_q = _split(beside, [*widths, F.shape[1]])
+    with blas_threads(threads):
+        return np.hstack(panel_products(K_nq - F @ F_q.T, panels))
+
+
+def _landmark_adjoints(
+    threads: int, widths: Sequence[int], K_nq: AnyArray, R: Array, _: Array
+) -> Array:
+    """Return what some rows add to K_qn R."""
+    K_nq, R = aligned(K_nq, R)
+    with blas_threads(threads):
+        return np.hstack(panel_products(K_nq.T, _split(R, widths)))[None]
+
+
+def is_chunked(job: Job) -> bool:
+    """Return whether a job's kernel matrix lies on the cluster in chunks, which its rows decide."""
+    if not all(method(trial.method).in_passes for trial in job.trials):
+        return False
+    return len(_fold(SplitRows(job.inputs, job.split)).train) > WHOLE_ROWS
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """Which rows are meant: the training rows of a split, in the prepared table."""
+
+    inputs: Inputs
+    split: str
+
+
+def cluster_passes(
+    client: Any, rows: SplitRows, compute: Compute, tell: Callable[[str], None]
+) -> Callable[[float, IntArray], KernelArrays]:
+    """Return how to get the RBF kernel matrix of some rows as arrays of a cluster.
+
+    Parameters
+    ----------
+    client, compute
+        Of the cluster; what computes an array there.
+    rows
+        Training rows of a split.
+    tell
+        Hears what is kept, what is made again.
+    """
+
+    def passes(gamma: float, landmarks: IntArray) -> KernelArrays:
+        kernel, threads = Kernel("rbf", gamma), rows.inputs.blas_threads
+        size, memory = CHUNK_ROWS, cluster_memory(client)
+        X = rows_array(rows, np.arange(len(_fold(rows).train)), size)
+        Z = rows_array(rows, landmarks, len(landmarks))
+        K = kernel_array(kernel, X, chunks=size, threads=threads)
+        K_nq = kernel_array(kernel, X, Z, chunks=(size, len(landmarks)), threads=threads)
+        # The columns of the landmarks are read twice as often.
+        K_nq, K = keep_what_fits(client, [K_nq, K], memory)
+        tell(_told(K, memory))
+        return KernelArrays(K, K_nq, landmarks, compute, threads)
+
+    return passes
+
+
+def rows_array(rows: SplitRows, chosen: IntArray, size: int) -> da.Array:
+    """Return encoded training rows of these numbers as a Dask array, `size` of them in a block."""
+    name = f"rows-{_identity(rows, chosen)}"
+    blocks = [chosen[first : first + size] for first in range(0, len(chosen), size)]
+    layer: dict[Any, Any] = {
+        (name, i, 0): (encoded_rows, rows, block) for i, block in enumerate(blocks)
+    }
+    width = encoded_rows(rows, chosen[:1]).shape[1]
+    return task_array(name, layer, [], (tuple(map(len, blocks)), (width,)))
+
+
+def encoded_rows(rows: SplitRows, chosen: IntArray) -> Array:
+    """Return training rows of these numbers as arrays, read by whoever needs them."""
+    check_versions((), rows.inputs)
+    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
+    return _encoder(rows).transform(table.take(_fold(rows).train[chosen]))
+
+
+@lru_cache(maxsize=2)
+def _encoder(rows: SplitRows) -> Encoder:
+    """Return the encoder of a split, learnt once per worker."""
+    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
+    return encoder_of(table.take(_fold(rows).train), rows.inputs)
+
+
+def _fold(rows: SplitRows) -> Fold:
+    """Return the split itself."""
+    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
+    return rows.inputs.splits.all(table)[rows.split]
+
+
+def _identity(rows: SplitRows, chosen: IntArray) -> str:
+    """Return the digest of all that decides some encoded rows."""
+    identity = {
+        **rows.inputs.identity(),
+        "rows": _fold(rows).digest,
+        "chosen": [int(i) for i in chosen],
+    }
+    return digest(identity)
+
+
+def _told(K: da.Array, memory: int | None) -> str:
+    """Return a sentence on what becomes of the chunks of K."""
+    n, count = K.shape[0], K.numblocks[0]
+    size = f"kernel matrix of {n} rows in {count} x {count} chunks, {_gib(chunk_bytes(K))} to make"
+    if is_kept(K):
+        return f"{size}: kept on the workers, which have {_gib(memory or 0)}"
+    limit = "no limit is known" if memory is None else f"they have {_gib(memory)}"
+    return f"{size}: too much to be kept on the workers ({limit}), made again in every pass"
+
+
+def _gib(size: float) -> str:
+    """Return a size in words."""
+    return f"{size / 2**30:.2f} GiB"

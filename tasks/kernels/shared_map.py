@@ -1,0 +1,202 @@
+"""One feature map for all splits, made from rows that none of them tests on."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from configs.errors import UserError
+from fkd.core.arrays import Array, Rows
+from fkd.core.feature_maps import (
+    Approximation,
+    FeatureMap,
+    KernelSettings,
+    NystroemMap,
+    map_arrays,
+    map_from_arrays,
+)
+from fkd.core.landmarks import ROWS_PER_LANDMARK
+from fkd.core.linalg import to_dense
+from fkd.core.moments import Rounding, measure_rounding
+from fkd.problems.encoder import Encoder
+from fkd.problems.table import Table
+from tasks.data.load import prepared_name
+from tasks.plan.training import cached_table
+from tasks.plan.trials import Inputs, check_versions
+from tasks.storage.environment import blas_threads
+from tasks.storage.files import pack_arrays, sha256
+from tasks.storage.records import digest
+from tasks.storage.store import open_store
+
+# Raised by hand when the same rows would give another map or other moments.
+VERSION = 3
+# Sets the draw of rows to choose landmarks from apart from other draws of the same seed.
+_SAMPLE = 2
+
+
+@dataclass(frozen=True)
+class SharedMap:
+    """Which map is meant; the map itself is a blob of the store that every worker reads."""
+
+    inputs: Inputs
+    gamma: float
+    approximation: Approximation  # whose sums are left open: every way of summing has one map
+
+    @classmethod
+    def of(cls, inputs: Inputs, gamma: float, approximation: Approximation) -> "SharedMap":
+        """Return the map that an approximation rests on."""
+        return cls(inputs, gamma, replace(approximation, sums="auto"))
+
+    @property
+    def key(self) -> str:
+        """Digest of all that decides the map."""
+        inputs = self.inputs
+        return digest(
+            {
+                "version": VERSION,
+                **_origin(inputs),
+                "scale": [inputs.scale, inputs.scale_on],
+                "seeds": [inputs.seed, inputs.splits.seed],
+                "blas_threads": inputs.blas_threads,
+                "gamma": self.gamma,
+                "approximation": asdict(self.approximation),
+                **inputs.versions.raised("encoder"),
+            }
+        )
+
+    @property
+    def name(self) -> str:
+        """As what the map is kept."""
+        return f"moments/{self.key}.map.npz"
+
+
+@dataclass(frozen=True)
+class StoredMap:
+    """A map by its content: moments of two contents must never be added."""
+
+    shared: SharedMap
+    seal: str  # sha256 of its arrays
+
+
+def store_map(shared: SharedMap) -> StoredMap:
+    """Return the map by content; it is made first where it is absent or damaged.
+
+    The first that is made counts: another processor can round, hence choose landmarks, differently.
+    """
+    check_versions((), shared.inputs)
+    store = open_store(shared.inputs.settings)
+    data = store.read(shared.name)
+    if data is None or store.unpacked(shared.name, data) is None:
+        feature_map, told = _made(shared)
+        arrays = {**map_arrays(feature_map), "told": np.array(json.dumps(told))}
+        data = pack_arrays(arrays, compress=False)
+        if not store.write_absent(shared.name, data):
+            data = store.read(shared.name) or data
+    return StoredMap(shared, sha256(data))
+
+
+@lru_cache(maxsize=2)
+def load_map(stored: StoredMap) -> FeatureMap:
+    """Return the map, read once per worker."""
+    return map_from_arrays(_arrays(stored))
+
+
+@lru_cache(maxsize=16)
+def rounding_of(stored: StoredMap) -> Rounding:
+    """Return what sums under a map lose, as it was measured when the map was made."""
+    return Rounding(**json.loads(str(_arrays(stored)["told"])))
+
+
+def _arrays(stored: StoredMap) -> dict[str, Any]:
+    """Return the arrays of a map, refused where they are not those that are meant."""
+    store, name = open_store(stored.shared.inputs.settings), stored.shared.name
+    data = store.read(name)
+    arrays = None if data is None or sha256(data) != stored.seal else store.unpacked(name, data)
+    if arrays is None:
+        raise FileNotFoundError(
+            f"{store.shown(name)} must stay as it was made, but it is gone, or another map has "
+            "taken its place; run the same command again"
+        )
+    return arrays
+
+
+def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
+    """Return the map of the reserved rows, what sums under it lose."""
+    inputs, q = shared.inputs, shared.approximation.landmarks
+    table = cached_table(inputs.settings, inputs.table_digest)
+    reserved = inputs.splits.reserved(table)
+    if shared.approximation.kind == "nystroem" and len(reserved) < q:
+        raise UserError(
+            f"folds.reserve must leave at least as many rows as there are landmarks ({q}), but of "
+            f"{table.n} rows it reserves {len(reserved)}; raise it, or name fewer landmarks."
+        )
+    if len(reserved) > ROWS_PER_LANDMARK * q:
+        # More would hardly change the choice, and all of them need not fit into memory.
+        rng = np.random.default_rng([inputs.seed, _SAMPLE])
+        reserved = np.sort(rng.choice(reserved, ROWS_PER_LANDMARK * q, replace=False))
+    with blas_threads(inputs.blas_threads):
+        # As the rows of a pass come: rounding is measured on what will be summed.
+        X = shared_encoder(inputs).rows(table.take(reserved))
+        kernel = KernelSettings(gamma=shared.gamma, approximation=shared.approximation)
+        feature_map = kernel.feature_map(X, inputs.seed)
+        if isinstance(feature_map, NystroemMap):
+            # Few rows, that all others are multiplied with: sparse ones fastest by dense ones.
+            feature_map = replace(feature_map, centers=to_dense(feature_map.centers))
+        return feature_map, asdict(measure_rounding(feature_map, X))
+
+
+@lru_cache(maxsize=2)
+def _origin(inputs: Inputs) -> dict[str, Any]:
+    """Return what names the reserved rows: of a table that grows their content, as they stay."""
+    folds = inputs.splits.folds
+    if not folds.base:
+        return {"data": inputs.table_digest, "folds": folds.model_dump(mode="json")}
+    return {"reserved": content_of(shared_encoder(inputs).rows(_reserved(inputs)))}
+
+
+def content_of(X: Rows, *columns: Array) -> list[Any]:
+    """Return shape and digest of encoded rows, of columns beside them."""
+    content = hashlib.sha256()
+    for part in (*((X.data, X.indices) if isinstance(X, csr_array) else (X,)), *columns):
+        content.update(np.ascontiguousarray(part).data)
+    return [*X.shape, *(column.shape for column in columns), content.hexdigest()]
+
+
+@lru_cache(maxsize=2)
+def shared_encoder(inputs: Inputs) -> Encoder:
+    """Return the encoder of the reserved rows.
+
+    A level that is absent there could not be told from other such levels: no landmark has it.
+    """
+    return encoder_of(_reserved(inputs), inputs)
+
+
+def _reserved(inputs: Inputs) -> Table:
+    """Return the rows that no split tests on; without them there is nothing to go on with."""
+    table = cached_table(inputs.settings, inputs.table_digest)
+    try:
+        return table.take(inputs.splits.reserved(table))
+    except ValueError as error:
+        place = open_store(inputs.settings).shown(prepared_name(inputs.table_digest))
+        raise UserError(
+            f"The prepared table {place} must stay as it was written, but {error}; remove it, then "
+            "run the same command."
+        ) from error
+
+
+def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
+    """Return the encoder of some rows, of the whole table where the scale is taken from that."""
+    if inputs.scale_on == "all":
+        # Taken though all are meant: rows are checked when they are taken.
+        rows = cached_table(inputs.settings, inputs.table_digest).take(slice(None))
+    try:
+        return Encoder.fit(rows, scale=inputs.scale)
+    except ValueError as error:
+        raise UserError(
+            f"The {rows.n} rows that landmarks come from must differ in their inputs, but {error}; "
+            "raise folds.reserve, or name other inputs."
+        ) from error

@@ -1,0 +1,1 @@
+"""A champion on new rows."""

@@ -1,0 +1,1 @@
+"""Splits, trials and their keys, training rows."""

@@ -1,0 +1,105 @@
+"""A score of a trial on quarters of the rows: the same for every trial, so that pairs compare."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from configs.errors import UserError
+from fkd.core.arrays import Array
+from fkd.measures import REPORTED
+from fkd.measures.pairwise import pairwise_on_subsamples
+from fkd.measures.resampling import quarter, repeated, rescaled_draws
+from tasks.plan.training import cached_table
+from tasks.plan.trials import Inputs
+from tasks.storage.environment import blas_threads
+from tasks.storage.records import TrialStore, digest
+from tasks.storage.store import open_store
+
+_VERSION = 3  # to be raised whenever a measure's numbers change
+_ERRORS: dict[str, Callable[[Array], Any]] = {
+    "mae": lambda errors: np.abs(errors).mean(),
+    "mse": lambda errors: np.square(errors).mean(),
+    "rmse": lambda errors: np.sqrt(np.square(errors).mean()),
+}
+_SEED = 20260706  # of the quarters: one for all trials, whatever the run's seed
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """One score of one trial, on all pooled test rows, then as other test rows might give it."""
+
+    inputs: Inputs
+    record_keys: tuple[str, ...]  # in the order of the folds
+    column: str
+    score: str
+    draws: int
+
+    @property
+    def name(self) -> str:
+        """As what the values are kept."""
+        key = digest([self.record_keys, self.column, self.score, self.draws, _SEED, _VERSION])
+        return f"resampled/{key[:2]}/{key}.npz"
+
+    def read(self) -> Array | None:
+        """Return the score on the rows as they are, then each corrected draw, (1 + draws,)."""
+        arrays = open_store(self.inputs.settings).read_arrays(self.name)
+        return None if arrays is None else np.asarray(arrays["values"], dtype=np.float64)
+
+
+def resample(job: Resampling) -> None:
+    """Take one trial's score on all rows, then on quarters of them; keep the corrected draws.
+
+    The scaling is that of `fkd.measures.interval`: scores on few rows differ from those on all of
+    them in level and spread, by which no claim should be judged.
+    """
+    if job.read() is not None:
+        return
+    y, f, s = _pooled_rows(job)
+    rng = np.random.default_rng(_SEED)
+    with blas_threads(job.inputs.blas_threads):
+        first = _score(job.score, y, f, s)
+        quarters = (quarter(len(y), rng) for _ in range(job.draws))
+        if job.score in REPORTED and REPORTED[job.score].interval == "pairs":
+            found = np.abs(pairwise_on_subsamples(y, [f], s, quarters)[0])
+        else:
+            draws = map(repeated, quarters)
+            found = np.array([_score(job.score, y[rows], f[rows], s[rows]) for rows in draws])
+    if np.isnan(found).any():
+        raise ValueError(
+            f"{job.score} must be defined on every quarter of the rows, got NaN on one"
+        )
+    # No score is ever negative; a front of such ones would go beyond the constant prediction.
+    others = np.maximum(rescaled_draws(first, found, len(y)), 0.0)
+    values = {"values": np.array([first, *others])}
+    open_store(job.inputs.settings).write_arrays(job.name, values)
+
+
+def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:
+    """Return target, prediction, sensitive column of every row that some fold tested."""
+    inputs = job.inputs
+    table = cached_table(inputs.settings, inputs.table_digest)
+    store = TrialStore(open_store(inputs.settings))
+    y_pred = inputs.splits.pool(table, (stored_predictions(store, k) for k in job.record_keys))
+    tested = ~np.isnan(y_pred)
+    return table.y[tested], y_pred[tested], table.S([job.column])[tested, 0]
+
+
+def stored_predictions(store: TrialStore, key: str) -> Array:
+    """Return the predictions of a trial, which every run of an experiment keeps."""
+    found = store.predictions(key)
+    if found is None:
+        raise UserError(
+            f"the predictions of record {key[:12]} must be whole under {store.address}, but they "
+            "are damaged or gone; the same command computes them again."
+        )
+    return found
+
+
+def _score(name: str, y: Array, f: Array, s: Array) -> float:
+    """Return one score of predictions f."""
+    if name in _ERRORS:
+        return float(_ERRORS[name](y - f))
+    measure = REPORTED[name].scaled()
+    return float(measure(*measure.columns(y, f, s)))

@@ -1,1 +1,0 @@
-"""Experiments judged: evidence, rules, verdicts, figures, the page."""

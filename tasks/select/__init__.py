@@ -1,0 +1,1 @@
+"""Choose, refit and judge the champion."""

@@ -1,0 +1,1 @@
+"""Servers that a run starts, and hooks."""

@@ -1,0 +1,1 @@
+"""State of a run: settings, files, the store and its records."""

@@ -1,1 +1,0 @@
-"""One configuration from its trials to its champion."""

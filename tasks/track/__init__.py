@@ -1,0 +1,1 @@
+"""MLflow: runs, the model registry, comparison of runs."""

@@ -1,1 +1,0 @@
-"""A champion on new rows: what changed, what follows."""
