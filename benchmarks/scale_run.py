@@ -20,10 +20,9 @@ from configs.run import RunConfig
 from fkd.problems.table import Table
 from tasks.fit.job import (
     CountedEnds,
+    RowScores,
     fit_trials,
     is_counted,
-    judges_of,
-    measure,
     predict_rows,
     training_for,
 )
@@ -125,12 +124,11 @@ def _fitted(study: Study, jobs: list[Job]) -> dict[str, float]:
         seconds["models"] += clock.lap()
         found = predict_rows(trials, models, encoder, test, inputs)
         seconds["predictions"] += clock.lap()
-        judges = judges_of(test, inputs.measure_on)
-        columns = {name: judge.s for name, judge in judges.items()}
-        numbers = [measure(y_pred, test.y, judges) for y_pred in found]
+        scores = RowScores(test, inputs.measure_on)
+        numbers = [scores.of(y_pred) for y_pred in found]
         seconds["measures"] += clock.lap()
         if split in outer and is_counted(test.n, None):
-            ends = CountedEnds(test.y, columns, inputs.seed)
+            ends = CountedEnds(test.y, scores.columns, inputs.seed)
             for y_pred, measured in zip(found, numbers, strict=True):
                 ends.around(y_pred, measured)
         seconds["intervals"] += clock.lap()
@@ -153,7 +151,7 @@ class Laps:
 def _compile(table: Table, inputs: Inputs) -> None:
     """Measure once, so that no lap pays for compiling what every worker compiles once."""
     some = table.take(slice(0, 2**18))
-    measure(some.y, some.y, judges_of(some, inputs.measure_on))
+    RowScores(some, inputs.measure_on).of(some.y)
 
 
 def scale_times(prepared: Path, home: Path, workers: int) -> dict[str, float]:

@@ -316,11 +316,12 @@ class Cell:
 
 def failure_of(cells: Sequence[Cell]) -> UserError | None:
     """Return the problem of a single run, or one error for all failed runs of a sweep."""
-    problems = {cell.config.name: p for cell in cells if (p := cell.problem()) is not None}
+    problems = [(cell.config.name, p) for cell in cells if (p := cell.problem()) is not None]
     if not problems or len(cells) == 1:
-        return next(iter(problems.values()), None)
-    name, first = next(iter(problems.items()))
-    others = f" Also failed: {', '.join([*problems][1:])}." if len(problems) > 1 else ""
+        return problems[0][1] if problems else None
+    name, first = problems[0]
+    others = ", ".join(name for name, _ in problems[1:])
+    others = f" Also failed: {others}." if others else ""
     return SweepFailedError(
         f"{len(problems)} of {len(cells)} runs failed. {name}: {first}{others} Correct the cause, "
         "then repeat the command: what is stored is not computed again."

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flows.inspect_commands import checks_line
 
 from flows.cli import main
+from flows.inspect_commands import checks_line
 from flows.outcome import Outcome
 from tasks.report.gather import report_data
 from tasks.report.page import column_figures, to_html
@@ -34,7 +34,7 @@ def judgement(hgr=0.2, gdp=0.02, recovered=()):
     scores = ScoreIntervals(
         (0.1, 0.09, 0.11), {"age": {"hgr": (hgr, hgr, hgr), "gdp": (gdp, gdp, gdp)}}
     )
-    return Judgement(scores, None, None, {"age": (0.1, 0.14)}, 800, 200, recovered)
+    return Judgement(scores, None, None, {"age": {"hgr": (0.1, 0.14)}}, 800, 200, recovered)
 
 
 def outcomes(results):

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from configs.errors import UserError
 from configs.load import dump_config, load_config
 from fkd.measures import compare as compare_predictions
 from fkd.measures import gdp
-from fkd.methods import methods
 from flows.cli import main
 from tasks.fit.job import run_job
 from tasks.plan.trials import record_key
@@ -123,15 +121,6 @@ def test_the_reason_of_another_key_is_named(quick_study, tmp_path, capsys, chang
     code, told = compare(capsys, "quick", str(tmp_path / "other.yaml"))
     assert code == 0
     assert re.search(named, told)
-
-
-def test_fits_of_another_version_of_a_method_are_named(quick_study, monkeypatch):
-    declared = methods()["krr_fkd"]
-    monkeypatch.setitem(methods(), "krr_fkd", replace(declared, version=declared.version + 1))
-    later = open_study(quick_study.config, quick_study.settings)
-    (found,) = [one for one in code_differences(quick_study, later) if "krr_fkd" in one.what]
-    assert (found.what, found.first) == ("method krr_fkd", str(declared.version))
-    assert found.second == f"no stored fit of version {declared.version + 1}"
 
 
 def test_a_run_is_found_by_each_of_its_names(quick_study, tmp_path):

@@ -95,7 +95,7 @@ def test_other_commands_speak_text_whatever_the_environment_says(monkeypatch):
     assert is_json()
     with set_variables(form_variables(["status"], {})):
         assert not is_json()
-    with pytest.raises(UserError, match=r"--log-format .*run, reproduce.* got status"):
+    with pytest.raises(UserError, match=r"--log-format .*run, sweep.* got status"):
         check_options(["status"], {"--log-format": "json"})
 
 

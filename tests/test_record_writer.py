@@ -5,10 +5,10 @@ import threading
 import pytest
 from sweep_sample import sweep_config
 
-from tasks.fit import job as evaluate
-from tasks.fit.job import run_job
+from tasks.fit.job import RowScores, run_job
 from tasks.select.study import open_study
 from tasks.storage.records import RecordWriter, TrialStore
+from tasks.storage.store import open_store
 
 PATIENCE = 15.0
 
@@ -105,7 +105,7 @@ def job(settings):
 
 def test_a_job_measures_its_next_fit_while_a_record_is_on_its_way(job, monkeypatch):
     state, counts, waited = threading.Condition(), {"measured": 0, "written": 0}, []
-    real_write, real_measure = TrialStore.write, evaluate.measure
+    real_write, real_of = TrialStore.write, RowScores.of
 
     def write(self, record, y_pred=None):
         with state:
@@ -119,10 +119,10 @@ def test_a_job_measures_its_next_fit_while_a_record_is_on_its_way(job, monkeypat
         with state:
             counts["measured"] += 1
             state.notify_all()
-        return real_measure(*arguments)
+        return real_of(*arguments)
 
     monkeypatch.setattr(TrialStore, "write", write)
-    monkeypatch.setattr(evaluate, "measure", measure)
+    monkeypatch.setattr(RowScores, "of", measure)
     records = run_job(job)
     assert waited == [True] * len(job.trials)
     assert [record.key for record in records] == list(job.record_keys)
@@ -141,6 +141,6 @@ def test_a_job_asks_once_for_records_that_are_not_there(job, monkeypatch):
         TrialStore, "_read", lambda self, stamps: asked.extend(stamps) or read(self, stamps)
     )
     # As where only reading tells: a folder would not be asked for what it does not list.
-    monkeypatch.setattr(evaluate.open_store(job.inputs.settings), "stamp", lambda name: None)
+    monkeypatch.setattr(open_store(job.inputs.settings), "stamp", lambda name: None)
     run_job(job)
     assert sorted(asked) == sorted(job.record_keys)

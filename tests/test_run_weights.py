@@ -18,7 +18,7 @@ from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.weights import RowWeights
 from fkd.measures import gdp, survey_weights
 from tasks.fit import job as evaluate
-from tasks.fit.job import fit_trials, judges_of, measure, run_job, training_for
+from tasks.fit.job import RowScores, fit_trials, run_job, training_for
 from tasks.kernels import streaming
 from tasks.kernels import streaming as leaves
 from tasks.kernels.features_cache import feature_source
@@ -194,10 +194,10 @@ def test_measures_are_those_of_repeated_rows(settings, rng):
     again = table.take(np.repeat(np.arange(table.n), w.astype(int)))
     y_pred = 0.7 * table.y + 0.1 * rng.uniform(size=table.n)
     columns = table.sensitive_names[:1]
-    found = measure(y_pred, table.y, judges_of(table, columns, w), w)
+    found = RowScores(table, columns, w).of(y_pred)
     repeated = np.repeat(y_pred, w.astype(int))
-    expected = measure(repeated, again.y, judges_of(again, columns))
-    plain = measure(y_pred, table.y, judges_of(table, columns))
+    expected = RowScores(again, columns).of(repeated)
+    plain = RowScores(table, columns).of(y_pred)
     for name, value in expected[columns[0]].items():
         assert found[columns[0]][name] == pytest.approx(value, rel=1e-9)
         assert plain[columns[0]][name] != pytest.approx(value, rel=1e-4)

@@ -7,9 +7,9 @@ import sys
 import time
 
 import pytest
-from flows.leftovers import clear_leftovers
 from stored_files import stored
 
+from flows.leftovers import clear_leftovers
 from tasks.cluster.leftovers import sweep_leftovers
 from tasks.data.file_cache import Cache
 

@@ -15,7 +15,7 @@ from fkd.methods import methods
 from fkd.problems import encoder
 from fkd.problems.encoder import Encoder
 from fkd.problems.table import Table
-from tasks.fit.job import judges_of, measure, run_job
+from tasks.fit.job import RowScores, run_job
 from tasks.kernels.shared_map import SharedMap, store_map
 from tasks.kernels.shared_training import sums_of
 from tasks.plan.trials import record_key
@@ -32,7 +32,6 @@ MEASURED = {
         "mse": 0.0065473340615780275,
         "hgr": 0.7950447060876923,
         "gdp": 0.05439464619950441,
-        "gdp_plugin": 0.13238059269702443,
         "pf": 0.3914110003733311,
     }
 }
@@ -67,7 +66,7 @@ def sample():
 
 def test_measured_numbers_are_those_of_the_declared_version(sample):
     y_pred = 0.8 * sample.y + 0.2 * sample.numeric[:, 1]
-    found = measure(y_pred, sample.y, judges_of(sample, ("s",)))["s"]
+    found = RowScores(sample, ("s",)).of(y_pred)["s"]
     assert found == pytest.approx(MEASURED[measures.VERSION], rel=1e-9)
 
 

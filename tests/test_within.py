@@ -60,8 +60,8 @@ def test_numbers_are_those_of_the_stored_held_out_predictions(quick_study, monke
             assert len(score.groups) == 5
             assert sum(rows for _, rows, _ in score.groups) == test.n
             assert score.mean[1] < score.mean[0] < score.mean[2]
-    floor = found.noise[COLUMN]
-    assert 0.05 < floor < 0.35
+    assert set(found.noise[COLUMN]) == {"hgr"}
+    assert 0.05 < found.noise[COLUMN]["hgr"] < 0.35
 
 
 def test_numbers_are_made_once_and_read_again(quick_study, monkeypatch):

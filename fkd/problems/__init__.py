@@ -1,13 +1,28 @@
 """Prediction problems as declarations, with tables, encoders and stored models.
 
-To add a problem, declare it in a module of its own and add it to `PROBLEMS`.
+Each module of this folder declares its problems in a tuple ``PROBLEMS``.
 """
 
-from fkd.problems.acs import ACS_INCOME, ACS_TRAVEL_TIME
-from fkd.problems.crimes import CRIMES
+import importlib
+import pkgutil
+
 from fkd.problems.declaration import Problem, RowFilter
 
-__all__ = ["ACS_INCOME", "ACS_TRAVEL_TIME", "CRIMES", "PROBLEMS", "Problem", "RowFilter"]
+__all__ = ["PROBLEMS", "Problem", "RowFilter"]
+
+
+def _declared() -> dict[str, Problem]:
+    """Return the problems of all modules by name."""
+    modules = [
+        importlib.import_module(f"{__name__}.{info.name}")
+        for info in pkgutil.iter_modules(__path__)
+    ]
+    problems = [problem for module in modules for problem in getattr(module, "PROBLEMS", ())]
+    names = sorted(problem.name for problem in problems)
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"PROBLEMS must have unique names, got {', '.join(twice)} more than once")
+    return {problem.name: problem for problem in sorted(problems, key=lambda p: p.name)}
+
 
 # Problems by name. `fkd.problems.own_table` declares the problem of a user's table.
-PROBLEMS = {problem.name: problem for problem in (CRIMES, ACS_INCOME, ACS_TRAVEL_TIME)}
+PROBLEMS = _declared()

@@ -44,6 +44,9 @@ LIMITS = {
 
 EXTRA = ("PWGTP", "ST", "PUMA", "year")
 
+_OPTIONS = ("states", "year", "horizon", "labels", "faulty")
+SOURCES = {"census": _OPTIONS, "synthetic": (*_OPTIONS, "synthetic")}
+
 SOURCE = """\
 One row is one person who answered the American Community Survey: the Public Use Microdata Sample
 of the U.S. Census Bureau (public domain), https://www.census.gov/programs-surveys/acs/microdata.html.
@@ -84,7 +87,7 @@ ACS_INCOME = Problem(
     numeric=("AGEP", "WKHP"),
     categorical=("COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "SEX", "RAC1P"),
     scale="minmax",
-    sources=("census", "synthetic"),
+    sources=SOURCES,
     datasheet=INCOME_DATASHEET,
     extra=EXTRA,
     rows=RowFilter(
@@ -124,7 +127,7 @@ ACS_TRAVEL_TIME = Problem(
         *("CIT", "OCCP", "JWTR", "POWPUMA"),
     ),
     scale="minmax",
-    sources=("census", "synthetic"),
+    sources=SOURCES,
     datasheet=TRAVEL_TIME_DATASHEET,
     fills={"POVPIP": 0.0},
     extra=EXTRA,
@@ -138,3 +141,5 @@ ACS_TRAVEL_TIME = Problem(
     renamed=RENAMED,
     split=SPLIT,
 )
+
+PROBLEMS = (ACS_INCOME, ACS_TRAVEL_TIME)

@@ -68,7 +68,7 @@ CRIMES = Problem(
     scale="none",
     fixed_range=(0.0, 1.0),
     extra=("fold",),
-    sources=("embedded", "uci"),
+    sources={"embedded": (), "uci": ("missing=zero",)},
     datasheet=DATASHEET,
     titles={
         "ViolentCrimesPerPop": "violent crimes per resident",
@@ -77,3 +77,5 @@ CRIMES = Problem(
     },
     row_noun="communities",
 )
+
+PROBLEMS = (CRIMES,)

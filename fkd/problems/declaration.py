@@ -47,7 +47,9 @@ class Problem:
     scale
         How the encoder scales numeric inputs.
     sources
-        Where rows can come from. The first is the default.
+        Where rows can come from, by name, with the options of `data` in a configuration that apply
+        to the source: "year", or "missing=zero" for a single value. The first source is the
+        default. The name `embedded` is reserved for rows that are part of this package.
     datasheet
         Origin, units and limits, in Markdown.
     incomplete
@@ -84,7 +86,7 @@ class Problem:
     sensitive_options: tuple[str, ...]
     numeric: tuple[str, ...]
     scale: Scale
-    sources: tuple[str, ...]
+    sources: Mapping[str, tuple[str, ...]]
     datasheet: str
     categorical: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()

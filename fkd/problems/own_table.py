@@ -9,6 +9,13 @@ from fkd.problems.encoder import Scale
 
 # The name of the problem in configurations.
 NAME = "table"
+SOURCES = {
+    "file": (
+        *("path", "target", "numeric", "categorical", "keep", "ranges", "missing=impute"),
+        *("encoding", "separator", "decimal", "missing_words"),
+        *("title", "description", "row_noun", "titles", "units", "descriptions"),
+    )
+}
 
 
 def table_problem(
@@ -61,7 +68,7 @@ def table_problem(
         numeric=tuple(numeric),
         categorical=tuple(categorical),
         scale=scale,
-        sources=("file",),
+        sources=SOURCES,
         extra=tuple(extra),
         datasheet="",
         titles=titles,

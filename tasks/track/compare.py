@@ -198,8 +198,6 @@ def _told_code(study: Study) -> dict[str, Any]:
             told = {f"method {record.method}": record.version, **used}
             for name, value in flat(_listless(told)).items():
                 found.setdefault(name, set()).add(str(value))
-    for trial in study.trials:  # another version of a method has computed no fit of this key
-        found.setdefault(f"method {trial.method}", {f"no stored fit of version {trial.version}"})
     return {name: ", ".join(sorted(values)) for name, values in found.items()}
 
 
