@@ -106,8 +106,8 @@ def add_axes(tree: dict[str, Any], over: Iterable[str]) -> dict[str, Any]:
 def expand(tree: dict[str, Any], source: str) -> list[dict[str, Any]]:
     """Return one tree per combination of the values under `sweep`, or the tree itself.
 
-    `sweep: {data.states: [[MT], [ID]], data.year: [2018, 2019]}` makes four runs, named after
-    the values that tell them apart.
+    `sweep: {data.states: [[MT], [ID]], data.year: [2018, 2019]}` gives four runs, named after
+    their values. They share one MLflow experiment, and each has a model of its own.
     """
     plain = {key: value for key, value in tree.items() if key != "sweep"}
     axes = tree.get("sweep")
@@ -124,7 +124,9 @@ def expand(tree: dict[str, Any], source: str) -> list[dict[str, Any]]:
         run = plain
         for path, value in zip(axes, values, strict=True):
             run = set_path(run, path, value)
-        found.append({**run, "name": "-".join([name, *map(_slug, values)])})
+        own = "-".join([name, *map(_slug, values)])
+        tracking = {"experiment": name, "model": own, **(run.get("tracking") or {})}
+        found.append({**run, "name": own, "tracking": tracking})
     if len({run["name"] for run in found}) < len(found):
         raise UserError(f"{source}: the values of sweep must differ, got {axes!r}.")
     return found

@@ -22,6 +22,14 @@ def test_every_combination_is_a_run_named_after_its_values():
     ]
     assert runs[2]["data"] == {"states": ["ID", "NM"], "year": 2018}
     assert all("sweep" not in run for run in runs)
+    assert {run["tracking"]["experiment"] for run in runs} == {"crimes"}
+    assert [run["tracking"]["model"] for run in runs] == [run["name"] for run in runs]
+
+
+def test_names_in_mlflow_may_be_given():
+    runs = _expand({"seed": [0, 1]}, tracking={"experiment": "mine"})
+    assert [run["tracking"]["experiment"] for run in runs] == ["mine", "mine"]
+    assert [run["tracking"]["model"] for run in runs] == ["crimes-0", "crimes-1"]
 
 
 def test_the_runs_share_nothing_that_one_could_change_for_another():

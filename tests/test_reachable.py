@@ -12,7 +12,7 @@ from trickling_server import trickling_server
 from configs.errors import UserError
 from tasks.storage.addresses import credentials, scrubbed, without_credentials
 from tasks.storage.settings import Settings
-from tasks.track import client as reachable
+from tasks.track import reachable
 from tasks.track.reachable import (
     DeadlineError,
     TrackingRefusedError,

@@ -73,17 +73,17 @@ def test_the_experiments_page_opens_on_its_runs(shown):
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
 
 
-def test_parent_and_trials_name_their_data(shown):
+def test_a_parent_names_its_data(shown):
     ((parent, trials),) = runs_of(shown).values()
-    for run in (parent, *trials):
-        (used,) = run.inputs.dataset_inputs
-        assert used.dataset.name == "crimes"
-        assert shown.loaded.digest.startswith(used.dataset.digest)
-        assert json.loads(used.dataset.profile)["num_rows"] == shown.loaded.table.n
-        columns = json.loads(used.dataset.schema)["mlflow_colspec"]
-        assert {"racepctblack", "ViolentCrimesPerPop"} <= {column["name"] for column in columns}
-        assert {tag.key: tag.value for tag in used.tags} == {"mlflow.data.context": "training"}
-        assert mlflow.data.get_source(used) is not None
+    (used,) = parent.inputs.dataset_inputs
+    assert used.dataset.name == "crimes"
+    assert shown.loaded.digest.startswith(used.dataset.digest)
+    assert json.loads(used.dataset.profile)["num_rows"] == shown.loaded.table.n
+    columns = json.loads(used.dataset.schema)["mlflow_colspec"]
+    assert {"racepctblack", "ViolentCrimesPerPop"} <= {column["name"] for column in columns}
+    assert {tag.key: tag.value for tag in used.tags} == {"mlflow.data.context": "training"}
+    assert mlflow.data.get_source(used) is not None
+    assert {run.data.tags["fkd.data"] for run in trials} == {shown.loaded.digest}
 
 
 def test_the_champions_trial_is_marked_and_has_its_held_out_numbers(shown):
@@ -148,12 +148,40 @@ def test_a_repeat_keeps_the_time_of_the_run_that_computed(study):
     assert time_taken(study) == (seconds, finished)
 
 
-def test_folds_are_not_mistaken_for_means(shown):
+def test_runs_of_trials_have_means_and_no_series(shown):
     ((_, trials),) = runs_of(shown).values()
     for run in trials:
-        assert {"fold/mae", "mae_mean", "mae_std"} <= run.data.metrics.keys()
-        assert "mae" not in run.data.metrics
-        assert "`fold/…` has one step per outer fold" in run.data.tags["mlflow.note.content"]
+        assert {"mae_mean", "mae_std"} <= run.data.metrics.keys()
+        assert not any(name.startswith("fold") for name in run.data.metrics)
+        assert "seed" not in run.data.params
+
+
+def test_names_of_runs_differ_where_the_table_cuts_them(shown):
+    ((_, trials),) = runs_of(shown).values()
+    names = [run.info.run_name[:15] for run in trials]
+    assert len(set(names)) == len(names) == len(shown.trials)
+
+
+def test_runs_name_user_program_and_commit(shown):
+    ((parent, trials),) = runs_of(shown).values()
+    for run in (parent, *trials):
+        assert run.data.tags["mlflow.source.name"] == "fkd run quick"
+        assert run.data.tags["mlflow.user"]
+
+
+def test_the_page_of_an_experiment_shows_measures_and_their_trade_off(shown):
+    experiment = MlflowClient(tracking_uri(shown.settings)).get_experiment(
+        recorded(shown).experiment_id
+    )
+    state = json.loads(experiment.tags["mlflow.sharedViewState.fkd"])
+    ((_, trials),) = runs_of(shown).values()
+    metrics = trials[0].data.metrics.keys()
+    columns = {name.removeprefix("metrics.`").rstrip("`") for name in state["selectedColumns"][1:]}
+    axes = {
+        chart[axis]["key"] for chart in state["compareRunCharts"] for axis in ("xaxis", "yaxis")
+    }
+    assert {"mae_mean", "hgr_mean"} <= columns <= metrics
+    assert axes <= metrics
 
 
 def test_a_run_lasts_as_long_as_its_fits_took(shown):

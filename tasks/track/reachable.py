@@ -28,12 +28,15 @@ def registry_uri(settings: Settings) -> str:
     return settings.mlflow_registry_uri or tracking_uri(settings)
 
 
+VIEW = "fkd"  # the key of the page's columns and charts, kept in a tag of each experiment
+
+
 def runs_page(root: str, experiment_id: str, run_id: str = "") -> str:
-    """Return the page of an experiment's runs, or of one run, on the MLflow server at a root."""
-    place = f"{root.rstrip('/')}/#/experiments/{experiment_id}/runs{'/' if run_id else ''}{run_id}"
-    # Without it MLflow 3.17 opens a page on traces of language models, whatever kind of experiment
-    # it is said to be.
-    return f"{place}?workflowType=machine_learning"
+    """Return the address of an experiment's runs, or of one run, on an MLflow server."""
+    place = f"{root.rstrip('/')}/#/experiments/{experiment_id}/runs"
+    # Without the type, MLflow 3.17 opens a page on traces of language models.
+    kind = "workflowType=machine_learning"
+    return f"{place}/{run_id}?{kind}" if run_id else f"{place}?{kind}&viewStateShareKey={VIEW}"
 
 
 T = TypeVar("T")

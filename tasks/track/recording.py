@@ -1,4 +1,4 @@
-"""What MLflow is told of a study beside names: descriptions, parameters, data, times, numbers."""
+"""Record the trials, the champion and the files of a study in MLflow."""
 
 import json
 import tempfile
@@ -11,6 +11,7 @@ from typing import Any
 from configs.load import dump_config
 from fkd import __version__
 from fkd.measures import REPORTED
+from fkd.methods import method
 from tasks.data.load import describe_rows, table_parts
 from tasks.plan.splits import Fold
 from tasks.plan.trials import Trial, record_key
@@ -36,14 +37,15 @@ from tasks.track.run_index import (
 )
 from tasks.track.runs import RunDetails, Span, Tracking, TrialRun, UsedData, keep_file, metric_name
 
+_SHOWN = 15  # characters of a run's name in MLflow's table
 _DIGEST = 32  # characters that MLflow keeps of a data set's digest
 _METRICS = """\
-Metrics of a trial: `fold/…` has one step per outer fold, `…_mean` and `…_std` are taken over these
-folds, `seconds` is what its fits took, `peak_memory_mib` the most resident memory that a worker's
-process held during a job in which one of them was computed, other trials of that job included.
-Metrics `held_out/…` are the champion's on rows that took no part in choosing it, `_low` and `_high`
-the ends of 95 % intervals. A run lasts as long as its fits took one after another, whenever it was
-recorded."""
+`…_mean` and `…_std` are the mean and the standard deviation over the outer folds; results.csv of
+the parent run has the value of each fold. `seconds` is the time of the fits of a trial.
+`peak_memory_mib` is the largest resident memory of a worker during a job with one of these fits;
+other trials of the job count too. `held_out/…` are measured on rows that took no part in the
+selection, with 95 % intervals from `_low` to `_high`. The duration of a run is the time that its
+fits took one after another."""
 
 _EXAMPLE = (
     "The input example is made up, no row of the data: deciles of each number, common labels."
@@ -79,33 +81,43 @@ def parent_details(
     return RunDetails(note, params, used_data(study), _span(study, study.trials, inner=True))
 
 
-def trial_run(study: Study, result: TrialResult, tags: dict[str, str]) -> TrialRun:
-    """Return one trial as MLflow shall hold it; further columns carry their name."""
-    folds: dict[str, list[float]] = {}
-    summary: dict[str, float] = {}
-    undefined: dict[str, str] = {}  # name of the metric: why
+def trial_run(study: Study, result: TrialResult, name: str, tags: dict[str, str]) -> TrialRun:
+    """Return the run of one trial. Metrics of further columns carry the column's name."""
+    metrics: dict[str, float] = {}
+    undefined: dict[str, str] = {}  # reason by name of the metric
     for i, column in enumerate(study.inputs.measure_on):
         for measure in SCORES:
-            name = metric_name(measure if i == 0 else f"{measure}.{column}")
+            metric = metric_name(measure if i == 0 else f"{measure}.{column}")
             if not result.is_defined(measure, column):
-                undefined[name] = REPORTED[measure].undefined
+                undefined[metric] = REPORTED[measure].undefined
                 continue
-            folds[f"fold/{name}"] = result.values(measure, column)
-            summary[f"{name}_mean"] = result.mean(measure, column)
-            summary[f"{name}_std"] = result.std(measure, column)
-    summary["seconds"] = sum(record.seconds for record in result.records)
-    summary |= _memory(result)
-    params = {**_params(result.trial), "seed": str(study.config.seed), **_weights(study)}
-    title = study.title(result.trial)
-    searched = [_SEARCHED] if result.trial.key in study.searched else []
+            metrics[f"{metric}_mean"] = result.mean(measure, column)
+            metrics[f"{metric}_std"] = result.std(measure, column)
+    metrics["seconds"] = sum(record.seconds for record in result.records)
+    metrics |= _memory(result)
+    trial, title = result.trial, study.title(result.trial)
+    searched = [_SEARCHED] if trial.key in study.searched else []
     opening = f"{title}, one trial of {study.config.name}. {_subject(study)}"
-    missing = [f"Undefined: {name} ({why})." for name, why in undefined.items()]
+    missing = [f"Undefined: {metric} ({why})." for metric, why in undefined.items()]
     if undefined:
         tags = {**tags, "fkd.undefined": " ".join(undefined)}
     note = "\n\n".join([opening, *searched, *missing, _METRICS])
-    span = _span(study, [result.trial], inner=False)
-    details = RunDetails(note, params, used_data(study), span)
-    return TrialRun(result.trial.key, title, tags, folds, summary, details)
+    details = RunDetails(note, _params(trial), span=_span(study, [trial], inner=False))
+    return TrialRun(trial.key, name, tags, metrics, details)
+
+
+def run_names(study: Study) -> dict[str, str]:
+    """Return the names of the trials' runs by key.
+
+    They differ in their first 15 characters, because MLflow's table shows no more.
+    """
+    names = {}
+    for trial in study.trials:
+        plain, name = method(trial.method).strength is None, study.names[trial.key]
+        names[trial.key] = name if plain else f"{trial.strength:g} {name}"
+    if len({name[:_SHOWN] for name in names.values()}) == len(names):
+        return names
+    return {key: f"{i} {name}" for i, (key, name) in enumerate(names.items(), start=1)}
 
 
 def _memory(result: TrialResult) -> dict[str, float]:
@@ -276,7 +288,9 @@ def record_trials(study: Study, *, afterwards: bool = False) -> int:
     tags = _tags(study)
     details = parent_details(study)
     parent = tracking.parent_run(identity_of(study), study.config.name, tags, details)
-    added = tracking.log_trials(parent, (trial_run(study, result, tags) for result in results))
+    names = run_names(study)
+    runs = (trial_run(study, result, names[result.trial.key], tags) for result in results)
+    added = tracking.log_trials(parent, runs)
     if not afterwards:
         tracking.tag(parent, {"fkd.last_run": now()})
     note_place(study, tracking.experiment_id, parent)
@@ -390,6 +404,7 @@ def _tags(study: Study) -> dict[str, str]:
         "fkd.data": study.loaded.digest,
         **({"fkd.data.parts": " ".join(one[:16] for one in parts)} if len(parts) > 1 else {}),
         "fkd.version": __version__,
+        "mlflow.source.name": f"fkd run {study.config.name}",
         "fkd.config": study.config.digest,
         "fkd.synthetic": str(bool(study.loaded.provenance["synthetic"])).lower(),
     }

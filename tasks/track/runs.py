@@ -1,11 +1,17 @@
-"""Runs as the tracking server shall hold them, in plain values."""
+"""MLflow runs of an experiment.
 
+One process of a store writes at a time. Every method can be repeated: it looks for recorded runs
+before it writes.
+"""
+
+import json
 import logging
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -14,9 +20,11 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from mlflow.tracking.context.registry import resolve_tags
 from sqlalchemy.exc import SQLAlchemyError
 
 from configs.errors import UserError
+from fkd.measures import REPORTED
 from tasks.storage.locks import store_lock
 from tasks.storage.settings import Settings, quiet_ecosystem
 from tasks.storage.store import open_store, store_id
@@ -28,6 +36,7 @@ from tasks.track.client import (
     write_lock,
 )
 from tasks.track.reachable import (
+    VIEW,
     DeadlineError,
     check_answers,
     not_recorded,
@@ -38,13 +47,12 @@ from tasks.track.reachable import (
     within,
 )
 
-Number = tuple[str, float, int]  # a metric's name, its value, the step
-CHAMPION_TAG = "fkd.champion"  # on a trial's run: it was selected; on a model's version: its key
+CHAMPION_TAG = "fkd.champion"  # of a trial's run: it was selected; of a model version: its key
 
 
 @dataclass(frozen=True)
 class UsedData:
-    """The rows of a run, as the tracker names data sets: texts in JSON but for name and digest."""
+    """The rows of a run in MLflow's terms. All but name and digest are JSON."""
 
     name: str
     digest: str
@@ -56,19 +64,19 @@ class UsedData:
 
 @dataclass(frozen=True)
 class Span:
-    """When a run's fits began, how long they took."""
+    """When the fits of a run began, in milliseconds since 1970, and the seconds they took."""
 
-    start: int  # milliseconds since 1970
+    start: int
     seconds: float
 
     def end_after(self, start: int) -> int:
-        """Return when a run ends that is said to have begun at a time."""
+        """Return the end of a run with this duration and another start."""
         return start + round(1000 * self.seconds)
 
 
 @dataclass(frozen=True)
 class RunDetails:
-    """What a run carries beside its name and tags."""
+    """Description, parameters, data and duration of a run."""
 
     note: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
@@ -78,27 +86,17 @@ class RunDetails:
 
 @dataclass(frozen=True)
 class TrialRun:
-    """One trial as MLflow shall hold it."""
+    """The run of one trial."""
 
     key: str
     name: str
     tags: Mapping[str, str]
-    folds: Mapping[str, Sequence[float]]  # metric: one value per fold, in order
-    summary: Mapping[str, float]  # means with standard deviations
+    metrics: Mapping[str, float]
     details: RunDetails = field(default_factory=RunDetails)
-
-    def numbers(self) -> list[Number]:
-        """Return all metrics: each fold is a step, means with deviations have none."""
-        folds = [
-            (name, value, step)
-            for name, values in self.folds.items()
-            for step, value in enumerate(values)
-        ]
-        return folds + [(name, value, 0) for name, value in self.summary.items()]
 
 
 def metric_name(text: str) -> str:
-    """Return a name that every tracker takes: of letters, digits and a few signs."""
+    """Return the text with characters that MLflow refuses in names replaced."""
     return re.sub(r"[^\w/.\- :]", "_", text)
 
 
@@ -108,8 +106,8 @@ _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _MAKING_SECONDS = 900.0  # for the tables of a fresh database on a busy machine
 _PAGE_RUNS = 1000  # runs in one answer
-# Opens the experiment's page on its runs, instead of asking what kind of experiment it is.
-_KIND = {"mlflow.experimentKind": "custom_model_development"}
+# Without a kind, the page of an experiment asks for it instead of showing runs.
+_KIND = "mlflow.experimentKind"
 TRIAL = "fkd.trial"
 _IDENTITY = "fkd.identity"
 _STORE = "fkd.store"  # a parent run belongs to one store
@@ -118,11 +116,7 @@ _NOTE = "mlflow.note.content"
 
 
 class Tracking:
-    """One MLflow experiment, created on first use.
-
-    Every method may be repeated: it looks for what is recorded before it writes. One process of a
-    store writes at a time.
-    """
+    """One MLflow experiment, created on first use."""
 
     def __init__(self, settings: Settings, experiment: str) -> None:
         self.settings, self.uri = settings, tracking_uri(settings)
@@ -167,7 +161,7 @@ class Tracking:
                 own = {**tags, _IDENTITY: identity, _STORE: store_id(self.settings)}
                 run = self._create(name, own, details)
             if _COMPLETE not in run.data.tags:
-                self._detail(run, details, ())
+                self._detail(run, details)
             return str(run.info.run_id)
 
         return self.safely(work)
@@ -198,7 +192,7 @@ class Tracking:
         if run is None:
             own = {**trial.tags, TRIAL: trial.key, "mlflow.parentRunId": parent}
             run = self._create(trial.name, own, trial.details)
-        self._detail(run, trial.details, trial.numbers())
+        self._log(run, trial.metrics, trial.details.params)
         self._close(run, trial.details)
 
     def _trial_runs(self, parent: str) -> dict[str, Run]:
@@ -230,17 +224,16 @@ class Tracking:
         self, parent: str, trial: str, metrics: Mapping[str, float], details: RunDetails
     ) -> None:
         """Put the selected trial's numbers on a parent, and a tag on that trial alone."""
-        numbers = [(name, value, 0) for name, value in metrics.items()]
 
         def work() -> None:
             for key, run in self._trial_runs(parent).items():
                 if key == trial:
                     self.client.set_tag(run.info.run_id, CHAMPION_TAG, "true")
-                    self._detail(run, RunDetails(), numbers)
+                    self._log(run, metrics)
                 elif CHAMPION_TAG in run.data.tags:
                     self.client.delete_tag(run.info.run_id, CHAMPION_TAG)
             run = self.client.get_run(parent)
-            self._detail(run, details, numbers)
+            self._detail(run, details, metrics)
 
         self.safely(work)
 
@@ -284,56 +277,110 @@ class Tracking:
             artifacts = None
             if self.settings.mlflow_tracking_uri is None:
                 artifacts = (self.settings.mlflow / "artifacts" / name).as_uri()
-            return str(self.client.create_experiment(name, artifacts, _KIND))
-        for tag, value in _KIND.items():
-            if tag not in found.tags:
+            return str(self.client.create_experiment(name, artifacts, page_tags()))
+        for tag, value in page_tags().items():
+            if found.tags.get(tag) != value:
                 self.client.set_experiment_tag(found.experiment_id, tag, value)
         return str(found.experiment_id)
 
     def _create(self, name: str, tags: Mapping[str, str], details: RunDetails) -> Run:
+        """Return a new run with its description."""
         start = None if details.span is None else details.span.start
-        run: Run = self.client.create_run(self.experiment_id, start, dict(tags), name)
+        own = {**self._origin, **tags, **({_NOTE: details.note} if details.note else {})}
+        run: Run = self.client.create_run(self.experiment_id, start, own, name)
         return run
 
+    @cached_property
+    def _origin(self) -> dict[str, str]:
+        """The tags by which MLflow shows the user, the program and its commit."""
+        return dict(resolve_tags())
+
     def _detail(
-        self,
-        run: Run,
-        details: RunDetails,
-        numbers: Sequence[Number],
+        self, run: Run, details: RunDetails, metrics: Mapping[str, float] | None = None
     ) -> None:
-        """Put numbers, parameters, description and data on a run; a repeat changes nothing."""
-        # The time of the run's start: logged a second time, a value is not held twice.
-        at, run_id = run.info.start_time, run.info.run_id
-        self.client.log_batch(
-            run_id,
-            metrics=[Metric(name, value, at, step) for name, value, step in numbers],
-            params=[Param(name, value) for name, value in details.params.items()],
-            tags=[RunTag(_NOTE, details.note)] if details.note else [],
-        )
+        """Put metrics, parameters, description and data on a run."""
+        self._log(run, metrics or {}, details.params)
+        if details.note:
+            self.client.set_tag(run.info.run_id, _NOTE, details.note)
         if details.data is not None:
             context = [InputTag("mlflow.data.context", "training")]
             data = DatasetInput(Dataset(**vars(details.data)), context)
-            self.client.log_inputs(run_id, [data])
+            self.client.log_inputs(run.info.run_id, [data])
+
+    def _log(
+        self, run: Run, metrics: Mapping[str, float], params: Mapping[str, str] | None = None
+    ) -> None:
+        """Put metrics and parameters on a run in one call; a repeat changes nothing."""
+        at = run.info.start_time  # MLflow ignores a value that it has at the same time
+        self.client.log_batch(
+            run.info.run_id,
+            metrics=[Metric(name, value, at, 0) for name, value in metrics.items()],
+            params=[Param(name, value) for name, value in (params or {}).items()],
+        )
 
     def _close(self, run: Run, details: RunDetails) -> None:
-        """End a run after the seconds that its fits took, whenever it is recorded."""
+        """End a run after the seconds that its fits took."""
         span, start = details.span, run.info.start_time
-        # MLflow itself ends a run at the time at which a model is put on it.
+        # MLflow ends a run when a model is put on it.
         end = run.info.end_time if span is None else span.end_after(start)
         if run.info.status != "FINISHED" or run.info.end_time != end:
             self.client.set_terminated(run.info.run_id, "FINISHED", end)
 
 
-def prepare_stores(settings: Settings) -> None:
-    """Let runs and models have a place that answers, or say in one sentence what is wrong.
+def page_tags() -> dict[str, str]:
+    """Return the tags of an experiment from which its page takes columns and charts.
 
-    A fresh database is made here; one whose making was interrupted is made anew.
+    A link with `viewStateShareKey` opens the page in this state: all trials with their error and
+    the measures of the first column, and one chart of the error against each measure.
     """
+    error, section = "mae_mean", "trade-off"
+    columns = [error, *(f"{name}_mean" for name in REPORTED), "seconds"]
+    charts = [
+        {
+            "uuid": name,
+            "type": "SCATTER",
+            "runsCountToCompare": 100,
+            "metricSectionId": section,
+            "deleted": False,
+            "isGenerated": False,
+            "xaxis": {"key": f"{name}_mean", "type": "METRIC"},
+            "yaxis": {"key": error, "type": "METRIC"},
+        }
+        for name in REPORTED
+    ]
+    sections = [
+        {
+            "uuid": section,
+            "name": "Trade-off",
+            "display": True,
+            "isReordered": False,
+            "deleted": False,
+            "isGenerated": False,
+        }
+    ]
+    state = {
+        "searchFilter": f"tags.`{TRIAL}` != ''",  # else a row per run hides its trials
+        "orderByKey": f"metrics.`{error}`",
+        "orderByAsc": True,
+        "runsHiddenMode": "SHOWALL",
+        "isAccordionReordered": True,  # else sections are sorted by name
+        "selectedColumns": ["attributes.`Source`", *(f"metrics.`{name}`" for name in columns)],
+        "compareRunCharts": charts,
+        "compareRunSections": sections,
+    }
+    return {
+        _KIND: "custom_model_development",
+        f"mlflow.sharedViewState.{VIEW}": json.dumps(state),
+    }
+
+
+def prepare_stores(settings: Settings) -> None:
+    """Check that runs and models can be recorded, and create the default database if needed."""
     quiet_ecosystem()
     share_trust()
-    # MLflow would print every run's address with the password in it.
+    # MLflow would print addresses with the password in them.
     MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.set(True)  # type: ignore[no-untyped-call]
-    # Its traceback of a database at fault would stand beside our sentence.
+    # MLflow would print a traceback beside our message about a damaged database.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     for uri in dict.fromkeys((tracking_uri(settings), registry_uri(settings))):
         check_answers(uri)
@@ -343,14 +390,14 @@ def prepare_stores(settings: Settings) -> None:
 
 
 def _open_database(path: Path) -> None:
-    """Let MLflow open a database, which makes its tables where they are absent."""
+    """Open a database by MLflow, which creates missing tables."""
     uri = f"sqlite:///{path}"
     client = MlflowClient(uri, uri)
     within(_MAKING_SECONDS, lambda: client.search_experiments(max_results=1))
 
 
 def keep_file(tracking: Tracking, run: str, name: str, data: bytes) -> None:
-    """Put a file on a run under a name such as folder/file; one that is there stays."""
+    """Put a file on a run under a name such as folder/file, unless it has one of that name."""
 
     def work() -> None:
         if has_file(tracking.client, run, name):
@@ -372,7 +419,7 @@ def has_file(client: TimedClient, run: str, name: str) -> bool:
 
 
 def read_file(client: TimedClient, run: str, name: str) -> bytes | None:
-    """Return a file of a run, None where it has none of that name."""
+    """Return the content of a file of a run, or None."""
     if not has_file(client, run, name):
         return None
     with tempfile.TemporaryDirectory() as folder:
