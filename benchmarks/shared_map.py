@@ -63,7 +63,7 @@ def _study(settings: Settings, persons: int, shared: bool) -> Study:
     }
     overrides = [
         "data.source=synthetic",
-        f"data.twin={{rows: {persons}}}",
+        f"data.synthetic={{rows: {persons}}}",
         "folds.reserve=0.2",
         f"methods={json.dumps([entry])}",
     ]

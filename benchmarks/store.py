@@ -21,11 +21,11 @@ from benchmarks.sweep import WORKERS, sweep_config
 from configs.load import load_config
 from configs.run import RunConfig
 from tasks.fit.job import run_job
-from tasks.report.writing import write_report
+from tasks.report.page import write_report
 from tasks.select.champion import select_champion
 from tasks.select.study import open_study
-from tasks.servers.prefect_environment import set_variables
-from tasks.storage.backends import Entry, Place, Stamp
+from tasks.servers.prefect import set_variables
+from tasks.storage.backends import Entry, Stamp, StorageBackend
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 
@@ -40,9 +40,9 @@ _KEY, _SECRET, BUCKET = "benchmark", "benchmark", "bench"
 
 @dataclass
 class Counted:
-    """A place whose operations are counted with the bytes that they carry and their seconds."""
+    """A backend whose operations are counted with the bytes that they carry and their seconds."""
 
-    place: Place
+    backend: StorageBackend
     calls: int = 0  # requests
     waits: int = 0  # for one request, or for many at once
     bytes: int = 0
@@ -51,46 +51,46 @@ class Counted:
     @property
     def address(self) -> str:
         """Where it is."""
-        return self.place.address
+        return self.backend.address
 
     def get(self, name: str) -> bytes:
         """Return the bytes of one blob."""
-        return self._counted(lambda: self.place.get(name))
+        return self._counted(lambda: self.backend.get(name))
 
     def get_many(self, names: Iterable[str]) -> dict[str, bytes]:
         """Return the bytes of many; each of them is a request."""
         asked = list(names)
-        return self._counted(lambda: self.place.get_many(asked), calls=len(asked))
+        return self._counted(lambda: self.backend.get_many(asked), calls=len(asked))
 
     def put(self, name: str, data: bytes) -> None:
         """Keep a blob."""
         self.bytes += len(data)
-        self._counted(lambda: self.place.put(name, data))
+        self._counted(lambda: self.backend.put(name, data))
 
     def put_absent(self, name: str, data: bytes) -> bool:
         """Keep a blob unless it is there: a question before it is sent."""
         self.bytes += len(data)
-        return self._counted(lambda: self.place.put_absent(name, data), calls=2, waits=2)
+        return self._counted(lambda: self.backend.put_absent(name, data), calls=2, waits=2)
 
     def remove(self, name: str) -> bool:
         """Remove a blob."""
-        return self._counted(lambda: self.place.remove(name))
+        return self._counted(lambda: self.backend.remove(name))
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
         """Yield what is listed."""
-        yield from self._counted(lambda: list(self.place.entries(folder)))
+        yield from self._counted(lambda: list(self.backend.entries(folder)))
 
     def has(self, name: str) -> bool:
         """Return whether a blob is there."""
-        return self._counted(lambda: self.place.has(name))
+        return self._counted(lambda: self.backend.has(name))
 
     def stamp(self, name: str) -> Stamp | None:
         """Return what changes with a blob; no request of a store elsewhere."""
-        return self.place.stamp(name)
+        return self.backend.stamp(name)
 
     def local(self, name: str) -> Path | None:
         """Return the file that holds a blob."""
-        return self.place.local(name)
+        return self.backend.local(name)
 
     def _counted(self, call: Callable[[], T], *, calls: int = 1, waits: int = 1) -> T:
         start = time.perf_counter()
@@ -182,8 +182,8 @@ def _taken(config: RunConfig, settings: Settings) -> dict[str, float]:
     """Return what a run asks of its store, which is empty before."""
     between()
     store = open_store(settings)
-    counted = Counted(store.place)
-    store.place = counted
+    counted = Counted(store.backend)
+    store.backend = counted
     start = time.perf_counter()
     study = open_study(config, settings)
     for job in study.missing():

@@ -100,7 +100,7 @@ def scale_study(settings: Settings, n: int, landmarks: int, way: SumPrecision) -
     reserve = max(0.2, 2 * landmarks / n)
     overrides = [
         "select=null",
-        f"data.twin={{rows: {min(PERSONS, 2 * n + 20_000)}}}",
+        f"data.synthetic={{rows: {min(PERSONS, 2 * n + 20_000)}}}",
         f"data.sample={n}",
         f"folds.reserve={reserve}",
         f"methods={json.dumps([entry])}",
@@ -184,8 +184,8 @@ def _models(moments: Moments) -> None:
 def forget_sums(shared: SharedMap) -> None:
     """Remove the sums, so that they are computed again."""
     folder = Path(shared.inputs.settings.store) / "moments"
-    for path in folder.glob("*.npz"):
-        if not path.name.endswith((".map.npz", ".cells.npz")):
+    for path in folder.glob("*.arrays"):
+        if not path.name.endswith((".map.arrays", ".cells.arrays")):
             path.unlink()
 
 

@@ -1,4 +1,4 @@
-"""The error that is shown to a person as one sentence."""
+"""Errors for users, and the nearest valid name of a misspelt one."""
 
 import difflib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Whom a run tells of its end; no secret in it is ever written out."""
+"""Hooks: commands and web addresses that are called at the end of a run."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""`--set path.to.key=value` on a plain configuration tree."""
+"""Load configurations from YAML: overrides, sweeps, errors with the nearest valid key."""
 
 import hashlib
 import itertools

@@ -1,4 +1,4 @@
-"""Method entries of a configuration, validated by what each method declares."""
+"""Method entries of a configuration, validated by the declarations of the methods."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass

@@ -1,4 +1,4 @@
-"""The strictness that every configuration model shares."""
+"""Base class of all configuration models."""
 
 from pydantic import BaseModel, ConfigDict
 

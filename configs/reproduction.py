@@ -1,4 +1,4 @@
-"""Statements on trade-off curves, each with the rule that decides it."""
+"""Experiments of the paper: runs, curves, figures, claims."""
 
 import hashlib
 import re
@@ -19,6 +19,7 @@ from configs.run import ClusterConfig, Measure, RunConfig, TrackingConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
 from fkd.methods.declaration import Method, Published
+from fkd.problems import PROBLEMS
 
 
 def _known_score(name: str) -> str:
@@ -520,7 +521,7 @@ QUICK_FOLDS = 3
 QUICK_ROWS = 500
 QUICK_SEEDS = 2
 _QUICK_EPOCHS = 5
-_TWIN_ROWS = 2000
+_SYNTHETIC_ROWS = 2000
 _NOT_EMBEDDED = "the embedded file of a quick run has no columns with missing values"
 
 
@@ -561,7 +562,8 @@ def quick(tree: Tree) -> Tree:
 
 def _quick_run(run: Tree) -> Tree:
     data = {**run["data"], "sample": QUICK_ROWS}
-    if data["problem"] == "crimes":
+    problem = PROBLEMS.get(data["problem"])
+    if problem is not None and "embedded" in problem.sources:
         data["source"] = "embedded"
     variants = {name: v for name, v in run.get("variants", {}).items() if "missing" not in v}
     seeds = run.get("seeds", [])[:QUICK_SEEDS]
@@ -603,7 +605,8 @@ def _ends(values: list[Any]) -> list[Any]:
 def synthetic(tree: Tree, run: str) -> Tree:
     """Return the experiment with one census run on synthetic rows, for want of real ones."""
     changed = {**tree["runs"][run]}
-    changed["data"] = {**changed["data"], "source": "synthetic", "twin": {"rows": _TWIN_ROWS}}
+    size = {"source": "synthetic", "synthetic": {"rows": _SYNTHETIC_ROWS}}
+    changed["data"] = {**changed["data"], **size}
     return {**tree, "runs": {**tree["runs"], run: changed}}
 
 

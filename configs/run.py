@@ -1,4 +1,4 @@
-"""How workers are asked for where a queue or an operator starts them."""
+"""The configuration of a run."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from configs.data import WORD_KEYS, DataConfig, FoldsConfig
+from configs.data import METADATA_KEYS, DataConfig, FoldsConfig
 from configs.errors import check_name
 from configs.hooks import HooksConfig
 from configs.methods import MethodConfig
@@ -222,10 +222,6 @@ class WeightsConfig(Frozen):
                 "them, or leave out weights"
             )
         return self
-
-    def measured_otherwise(self) -> "WeightsConfig | None":
-        """Return the weights of the same fits whose measures count rows the other way."""
-        return self.model_copy(update={"measures": not self.measures}) if self.train else None
 
     def counts_in(self, part: str) -> bool:
         """Return whether they count in one part of a fit; elsewhere 0 is still an absent row."""
@@ -488,12 +484,14 @@ class RunConfig(Frozen):
     def digest(self) -> str:
         """Digest of all that decides the numbers: not where they are computed or kept."""
         around = dict.fromkeys(_AROUND, True)
-        return self._digest(exclude={**around, "cluster": _PLACE, "data": {*WORD_KEYS, "ranges"}})
+        return self._digest(
+            exclude={**around, "cluster": _PLACE, "data": {*METADATA_KEYS, "ranges"}}
+        )
 
     def _digest(self, exclude: Any) -> str:
         """Return 16 hexadecimal digits of the canonical JSON."""
         plain = self.model_dump(mode="json", exclude=exclude)
-        if path := plain["data"]["path"]:
+        if path := plain["data"].get("path"):
             plain["data"]["path"] = PurePath(path).name
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 

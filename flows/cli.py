@@ -1,4 +1,4 @@
-"""The command line: one thin command per thing a person wants."""
+"""The command line."""
 
 import os
 import signal
@@ -15,8 +15,8 @@ from flows.command_options import Axes, Overrides
 from flows.errors import NO_MEMORY, as_user_error, check_address_space
 from flows.log_lines import check_options, form_variables, is_json, taken_options, write_line
 from flows.progress import close_broken_output, console, speak_any_encoding
-from tasks.cluster.interrupts import hear_no_more
-from tasks.servers.prefect_environment import set_variables
+from tasks.cluster.signals import ignore_interrupt
+from tasks.servers.prefect import set_variables
 from tasks.storage.addresses import scrubbed
 from tasks.storage.settings import quiet_ecosystem
 
@@ -290,7 +290,7 @@ def _call(words: list[str], chosen: dict[str, str], debug: bool) -> int:
     except CycloptsError as error:
         return _show(UserError(f"{_one_line(error)} Try `fkd --help`."), debug)
     except KeyboardInterrupt:
-        hear_no_more()
+        ignore_interrupt()
         if is_json():
             write_line("warning", "stopped", _STOPPED, exit_code=130)
         else:

@@ -1,4 +1,4 @@
-"""The commands that look after fetched data."""
+"""Commands for data: fetch, list, verify, remove, and propose a configuration for a file."""
 
 import sys
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from flows.command_options import Overrides
 from flows.model_commands import written_form
 from tasks.data.file_cache import Cache, CachedFile
 from tasks.data.load import PREPARED
-from tasks.data.schema_inference import LookedAt, look_at, propose_run, write_run
-from tasks.storage.files import named_disk_errors
+from tasks.data.schema_inference import InferredSchema, infer_schema, propose_run
+from tasks.storage.files import named_disk_errors, write_atomic
 from tasks.storage.settings import read_settings
 from tasks.storage.store import open_store
 
@@ -54,8 +54,8 @@ def fetch(
     horizon
         1-Year, 3-Year or 5-Year.
     """
+    from tasks.data.columns import report_text
     from tasks.data.load import describe_rows, load_table
-    from tasks.data.validation import report_text
 
     data = _config(problem, states=states, year=year, horizon=horizon)
     console = Console(highlight=False, markup=False)
@@ -151,8 +151,11 @@ def _config(problem: str, **chosen: str | None) -> DataConfig:
     tree |= {key: value.split(",") for key, value in chosen.items() if value and key != "horizon"}
     if chosen["horizon"]:
         tree["horizon"] = chosen["horizon"]
-    if problem == "crimes":
-        tree["source"] = "uci"  # the embedded copy needs no fetching
+    # The embedded copy needs no fetching.
+    public = (
+        [s for s in PROBLEMS[problem].sources if s != "embedded"] if problem in PROBLEMS else []
+    )
+    tree |= {"source": public[0]} if public else {}
     try:
         return DataConfig.model_validate(tree)
     except ValidationError as error:
@@ -242,19 +245,19 @@ def propose_own(
     if out.exists() and not force:
         raise UserError(f"{out} is there already; name another by --out, or say --force.")
     form = written_form(overrides)
-    looked = look_at(table.absolute(), form, target, sensitive)
-    write_run(propose_run(looked, form, out), out)
-    _show(looked, out)
+    schema = infer_schema(table.absolute(), form, target, sensitive)
+    write_atomic(out, propose_run(schema, form, out).encode("utf-8"))
+    _show(schema, out)
 
 
-def _show(looked: LookedAt, out: Path) -> None:
+def _show(schema: InferredSchema, out: Path) -> None:
     """Print what every column was taken for, then what to do next."""
     console = Console(highlight=False)
     grid = Table("column", "taken as", "because")
-    for column in looked.columns:
+    for column in schema.columns:
         grid.add_row(escape(column.name), column.role, escape(column.why))
     console.print(grid)
-    for column in looked.columns:
+    for column in schema.columns:
         if column.codes:
             remedy = (
                 "The configuration reads them as missing (data.missing_words); "

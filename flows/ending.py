@@ -1,4 +1,4 @@
-"""How a run ends: hooks are told, what went wrong becomes one error."""
+"""Call hooks at the end of a run, and raise one error for all failures."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

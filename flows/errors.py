@@ -1,4 +1,4 @@
-"""What any error is to a person: a fault that can be cured, or a crash of ours."""
+"""Turn exceptions into errors for users, with exit codes."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from configs.errors import UnreadableTableError, UserError
 from tasks.storage.addresses import scrubbed
 from tasks.storage.backends import StoreUnreachableError
-from tasks.storage.files import FULL, disk_fault, full_disk
+from tasks.storage.files import FULL, disk_error, full_disk_error
 from tasks.storage.settings import read_settings
 
 NO_MEMORY = (
@@ -100,9 +100,9 @@ def _disk(chain: list[BaseException], said: str) -> UserError | None:
     refused = next((e for e in chain if isinstance(e, OSError) and e.errno in FULL), None)
     if refused is None and not any(words in said for words in _WORDS_OF_A_FULL_DISK):
         # Not everybody who writes tells why it could not.
-        return full_disk(home)
+        return full_disk_error(home)
     refused = refused or OSError(errno.ENOSPC, "No space left on device")
-    return full_disk(home) or disk_fault(refused, home)
+    return full_disk_error(home) or disk_error(refused, home)
 
 
 def _memory(chain: list[BaseException], said: str) -> UserError | None:

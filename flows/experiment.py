@@ -19,7 +19,7 @@ from flows.stages import experiment_run_name, run_tags, stage, sweep_run_name
 from tasks.data.load import remarks
 from tasks.report.gather import report_data
 from tasks.report.narrative import finding_of
-from tasks.report.writing import write_report
+from tasks.report.page import write_report
 from tasks.select.champion import select_champion
 from tasks.select.results import tidy, write_results
 from tasks.select.selection import NoChampionError

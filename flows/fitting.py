@@ -1,4 +1,4 @@
-"""Fits whose kernel matrix lies on the cluster in chunks, driven from here."""
+"""Fit one or several studies on one cluster until nothing is missing."""
 
 import time
 from collections import Counter
@@ -25,7 +25,7 @@ from tasks.kernels.shared_training import shared_sums, streamed_maps
 from tasks.kernels.streaming import stream_moments
 from tasks.plan.trials import Job
 from tasks.select.study import Study
-from tasks.storage.environment import mixture
+from tasks.storage.environment import mixed_kernels_warning
 from tasks.storage.files import write_atomic
 from tasks.storage.records import TrialRecord
 from tasks.track.compare import read_plan, reasons, write_plan
@@ -201,7 +201,7 @@ class Desk:
 
     def hear(self, job: Job, records: Sequence[TrialRecord]) -> None:
         """Know the records that a worker has written: it sends them, so that none is read here."""
-        self.studies[0].store.hear(records)
+        self.studies[0].store.remember(records)
 
     def done(self, job: Job) -> None:
         """Count a finished job for every study that waits for it."""
@@ -216,7 +216,7 @@ class Desk:
         """Count the trials of a job that are stored; the others have failed by this cause."""
         store, causes = self.studies[0].store, dict[str, str]()
         for trial, key in zip(job.trials, job.record_keys, strict=True):
-            if not job.inputs.is_stored(store, key):
+            if not job.inputs.stored(store, [key]):
                 store.write_failure(key, cause)
                 causes[key] = f"{trial.method} on fold {job.split}: {cause}"
         self._note(job, causes)
@@ -361,7 +361,7 @@ def _tell_dropped(studies: Sequence[Study]) -> None:
 
 def _tell_mixture(desk: Desk, workers: Mapping[str, int] | None = None) -> bool:
     """Return whether kernels of workers or stored fits differ, which is then said."""
-    told = mixture(workers or {}, desk.kernels())
+    told = mixed_kernels_warning(workers or {}, desk.kernels())
     if told is not None:
         watcher().say(told, "warning")
     return told is not None

@@ -1,4 +1,4 @@
-"""The command that audits predictions of any model."""
+"""Commands that inspect results: audit, check, compare."""
 
 import math
 import warnings
@@ -21,8 +21,8 @@ from fkd.measures import REPORTED, survey_weights
 from fkd.measures.auditing import Audit
 from flows.command_options import Names, Overrides
 from tasks.data.audit_input import PredictedColumns, PredictionFile, read_predicted
-from tasks.report.audit_page import AuditStory, audit_grid, audit_sentences, write_audit
-from tasks.report.tables import Grid
+from tasks.report import tables
+from tasks.report.audit_page import AuditLabels, audit_sentences, audit_table, write_audit
 from tasks.select.checks import CheckOutcome, CheckResult, check_study
 from tasks.select.results import MAE
 from tasks.select.study import Study, open_study
@@ -101,7 +101,7 @@ def audit_file(
         )
     rows = read_predicted(wanted, None if applied is None else applied.predict)
     found = _audited(rows, seed)
-    story = AuditStory(
+    labels = AuditLabels(
         target=target,
         unit=unit,
         source=f"{Path(table).name}, {model or f'column {column}'}",
@@ -111,8 +111,8 @@ def audit_file(
         dropped=tuple(f"{number:,}: {reason}" for reason, number in rows.dropped.items()),
         weights=weights or "",
     )
-    page = write_audit(found, story, out)
-    _show(found, story, page)
+    page = write_audit(found, labels, out)
+    _show(found, labels, page)
 
 
 def _audited(rows: PredictionFile, seed: int) -> Audit:
@@ -181,20 +181,20 @@ def _model(address: str) -> AppliedModel:
     return AppliedModel(address, inputs, numbers, labels, loaded.predict, REFUSALS)
 
 
-def _show(audit: Audit, story: AuditStory, page: Path) -> None:
+def _show(audit: Audit, labels: AuditLabels, page: Path) -> None:
     """Print the numbers, then where the page lies."""
     console = Console(highlight=False)
     for note in audit.notes:
         console.print(f"[yellow]{escape(note)}[/yellow]")
-    console.print(_table(audit_grid(audit, story)))
-    console.print(escape(" ".join(audit_sentences(audit, story))))
+    console.print(_table(audit_table(audit, labels)))
+    console.print(escape(" ".join(audit_sentences(audit, labels))))
     console.print(f"[bold]page[/bold] {escape(str(page))}", soft_wrap=True)
 
 
-def _table(grid: Grid) -> Table:
-    """Return a grid for a terminal."""
-    table = Table(*grid.headings)
-    for row in grid.rows:
+def _table(filled: tables.Table) -> Table:
+    """Return a table for a terminal."""
+    table = Table(*filled.headings)
+    for row in filled.rows:
         table.add_row(*(escape(cell.text) for cell in row.cells))
     return table
 

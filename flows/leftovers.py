@@ -1,4 +1,4 @@
-"""What killed runs have left behind, cleared away before the next one begins."""
+"""Remove leftovers of killed runs before a run starts."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""What a command says as JSON, one object per line, for whoever collects logs."""
+"""Output of commands as JSON, one object per line."""
 
 import json
 import sys

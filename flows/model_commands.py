@@ -1,4 +1,4 @@
-"""How a file is written, as far as a command's user says it."""
+"""Commands for registered models: score, promote."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 
-from configs.data import WrittenForm
+from configs.data import FileFormat
 from configs.errors import UserError
 from configs.load import apply_overrides
 from configs.run import ClusterConfig
@@ -22,13 +22,13 @@ from tasks.track.registry import CHAMPION, Promotion, fetch_bundle, promote_vers
 from tasks.track.run_index import now
 
 
-def written_form(overrides: Overrides) -> WrittenForm:
+def written_form(overrides: Overrides) -> FileFormat:
     """Return how a file is written, by the keys under data that a run has for it."""
-    tree, known = apply_overrides({}, overrides), ", ".join(WrittenForm.model_fields)
+    tree, known = apply_overrides({}, overrides), ", ".join(FileFormat.model_fields)
     if not tree.keys() <= {"data"}:
         raise UserError(f"--set takes keys under data here ({known}), got {', '.join(tree)}.")
     try:
-        return WrittenForm.model_validate(tree.get("data") or {})
+        return FileFormat.model_validate(tree.get("data") or {})
     except ValidationError as error:
         told = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
         raise UserError(f"--set data: {told}; it takes {known} here.") from error

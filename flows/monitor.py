@@ -1,4 +1,4 @@
-"""The watch as a Prefect flow: look at new rows, refit on request, record both."""
+"""`fkd watch` as a Prefect flow: check new rows, refit on request, record both."""
 
 import time
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from prefect import flow
 from configs.errors import UserError
 from configs.hooks import HooksConfig
 from configs.run import RunConfig, TrackingConfig
-from fkd.problems.own_table import NAME as OWN
 from flows.experiment import conclude, fit
 from flows.prefect_page import post_markdown, tagged_run
 from flows.progress import watcher
@@ -145,7 +144,7 @@ def _refit_config(champion: WatchedChampion) -> RunConfig:
     name = f"{config.name.removesuffix(_REFIT)[:90]}{_REFIT}"
     tracking = TrackingConfig(experiment=config.experiment, model=champion.version.model)
     data = config.data
-    if data.problem == OWN:  # its title is the name of a file
+    if data.path is not None:  # the title of a user's table is the name of its file
         title = f"{data.declaration.title.removesuffix(_NEWER)[:60]}{_NEWER}"
         data = data.model_copy(update={"title": title})
     return config.model_copy(update={"name": name, "tracking": tracking, "data": data})

@@ -1,4 +1,4 @@
-"""What a run made, for the person who started it."""
+"""Results of runs and sweeps: on the terminal, in JSON, on Prefect's page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

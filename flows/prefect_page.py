@@ -1,4 +1,4 @@
-"""Notes to Prefect's server that no run waits for, or fails by."""
+"""Logs, progress and artifacts on Prefect's pages, sent in the background."""
 
 import logging
 import queue

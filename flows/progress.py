@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live bar or plain lines, the same on Prefect's page."""
+"""Progress and messages on the terminal and on Prefect's page."""
 
 import codecs
 import os

@@ -1,4 +1,4 @@
-"""The reproduction from the command line: which experiments, in which size, how it ended."""
+"""`fkd reproduce` on the command line."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A run from the command line: configuration, servers, the flow, a table at its end."""
+"""`fkd run` and `fkd sweep` on the command line, and the plan of a dry run."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ from flows.outcome import Cell, show_cells
 from flows.progress import watcher
 from tasks.data.load import describe_rows, remarks
 from tasks.fit.cost import planned_cost
-from tasks.report.writing import write_report
+from tasks.report.page import write_report
 from tasks.select.study import Study, open_study
 from tasks.servers.prefect import prefect_server
 from tasks.storage.settings import Settings, ensure_writable, read_settings

@@ -1,4 +1,4 @@
-"""An experiment that is run again on a schedule, until somebody says stop."""
+"""`fkd schedule`: serve a configuration by a schedule until it is stopped."""
 
 import asyncio
 import datetime
@@ -15,9 +15,9 @@ from configs.load import load_configs, read_hooks
 from flows.progress import watcher
 from tasks.monitor.batches import located, read_batches
 from tasks.servers.hooks import check_hooks
-from tasks.servers.prefect import prefect_server
-from tasks.servers.prefect_environment import (
+from tasks.servers.prefect import (
     client_environment,
+    prefect_server,
     quiet_children,
     set_variables,
 )

@@ -1,4 +1,4 @@
-"""What every flow of a calendar shares: where it may start, the line it leaves when it ends."""
+"""Flows that schedules and deployments run."""
 
 import os
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from flows.progress import watcher
 from flows.reproduce import chosen_trees
 from flows.reproduction import judge_all
 from flows.stages import patient_stage, scheduled_run_name, watch_run_name
+from tasks.cluster.signals import end_with_parent
 from tasks.data.load import describe_rows, load_table
-from tasks.servers.keeper import end_with_parent
 from tasks.storage.settings import read_settings
 
 _Given = ParamSpec("_Given")

@@ -1,4 +1,4 @@
-"""A stage of a flow as a Prefect task."""
+"""Stages of a flow as Prefect tasks, and names and tags of flow runs."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Show the servers that the environment names, each with its state."""
+"""`fkd status` and `fkd ui`: runs of this home, servers and their pages."""
 
 import json
 import os
@@ -14,13 +14,16 @@ from rich.table import Table
 
 from configs.errors import UserError
 from flows.progress import watcher
-from tasks.servers.mlflow import mlflow_kind
-from tasks.servers.prefect import PrefectRefusedError, prefect_server, upcoming_prefect_server
-from tasks.servers.prefect_environment import set_variables
-from tasks.servers.shared_server import server_lease
+from tasks.servers.mlflow import mlflow_server
+from tasks.servers.prefect import (
+    PrefectRefusedError,
+    prefect_server,
+    upcoming_prefect_server,
+)
+from tasks.servers.shared_server import read_record
 from tasks.storage.addresses import without_credentials
 from tasks.storage.settings import Settings, ensure_writable, read_settings
-from tasks.track.reachable import TrackingRefusedError, registry_uri, runs_page, tracking_uri
+from tasks.track.reachable import TrackingRefusedError, runs_page, tracking_uri
 from tasks.track.run_status import Status, all_statuses
 
 _SERVES, _SILENT, _REFUSES = "[green]serves[/]", "[red]silent[/]", "[red]refuses us[/]"
@@ -147,16 +150,24 @@ def open_pages() -> None:
     ensure_writable(settings.home)
     with (
         suppress(KeyboardInterrupt),
-        # Both start at the same time: each takes seconds.
+        # Both servers start at the same time.
         upcoming_prefect_server(settings) as connect,
         _mlflow_page(settings) as mlflow,
     ):
         watcher().say(f"Prefect  {without_credentials(connect()).removesuffix('/api')}")
+        _show_password(settings.prefect)
         watcher().say(f"MLflow   {mlflow}")
+        _show_password(settings.mlflow / "server")
         _show_experiments(settings, mlflow)
         watcher().say("Ctrl-C closes what was started for this")
         _follow_dask(settings.home / "dask.json")
     watcher().say("The pages are closed")
+
+
+def _show_password(folder: Path) -> None:
+    """Print where the user name and the password of a server of this process are."""
+    if read_record(folder):
+        watcher().say(f"         user and password in {folder / 'server.json'}")
 
 
 def _show_experiments(settings: Settings, root: str) -> None:
@@ -170,25 +181,16 @@ def _show_experiments(settings: Settings, root: str) -> None:
 
 @contextmanager
 def _mlflow_page(settings: Settings) -> Iterator[str]:
-    """Yield the address of the user's MLflow server, or of one that we run over the store."""
+    """Yield the address of the configured MLflow server, or of one that is started here."""
     from tasks.track.runs import prepare_stores
 
     store = tracking_uri(settings)
     if store.startswith(("http://", "https://")):
         yield without_credentials(store)
         return
-    # The server would make its tables in place, and leave half of them when it is interrupted.
-    prepare_stores(settings)
-    # By the environment, because every user of a machine may read command lines.
-    stores = {
-        "MLFLOW_BACKEND_STORE_URI": store,
-        "MLFLOW_REGISTRY_STORE_URI": registry_uri(settings),
-    }
-    with (
-        set_variables(stores),
-        server_lease(mlflow_kind(settings)) as lease,
-    ):
-        yield lease.url()
+    prepare_stores(settings)  # an interrupted server would leave a database without all tables
+    with mlflow_server(settings) as server:
+        yield server.url
 
 
 def _follow_dask(record: Path) -> None:

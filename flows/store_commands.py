@@ -1,4 +1,4 @@
-"""The command that makes room in the store."""
+"""Commands for the store: clean it, copy a report from it."""
 
 import re
 import time
@@ -52,7 +52,7 @@ def clean_store(
     size = sum(entry.size for entry in chosen)
     word = "would be removed from" if dry_run else "removed from"
     count = f"{len(chosen)} blob{'' if len(chosen) == 1 else 's'} ({size / 2**20:.1f} MiB)"
-    console.print(f"{count} {word} the store {store.place.address}", soft_wrap=True)
+    console.print(f"{count} {word} the store {store.backend.address}", soft_wrap=True)
 
 
 def _chosen(settings: Settings, least: float, *, unreferenced: bool) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""What the tracking server missed, recorded once it is back."""
+"""Record in MLflow what was computed while it could not be reached."""
 
 from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""The command that looks at new rows with a champion."""
+"""`fkd watch` on the command line."""
 
 from pathlib import Path
 from typing import Annotated

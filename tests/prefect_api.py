@@ -1,22 +1,37 @@
 """Questions to a Prefect server, as its own pages ask them."""
 
+import base64
 import json
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+from tasks.servers.shared_server import read_record
 
 # Seconds; a busy machine takes minutes for what takes seconds on an idle one.
 PATIENCE = 600.0
 
 
+def api_of(home: Path) -> str:
+    """The address of the server of a home, with its password."""
+    record = read_record(home / "prefect")
+    return record["url"].replace("//", f"//{record['user']}:{record['password']}@") + "/api"
+
+
 def ask(url: str, method: str = "POST", **body: object) -> Any:
     """The answer to a request; None to one without an answer."""
+    parts, headers = urlsplit(url), {"Content-Type": "application/json"}
+    if parts.username:
+        login = f"{parts.username}:{parts.password}".encode()
+        headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
     request = urllib.request.Request(
-        url,
+        parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
         data=None if method == "GET" else json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
+        headers=headers,
         method=method,
     )
     deadline = time.monotonic() + PATIENCE

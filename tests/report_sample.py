@@ -4,16 +4,14 @@ import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from fkd.measures import NoiseFloor
 from tasks.report.model import (
     ChampionSummary,
     DataFile,
     DataProvenance,
+    Estimate,
     Failure,
-    HeldOutScores,
-    Recoverability,
     ReportData,
-    ReportedInterval,
-    ReportedNoiseFloor,
     ReportedNumber,
     RunProvenance,
     SelectionPolicy,
@@ -21,6 +19,7 @@ from tasks.report.model import (
     TargetColumn,
     TrialSummary,
 )
+from tasks.select.judgement import Recovered, ScoreIntervals
 
 BLACK, WHITE = "racepctblack", "racePctWhite"
 TITLES = {BLACK: "the share of Black residents", WHITE: "the share of white residents"}
@@ -79,9 +78,14 @@ def estimate(mean: float, share: float = 0.05) -> ReportedNumber:
     return ReportedNumber(mean, share * mean)
 
 
-def interval(value: float) -> ReportedInterval:
-    """A value with a tenth of doubt to each side."""
-    return ReportedInterval(value, 0.9 * value, 1.1 * value)
+def interval(value: float) -> Estimate:
+    """A value with an interval of a tenth to each side."""
+    return value, 0.9 * value, 1.1 * value
+
+
+def floor(mean: float, upper: float) -> NoiseFloor:
+    """A noise floor of 200 permutations."""
+    return NoiseFloor(mean, upper, 0.95, 200)
 
 
 def make_trials(
@@ -133,24 +137,26 @@ def _scores(hgr: float, gdp: float, pf: float, factor: float) -> dict[str, Repor
 
 def held_out(
     mae: float, hgr: float, gdp: float, pf: float, columns: tuple[str, ...]
-) -> HeldOutScores:
+) -> ScoreIntervals:
     """Held-out numbers, the same on every column."""
     scores = {"hgr": interval(hgr), "gdp": interval(gdp), "pf": interval(pf)}
-    return HeldOutScores(interval(mae), dict.fromkeys(columns, scores))
+    return ScoreIntervals(interval(mae), dict.fromkeys(columns, scores))
 
 
-def changed(after: HeldOutScores, before: HeldOutScores, doubt: float = 0.1) -> HeldOutScores:
+def changed(after: ScoreIntervals, before: ScoreIntervals, doubt: float = 0.1) -> ScoreIntervals:
     """After minus before, each with a share of the number before as doubt to each side."""
 
-    def minus(a: ReportedInterval, b: ReportedInterval) -> ReportedInterval:
-        value, width = a.value - b.value, doubt * b.value
-        return ReportedInterval(value, value - width, value + width)
+    def minus(a: Estimate, b: Estimate) -> Estimate:
+        value, width = a[0] - b[0], doubt * b[0]
+        return value, value - width, value + width
 
-    return HeldOutScores(
+    return ScoreIntervals(
         minus(after.mae, before.mae),
         {
-            column: {name: minus(found, before.scores[column][name]) for name, found in own.items()}
-            for column, own in after.scores.items()
+            column: {
+                name: minus(found, before.measures[column][name]) for name, found in own.items()
+            }
+            for column, own in after.measures.items()
         },
     )
 
@@ -172,6 +178,15 @@ def make_champion(columns: tuple[str, ...]) -> ChampionSummary:
         approximation="exact",
         stored_rows=1594,
         model_uri="models:/crimes@champion",
+        recovered=tuple(
+            Recovered(c, probe, before, after)
+            for c in columns
+            for probe, before, after in (
+                ("ridge regression", 0.861, 0.012),
+                ("kernel ridge (RBF)", 0.902, 0.334),
+                ("gradient boosting", 0.917, 0.412),
+            )
+        ),
     )
 
 
@@ -179,13 +194,11 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
     """A full report; `changes` replace its fields."""
     report = ReportData(
         name="crimes",
-        title="Violent crime without leaning on race",
+        title="Violent crime without dependence on race",
         problem="Communities and Crime",
         target=TargetColumn("ViolentCrimesPerPop", "violent crimes per population"),
         columns=tuple(
-            SensitiveColumn(
-                c, TITLES.get(c, ""), noise_floor=ReportedNoiseFloor(0.103, 0.152, 399, 200)
-            )
+            SensitiveColumn(c, TITLES.get(c, ""), noise_floor={"hgr": floor(0.103, 0.152)})
             for c in columns
         ),
         trials=make_trials(columns),
@@ -197,7 +210,6 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
             rows_dropped={"no value for the target": 1},
             inputs=98,
             row_noun="communities",
-            licence="CC BY 4.0",
             datasheet=DATASHEET,
         ),
         run=RunProvenance(
@@ -218,15 +230,6 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
             tracking={"MLflow experiment": "crimes", "MLflow run": "0f3e" * 8},
         ),
         champion=make_champion(columns),
-        recoverability=tuple(
-            Recoverability(c, probe, ReportedNumber(before, 0.01), ReportedNumber(after, 0.02))
-            for c in columns
-            for probe, before, after in (
-                ("ridge regression", 0.861, 0.012),
-                ("kernel ridge (RBF)", 0.902, 0.334),
-                ("gradient boosting", 0.917, 0.412),
-            )
-        ),
     )
     return replace(report, **changes)  # type: ignore[arg-type]
 
@@ -250,7 +253,6 @@ def poison_report(text: str) -> ReportData:
             files=(DataFile(text, text),),
             rows_dropped={text: 1},
             row_noun=text,
-            licence=text,
             survey_weight=text,
             datasheet=f"{text}\n\n[link](javascript:alert(1)) ![image](http://example.org/a.png)",
         ),
@@ -264,8 +266,12 @@ def poison_report(text: str) -> ReportData:
             machine={text: text},
             tracking={text: text},
         ),
-        champion=replace(make_champion((text,)), interval_method=text, model_uri=text),
-        recoverability=(Recoverability(text, text, ReportedNumber(0.9), ReportedNumber(0.1)),),
+        champion=replace(
+            make_champion((text,)),
+            interval_method=text,
+            model_uri=text,
+            recovered=(Recovered(text, text, 0.9, 0.1),),
+        ),
     )
 
 

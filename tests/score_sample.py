@@ -1,16 +1,18 @@
 """A model of rents with the file that it was trained on, as `fkd score` takes them."""
 
+from pathlib import Path
+
 import numpy as np
 from own_sample import DATA, HEADER, german, rents
 
-from configs.data import DataConfig, WrittenForm
+from configs.data import DataConfig, FileFormat
 from fkd.core.predictors import KernelExpansion
 from fkd.problems.bundle import Bundle
 from fkd.problems.encoder import Encoder
 from tasks.data.columns import to_table
-from tasks.data.user_table import read_own_file
+from tasks.data.user_table import read_columns
 from tasks.monitor.scoring import ScoreRequest
-from tasks.storage.files import pack_arrays, sha256
+from tasks.storage.files import pack_npz, sha256
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 from tasks.track.registry import RegisteredBundle
@@ -31,12 +33,12 @@ def write_file(path, rows, *, columns=HEADER, cell=german, separator=";", encodi
 def rent_table(path, missing="impute"):
     """Return a file as training reads it."""
     data = DataConfig(**{**DATA, **WORDS, "path": str(path), "missing": missing})
-    return to_table(data, read_own_file(data))[0]
+    return to_table(data, read_columns(Path(data.path), data))[0]
 
 
 def register(folder, bundle):
     """Return a bundle as if it had been fetched from a registry."""
-    data = pack_arrays(bundle.arrays())
+    data = pack_npz(bundle.arrays())
     settings = Settings(folder)
     open_store(settings).write(f"bundles/{sha256(data)}.npz", data)
     return RegisteredBundle("rents", 3, sha256(data), settings)
@@ -55,5 +57,5 @@ def rent_model(folder, *, missing="impute"):
 
 def request(folder, model, data, **changes):
     """Return what is asked of `score_table`."""
-    plain = {"form": WrittenForm(**WORDS), "out": folder / "out.parquet", **changes}
+    plain = {"form": FileFormat(**WORDS), "out": folder / "out.parquet", **changes}
     return ScoreRequest(data=data, model=model, **plain)

@@ -17,17 +17,16 @@ from typing import Any
 import psutil
 from filelock import FileLock
 
-from tasks.servers.keeper import ServerKind, answers
+from tasks.servers.shared_server import ServerKind, answers
 
 PATIENCE = 120.0  # seconds; a busy machine takes many for what takes one on an idle one
 
 HOLD = """
 import sys
-from tasks.servers.keeper import ServerKind
-from tasks.servers.shared_server import server_lease
+from tasks.servers.shared_server import ServerKind, server_lease
 
 with server_lease(ServerKind.loads(sys.argv[1])) as lease:
-    print(lease.url(), flush=True)
+    print(lease.wait().url, flush=True)
     sys.stdin.read()
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deadlines import patient
 
-from tasks.servers.keeper import free_port
+from tasks.servers.shared_server import free_port
 
 COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "squeue")
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tasks.storage.backends import FolderPlace
+from tasks.storage.backends import FolderBackend
 from tasks.storage.records import predictions_name, record_name
-from tasks.storage.store import SharedStore
+from tasks.storage.store import BlobStore
 
 
 def stored(settings, name=""):
@@ -14,7 +14,7 @@ def stored(settings, name=""):
 
 def folder_store(folder):
     """A store that is a folder."""
-    return SharedStore(FolderPlace(folder), folder / "copies")
+    return BlobStore(FolderBackend(folder), folder / "copies")
 
 
 def record_file(store, key):

@@ -13,7 +13,7 @@ from benchmarks.calibration import Calibration, between, fresh
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
 from tasks.select.study import open_study
-from tasks.storage.backends import FolderPlace
+from tasks.storage.backends import FolderBackend
 from tasks.storage.settings import Settings
 
 
@@ -39,7 +39,7 @@ def test_a_steady_machine_s_figures_are_kept_with_how_steady_it_was(bench, tmp_p
     assert bench(wall=[0.10, 0.11], cpu=[0.10, 0.11]) == 0
     kept = json.loads((tmp_path / "made_up.json").read_text())
     assert kept["steadiness"]["variation"] == pytest.approx(0.1)
-    assert "up to 10% longer than undisturbed (at most 15%)" in capsys.readouterr().out
+    assert "up to 10% longer than defer_interrupt (at most 15%)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wall", [[0.10, 0.12], [0.20, 0.20]])  # one neighbour; a constant load
@@ -71,7 +71,7 @@ def test_the_product_is_timed_before_every_measurement(monkeypatch):
 
 
 def test_operations_of_a_store_are_counted_with_their_bytes(tmp_path):
-    place = store_benchmark.Counted(FolderPlace(tmp_path))
+    place = store_benchmark.Counted(FolderBackend(tmp_path))
     place.put("a/one", b"12345")
     assert place.put_absent("a/two", b"123")
     assert place.get("a/one") == b"12345"

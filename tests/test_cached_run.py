@@ -52,10 +52,10 @@ def test_a_cached_run_reads_each_record_and_the_table_once(home, monkeypatch):
     records = trial_files(home, ".record")
     assert len(records) == 3 * (3 + 2)
     assert of_kind(reads, home, "store", ".record") == dict.fromkeys(records, 1)
-    (table,) = (home / "store" / "prepared").glob("*.npz")
-    assert of_kind(reads, home, "store/prepared", ".npz") == {table: 1}
+    (table,) = (home / "store" / "prepared").glob("*.arrays")
+    assert of_kind(reads, home, "store/prepared", ".arrays") == {table: 1}
     # Predictions are read for the curves alone, each once: of trials on the held-out fold.
-    predictions = set(trial_files(home, ".npz"))
+    predictions = set(trial_files(home, ".arrays"))
     read = {path: count for path, count in reads.items() if path in predictions}
     assert set(read.values()) == {1}
     assert len(read) <= 3
@@ -73,7 +73,7 @@ def test_runs_of_a_sweep_share_their_rows_and_records(home, tmp_path, monkeypatc
     assert len(run_stages(*both)) == 2
     records = trial_files(home, ".record")
     assert of_kind(reads, home, "store", ".record") == dict.fromkeys(records, 1)
-    assert set(of_kind(reads, home, "store/prepared", ".npz").values()) == {1}
+    assert set(of_kind(reads, home, "store/prepared", ".arrays").values()) == {1}
 
 
 def test_other_data_of_a_sweep_are_other_rows(settings):
@@ -174,8 +174,8 @@ def test_fkd_run_again_opens_each_record_and_the_table_once(computed_home, tmp_p
     records = trial_files(home, ".record")
     assert sorted(path for path in opened if path.suffix == ".record") == records
     tables = [path for path in opened if path.parent == home / "store" / "prepared"]
-    assert tables == list((home / "store" / "prepared").glob("*.npz"))
+    assert tables == list((home / "store" / "prepared").glob("*.arrays"))
     # Of predictions those that the curves are drawn from, each once.
-    drawn = [path for path in opened if path in set(trial_files(home, ".npz"))]
+    drawn = [path for path in opened if path in set(trial_files(home, ".arrays"))]
     assert len(drawn) == len(set(drawn)) <= len(records) // 3
     assert left_after(home, PATIENCE) == []

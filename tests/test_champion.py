@@ -88,7 +88,7 @@ def test_a_champion_is_read_once_for_as_long_as_its_file_stays(quick_study, sett
     first = select_champion(quick_study)
     assert select_champion(quick_study).bundle is first.bundle
     assert len(read) == 1
-    path = stored(settings, "champions") / f"{first.key}.npz"
+    path = stored(settings, "champions") / f"{first.key}.arrays"
     os.utime(path, ns=(1, 1))  # as if another run had written it
     assert select_champion(quick_study).judgement == first.judgement
     assert len(read) == 2
@@ -96,7 +96,7 @@ def test_a_champion_is_read_once_for_as_long_as_its_file_stays(quick_study, sett
 
 def test_a_damaged_champion_is_made_again(quick_study, settings):
     first = select_champion(quick_study)
-    path = stored(settings, "champions") / f"{first.key}.npz"
+    path = stored(settings, "champions") / f"{first.key}.arrays"
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     path.write_bytes(content)
@@ -112,7 +112,10 @@ def test_a_changed_method_whose_version_was_not_raised_is_noticed(quick_study, s
         if (record := store.read(path.stem)).method == "krr_fkd":
             moved = store.predictions(record.key) + 0.01
             predictions_file(store, record.key).unlink()
-            store.write(replace(record, predicted=PredictedRows.of(moved)), moved if kept else None)
+            store.write(
+                replace(record, predicted=PredictedRows.from_predictions(moved)),
+                moved if kept else None,
+            )
     with pytest.raises(RuntimeError, match="version was not raised"):
         select_champion(quick_study)
 

@@ -9,7 +9,7 @@ from flows.cli import main
 from flows.inspect_commands import checks_line
 from flows.outcome import Outcome
 from tasks.report.gather import report_data
-from tasks.report.page import column_figures, to_html
+from tasks.report.page import to_html
 from tasks.select.champion import select_champion
 from tasks.select.checks import (
     CHECKS,
@@ -148,7 +148,7 @@ def test_report_terminal_and_outcome_have_the_same_list(quick_study, capsys):
     results = check_study(study)
     report = report_data(study)
     assert report.checks == results
-    page = to_html(report, column_figures(report))
+    page = to_html(report)
     for result in results:
         assert f'<span class="outcome">{result.outcome}</span>' in page
         assert result.check.address in page

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sweep_sample import finite, numbers, same_numbers, undisturbed
+from sweep_sample import finite, numbers, same_numbers, defer_interrupt
 
 from configs.load import load_config
 from fkd.methods import paper_methods
@@ -42,7 +42,7 @@ def test_chunks_give_the_numbers_of_one_process(settings, tmp_path, capfd):
     told = capfd.readouterr().err
     assert "rows in 4 x 4 chunks" in told
     assert "chunked fits: 8/8" in told
-    found, expected = numbers(study), numbers(undisturbed(config(), tmp_path / "alone"))
+    found, expected = numbers(study), numbers(defer_interrupt(config(), tmp_path / "alone"))
     assert len(found) == 2 * 5
     for fit, (measures, y_pred) in expected.items():
         np.testing.assert_allclose(
@@ -58,7 +58,7 @@ def test_what_cannot_be_solved_fails_by_name(settings, monkeypatch):
     study = open_study(config(), settings)
     assert fit_all([study]).failed == 8
     keys = [key for job in study.missing(again=True) for key in job.record_keys]
-    causes = {study.store.read_failure(key) for key in keys}
+    causes = set(study.store.read_failures(keys).values())
     assert len(causes) == 2  # of each fold one
     assert all("of alpha=1 (iterations=" in cause for cause in causes)
 

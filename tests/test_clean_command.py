@@ -45,7 +45,7 @@ def names(study):
 
 def test_what_no_run_refers_to_goes_and_is_told_before(known, capsys):
     kept, key = names(known), "cd" + "1" * 62
-    for name in (record_name(key), predictions_name(key), "prepared/" + "2" * 64 + ".npz"):
+    for name in (record_name(key), predictions_name(key), "prepared/" + "2" * 64 + ".arrays"):
         open_store(known.settings).write(name, b"x" * 2**20)
         age(stored(known.settings, name), 3)
     young = record_name("ef" + "1" * 62)

@@ -170,7 +170,7 @@ def test_other_rows_are_told(both, capsys):
 
 def test_predictions_that_were_not_kept_leave_means(both):
     first, second = both
-    for path in stored(first.settings).glob("??/*.npz"):
+    for path in stored(first.settings).glob("??/*.arrays"):
         path.unlink()
     pairs, reason = paired_trials(first, second, most=1)
     assert reason == ""

@@ -5,14 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from report_sample import make_report
 
 from configs.load import load_config
-from fkd.measures import MEASURES, PairwiseRows, interval
+from fkd.measures import MEASURES, REPORTED, interval
 from tasks.fit import job as module
-from tasks.fit.job import ColumnJudge, CountedEnds, is_counted, measure, run_job
-from tasks.report.figures import bar_words, panels_of
-from tasks.report.model import ReportedNumber
+from tasks.fit.job import CountedEnds, is_counted, run_job
 from tasks.select.results import TrialResult
 from tasks.select.study import open_study
 
@@ -30,7 +27,8 @@ def sample(rng, n=4000):
 
 def test_the_ends_hold_what_was_measured(rng):
     f, y, s = sample(rng)
-    found = measure(f, y, {"s": ColumnJudge(s, PairwiseRows(y, s))})
+    found = {"s": {name: m.scaled().on_rows(y, s)(f) for name, m in REPORTED.items()}}
+    found["s"]["mae"] = float(np.abs(f - y).mean())
     ends = CountedEnds(y, {"s": s}, seed=0).around(f, found)["s"]
     assert ends == CountedEnds(y, {"s": s}, seed=0).around(f, found)["s"]
     errors = np.abs(f - y)
@@ -94,27 +92,3 @@ def test_intervals_of_folds_add_up_as_squares(settings):
     )
     bare = [folds[0], replace(one, measures={"s": {"mae": 1.0}})]
     assert TrialResult(study.trials[0], tuple(bare)).ends("mae", "s") is None
-
-
-def test_a_figure_draws_intervals_where_there_are_some():
-    report = make_report()
-    assert bar_words(report.trials) == "Bars show one standard deviation over the folds."
-
-    def known(number):
-        return replace(number, ends=(number.mean - 0.001, number.mean + 0.003))
-
-    def counted(trial):
-        scores = {
-            column: {**found, "hgr": known(found["hgr"])} for column, found in trial.scores.items()
-        }
-        return replace(trial, mae=known(trial.mae), scores=scores)
-
-    after = replace(report, trials=tuple(map(counted, report.trials)))
-    assert "95 % intervals" in bar_words(after.trials)
-    hgr, gdp, _ = panels_of(after, after.columns[0])
-    assert_allclose([p.x_std for p in hgr.points], 0.002)
-    assert_allclose([p.y_std for p in hgr.points], 0.002 * after.target.scale)
-    before = panels_of(report, report.columns[0])[1]
-    assert [p.x_std for p in gdp.points] == [p.x_std for p in before.points]
-    assert any("\N{NO-BREAK SPACE}to" in line for line in hgr.points[0].hover)
-    assert ReportedNumber(1.0).bar == 0.0

@@ -18,7 +18,7 @@ from object_stores import wait_listening
 from configs.errors import UserError
 from configs.load import load_config
 from tasks.cluster import kubernetes as pod_resources
-from tasks.storage.backends import RemotePlace
+from tasks.storage.backends import ObjectStoreBackend
 
 OVERLAYS = ("base", "overlays/small", "overlays/large")
 VERSION = "1.31"  # of Kubernetes, the oldest one that is meant
@@ -274,12 +274,12 @@ def test_the_store_of_compose_asks_for_its_secret(tmp_path, monkeypatch):
             if name.startswith("AWS_"):
                 monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
-        place = RemotePlace("s3://fkd/state")
+        place = ObjectStoreBackend("s3://fkd/state")
         place.put("ab/one", b"content")
         assert place.get("ab/one") == b"content"
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
         with pytest.raises(UserError, match="refuses"):
-            RemotePlace("s3://fkd/state").put("ab/two", b"content")
+            ObjectStoreBackend("s3://fkd/state").put("ab/two", b"content")
     finally:
         assert stack.down() == []
 

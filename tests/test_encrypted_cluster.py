@@ -15,7 +15,7 @@ from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.cluster.tls import new_pair
-from tasks.servers.keeper import free_port
+from tasks.servers.shared_server import free_port
 
 pytestmark = pytest.mark.stack
 

@@ -18,7 +18,7 @@ from fkd import __version__
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.cluster.workers import Muster
-from tasks.servers.keeper import free_port
+from tasks.servers.shared_server import free_port
 
 pytestmark = pytest.mark.stack
 

@@ -143,7 +143,10 @@ def test_equal_predictions_end_a_grid_whose_error_is_small(study_of, monkeypatch
     plain = collect(study.trials[:1], study.inputs, study.loaded.table, study.store)[0]
     assert plain.mean("mae", "s") < 0.5 * dummy_error(study)
     moved = [
-        replace(record, predicted=PredictedRows.of(study.store.predictions(record.key) + 1e-3))
+        replace(
+            record,
+            predicted=PredictedRows.from_predictions(study.store.predictions(record.key) + 1e-3),
+        )
         for record in plain.records
     ]
     others = (replace(plain, trial=last.trial), TrialResult(last.trial, tuple(moved)))

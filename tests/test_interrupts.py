@@ -22,7 +22,7 @@ import sys
 from flows.fitting import fit_all
 from flows.progress import watcher
 from sweep_sample import sweep_config
-from tasks.cluster.interrupts import hear_no_more
+from tasks.cluster.signals import ignore_interrupt
 from tasks.storage.settings import read_settings
 from tasks.select.study import open_study
 
@@ -32,7 +32,7 @@ if __name__ == "__main__":
         config = sweep_config(*sys.argv[1:], gammas=8, landmarks=400)
         fit_all([open_study(config, read_settings())])
     except KeyboardInterrupt:
-        hear_no_more()
+        ignore_interrupt()
         sys.exit(130)
 """
 

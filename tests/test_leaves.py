@@ -241,16 +241,16 @@ def test_sums_survive_the_file(tmp_path, rng):
         (Moments.from_rows(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),)
     )
     store = folder_store(tmp_path)
-    write_sums(store, "a.npz", fmap_sums)
-    (found,) = read_sums(store, "a.npz").parts
+    write_sums(store, "a.arrays", fmap_sums)
+    (found,) = read_sums(store, "a.arrays").parts
     for name, value in vars(fmap_sums.parts[0]).items():
         assert_array_equal(getattr(found, name), value)
         assert type(getattr(found, name)) is type(value)
-    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content = bytearray((tmp_path / "a.arrays").read_bytes())
     content[len(content) // 2] ^= 1
-    (tmp_path / "a.npz").write_bytes(content)
-    assert read_sums(store, "a.npz") is None
-    assert read_sums(store, "b.npz") is None
+    (tmp_path / "a.arrays").write_bytes(content)
+    assert read_sums(store, "a.arrays") is None
+    assert read_sums(store, "b.arrays") is None
 
 
 def test_a_damaged_leaf_is_summed_again(path, settings, computed):
@@ -270,10 +270,10 @@ def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, m
     study = grown_study(path, settings, kind="shuffled", base=None)
     leaf = one_leaf(study)
     expected = cell_sums(leaf.stored, leaf.way, 0)
-    assert not list(stored(settings, "moments").glob("*.leaf.npz"))
+    assert not list(stored(settings, "moments").glob("*.leaf.arrays"))
     own = map_file(leaf.stored.shared)
-    for place in set(stored(settings, "moments").glob("*.npz")) - {own}:
-        if not place.name.endswith(".cells.npz"):
+    for place in set(stored(settings, "moments").glob("*.arrays")) - {own}:
+        if not place.name.endswith(".cells.arrays"):
             place.unlink()
     members = cell_leaves(leaf.stored, leaf.way, (), 0)
     assert len(members) > 1
@@ -281,9 +281,9 @@ def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, m
         sum_leaf(member)
     read = leaves.read_sums
 
-    def vanishing(store, name):
-        found = read(store, name)
-        for place in stored(settings, "moments").glob("*.leaf.npz"):
+    def vanishing(store, name, **keywords):
+        found = read(store, name, **keywords)
+        for place in stored(settings, "moments").glob("*.leaf.arrays"):
             place.unlink()
         return found
 

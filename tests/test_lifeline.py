@@ -5,7 +5,7 @@ import psutil
 import pytest
 from deadlines import patient
 
-CHILD = "from tasks.servers.keeper import end_with_parent; end_with_parent(); "
+CHILD = "from tasks.cluster.signals import end_with_parent; end_with_parent(); "
 CHILD += "print('up', flush=True); import time; time.sleep(3600)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
 
@@ -22,7 +22,7 @@ def test_a_child_ends_with_its_killed_parent():
 
 ORPHAN = """
 import multiprocessing, os, signal, sys, time
-from tasks.servers.keeper import end_with_parent
+from tasks.cluster.signals import end_with_parent
 
 def late(parent):
     if "deaf" in sys.argv:

@@ -72,8 +72,9 @@ def test_a_machine_without_its_gap_is_named_and_never_taken(settings, monkeypatc
     assert fit_all([study]).failed == 4
     assert study.results() == []
     keys = [key for job in study.missing(again=True) for key in job.record_keys]
+    causes = study.store.read_failures(keys)
     for key in keys:
-        cause = study.store.read_failure(key)
+        cause = causes[key]
         assert "with C 1000, epsilon 0.01 must fall to 0.001, but was" in cause
         assert "after 10 iterations (2 of 2 machines missed it)" in cause
         assert cause.endswith(MachineOutcome.MAX_ITER.value)

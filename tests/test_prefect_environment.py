@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tasks.servers.prefect_environment import (
+from tasks.servers.prefect import (
     client_environment,
     quiet_children,
     set_variables,

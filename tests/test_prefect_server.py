@@ -1,9 +1,12 @@
+import base64
 import os
 import random
 import sqlite3
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from dataclasses import replace
 
 import pytest
@@ -23,8 +26,8 @@ from server_process import (
 from soak_figures import keep
 
 from configs.errors import UserError
-from tasks.servers.keeper import answers
 from tasks.servers.prefect import prefect_kind, prefect_server
+from tasks.servers.shared_server import answers, read_record
 from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
@@ -81,6 +84,34 @@ def test_everything_that_happened_is_recorded_before_the_server_goes(fresh):
 
 def test_nothing_is_written_to_the_users_home(fresh):
     assert not (fresh["home"].parent / "user").exists()
+
+
+def test_the_api_needs_the_password(home):
+    with Holder(RUN, home=home) as run:
+        api = run.url()
+        password = read_record(home / "prefect")["password"]
+        for credentials, status in ((None, 401), ("fkd:wrong", 401), (f"fkd:{password}", 200)):
+            request = urllib.request.Request(
+                f"{api}/flow_runs/filter",
+                data=b"{}",
+                headers={"Content-Type": "application/json", **_basic(credentials)},
+            )
+            assert _status(request) == status
+        run.leave()
+
+
+def _basic(credentials):
+    if credentials is None:
+        return {}
+    return {"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"}
+
+
+def _status(request):
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def test_a_killed_run_leaves_no_server(home):
@@ -142,7 +173,7 @@ http.server.SimpleHTTPRequestHandler.do_GET = do_GET
     with Holder(HOLD, kind.dumps(), home=tmp_path / "closed") as theirs:
         named = replace(settings, prefect_api_url=f"{theirs.url()}/api")
         with (
-            pytest.raises(UserError, match=r"does not admit us \(401\).*PREFECT_API_AUTH_STRING"),
+            pytest.raises(UserError, match=r"\(401\).*PREFECT_API_AUTH_STRING"),
             prefect_server(named),
         ):
             pytest.fail("admitted without credentials")

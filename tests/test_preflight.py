@@ -17,10 +17,11 @@ from object_stores import BUCKET, variables
 
 from configs.errors import UserError
 from configs.run import ClusterConfig
+from fkd.problems.encoder import Encoder
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
-from tasks.cluster.workers import Answer, Muster, Preflight, answer, code_versions, preflight_of
-from tasks.servers.keeper import free_port
+from tasks.cluster.workers import Answer, Muster, Preflight, answer, preflight_of
+from tasks.servers.shared_server import free_port
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 
@@ -133,13 +134,13 @@ def test_a_worker_with_another_version_of_a_method_is_named(address, client, tmp
     for name in ("fkd", "tasks", "configs", "flows"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
-    path = tmp_path / "fkd" / "measures" / "__init__.py"
-    now = f"VERSION = {code_versions()['measures']}"
+    path = tmp_path / "fkd" / "problems" / "encoder.py"
+    now = f"version: ClassVar[int] = {Encoder.version}"
     assert now in path.read_text()
-    path.write_text(path.read_text().replace(now, "VERSION = 99"))
+    path.write_text(path.read_text().replace(now, "version: ClassVar[int] = 99"))
     with (
         dask_process("worker", address, cwd=tmp_path, PYTHONPATH=str(tmp_path)),
-        pytest.raises(UserError, match=r"tcp://127\S+ has measures 99 instead of \d+; install"),
+        pytest.raises(UserError, match=r"tcp://127\S+ has encoder 99 instead of \d+; install"),
     ):
         Muster(client, print).wait()
 

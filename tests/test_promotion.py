@@ -13,8 +13,7 @@ from configs.errors import UserError
 from configs.load import load_config
 from flows.model_commands import promote_model
 from tasks.report.gather import report_data
-from tasks.report.page import render
-from tasks.report.writing import write_report
+from tasks.report.page import render, write_report
 from tasks.select.champion import select_champion
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
@@ -133,14 +132,13 @@ def test_a_promotion_is_in_description_report_and_card(study):
 @pytest.mark.parametrize(
     ("gate", "address", "said"),
     [
-        (REFUSING, "quick@candidate", "verdict: refused: gdp on racepctblack"),
-        ({"gdp": 1.0}, "quick@champion", "The gate&#39;s verdict: passed."),
+        (REFUSING, "quick@candidate", "Verdict of the gate: refused: gdp on racepctblack"),
+        ({"gdp": 1.0}, "quick@champion", "Verdict of the gate: passed."),
         ({}, "quick@champion", "quick@champion</code>.</p>"),
     ],
 )
 def test_the_report_says_what_the_gate_said(study, tmp_path, gate, address, said):
     page = render(report_data(under(study, gate=gate)), tmp_path).html.read_text()
-    page = page.replace("gate's", "gate&#39;s")
     assert f"Registered as <code>models:/{address}</code>" in page
     assert said in page
 

@@ -2,11 +2,12 @@ import dataclasses
 import shutil
 
 import pytest
-from stored_files import record_file
+from stored_files import predictions_file, record_file
 from sweep_sample import sweep_config
 
-from fkd import measures
+from fkd.measures import REPORTED
 from fkd.methods import methods
+from fkd.problems.encoder import Encoder
 from flows.fitting import Desk, fit_all
 from tasks.plan.trials import record_key
 from tasks.select.study import open_study
@@ -76,10 +77,21 @@ def test_a_raised_version_is_named(home, settings, monkeypatch):
     assert told in _desk(settings, sweep_config(THREADS)).describe()
 
 
-def test_a_raised_version_of_the_measures_is_named(home, settings, monkeypatch):
-    monkeypatch.setattr(measures, "VERSION", 2)
-    told = "48 the measures, the encoder or the records' form changed"
-    assert told in _desk(settings, sweep_config(THREADS)).describe()
+def test_a_raised_version_of_a_measure_is_named(home, settings, monkeypatch):
+    config = sweep_config(THREADS)
+    study = open_study(config, settings)
+    fold = study.inputs.splits.outer(study.loaded.table)["0"]
+    predictions_file(study.store, record_key(study.trials[0], fold, study.inputs)).unlink()
+    raised = dataclasses.replace(REPORTED["hgr"], version=2)
+    monkeypatch.setitem(REPORTED, "hgr", raised)
+    told = _desk(settings, config).describe()
+    assert "47 measured again, because the measures changed" in told
+    assert "1 fitted again, as predictions were not kept, because the measures changed" in told
+
+
+def test_a_raised_version_of_the_encoder_is_named(home, settings, monkeypatch):
+    monkeypatch.setattr(Encoder, "version", 2)
+    assert "48 the encoder changed" in _desk(settings, sweep_config(THREADS)).describe()
 
 
 def test_lost_and_failed_fits_are_told_apart(home, settings):

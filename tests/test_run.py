@@ -61,7 +61,7 @@ def terminal(first):
 
 def _took(page):
     """What a report says of the time that its numbers took."""
-    return re.search(r"<dt>Took</dt><dd>([^<]+)</dd>", page)[1]
+    return re.search(r"<dt>Duration</dt><dd>([^<]+)</dd>", page)[1]
 
 
 def test_the_terminal_says_what_the_removal_changed(first):

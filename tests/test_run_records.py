@@ -17,7 +17,7 @@ from tracking_server import warm_mlflow
 from configs.load import load_config
 from flows.sync import sync_all
 from tasks.fit.job import run_job
-from tasks.report.writing import write_report
+from tasks.report.page import write_report
 from tasks.select.champion import select_champion
 from tasks.select.results import Finding
 from tasks.select.study import open_study

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from prefect_api import (
     PATIENCE,
+    api_of,
     artifacts_of,
     ask,
     deployment,
@@ -27,7 +28,7 @@ from configs.load import load_config
 from fkd import __version__
 from flows.schedule import make_schedule, serve_schedule
 from flows.scheduled import check_home
-from tasks.servers.prefect_environment import client_environment
+from tasks.servers.prefect import client_environment
 from tasks.servers.shared_server import read_record
 
 pytestmark = pytest.mark.stack
@@ -37,7 +38,7 @@ ROOT = Path(__file__).parent.parent
 SERVE = """
 import sys
 from flows.schedule import make_schedule, serve_flow
-from tasks.servers.prefect_environment import client_environment, quiet_children
+from tasks.servers.prefect import client_environment, quiet_children
 from tasks.servers.prefect import prefect_server
 from tasks.storage.settings import read_settings
 
@@ -52,7 +53,7 @@ with client_environment(settings), prefect_server(settings) as url, quiet_childr
 SLEEPER = """
 import pathlib, time
 from prefect import flow
-from tasks.servers.keeper import end_with_parent
+from tasks.cluster.signals import end_with_parent
 
 @flow
 def sleeper():
@@ -93,7 +94,7 @@ class Schedule:
                 start_new_session=True,
             )
         self.line("is served by")
-        self.api = read_record(self.home / "prefect")["url"] + "/api"
+        self.api = api_of(self.home)
         self.deployment = deployment(self.api, "scheduled-experiment/small")["id"]
 
     def alive(self):

@@ -10,13 +10,21 @@ from contextlib import suppress
 import pytest
 from flow_stages import run_stages
 from mlflow.tracking import MlflowClient
-from prefect_api import PATIENCE, ask, deployment, ended_run, lines_with, runs_of, wait_until
+from prefect_api import (
+    PATIENCE,
+    api_of,
+    ask,
+    deployment,
+    ended_run,
+    lines_with,
+    runs_of,
+    wait_until,
+)
 from server_process import clean_environment, left_after, seeded
 from watch_sample import write_month, write_wages
 
 from configs.load import load_config
 from flows.cli import main
-from tasks.servers.shared_server import read_record
 from tasks.storage.settings import Settings
 from tasks.track.reachable import tracking_uri
 
@@ -68,7 +76,7 @@ def test_a_scheduled_look_that_crosses_is_a_failed_run_and_changes_nothing(offic
 
     try:
         said("scheduled-watch/wages is served by")
-        api = read_record(home / "prefect")["url"] + "/api"
+        api = api_of(home)
         made = deployment(api, "scheduled-watch/wages")
         assert made["parameters"]["data"] == [str(office / "few.csv")]
         assert made["parameters"]["refit"] is False

@@ -17,7 +17,7 @@ from own_sample import HEADER, rents
 from pyarrow import feather, parquet
 from score_sample import INPUTS, register, rent_model, rent_table, request, write_file
 
-from configs.data import WrittenForm
+from configs.data import FileFormat
 from configs.errors import UserError
 from configs.run import ClusterConfig
 from fkd import __version__
@@ -159,9 +159,9 @@ def test_the_decimal_sign_is_that_of_the_whole_file(model, tmp_path, monkeypatch
 def test_text_that_nothing_decides_is_asked_about(model, tmp_path):
     path = tmp_path / "new.csv"
     path.write_text("Fläche m²;Baujahr;Bezirk\n1.045;1990;Mitte\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"may be 1045 or 1\.045, and nothing in the file decides"):
+    with pytest.raises(UserError, match=r"may be 1045 or 1\.045 .*data\.decimal"):
         score_table(request(tmp_path, model, path))
-    form = WrittenForm(decimal="comma")
+    form = FileFormat(decimal="comma")
     assert score_table(request(tmp_path, model, path, form=form)).rows == 1
 
 
@@ -289,7 +289,7 @@ def test_what_cannot_be_written_is_refused_first(tmp_path, out, keep, sentence):
 def test_a_folder_of_something_else_is_told(tmp_path, content):
     if content:
         (tmp_path / content).touch()
-    with pytest.raises(UserError, match="must hold table files and nothing else"):
+    with pytest.raises(UserError, match="must contain table files only"):
         pieces_of(tmp_path)
 
 
@@ -304,7 +304,7 @@ def test_blocks_of_a_row_group_say_their_own_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(own_blocks, "ROWS_AT_ONCE", 3)
     frame_of(rents(n=20)).to_parquet(tmp_path / "a.parquet", row_group_size=10)
     piece = FilePiece(tmp_path / "a.parquet", (1,), first=10)
-    found = [block.raw.place(0) for block in read_blocks(piece, WrittenForm(), ["Miete"])]
+    found = [block.raw.place(0) for block in read_blocks(piece, FileFormat(), ["Miete"])]
     assert found == ["row 11", "row 14", "row 17", "row 20"]
 
 
@@ -313,7 +313,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from score_sample import *
-from tasks.data import scored_file
+from tasks.monitor import scoring as scored_file
 
 folder = Path(sys.argv[1])
 bundle, _ = rent_model(folder)
@@ -327,7 +327,7 @@ def slow(job):
             sys.stdin.read()
 
 scored_file.score_blocks = slow
-from tasks.data import own_blocks
+from tasks.data import user_table as own_blocks
 own_blocks.ROWS_AT_ONCE = 20
 scored_file.score_table(request(folder, register(folder, bundle), folder / "train.csv"))
 """

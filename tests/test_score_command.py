@@ -14,7 +14,7 @@ from tracking_server import warm_mlflow
 from configs.errors import UserError
 from flows.cli import main
 from tasks.select.champion import select_champion
-from tasks.storage.files import pack_arrays, sha256, unpack_arrays
+from tasks.storage.files import pack_npz, sha256, unpack_npz
 from tasks.track.reachable import tracking_uri
 from tasks.track.recording import record_champion, record_files, record_trials
 from tasks.track.registry import (
@@ -148,9 +148,9 @@ def client_of(study):
 def rewrite(study, factor):
     """Multiply the coefficients in the registered file; return its bytes."""
     (path,) = study.settings.mlflow.rglob("bundle.npz")
-    arrays = unpack_arrays(path.read_bytes())
+    arrays = unpack_npz(path.read_bytes())
     arrays["predictor.coef"] = arrays["predictor.coef"] * factor
-    path.write_bytes(pack_arrays(arrays))
+    path.write_bytes(pack_npz(arrays))
     return path.read_bytes()
 
 

@@ -14,7 +14,7 @@ from configs.errors import UserError
 from configs.load import dump_config, load_config
 from flows.cli import main
 from tasks.fit.job import run_job
-from tasks.report.writing import write_report
+from tasks.report.page import write_report
 from tasks.select.champion import select_champion
 from tasks.select.results import tidy, write_results
 from tasks.select.study import open_study

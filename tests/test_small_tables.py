@@ -7,7 +7,7 @@ from selection_sample import computed
 from flows.outcome import Outcome, result_markdown
 from tasks.report.gather import report_data
 from tasks.report.narrative import finding_of
-from tasks.report.tables import trial_grid
+from tasks.report.tables import trial_table
 from tasks.select.champion import select_champion
 from tasks.select.checks import GATE, RECOVERABLE, CheckOutcome, check_study
 from tasks.select.judgement import broken_limits, verdict
@@ -57,7 +57,7 @@ def test_an_undefined_measure_fails_no_fit(copied, tmp_path):
 def test_report_and_tracking_name_an_undefined_measure(copied):
     report = report_data(copied)
     cells = {
-        row.cells[0].text: [cell.text for cell in row.cells] for row in trial_grid(report).rows
+        row.cells[0].text: [cell.text for cell in row.cells] for row in trial_table(report).rows
     }
     assert "undefined" in cells["KRR-FKS"]
     assert "PF on s is undefined" in " ".join(finding_of(report).sentences)

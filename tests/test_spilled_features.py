@@ -104,25 +104,25 @@ def test_blocks_are_the_features_of_the_training_rows(settings, label):
 def test_features_on_disk_give_the_bits_of_features_made_anew(settings, monkeypatch):
     study = make_study(settings, solver="batched", grid={"iterations": [5]})
     kept, _ = predicted(study)
-    assert list(settings.features.glob("*.features.npz"))
-    for path in settings.features.glob("*.features.npz"):
+    assert list(settings.features.glob("*.features.arrays"))
+    for path in settings.features.glob("*.features.arrays"):
         path.unlink()
     monkeypatch.setattr(spilled_features, "DISK_SHARE", 0.0)
     made, _ = predicted(study)
-    assert not list(settings.features.glob("*.features.npz"))
+    assert not list(settings.features.glob("*.features.arrays"))
     assert_array_equal(made, kept)
 
 
 def test_a_block_that_is_damaged_or_gone_is_made_again(settings):
     study = make_study(settings, solver="batched")
     spill_features(here, streamed_maps(study.missing()))
-    first, second, third, *_ = sorted(settings.features.glob("*.features.npz"))
+    first, second, third, *_ = sorted(settings.features.glob("*.features.arrays"))
     whole = {path: path.read_bytes() for path in (first, second, third)}
     expected, _ = predicted(study, "0.1")
     first.write_bytes(whole[first][:-100] + bytes(100))
     second.unlink()
     zeros = {"G": np.zeros((3, 3), dtype=np.float32)}
-    machine_store(settings).write_arrays(third.name, zeros, compress=False)
+    machine_store(settings).write_arrays(third.name, zeros)
     third.write_bytes(third.read_bytes()[:-1])
     stored = stored_map(study)
     for fold in study.inputs.splits.all(study.loaded.table).values():
@@ -136,7 +136,7 @@ def test_a_block_that_goes_between_two_passes_is_made_where_it_is_read(settings)
     stored, table = stored_map(study), study.loaded.table
     source = feature_source(stored, study.inputs.splits.all(table)["0"].train)
     before = [np.array(block.G) for block in source()]
-    for path in settings.features.glob("*.features.npz"):
+    for path in settings.features.glob("*.features.arrays"):
         path.unlink()
     for one, other in zip(source(), before, strict=True):
         assert_array_equal(one.G, other)
@@ -196,7 +196,7 @@ def test_features_take_at_most_their_share_of_the_disk(settings):
     assert before.needed == 4 * rows * load_map(stored).rank
     spill_features(here, [stored.shared])
     # What lies there is room too: a repeat decides as the first run did.
-    on_disk = sum(path.stat().st_size for path in settings.features.glob("*.features.npz"))
+    on_disk = sum(path.stat().st_size for path in settings.features.glob("*.features.arrays"))
     assert on_disk > before.needed
     assert planned_spill(stored).free >= on_disk
 

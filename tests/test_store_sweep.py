@@ -21,7 +21,7 @@ from tasks.cluster.retries import run_jobs
 from tasks.fit.job import run_job
 from tasks.select.champion import select_champion
 from tasks.select.study import open_study
-from tasks.storage.backends import RemotePlace, StoreUnreachableError
+from tasks.storage.backends import ObjectStoreBackend, StoreUnreachableError
 from tasks.storage.records import TrialStore, record_name
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
@@ -69,9 +69,9 @@ def test_a_damaged_object_is_computed_again(store_settings, quick_config):
     job, store = study.missing()[0], open_store(store_settings)
     records = run_job(job)
     name = record_name(job.record_keys[0])
-    content = bytearray(store.place.get(name))
+    content = bytearray(store.backend.get(name))
     content[-10] ^= 1
-    store.place.put(name, bytes(content))
+    store.backend.put(name, bytes(content))
     again = open_study(quick_config, store_settings).missing()
     assert sum(job.record_keys[0] in other.record_keys for other in again) == 1
     assert run_job(job)[-1].measures == records[0].measures
@@ -92,9 +92,9 @@ def command(home, address, **more):
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("bucket", "must lie in a bucket that exists"),
+        ("bucket", "must be in an existing bucket"),
         ("secret", "refuses this machine"),
-        ("server", "does not answer as it should"),
+        ("server", "does not answer"),
     ],
 )
 def test_a_store_that_cannot_be_used_is_one_sentence(tmp_path, rclone_address, fault, words):
@@ -135,7 +135,7 @@ def test_a_store_that_fills_up_is_told_and_keeps_what_it_has(tmp_path, quick_con
 
 def test_a_store_that_comes_back_is_tried_again():
     """What may pass is an OSError without a number, which jobs are tried again for."""
-    place = RemotePlace("memory://nowhere")
+    place = ObjectStoreBackend("memory://nowhere")
     with (
         pytest.raises(StoreUnreachableError, match="memory://nowhere does not answer") as caught,
         place._told(),

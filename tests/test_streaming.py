@@ -142,7 +142,7 @@ def test_what_the_cluster_did_not_do_is_made_where_it_is_needed(shared):
     train = folds(shared)["0.1"].train
     stream_moments(nowhere, {sums(shared): []})
     alone = moments_of(store_map(shared), train)
-    for path in stored(shared.inputs.settings, "moments").glob("*.npz"):
+    for path in stored(shared.inputs.settings, "moments").glob("*.arrays"):
         path.unlink()
     stream_moments(here, {sums(shared): []})
     assert_equal(alone, moments_of(store_map(shared), train))
@@ -161,9 +161,9 @@ def test_damaged_moments_are_made_again(shared):
     stream_moments(here, {sums(shared): []})
     train = folds(shared)["0"].train
     before = moments_of(store_map(shared), train)
-    cells = set(stored(shared.inputs.settings, "moments").glob("*.cells.npz"))
+    cells = set(stored(shared.inputs.settings, "moments").glob("*.cells.arrays"))
     for path in (
-        set(stored(shared.inputs.settings, "moments").glob("*.npz")) - {map_file(shared)} - cells
+        set(stored(shared.inputs.settings, "moments").glob("*.arrays")) - {map_file(shared)} - cells
     ):
         flip(path)
     assert_equal(before, moments_of(store_map(shared), train))
@@ -177,7 +177,7 @@ def flip(path):
 
 def test_damaged_cells_are_made_again(shared):
     before = study_cells(shared.inputs)
-    (path,) = stored(shared.inputs.settings, "moments").glob("*.cells.npz")
+    (path,) = stored(shared.inputs.settings, "moments").glob("*.cells.arrays")
     rows = [cell.rows.copy() for cell in before]
     flip(path)
     study_cells.cache_clear()
@@ -201,7 +201,7 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", 40)
     stream_moments(here, {sums(shared): []})
     alone = moments_of(store_map(shared), folds(shared)["0"].train)
-    for path in stored(shared.inputs.settings, "moments").glob("*.npz"):
+    for path in stored(shared.inputs.settings, "moments").glob("*.arrays"):
         path.unlink()
     taken = []
     with connect(ClusterConfig(workers=2), shared.inputs.settings) as client:
@@ -270,7 +270,7 @@ def coupled_directly(shared, rows, functions):
 
 
 def wipe(shared):
-    for path in stored(shared.inputs.settings, "moments").glob("*.npz"):
+    for path in stored(shared.inputs.settings, "moments").glob("*.arrays"):
         path.unlink()
 
 

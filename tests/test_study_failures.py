@@ -2,6 +2,7 @@
 
 from tasks.plan.trials import record_key
 from tasks.select.study import open_study
+from tasks.storage.records import failure_name
 
 
 def test_stored_fits_are_not_asked_whether_they_failed(quick_study, monkeypatch):
@@ -24,7 +25,7 @@ def test_stored_fits_are_not_asked_whether_they_failed(quick_study, monkeypatch)
     try:
         asked.clear()
         assert list(study.failures().values()) == ["ValueError: no such thing"]
-        assert [name for name in asked if name.endswith(".failed")] == [f"{gone[:2]}/{gone}.failed"]
+        assert [name for name in asked if name.endswith(".failed")] == [failure_name(gone)]
     finally:
         study.store.forget_failures([gone])
         study.store.write(record)

@@ -26,7 +26,7 @@ from prefect_api import (
 from server_process import clean_environment, left_after, seeded
 from sweep_process import records
 
-from tasks.servers.keeper import free_port
+from tasks.servers.shared_server import free_port
 
 pytestmark = pytest.mark.stack
 

@@ -1,9 +1,12 @@
+import base64
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import pytest
 from server_process import (
@@ -21,6 +24,7 @@ from server_process import (
 )
 
 from flows.status import dask_page
+from tasks.servers.shared_server import read_record
 from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
@@ -77,7 +81,12 @@ def test_all_pages_open_on_loopback_and_close_with_ctrl_c(pages):
     prefect, mlflow = _address(process, "Prefect"), _address(process, "MLflow")
     assert "appears here while a run is on" in _address(process, "Dask")
     assert "<html" in read(prefect).lower()
-    assert "<html" in read(mlflow).lower()
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        read(mlflow)
+    record = read_record(home / "mlflow" / "server")
+    login = base64.b64encode(f"{record['user']}:{record['password']}".encode()).decode()
+    request = urllib.request.Request(mlflow, headers={"Authorization": f"Basic {login}"})
+    assert "<html" in read(request).lower()
     assert listening(home) == {"127.0.0.1"}
     # The page of a run that begins now is told, too.
     settings = Settings(home, None, None, None)

@@ -279,7 +279,7 @@ def test_a_second_recording_keeps_one_record(office, home):
     [
         ((), "--data must name new rows"),
         (("gone.csv",), "data.path must be an existing CSV"),
-        (("states=NJ",), "data.states has a meaning for the census problems only"),
+        (("states=NJ",), "data.states.*applies to problem acs_income"),
         (("few.csv",), "few.csv cannot be compared with the record: the sample after must have"),
         (("other.csv",), "skill"),
         (("blind.csv",), "age"),

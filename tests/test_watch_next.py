@@ -9,7 +9,7 @@ import pytest
 from flow_stages import run_stages, watch_stages
 from tracking_server import warm_mlflow
 
-import tasks.data.download
+import tasks.data.census
 from configs.data import later_releases, other_states
 from configs.errors import UserError
 from configs.load import load_config
@@ -20,7 +20,7 @@ from tasks.monitor.log import known_watches
 CHEAP = (
     "name=incomes",
     "data.source=synthetic",
-    "data.twin={rows: 900}",
+    "data.synthetic={rows: 900}",
     "folds.k=3",
     "methods=[dummy, {name: krr_fkd, grid: {iterations: [0, 2]}, "
     "approximation: {kind: nystroem, landmarks: 40}}]",
@@ -126,17 +126,17 @@ def publisher(monkeypatch):
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         address = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr(tasks.data.download, "_CENSUS", address)
+        monkeypatch.setattr(tasks.data.census, "_ADDRESS", address)
         yield address
         server.shutdown()
         thread.join()
 
 
 def test_a_year_that_is_not_published_yet_is_one_sentence_and_no_fault(home, publisher, capsys):
-    found, _ = watch_stages("incomes", "source=census twin=null year=next")
+    found, _ = watch_stages("incomes", "source=census synthetic=null year=next")
     assert found == []
     said = " ".join(capsys.readouterr().err.split())
-    assert "source=census twin=null year=2019 is not there yet" in said
+    assert "source=census synthetic=null year=2019 is not there yet" in said
     assert "has no such file (404)" in said
     assert known_watches(home, "incomes") == []
 
@@ -153,4 +153,4 @@ def test_a_file_is_absent_only_where_every_host_has_answered(settings, publisher
 
 def test_a_named_year_that_is_not_there_is_a_fault(home, publisher):
     with pytest.raises(UserError, match="could not be fetched"):
-        watch_stages("incomes", "source=census twin=null year=2019")
+        watch_stages("incomes", "source=census synthetic=null year=2019")

@@ -73,7 +73,7 @@ def test_numbers_are_made_once_and_read_again(quick_study, monkeypatch):
         assert within_groups(study, champion) == first
     other = controlled(quick_study, "pctUrban")
     assert within_groups(other, champion).scores != first.scores
-    (damaged, *_) = sorted((stored(study.settings, "within")).glob("*.npz"))
+    (damaged, *_) = sorted((stored(study.settings, "within")).glob("*.arrays"))
     damaged.write_bytes(b"damaged")
     assert within_groups(study, champion) == first
 

@@ -16,7 +16,7 @@ import psycopg2
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.servers.keeper import answers, free_port
+from tasks.servers.shared_server import answers, free_port
 from tasks.storage.settings import Settings
 from tasks.track.reachable import tracking_uri
 from tasks.track.runs import Tracking

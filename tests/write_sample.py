@@ -10,7 +10,7 @@ from pipeline_fixtures import QUICK
 
 from configs.load import load_config
 from fkd.core.moments import Moments
-from tasks.data.load import prepared_or_made
+from tasks.data.load import read_or_prepare
 from tasks.kernels.streaming import LeafSums, write_sums
 from tasks.plan.trials import record_key
 from tasks.select import champion
@@ -50,14 +50,14 @@ def _record(study):
 def _champion(study):
     found = select_champion(study)
     store, parts = open_store(study.settings), (found.bundle, found.judgement)
-    return lambda i: champion._write(store, f"champions/{i % 5}.npz", *parts)
+    return lambda i: champion._write(store, f"champions/{i % 5}.arrays", *parts)
 
 
 def _table(study):
     def step(i):
-        open_store(study.settings).remove(f"prepared/{i % 5}.npz")
+        open_store(study.settings).remove(f"prepared/{i % 5}.arrays")
         make = study.loaded.table, study.loaded.provenance
-        prepared_or_made(study.settings, f"{i % 5}", lambda: make)
+        read_or_prepare(study.settings, f"{i % 5}", lambda: make)
 
     return step
 
@@ -77,7 +77,7 @@ def _texts(study):
 def _moments(study):
     sums = LeafSums((Moments.from_rows(np.ones((4, 200)), np.ones((4, 1)), np.ones(4)),))
     store = open_store(study.settings)
-    return lambda i: write_sums(store, f"moments/{i % 5}.npz", sums)
+    return lambda i: write_sums(store, f"moments/{i % 5}.arrays", sums)
 
 
 if __name__ == "__main__":

@@ -31,10 +31,6 @@ from fkd.measures.registry import MEASURES, REPORTED, Measure
 from fkd.measures.resampling import Comparison, Interval, NoiseFloor, compare, interval, noise_floor
 from fkd.measures.scorers import scorer
 
-# Increase this when a measure changes its value on the same rows, so that stored trials are
-# computed again.
-VERSION = 1
-
 __all__ = [
     "MEASURES",
     "REPORTED",

@@ -108,7 +108,7 @@ TRAVEL_TIME_DATASHEET = f"""\
 - Rows: AGEP > 16, PWGTP >= 1, ESR = 1 (at work). Who works at home has no travel time; folktables
   counts those rows as short travel, a regression drops them.
 - Inputs: SCHL, MAR, SEX, DIS, ESP, MIG, RELP, RAC1P, PUMA, ST, CIT, OCCP, JWTR, POWPUMA as
-  categories (a missing value is a level of its own; ST is left out where it is constant); POVPIP,
+  categories (a missing value is a level of its own; ST is left out if it is constant); POVPIP,
   income relative to the poverty line in percent, as a number, missing = 0 as in folktables.
 {LIMITS_OF_USE}"""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 Scale = Literal["minmax", "none", "zscore"]
 
-# Part of the key of every trial. Increase it if the same rows are encoded as another matrix.
-VERSION = 1
 # X is sparse if its columns are at least this many times the entries of a row.
 _SPARSE = 8
 
@@ -50,6 +48,9 @@ class Encoder:
     categorical_names: tuple[str, ...]
     levels: tuple[tuple[str, ...], ...]
     indicators: tuple[int, ...] = ()
+
+    # Part of the key of every fit. Increase it if the same rows are encoded as another matrix.
+    version: ClassVar[int] = 1
 
     @classmethod
     def fit(cls, table: Table, *, scale: Scale) -> Self:

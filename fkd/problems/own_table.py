@@ -1,4 +1,4 @@
-"""The problem of a user's own table."""
+"""The problem of a user's table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -53,7 +53,7 @@ def table_problem(
     title, description
         Title and description of the table in reports.
     row_noun
-        What a row is, as a plural: persons, flats.
+        The noun for rows, as a plural: persons, flats.
     titles, units, descriptions
         Title, unit and description of columns by name.
     """

@@ -1,4 +1,4 @@
-"""A cluster whose scheduler lives in this process; its workers are processes, threads or jobs."""
+"""The Dask cluster of a run: local processes, threads, or a scheduler at an address."""
 
 import asyncio
 import json
@@ -18,8 +18,8 @@ from distributed.utils import sync
 
 from configs.errors import UserError
 from configs.run import ClusterConfig
-from tasks.cluster.interrupts import undisturbed, workers_spared
 from tasks.cluster.kubernetes import kubernetes_cluster
+from tasks.cluster.signals import defer_interrupt, spare_workers
 from tasks.cluster.slurm import claimed_name, refused, slurm_cluster
 from tasks.cluster.tls import agreed_address, named_certificates, plain_allowed, refusal, temporary
 from tasks.cluster.workers import enrol, is_foreign
@@ -54,18 +54,18 @@ def own_cluster(
         By which its processes know each other, None for those that talk in plain.
     """
     with claimed_name(home) if config.kind == "slurm" else nullcontext("") as name:
-        with workers_spared():
+        with spare_workers():
             cluster = _scheduler(config, home, defaults, certificates, name)
         try:
             _man(cluster, config)
             yield cluster
         except BaseException:
-            with undisturbed():
+            with defer_interrupt():
                 cluster.sync(_end_jobs, cluster, callback_timeout=_CLOSE_SECONDS)
             raise
         finally:
             # Dask asserts on the way that a worker whose start has failed had begun to close.
-            with undisturbed(), suppress(AssertionError, TimeoutError):
+            with defer_interrupt(), suppress(AssertionError, TimeoutError):
                 cluster.close(timeout=_CLOSE_SECONDS)
 
 

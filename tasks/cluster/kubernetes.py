@@ -1,4 +1,4 @@
-"""Pods of the Dask operator as resources, without a cluster to send them to."""
+"""Dask workers in pods that the Dask operator starts on Kubernetes."""
 
 import time
 from collections.abc import Iterator

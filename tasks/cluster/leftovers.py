@@ -1,4 +1,4 @@
-"""What processes that were killed have left in an FKD_HOME, removed at the next start."""
+"""Remove files of killed processes from an FKD_HOME."""
 
 import contextlib
 import json
@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 
 from tasks.cluster.slurm import cancel_orphans
-from tasks.storage.files import hold
+from tasks.storage.files import try_lock
 from tasks.storage.settings import Settings
 
-# A writer opens its file a moment before it holds it; on file systems without locks only age tells.
-_YOUNG_SECONDS = 60.0
+_PART_SECONDS = 24 * 3600.0  # no write takes a day
+_YOUNG_SECONDS = 60.0  # a worker makes its folder a moment before it holds the lock
 _LONG_SECONDS = 7 * 24 * 3600.0  # for a worker's folder without a lock: some have none while alive
 _FOREIGN = ("mlflow", "prefect", "dask", "downloads")  # these look after themselves, or below
 _SCRATCH = "dask-scratch-space"
@@ -37,7 +37,7 @@ def sweep_leftovers(settings: Settings) -> int:
 
 
 def _parts(home: Path) -> Iterator[Path]:
-    """Yield what `write_atomic` leaves where it is cut short."""
+    """Yield the temporary files that killed writers have left."""
     for folder, folders, names in os.walk(home):
         if Path(folder) == home:
             folders[:] = [name for name in folders if name not in _FOREIGN]
@@ -45,13 +45,12 @@ def _parts(home: Path) -> Iterator[Path]:
 
 
 def _remove_part(part: Path) -> bool:
-    """Return whether a half-written file was removed: old enough, held by nobody."""
+    """Remove a temporary file that is older than a day; return True if it was removed."""
     try:
-        with part.open("r+b") as file:
-            if _age(part) < _YOUNG_SECONDS or not hold(file):
-                return False
-            part.unlink()
-    except OSError:  # it has become whole meanwhile, or is not ours to remove
+        if _age(part) < _PART_SECONDS:
+            return False
+        part.unlink()
+    except OSError:  # it was renamed, or this user must not remove it
         return False
     return True
 
@@ -71,7 +70,7 @@ def _remove_scratch(folder: Path) -> bool:
         if _age(folder if folder.exists() else lock) < least:
             return False
         with lock.open("a+b") as file:
-            if not hold(file):
+            if not try_lock(file):
                 return False
             shutil.rmtree(folder, ignore_errors=True)
             lock.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Jobs on a cluster until each is done or has failed: tries, time limits, lost workers."""
+"""Run jobs on a cluster with retries, time limits and replacement of lost workers."""
 
 import errno
 import queue

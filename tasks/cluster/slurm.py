@@ -1,4 +1,4 @@
-"""Workers as jobs of a SLURM queue."""
+"""Dask workers as jobs of a SLURM queue."""
 
 import shutil
 import socket
@@ -14,7 +14,7 @@ import psutil
 
 from configs.errors import UserError
 from configs.run import ClusterConfig
-from tasks.storage.files import hold
+from tasks.storage.files import try_lock
 from tasks.storage.settings import child_environment
 
 _ASK_SECONDS = 10.0
@@ -192,7 +192,7 @@ def claimed_name(home: Path) -> Iterator[str]:
     folder.mkdir(parents=True, exist_ok=True)
     claim, part = folder / name, folder / f".{name}"
     with part.open("xb") as file:
-        hold(file)  # before others can see it
+        try_lock(file)  # before others can see it
         file.write(socket.gethostname().encode())
         file.flush()
         part.replace(claim)
@@ -207,7 +207,7 @@ def cancel_orphans(home: Path) -> None:
     for claim in _folder(home).glob(f"{_PREFIX}*"):
         with suppress(OSError), claim.open("r+b") as file:
             # Not every shared file system shares its locks: of other machines we know nothing.
-            if file.read() == socket.gethostname().encode() and hold(file):
+            if file.read() == socket.gethostname().encode() and try_lock(file):
                 _end(claim)
 
 

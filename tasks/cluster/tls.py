@@ -1,4 +1,4 @@
-"""Certificates by which the processes of a cluster know each other: made here, or named files."""
+"""TLS certificates of a cluster: generated in memory, or read from files."""
 
 import datetime
 import socket

@@ -1,4 +1,4 @@
-"""The workers of a cluster: who is there, what they compute with, how one is ended or replaced."""
+"""Wait for workers, check their versions and settings, and replace lost ones."""
 
 import asyncio
 import time
@@ -12,13 +12,11 @@ from weakref import WeakKeyDictionary
 
 import fkd
 from configs.errors import UserError
-from fkd import __version__, measures
-from fkd.methods import methods
-from fkd.problems import encoder
+from fkd import __version__
 from tasks.cluster.slurm import queue_state, queued_jobs
 from tasks.storage.addresses import scrubbed
 from tasks.storage.environment import own_kernels
-from tasks.storage.records import SCHEMA
+from tasks.storage.records import code_versions
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 
@@ -215,7 +213,7 @@ class Preflight:
         store = open_store(self.settings)
         _refuse(
             {where: self._unseen(found, nonce) for where, found in told.items()},
-            f"read and write the store of this run, {store.place.address}",
+            f"read and write the store of this run, {store.backend.address}",
             "let FKD_STORE be a place that driver and workers see: a folder that all of them "
             "mount, or s3://bucket/folder with the AWS_* variables of each machine",
         )
@@ -248,12 +246,6 @@ def enrol(client: Any, settings: Settings) -> None:
 def preflight_of(client: Any) -> Preflight:
     """Return what is known of the workers of a connection."""
     return _OF_CLIENTS.setdefault(client, Preflight())
-
-
-def code_versions() -> dict[str, int]:
-    """Return the versions of everything that decides numbers in this process."""
-    found = {name: method.version for name, method in methods().items()}
-    return {**found, "measures": measures.VERSION, "encoder": encoder.VERSION, "records": SCHEMA}
 
 
 def answer(settings: Settings | None, nonce: str) -> Answer:

@@ -1,44 +1,43 @@
-"""A file of predictions beside the truth, or of rows that a model shall predict."""
+"""Read the file of an audit: the target, and predictions or the inputs of a model."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ValidationError
 
-from configs.data import DataConfig
+from configs.data import FileFormat
 from configs.errors import UserError
 from fkd.core.arrays import Array
 from fkd.core.validation import weight_vector
 from tasks.data.table_formats import RawColumns, read_numbers, read_raw
-from tasks.data.user_table import own_path
 
-_FEWEST = 30
+_MIN_ROWS = 30
+_PREDICTED = "\0prediction"  # the column of a model's predictions, no column name of a file
 
 
 @dataclass(frozen=True)
 class PredictedColumns:
-    """Which columns of a file are what.
+    """The columns of a file for an audit.
 
     Parameters
     ----------
     path
-        Any file that a run reads too.
+        The file.
     target, sensitive
-        The truth; the columns to follow predictions along.
+        The true values, and the columns along which predictions are audited.
     prediction, other
-        Columns of predictions; None where a model predicts, or where nothing is compared.
+        Columns of predictions. None: a model predicts, or nothing is compared.
     group_by
-        Legitimate columns.
+        Columns within whose groups dependence is measured too.
     inputs
         Columns that a model needs.
     weights
-        The column that says how much each row counts; None where all count alike.
+        Column of sample weights.
     numbers, labels
-        The inputs that a model takes as numbers, those that it takes as text.
+        The inputs that a model takes as numbers, and those that it takes as text.
     """
 
     path: str
@@ -55,7 +54,7 @@ class PredictedColumns:
 
 @dataclass(frozen=True)
 class PredictionFile:
-    """The rows that have every number, with what was left out on the way."""
+    """The complete rows of a file, with counts of the rows that were read and dropped."""
 
     y_true: Array
     y_pred: Array
@@ -70,151 +69,115 @@ class PredictionFile:
 def read_predicted(
     wanted: PredictedColumns, predict: Callable[[pd.DataFrame], Any] | None = None
 ) -> PredictionFile:
-    """Return truth, predictions, sensitive columns of a file, without rows that lack a number.
+    """Return target, predictions and sensitive columns of the complete rows of a file.
 
     Parameters
     ----------
     wanted
-        Which columns are what.
+        The columns of the file.
     predict
-        A model from a frame of its inputs to predictions, where the file holds none.
+        A model, if the file has no predictions. It takes a frame of its inputs.
     """
-    numeric = _numeric(wanted)
-    data = _as_data(wanted, numeric)
-    named = tuple(dict.fromkeys((*numeric, *wanted.group_by, *wanted.inputs)))
-    numbers = tuple(dict.fromkeys((*numeric, *wanted.numbers)))
-    # What becomes a number or stays text is not guessed by the reader; a group may be either.
-    as_text = {*numbers, *wanted.labels} - {*wanted.group_by}
-    raw = _read(wanted, data, named, as_text)
-    read, _ = read_numbers(raw, numbers, data)
-    values = {name: read[name] for name in numeric}
+    single = (wanted.prediction, wanted.other, wanted.weights)
+    numeric = (wanted.target, *wanted.sensitive, *(name for name in single if name is not None))
+    _check_distinct(wanted, numeric)
+    raw = _read(wanted, numeric)
+    numbers, _ = read_numbers(raw, tuple(dict.fromkeys((*numeric, *wanted.numbers))), FileFormat())
+    values = {name: numbers[name] for name in numeric}
     if predict is not None:
-        values["\0prediction"] = _predicted(predict, _inputs(wanted, raw.frame, read))
+        inputs = raw.frame[list(wanted.inputs)].copy()
+        for name in wanted.inputs:
+            if name in wanted.labels:
+                inputs[name] = inputs[name].map(str, na_action="ignore")
+            elif name in numbers:
+                inputs[name] = numbers[name]
+        values[_PREDICTED] = _predict(predict, inputs)
     if wanted.weights is not None:
-        _require_weights(wanted.weights, values[wanted.weights])
+        try:
+            weight_vector(values[wanted.weights], len(raw.frame))
+        except ValueError as error:
+            raise UserError(
+                f"column {wanted.weights} cannot be used as weights: {error}."
+            ) from error
     frame, dropped = _complete(pd.DataFrame(values), raw.frame, wanted)
-    if len(frame) < _FEWEST:
+    if len(frame) < _MIN_ROWS:
+        reasons = ", ".join(f"{reason} in {number:,}" for reason, number in dropped.items())
         raise UserError(
-            f"{wanted.path} must have at least {_FEWEST} rows with every number, got {len(frame)} "
-            f"of {len(raw.frame)}{_lacking(dropped)}; measures of fewer say nothing."
+            f"{wanted.path} must have at least {_MIN_ROWS} rows with every number, got "
+            f"{len(frame)} of {len(raw.frame)}{f' ({reasons})' if reasons else ''}."
         )
-    control = raw.frame.loc[frame.index, list(wanted.group_by)] if wanted.group_by else None
     return PredictionFile(
-        frame[wanted.target].to_numpy(),
-        frame[wanted.prediction or "\0prediction"].to_numpy(),
-        frame[list(wanted.sensitive)],
-        None if wanted.other is None else frame[wanted.other].to_numpy(),
-        control,
-        len(raw.frame),
-        dropped,
-        None if wanted.weights is None else frame[wanted.weights].to_numpy(),
+        y_true=frame[wanted.target].to_numpy(),
+        y_pred=frame[wanted.prediction or _PREDICTED].to_numpy(),
+        sensitive=frame[list(wanted.sensitive)],
+        other=None if wanted.other is None else frame[wanted.other].to_numpy(),
+        control=raw.frame.loc[frame.index, list(wanted.group_by)] if wanted.group_by else None,
+        read=len(raw.frame),
+        dropped=dropped,
+        weights=None if wanted.weights is None else frame[wanted.weights].to_numpy(),
     )
 
 
-def _read(
-    wanted: PredictedColumns, data: DataConfig, named: Sequence[str], as_text: Collection[str]
-) -> RawColumns:
-    """Return the raw columns; one that a model needs in vain is told as such."""
-    if not Path(wanted.path).expanduser().exists():
+def _check_distinct(wanted: PredictedColumns, numeric: tuple[str, ...]) -> None:
+    """Raise UserError for a column with two roles, or without sensitive columns."""
+    columns = (*numeric, *wanted.group_by)
+    for name in columns:
+        if columns.count(name) > 1:
+            raise UserError(
+                "a column must have one role among target, prediction, other, sensitive, group-by "
+                f"and weights, got {name!r} twice."
+            )
+    if not wanted.sensitive:
+        raise UserError("sensitive must name at least one column, got none.")
+
+
+def _read(wanted: PredictedColumns, numeric: tuple[str, ...]) -> RawColumns:
+    """Return the raw columns. The error for a missing input names the model."""
+    path = Path(wanted.path).expanduser()
+    if not path.is_file():
         raise UserError(
-            f"the table must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
-            f"{wanted.path!r}, which is not there; check the name and the current folder."
+            "the table must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
+            f"{wanted.path!r}, which is {'a folder' if path.is_dir() else 'not there'}."
         )
+    names = tuple(dict.fromkeys((*numeric, *wanted.group_by, *wanted.inputs)))
+    # Columns of known type are read as text. The type of a group is inferred.
+    text = {*numeric, *wanted.numbers, *wanted.labels} - {*wanted.group_by}
     try:
-        return read_raw(own_path(data), data, named, as_text)
+        return read_raw(path, FileFormat(), names, text)
     except UserError as error:
         for name in wanted.inputs:
             if f"got {name!r}" in str(error):
                 raise UserError(
-                    f"the model needs the column {name!r} to predict, which {wanted.path} lacks; "
-                    "add it to the file, or audit a file with a column of predictions."
+                    f"the model needs the column {name!r}, which {wanted.path} does not have. Add "
+                    "it to the file, or audit a file with a column of predictions."
                 ) from error
         raise
 
 
-def _numeric(wanted: PredictedColumns) -> tuple[str, ...]:
-    """Return the columns that must be numbers, each once; refuse one in two places."""
-    columns = [wanted.target, *wanted.sensitive]
-    others = (wanted.prediction, wanted.other, wanted.weights)
-    columns += [name for name in others if name is not None]
-    for name in dict.fromkeys((*columns, *wanted.group_by)):
-        if (*columns, *wanted.group_by).count(name) > 1:
-            raise UserError(
-                f"a column can be one of target, prediction, other, sensitive, group-by or "
-                f"weights, got {name!r} twice; name another."
-            )
-    return tuple(columns)
-
-
-def _as_data(wanted: PredictedColumns, numeric: Sequence[str]) -> DataConfig:
-    """Return the file as a run's configuration names it, for the readers of such files."""
-    inputs = [name for name in numeric if name not in (wanted.target, *wanted.sensitive)]
-    tree = {
-        "problem": "table",
-        "path": wanted.path,
-        "target": wanted.target,
-        "sensitive": list(wanted.sensitive),
-        # A table must have inputs; where a model predicts, the sensitive columns do.
-        "numeric": inputs or list(wanted.sensitive),
-    }
-    try:
-        return DataConfig.model_validate(tree)
-    except ValidationError as error:
-        told = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
-        raise UserError(f"{told}.") from error
-
-
-def _inputs(wanted: PredictedColumns, raw: pd.DataFrame, read: Mapping[str, Array]) -> pd.DataFrame:
-    """Return what a model is given: numbers as such, labels as the file spells them."""
-    frame = raw[list(wanted.inputs)].copy()
-    for name in frame:
-        if name in wanted.labels:
-            frame[name] = frame[name].map(str, na_action="ignore")
-        elif name in read:
-            frame[name] = read[str(name)]
-    return frame
-
-
-def _predicted(predict: Callable[[pd.DataFrame], Any], frame: pd.DataFrame) -> Array:
-    """Return a model's predictions of all rows, one number each."""
+def _predict(predict: Callable[[pd.DataFrame], Any], frame: pd.DataFrame) -> Array:
+    """Return the predictions of a model, one number per row."""
     found = np.asarray(predict(frame), dtype=np.float64).reshape(-1)
     if len(found) != len(frame):
         raise UserError(
-            f"the model must give one number for each of {len(frame)} rows, got {len(found)}; "
-            "audit a regression model, or a file with a column of predictions."
+            f"the model must return one number for each of {len(frame)} rows, got {len(found)}. "
+            "Audit a regression model, or a file with a column of predictions."
         )
     return found
-
-
-def _require_weights(name: str, column: Array) -> None:
-    """Refuse weights of the file that weigh nothing, or not every row."""
-    try:
-        weight_vector(column, len(column))
-    except ValueError as error:
-        raise UserError(f"the column of weights, {name!r}, cannot be used: {error}.") from error
-
-
-def _lacking(dropped: Mapping[str, int]) -> str:
-    """Return what the rows that were left out lack, in brackets."""
-    told = ", ".join(f"{reason} in {number:,}" for reason, number in dropped.items())
-    return f" ({told})" if told else ""
 
 
 def _complete(
     values: pd.DataFrame, raw: pd.DataFrame, wanted: PredictedColumns
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the rows that lack nothing, how many lacked what."""
-    dropped: dict[str, int] = {}
-    kept = np.ones(len(values), dtype=bool)
-    for name in (*values.columns, *wanted.group_by):
-        column = values[name] if name in values else raw[name]
-        lacking = kept & column.isna().to_numpy()
-        if lacking.any():
-            dropped[f"{name.strip(chr(0))} missing"] = int(lacking.sum(axis=0))
-        kept &= ~lacking
+    """Return the rows without missing values and zero weights, and counts of the others."""
+    masks = {f"{str(name).strip(chr(0))} missing": values[name].isna() for name in values}
+    masks |= {f"{name} missing": raw[name].isna() for name in wanted.group_by}
     if wanted.weights is not None:
-        idle = kept & (values[wanted.weights] == 0).to_numpy()
-        if idle.any():
-            dropped[f"{wanted.weights} zero"] = int(idle.sum(axis=0))
-        kept &= ~idle
+        masks[f"{wanted.weights} zero"] = values[wanted.weights] == 0
+    kept = np.ones(len(values), dtype=bool)
+    dropped = {}
+    for reason, mask in masks.items():
+        bad = kept & mask.to_numpy()
+        if bad.any():
+            dropped[reason] = int(bad.sum(axis=0))
+        kept &= ~bad
     return values[kept], dropped

@@ -1,23 +1,26 @@
-"""The needed columns of a census person file."""
+"""Census person files: fetch them, and read the columns that a problem needs from the zip."""
 
+import json
 import logging
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from configs.data import DataConfig, expand_states
+from configs.data import FIPS, DataConfig, Horizon, expand_states
 from configs.errors import UserError
 from fkd.core.arrays import Array, IntArray
 from fkd.problems.declaration import Problem
 from fkd.problems.labels import canonical_label, encode_labels
-from tasks.data.columns import Category, Columns, merge, merge_categories
+from tasks.data.columns import Category, Columns, check_limits, merge, merge_categories
 from tasks.data.download import (
     AbsentFileError,
     Fetched,
@@ -26,12 +29,12 @@ from tasks.data.download import (
     UnsafeZipError,
     check_zip,
     fetch_all,
-    fetch_some,
-    person_file,
 )
-from tasks.data.validation import check_limits
 from tasks.storage.settings import Settings
 
+logger = logging.getLogger(__name__)
+
+_ADDRESS = "https://www2.census.gov/programs-surveys/acs/data/pums"
 # Large enough that parsing dominates, small enough that memory does not grow with the file.
 _BLOCK = 2**23
 # Early files pad empty fields with blanks.
@@ -39,77 +42,184 @@ _EMPTY = [" " * width for width in range(12)]
 _LABEL = pa.dictionary(pa.int32(), pa.string())
 
 
+@dataclass(frozen=True)
+class PersonFile:
+    """The fetched person file of one state and year."""
+
+    file: RemoteFile
+    year: int
+    fetched: Fetched
+
+
+def person_file(state: str, year: int, horizon: Horizon) -> RemoteFile:
+    """Return the census file of the persons of one state.
+
+    Until 2006 the folder of a year has no subfolder for the horizon. Until 2016 the table in the
+    zip is named by year and postal code (ss16pmt.csv), since then by FIPS number (psam_p30.csv).
+    """
+    short = f"csv_p{state.lower()}.zip"
+    # Mirrors and the cache have the same layout for all years.
+    name = f"census/{year}/{horizon}/{short}"
+    folder = f"{year}" if year < 2007 else f"{year}/{horizon}"
+    old = rf"ss{year % 100:02d}p{state.lower()}"
+    return RemoteFile(
+        name=name,
+        url=f"{_ADDRESS}/{folder}/{short}",
+        member=rf"(psam_p{FIPS[state]}|{old})\.csv",
+        sha256=_checksums().get(name),
+    )
+
+
+@cache
+def _checksums() -> dict[str, str]:
+    """Return the sha256 of files that were verified before, by name."""
+    text = files("tasks").joinpath("data", "census_sha256.json").read_text(encoding="utf-8")
+    found: dict[str, str] = json.loads(text)
+    return found
+
+
+def year_files(data: DataConfig, year: int) -> list[RemoteFile]:
+    """Return the files of all states in one year."""
+    horizon = data.horizon or "1-Year"
+    return [person_file(state, year, horizon) for state in expand_states(data.states)]
+
+
+def fetch_persons(
+    data: DataConfig, settings: Settings, progress: Progress | None = None
+) -> tuple[list[PersonFile], list[str]]:
+    """Fetch the files of all states and years.
+
+    Returns
+    -------
+    tuple
+        The files, and a sentence on each file that was left out because of `data.faulty: skip`.
+    """
+    wanted = [(file, year) for year in data.year for file in year_files(data, year)]
+    found = fetch_all([file for file, _ in wanted], settings, progress=progress, faulty=data.faulty)
+    errors = [one for one in found if isinstance(one, UserError)]
+    notes = [_left_out(error) for error in errors]
+    if len(errors) == len(found):
+        absent = all(isinstance(error, AbsentFileError) for error in errors)
+        raise (AbsentFileError if absent else UserError)(
+            f"None of {len(found)} census files could be fetched. {notes[0]}"
+        )
+    both = zip(wanted, found, strict=True)
+    return [PersonFile(*one, got) for one, got in both if isinstance(got, Fetched)], notes
+
+
+def read_persons(data: DataConfig, files: Sequence[PersonFile], notes: Sequence[str]) -> Columns:
+    """Return the rows of all files.
+
+    Parameters
+    ----------
+    data
+        The configuration. With `faulty: skip`, a file that cannot be read is left out.
+    files, notes
+        The result of `fetch_persons`.
+    """
+    parts, left_out = [], list(notes)
+    for one in files:
+        try:
+            parts.append(read_person(data, one.file, one.fetched.path, one.year))
+        except UserError as error:
+            if data.faulty == "stop":
+                raise
+            left_out.append(_left_out(error))
+    if not parts:
+        raise UserError(f"None of {len(files)} census files could be read. {left_out[0]}")
+    return replace(merge(parts), notes=tuple(left_out))
+
+
+def read_person(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Columns:
+    """Return the rows of one file. Impossible values are an error."""
+    problem = data.declaration
+    try:
+        # Names inside the zip were checked after the download. They are looked up again here.
+        member = check_zip(path, file)
+    except UnsafeZipError as error:
+        raise UserError(f"{file.name} is refused: {error}. Fetch it again.") from error
+    columns = read_person_file(path, member, problem, year=year)
+    check_limits(columns, problem.limits, file=file.name)
+    return columns
+
+
 def read_person_file(path: Path, member: str, problem: Problem, *, year: int) -> Columns:
-    """Return the problem's columns of the rows that belong to it, straight from the zip.
+    """Return the columns of a problem for the rows that belong to it, read from the zip.
 
     Parameters
     ----------
     path, member
-        The zip with the name of the table in it.
+        The zip, and the name of the table in it.
     problem
-        Which columns are needed, which rows belong.
+        Declares the columns and the rows.
     year
-        The survey year, kept as a column.
+        The survey year, which becomes a column.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             # The header decides which columns to parse, so the stream is opened twice.
             with archive.open(member) as stream:
-                layout = Layout.of(_header(stream), problem, where=f"{member} of {year}")
+                layout = _layout(_header(stream), problem, where=f"{member} of {year}")
             with archive.open(member) as stream:
-                parts = [_part(batch, layout, problem) for batch in _batches(stream, layout)]
+                parts = [_rows(batch, layout, problem) for batch in _batches(stream, layout)]
     except (pa.ArrowInvalid, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise UserError(f"{member} of {year} cannot be read as a table: {error}.") from error
     if not parts:
-        raise UserError(f"{member} of {year} must have rows, got none; fetch it again.")
-    return _with_places(merge(parts), year)
+        raise UserError(f"{member} of {year} must have rows, got none. Fetch it again.")
+    columns = merge(parts)
+    state = _per_label(columns.categories["ST"], float)
+    # An area code is unique within a state only.
+    area = 100_000 * state + _per_label(columns.categories["PUMA"], _area_number)
+    years = np.full(len(state), float(year))
+    return replace(columns, numbers={**columns.numbers, "ST": state, "PUMA": area, "year": years})
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where each wanted column is found in one file: under its name, another, or in parts."""
+class _Layout:
+    """The columns of one file that are read.
+
+    Parameters
+    ----------
+    numbers
+        Numeric columns.
+    labels
+        By categorical column, its names in the file: several if the column is split.
+    """
 
     numbers: tuple[str, ...]
     labels: dict[str, tuple[str, ...]]
 
-    @classmethod
-    def of(cls, header: Sequence[str], problem: Problem, *, where: str) -> "Layout":
-        """Return the layout of a file with that header, or name the column that it lacks."""
-        filtered = problem.rows.columns if problem.rows else ()
-        numbers = dict.fromkeys((problem.target, *problem.numeric, *filtered, "PWGTP"))
-        labels = dict.fromkeys((*problem.categorical, "ST", "PUMA"))
-        found = {name: _find(name, header, problem) for name in (*numbers, *labels)}
-        absent = [name for name, places in found.items() if not places]
-        if absent:
-            raise UserError(
-                f"{where} lacks the columns {', '.join(absent)}, which {problem.name} needs; "
-                "take a year that has them (2018 has all)."
-            )
-        return cls(tuple(numbers), {name: found[name] for name in labels})
 
-    def types(self) -> dict[str, pa.DataType]:
-        """Return how each column of the file is to be read."""
-        labels = {place: _LABEL for places in self.labels.values() for place in places}
-        return {**labels, **dict.fromkeys(self.numbers, pa.float64())}
+def _layout(header: Sequence[str], problem: Problem, *, where: str) -> _Layout:
+    """Return the layout of a file with that header. A missing column is an error."""
 
+    def find(name: str) -> tuple[str, ...]:
+        for candidate in (name, *problem.renamed.get(name, ())):
+            if candidate in header:
+                return (candidate,)
+        return tuple(part for part in problem.split.get(name, ()) if part in header)
 
-def _find(name: str, header: Sequence[str], problem: Problem) -> tuple[str, ...]:
-    """Return the file's names of a column: itself, its name in another year, or its parts."""
-    for candidate in (name, *problem.renamed.get(name, ())):
-        if candidate in header:
-            return (candidate,)
-    return tuple(part for part in problem.split.get(name, ()) if part in header)
+    filtered = problem.rows.columns if problem.rows else ()
+    numbers = dict.fromkeys((problem.target, *problem.numeric, *filtered, "PWGTP"))
+    labels = {name: find(name) for name in (*problem.categorical, "ST", "PUMA")}
+    found = {**{name: find(name) for name in numbers}, **labels}
+    if absent := [name for name, names in found.items() if not names]:
+        raise UserError(
+            f"{where} lacks the columns {', '.join(absent)}, which {problem.name} needs. "
+            "Choose a year that has them, such as 2018."
+        )
+    return _Layout(tuple(numbers), labels)
 
 
 def _header(stream: IO[bytes]) -> list[str]:
-    """Return the column names in the first line."""
     line = stream.readline(2**20).decode("utf-8-sig", errors="replace")
     return [name.strip().strip('"') for name in line.split(",")]
 
 
-def _batches(stream: IO[bytes], layout: Layout) -> csv.CSVStreamingReader:
-    """Parse only what the layout names, block by block."""
-    types = layout.types()
+def _batches(stream: IO[bytes], layout: _Layout) -> csv.CSVStreamingReader:
+    """Parse the columns of the layout in blocks of rows."""
+    labels = {name: _LABEL for names in layout.labels.values() for name in names}
+    types = {**labels, **dict.fromkeys(layout.numbers, pa.float64())}
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(block_size=_BLOCK),
@@ -122,54 +232,55 @@ def _batches(stream: IO[bytes], layout: Layout) -> csv.CSVStreamingReader:
     )
 
 
-def _part(batch: pa.RecordBatch, layout: Layout, problem: Problem) -> Columns:
+def _rows(batch: pa.RecordBatch, layout: _Layout, problem: Problem) -> Columns:
     """Return the rows of one block that belong to the problem and have a target."""
-    numbers = {name: _numbers(batch.column(name)) for name in layout.numbers}
+    numbers = {
+        name: np.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.float64)
+        for name in layout.numbers
+    }
     rows = np.arange(batch.num_rows)
     dropped = {}
     if problem.rows:
         rows = np.flatnonzero(problem.rows.keep(numbers))
         dropped[problem.rows.reason] = batch.num_rows - len(rows)
-    # After the filter, so that its count is folktables' own.
+    # After the filter, so that its count is that of folktables.
     absent = np.isnan(numbers[problem.target][rows])
     dropped[problem.target_absent] = int(absent.sum(axis=0))
     rows = rows[~absent]
     return Columns(
         numbers={name: values[rows] for name, values in numbers.items()},
         categories={
-            name: _labels([batch.column(place) for place in places], places, rows)
-            for name, places in layout.labels.items()
+            name: _labels({part: batch.column(part) for part in parts}, rows)
+            for name, parts in layout.labels.items()
         },
         rows_read=batch.num_rows,
         dropped=dropped,
     )
 
 
-def _numbers(column: pa.Array) -> Array:
-    """Return a column of numbers, NaN where it is empty."""
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _labels(parts: list[pa.Array], places: tuple[str, ...], rows: IntArray) -> Category:
-    """Return a column of labels; of several parts each row has the one that applies to it."""
-    coded = [_coded(part, rows) for part in parts]
+def _labels(parts: dict[str, pa.DictionaryArray], rows: IntArray) -> Category:
+    """Return the chosen rows of a categorical column, which may be split into several parts."""
+    coded = [_coded(part, rows) for part in parts.values()]
     if len(coded) == 1:
         return coded[0]
+    # The same code means another area or job in another revision, so labels get a prefix.
     named = [
-        Category(one.codes, tuple(_vintage(label, place) for label in one.labels))
-        for one, place in zip(coded, places, strict=True)
+        Category(
+            one.codes,
+            tuple("" if lab.startswith(("-", "N.A")) else f"{name}:{lab}" for lab in one.labels),
+        )
+        for name, one in zip(parts, coded, strict=True)
     ]
-    # In each row all parts but one are missing (-1), so the greatest code is the one that applies.
-    whole = merge_categories(named)
-    split = whole.codes.reshape(len(parts), len(rows))
-    return Category(split.max(axis=0), whole.labels)
+    # In each row all parts but one are missing (-1). The largest code is the part that applies.
+    merged = merge_categories(named)
+    return Category(merged.codes.reshape(len(parts), len(rows)).max(axis=0), merged.labels)
 
 
 def _coded(column: pa.DictionaryArray, rows: IntArray) -> Category:
-    """Return the chosen rows of a dictionary-encoded column by canonical labels."""
+    """Return the chosen rows of a dictionary-encoded column with canonical labels."""
     places = column.indices.to_numpy(zero_copy_only=False)
     places = np.where(np.isnan(places), -1, places)[rows].astype(np.int64)
-    # A label that no chosen row has is no level: it gets the name that counts as none.
+    # A label without a chosen row is no level. The empty label counts as missing.
     used = set(places.tolist())
     labels = [
         canonical_label(value) if place in used else ""
@@ -178,115 +289,19 @@ def _coded(column: pa.DictionaryArray, rows: IntArray) -> Category:
     return Category(*encode_labels(places, labels))
 
 
-def _vintage(label: str, place: str) -> str:
-    """Mark a label by its revision, because the same code means another area or job in another."""
-    not_applicable = label.startswith(("-", "N.A"))
-    return "" if not_applicable else f"{place}:{label}"
-
-
-def _with_places(columns: Columns, year: int) -> Columns:
-    """Add state, area, year as numbers; an area's number is unique among all states."""
-    rows = len(columns.numbers["PWGTP"])
-    state = _by_label(columns.categories["ST"], float)
-    area = _by_label(columns.categories["PUMA"], _area_number)
-    numbers: dict[str, Any] = {
-        **columns.numbers,
-        "ST": state,
-        "PUMA": state * 100_000 + area,
-        "year": np.full(rows, float(year)),
-    }
-    return Columns(numbers, columns.categories, columns.rows_read, columns.dropped)
-
-
-def _by_label(column: Category, number: Any) -> Array:
+def _per_label(column: Category, number: Callable[[str], float]) -> Array:
     """Return a number per row, computed once per label."""
     return np.array([*(number(label) for label in column.labels), np.nan])[column.codes]
 
 
 def _area_number(label: str) -> float:
-    """Return an area's code; areas of another revision get numbers of their own."""
-    place, _, code = label.rpartition(":")
-    return float(code) + 10_000_000.0 * float(place[-2:] or 0)
+    """Return the code of an area. Areas of another revision get other numbers."""
+    revision, _, code = label.rpartition(":")
+    return float(code) + 10_000_000.0 * float(revision[-2:] or 0)
 
 
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class PersonFile:
-    """The file of one state in one year, with its place on this disk."""
-
-    file: RemoteFile
-    year: int
-    fetched: Fetched
-
-
-@dataclass(frozen=True)
-class PersonFiles:
-    """The files that could be had, with a sentence on each that could not."""
-
-    there: tuple[PersonFile, ...]
-    left_out: tuple[str, ...] = ()
-
-
-def fetch_persons(
-    data: DataConfig, settings: Settings, progress: Progress | None = None
-) -> PersonFiles:
-    """Return the files on this disk; one that cannot be had stops the run, or is left out."""
-    wanted = [(file, year) for year in data.year for file in year_files(data, year)]
-    files = [file for file, _ in wanted]
-    # All files first, so that a missing state stops us early.
-    if data.faulty == "stop":
-        found: list[Fetched | UserError] = [*fetch_all(files, settings, progress=progress)]
-    else:
-        found = fetch_some(files, settings, progress=progress)
-    pairs = list(zip(wanted, found, strict=True))
-    there = [PersonFile(*one, got) for one, got in pairs if isinstance(got, Fetched)]
-    left_out = [_left_out(str(got)) for _, got in pairs if isinstance(got, UserError)]
-    if not there:
-        absent = all(isinstance(got, AbsentFileError) for got in found)
-        raise (AbsentFileError if absent else UserError)(
-            f"No census file could be had, of {len(files)} wanted. {left_out[0]}"
-        )
-    return PersonFiles(tuple(there), tuple(left_out))
-
-
-def year_files(data: DataConfig, year: int) -> list[RemoteFile]:
-    """Return the files of all states in one year."""
-    horizon = data.horizon or "1-Year"
-    return [person_file(state, year, horizon) for state in expand_states(data.states)]
-
-
-def read_persons(data: DataConfig, files: PersonFiles) -> Columns:
-    """Return the rows of all files; one that cannot be read stops the run, or is left out."""
-    parts, left_out = [], list(files.left_out)
-    for one in files.there:
-        try:
-            parts.append(read_person(data, one.file, one.fetched.path, one.year))
-        except UserError as error:
-            if data.faulty == "stop":
-                raise
-            left_out.append(_left_out(str(error)))
-    if not parts:
-        raise UserError(f"No census file could be read, of {len(files.there)}. {left_out[0]}")
-    return replace(merge(parts), notes=tuple(left_out))
-
-
-def read_person(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Columns:
-    """Return the rows of one file, whose values must be possible ones."""
-    problem = data.declaration
-    try:
-        # Names inside the zip were checked when it came; they are looked up again, not remembered.
-        member = check_zip(path, file)
-    except UnsafeZipError as error:
-        raise UserError(f"{file.name} is refused: {error}; fetch it again.") from error
-    columns = read_person_file(path, member, problem, year=year)
-    check_limits(columns, problem.limits, file=file.name)
-    return columns
-
-
-def _left_out(why: str) -> str:
-    """Return the sentence on a file that is left out, which a log reader should meet too."""
-    sentence = f"a census file was left out, as data.faulty: skip allows: {why}"
+def _left_out(error: UserError) -> str:
+    """Log and return a sentence on a file that is left out."""
+    sentence = f"a census file was left out (data.faulty: skip): {error}"
     logger.warning("%s", sentence)
     return sentence

@@ -1,11 +1,13 @@
-"""Raw columns of the rows that a problem keeps."""
+"""Raw columns of a data set: merge them, check them, turn them into a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from configs.data import DataConfig
+from configs.errors import UserError
 from fkd.core.arrays import AnyArray, Array, IntArray
 from fkd.problems.labels import encode_labels
 from fkd.problems.table import Table
@@ -13,7 +15,7 @@ from fkd.problems.table import Table
 
 @dataclass(frozen=True)
 class Category:
-    """A column of labels: codes, -1 for missing, into distinct labels."""
+    """A categorical column: codes into distinct labels, -1 for a missing value."""
 
     codes: IntArray
     labels: tuple[str, ...]
@@ -21,20 +23,34 @@ class Category:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns by name, with the count of rows that were read or dropped on the way."""
+    """Columns by name, with counts of the rows that were read and dropped.
+
+    Parameters
+    ----------
+    numbers
+        Numeric columns. A missing value is NaN.
+    categories
+        Categorical columns.
+    rows_read
+        Number of rows in the files.
+    dropped
+        Number of dropped rows by reason.
+    read_as
+        The detected format of a text file.
+    notes
+        Sentences on columns or files for the user.
+    """
 
     numbers: Mapping[str, Array]
     categories: Mapping[str, Category]
     rows_read: int
     dropped: Mapping[str, int] = field(default_factory=dict)
     read_as: str = ""
-    """How the file's text was understood, where that had to be found out."""
     notes: tuple[str, ...] = ()
-    """What a person should know of single columns."""
 
 
 def merge(parts: Sequence[Columns]) -> Columns:
-    """Return the rows of all parts, in order; labels are put into one list."""
+    """Return the rows of all parts in order, with one list of labels per column."""
     if len(parts) == 1:
         return parts[0]
     reasons = dict.fromkeys(reason for part in parts for reason in part.dropped)
@@ -53,8 +69,8 @@ def merge(parts: Sequence[Columns]) -> Columns:
 
 
 def merge_categories(parts: Sequence[Category]) -> Category:
-    """Return the parts below each other, coded by one sorted list of labels."""
-    # Shift each part's codes behind those before it, then let equal labels share a code.
+    """Return the rows of all parts in order, coded by one sorted list of labels."""
+    # Concatenate the lists of labels, then give equal labels the same code.
     starts = np.cumsum([0, *(len(part.labels) for part in parts)], axis=0)
     shifted = [
         np.where(part.codes < 0, -1, part.codes + start)
@@ -65,64 +81,123 @@ def merge_categories(parts: Sequence[Category]) -> Category:
 
 
 def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]:
-    """Return the table that a configuration asks for, with the inputs left out and why.
+    """Return the table of a configuration, and the reason for each column that is no input.
 
     Parameters
     ----------
     data
-        Which columns are inputs, target, sensitive.
+        Names the inputs, the target and the sensitive columns.
     columns
-        The rows; a missing number is NaN.
+        The rows.
     """
     problem = data.declaration
     if data.labels == "codes":
-        columns = _with_codes(columns, problem.categorical)
+        numbers = {name: _label_codes(columns, name) for name in problem.categorical}
+        # A number that is kept beside its label (an area, unique among states) stays as it is.
+        columns = replace(columns, numbers={**numbers, **columns.numbers})
         problem = problem.with_codes()
-    numbers = {name: _filled(columns, name, problem.fills) for name in columns.numbers}
+    numbers = dict(columns.numbers)
+    for name in problem.fills.keys() & numbers.keys():
+        numbers[name] = np.where(np.isnan(numbers[name]), problem.fills[name], numbers[name])
     codes = {name: category.codes for name, category in columns.categories.items()}
-    # Constant in all rows: no fold can learn from it, and a report should say so once.
-    numeric, flat_numbers = _varying(problem.numeric, numbers, data.drop)
-    labelled, flat_labels = _varying(problem.categorical, codes, data.drop)
-    n = len(numbers[problem.target])
-    sensitive = data.sensitive_columns
+    # A column that is constant in all rows is removed once here, not in every fold.
+    values: dict[str, AnyArray] = {**codes, **{name: numbers[name] for name in problem.numeric}}
+    inputs = [name for name in problem.predictors if name not in data.drop]
+    constant = {name for name in inputs if len(np.unique(values[name])) == 1}
+    numeric = [n for n in problem.numeric if n in inputs and n not in constant]
+    categorical = [n for n in problem.categorical if n in inputs and n not in constant]
+    target, sensitive = numbers[problem.target], data.sensitive_columns
+    n = len(target)
     table = Table(
         numeric_names=tuple(numeric),
-        numeric=_beside([numbers[name] for name in numeric], n),
-        categorical_names=tuple(labelled),
-        codes=_beside([codes[name] for name in labelled], n).astype(np.int32),
-        levels=tuple(columns.categories[name].labels for name in labelled),
+        numeric=_matrix([numbers[name] for name in numeric], n),
+        categorical_names=tuple(categorical),
+        codes=_matrix([codes[name] for name in categorical], n).astype(np.int32),
+        levels=tuple(columns.categories[name].labels for name in categorical),
         target_name=problem.target,
-        target=numbers[problem.target],
+        target=target,
         sensitive_names=sensitive,
-        sensitive=_beside([numbers[name] for name in sensitive], n),
-        target_range=problem.fixed_range or _range(numbers[problem.target]),
+        sensitive=_matrix([numbers[name] for name in sensitive], n),
+        target_range=problem.fixed_range or _range(target),
         sensitive_range=np.array(
             [problem.fixed_range or _range(numbers[name]) for name in sensitive]
         ),
-        extra={name: extra_column(columns, name) for name in problem.extra},
+        extra={name: _extra_column(columns, name) for name in problem.extra},
         fills={name: fill for name, fill in problem.fills.items() if name in numeric},
         gaps=tuple(numeric) if data.missing == "impute" else (),
     )
     left_out = dict.fromkeys(data.drop, "dropped by the configuration")
-    constant = sorted(flat_numbers + flat_labels)
-    return table, left_out | dict.fromkeys(constant, "constant in these rows")
+    return table, left_out | dict.fromkeys(sorted(constant), "constant in these rows")
+
+
+def check_limits(columns: Columns, limits: Mapping[str, tuple[float, float]], *, file: str) -> None:
+    """Raise UserError if a value is outside its possible range.
+
+    Parameters
+    ----------
+    columns
+        The rows of one file.
+    limits
+        Smallest and largest possible value by column. Labels are compared as numbers.
+    file
+        Name of the file for the error.
+    """
+    # All faults in one error: a wrong file shows in several columns.
+    faults = []
+    for name, (low, high) in limits.items():
+        values = _as_numbers(columns, name)
+        bad = values[(values < low) | (values > high)]
+        if len(bad):
+            shown = ", ".join(f"{value:g}" for value in np.unique(bad)[:3])
+            faults.append(f"{name} must be in [{low:g}, {high:g}], got {shown} in {len(bad)} rows")
+    if faults:
+        raise UserError(
+            f"{file} has values outside their possible range: {'; '.join(faults)}. The file is "
+            "damaged or has another layout. Fetch it again, or check the year."
+        )
+
+
+def column_report(columns: Columns) -> list[dict[str, Any]]:
+    """Return one entry per column: kind, missing values, smallest and largest value, levels."""
+    report: list[dict[str, Any]] = []
+    for name, values in columns.numbers.items():
+        present = values[~np.isnan(values)]
+        missing = len(values) - len(present)
+        report.append({"column": name, "kind": "number", "missing": missing})
+        if len(present):
+            report[-1] |= {"least": float(present.min()), "greatest": float(present.max())}
+    for name, category in columns.categories.items():
+        missing = int((category.codes < 0).sum(axis=0))
+        levels = len(category.labels)
+        report.append({"column": name, "kind": "labels", "missing": missing, "levels": levels})
+    return report
+
+
+def report_text(report: Sequence[Mapping[str, Any]]) -> str:
+    """Return a column report as an aligned text table."""
+
+    def cell(value: Any) -> str:
+        return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+    head = ("column", "kind", "missing", "least", "greatest", "levels")
+    rows = [head, *(tuple(cell(line.get(key, "")) for key in head) for line in report)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
 
 
 def _range(values: Array) -> tuple[float, float]:
-    """Return the smallest and the largest value of a column without missing values."""
     return float(values.min(axis=0)), float(values.max(axis=0))
 
 
-def _varying(
-    names: Sequence[str], values: Mapping[str, AnyArray], drop: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Return which columns vary, which are constant, of those that are not dropped."""
-    kept = [name for name in names if name not in drop]
-    constant = [name for name in kept if len(np.unique(values[name])) == 1]
-    return [name for name in kept if name not in constant], constant
+def _matrix(parts: Sequence[AnyArray], n: int) -> AnyArray:
+    """Return columns as a matrix, (n, 0) if there are none."""
+    return np.column_stack(parts) if parts else np.empty((n, 0))
 
 
-def extra_column(columns: Columns, name: str) -> AnyArray:
+def _extra_column(columns: Columns, name: str) -> AnyArray:
     """Return a column that is no input: whole numbers as integers, labels as text."""
     if name in columns.numbers:
         values = columns.numbers[name]
@@ -133,30 +208,28 @@ def extra_column(columns: Columns, name: str) -> AnyArray:
     return np.array([*category.labels, ""], dtype=np.str_)[category.codes]
 
 
-def _with_codes(columns: Columns, names: Sequence[str]) -> Columns:
-    """Return the columns with labels as numbers too, NaN where a label is missing."""
-    codes = {name: _codes(columns.categories[name], name) for name in names}
-    # A number that is kept beside its label (an area, unique among states) stays what it is.
-    return replace(columns, numbers={**codes, **columns.numbers})
-
-
-def _codes(category: Category, name: str) -> Array:
+def _label_codes(columns: Columns, name: str) -> Array:
+    """Return a categorical column by its numeric codes, NaN for a missing value."""
+    category = columns.categories[name]
     try:
-        values = [float(label) for label in category.labels]
+        codes = [float(label) for label in category.labels]
     except ValueError as error:
         raise ValueError(
             f"column {name} must have codes that are numbers for labels: codes, got "
             f"{category.labels[:3]}"
         ) from error
-    return np.array([*values, np.nan])[category.codes]
+    return np.array([*codes, np.nan])[category.codes]
 
 
-def _filled(columns: Columns, name: str, fills: Mapping[str, float]) -> Array:
-    """Return a numeric column with its missing values replaced where that is declared."""
-    values = columns.numbers[name]
-    return np.where(np.isnan(values), fills[name], values) if name in fills else values
-
-
-def _beside(parts: Sequence[AnyArray], n: int) -> AnyArray:
-    """Return columns as a matrix, (n, 0) if there are none."""
-    return np.column_stack(parts) if parts else np.empty((n, 0))
+def _as_numbers(columns: Columns, name: str) -> Array:
+    """Return a column as numbers. A label that is no integer is NaN."""
+    if name in columns.numbers:
+        return columns.numbers[name]
+    if name not in columns.categories:
+        return np.empty(0)
+    column = columns.categories[name]
+    # Labels of split classifications have a prefix and no common range.
+    whole = (label.lstrip("-").isdigit() for label in column.labels)
+    both = zip(column.labels, whole, strict=True)
+    numbers = [float(label) if is_whole else np.nan for label, is_whole in both]
+    return np.array([*numbers, np.nan])[column.codes]

@@ -1,4 +1,4 @@
-"""Downloaded files, kept by their content."""
+"""The cache of downloads: contents by sha256, and one record per public file."""
 
 import hashlib
 import json
@@ -11,144 +11,139 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tasks.storage.backends import FolderPlace
-from tasks.storage.store import SharedStore
-
-_NAMES = "names"  # the folder of records
+from tasks.storage.backends import FolderBackend
+from tasks.storage.store import BlobStore
 
 
 @dataclass(frozen=True)
 class CachedFile:
-    """What is known of a cached file since its first use."""
+    """The record of a cached file.
+
+    Parameters
+    ----------
+    name
+        Its name in mirrors.
+    sha256, size
+        Checksum and number of bytes.
+    source
+        The address that it was downloaded from.
+    pinned
+        True if the checksum was known before the download, False if it was recorded at first use.
+    """
 
     name: str
     sha256: str
     size: int
     source: str
-    """The address it came from."""
     pinned: bool
-    """Whether the checksum was known before the download, or is the one of the first use."""
 
 
 def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file, read in pieces."""
+    """Return the sha256 of a file, read in blocks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Cache:
-    """A folder of objects named by their sha256, of records named like the public files."""
+    """A folder with downloaded contents, their records, partial downloads and locks."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._records = SharedStore(FolderPlace(folder / _NAMES), folder)
+        self._names = folder / "names"
+        self._records = BlobStore(FolderBackend(self._names), folder)
 
     def object_path(self, sha256: str) -> Path:
-        """Return where the content of that checksum lies."""
+        """Return the location of the content with a checksum."""
         return self.folder / "objects" / sha256[:2] / sha256
 
     def partial_path(self, name: str) -> Path:
-        """Return where the download of that name grows."""
+        """Return the location of the partial download of a file."""
         return self.folder / "partial" / f"{name.replace('/', '_')}.part"
 
-    def _record_path(self, name: str) -> Path:
-        return self.folder / _NAMES / _record_name(name)
-
     def find(self, name: str) -> CachedFile | None:
-        """Return the record of a name; a damaged one counts as none."""
-        record = self._records.read(_record_name(name))
+        """Return the record of a file, or None if it is absent or damaged."""
+        record = self._records.read(f"{name}.json")
         return None if record is None else CachedFile(**json.loads(record))
 
     def is_intact(self, record: CachedFile) -> bool:
-        """Tell whether the content is there, unchanged to the last byte."""
-        # Hashed at every use: half a second per gigabyte buys certainty against silent damage.
+        """Return True if the content exists and has the recorded checksum."""
+        # Computed at every use: half a second per gigabyte detects silent damage.
         path = self.object_path(record.sha256)
         return path.is_file() and file_sha256(path) == record.sha256
 
     def admit(self, partial: Path, record: CachedFile) -> Path:
-        """Move a verified download to its place; a reader sees all of it or nothing."""
+        """Move a verified download into the cache in one step, and return its location."""
         target = self.object_path(record.sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Bytes first, name afterwards: a power cut must not leave a name without its bytes.
+        # Content before name: a power failure must not leave a name without its content.
         with partial.open("rb") as file:
             os.fsync(file.fileno())
-        with self._admitting():
+        with self._admission():
             partial.replace(target)
-            # The record comes last: a crash in between leaves an object that nobody refers to.
-            self._records.write(_record_name(record.name), json.dumps(asdict(record)).encode())
+            # A crash before the record leaves an object without a record, which is removed later.
+            self._records.write(f"{record.name}.json", json.dumps(asdict(record)).encode())
         return target
 
     def records(self) -> Iterator[CachedFile]:
-        """Yield the records in the order of their names."""
-        root = self.folder / _NAMES
-        for path in sorted(root.rglob("*.json")):
-            name = path.relative_to(root).as_posix().removesuffix(".json")
-            record = self.find(name)
+        """Yield the records by name."""
+        for path in sorted(self._names.rglob("*.json")):
+            record = self.find(path.relative_to(self._names).as_posix().removesuffix(".json"))
             if record is not None:
                 yield record
 
     def remove(self, name: str) -> bool:
-        """Forget a file: its record, its partial download, its content if nobody else has it.
+        """Remove the record, the partial download and the content of a file.
 
-        Return whether that was done: a file that is being fetched is left alone.
+        A content that another record refers to is kept. Return False if another process is
+        fetching the file; nothing is removed then.
         """
-        with self._unless_fetched(name) as free:
+        with self._unless_locked(name) as free:
             if not free:
                 return False
-            with self._admitting():
+            with self._admission():
                 record = self.find(name)
                 self._record_path(name).unlink(missing_ok=True)
                 if record and record.sha256 not in {other.sha256 for other in self.records()}:
                     self.object_path(record.sha256).unlink(missing_ok=True)
-            _discard(self.partial_path(name))
+            _remove_partial(self.partial_path(name))
         return True
 
     def remove_leftovers(self, *, older_than: float = 0.0) -> tuple[int, int]:
-        """Remove what no record refers to; return how many files went, how many are in use.
+        """Remove files without a record. Return the number of removed files and of files in use.
 
         Parameters
         ----------
         older_than
-            Seconds for which a partial download must have stood still: a younger one may be
-            continued by the next run.
+            Minimum age in seconds of a partial download. The next run can continue a younger one.
         """
-        removed = busy = 0
-        with self._admitting():
-            for path in self._unreferenced():
+        with self._admission():
+            wanted = {self.object_path(record.sha256) for record in self.records()}
+            wanted |= {self._record_path(record.name) for record in self.records()}
+            found = [*(self.folder / "objects").rglob("*"), *self._names.rglob("*")]
+            leftovers = {path for path in found if path.is_file()} - wanted
+            for path in leftovers:
                 path.unlink(missing_ok=True)
-                removed += 1
-        for partial in self._partials():
-            with self._unless_fetched(partial.stem) as free:
+        removed, busy = len(leftovers), 0
+        # The note of a partial download may exist without it.
+        partials = {p.with_suffix(".part") for p in (self.folder / "partial").glob("*.*")}
+        for partial in partials:
+            with self._unless_locked(partial.stem) as free:
                 busy += not free
                 if free and _age(partial) >= older_than:
-                    _discard(partial)
+                    _remove_partial(partial)
                     removed += 1
         return removed, busy
 
-    def _unreferenced(self) -> list[Path]:
-        """Return objects without a record, with damaged records."""
-        records = list(self.records())
-        wanted = {self.object_path(record.sha256) for record in records}
-        names = {self._record_path(record.name) for record in records}
-        found = [path for path in (self.folder / "objects").rglob("*") if path.is_file()]
-        kept = [path for path in (self.folder / _NAMES).rglob("*") if path.is_file()]
-        return sorted({*found, *kept} - wanted - names)
-
-    def _partials(self) -> list[Path]:
-        """Return the downloads that are not whole, each with the name of its lock as its stem."""
-        notes = (self.folder / "partial").glob("*.json")
-        return sorted({*(self.folder / "partial").glob("*.part"), *map(_part_of, notes)})
-
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Let one process at a time fetch that name; the others wait, then find it here."""
-        # The system frees the lock of a killed process, so no stale lock is ever left.
+        """Let one process at a time fetch a file."""
+        # The system releases the lock of a killed process.
         with FileLock(self._lock_path(name)):
             yield
 
     @contextmanager
-    def _unless_fetched(self, name: str) -> Iterator[bool]:
-        """Yield whether nobody fetches that name; nobody begins to within the block."""
+    def _unless_locked(self, name: str) -> Iterator[bool]:
+        """Yield True and hold the lock of a file, or yield False if another process holds it."""
         lock = FileLock(self._lock_path(name), blocking=False)
         try:
             lock.acquire()
@@ -160,11 +155,12 @@ class Cache:
         finally:
             lock.release()
 
-    @contextmanager
-    def _admitting(self) -> Iterator[None]:
-        """Keep objects and records in step: no object is without its record for others to see."""
-        with FileLock(self._lock_path("admission")):
-            yield
+    def _admission(self) -> FileLock:
+        """Return the lock under which contents and records are changed together."""
+        return FileLock(self._lock_path("admission"))
+
+    def _record_path(self, name: str) -> Path:
+        return self._names / f"{name}.json"
 
     def _lock_path(self, name: str) -> Path:
         folder = self.folder / "locks"
@@ -172,24 +168,14 @@ class Cache:
         return folder / f"{name.replace('/', '_')}.lock"
 
 
-def _record_name(name: str) -> str:
-    """Return as what the record of a public file is kept."""
-    return f"{name}.json"
-
-
-def _part_of(note: Path) -> Path:
-    """Return the partial download that a note belongs to."""
-    return note.with_suffix(".part")
-
-
-def _discard(partial: Path) -> None:
+def _remove_partial(partial: Path) -> None:
     """Remove a partial download with its note."""
     partial.unlink(missing_ok=True)
     partial.with_suffix(".json").unlink(missing_ok=True)
 
 
 def _age(partial: Path) -> float:
-    """Return for how many seconds nothing has come to a partial download, -1 if it has gone."""
+    """Return the seconds since a partial download changed, or -1 if it does not exist."""
     for path in (partial, partial.with_suffix(".json")):
         with suppress(FileNotFoundError):
             return time.time() - path.stat().st_mtime

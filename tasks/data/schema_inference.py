@@ -1,4 +1,4 @@
-"""What each column of an unknown file seems to be, so that a run on it can be proposed."""
+"""Infer the role of each column of a file, and write a configuration that runs on it."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 from pyarrow import compute as pc
 
-from configs.data import WrittenForm
+from configs.data import FileFormat
 from configs.errors import UserError
 from configs.load import parse_config
 from fkd import __version__
@@ -24,6 +24,7 @@ from tasks.data.columns import to_table
 from tasks.data.table_formats import (
     DATE,
     CellColumn,
+    Mask,
     RawColumns,
     as_mask,
     cell_column,
@@ -32,110 +33,235 @@ from tasks.data.table_formats import (
     read_numbers,
     read_raw,
 )
-from tasks.data.user_table import FEW_ROWS, MANY_LABELS, read_own_file
-from tasks.storage.files import write_atomic
+from tasks.data.user_table import FEW_ROWS, MANY_LABELS, read_columns
 
 Role = Literal["target", "sensitive", "numeric", "categorical", "left out"]
-# A word among numbers means a missing value where nearly all cells are numbers.
-_MOSTLY, _MOST_WORDS = 0.8, 5
-_NEARLY_ALL = 0.9
-_SHOWN = 4
-# Parts of names that tell of an id, in the languages of the files that were looked at.
-_ID_WORDS = {"id", "ids", "uid", "uuid", "guid", "pk", "key", "nr", "no", "num", "number"} | {
-    "nummer",
-    "index",
-    "idx",
-    "rowid",
-    "code",
-    "kennung",
+
+# A column is numeric if this share of its cells is, and at most so many words are among them.
+_NUMERIC_SHARE, _MAX_WORDS = 0.8, 5
+_DATE_SHARE = 0.9
+_EXAMPLES = 4
+# Words in the names of ids, in English and German.
+_ID_WORDS = {
+    *("id", "ids", "uid", "uuid", "guid", "pk", "key", "nr", "no", "num", "number", "nummer"),
+    *("index", "idx", "rowid", "code", "kennung"),
 }
+_WIDTH = 28  # of a line of YAML before its comment
 
 
 @dataclass(frozen=True)
-class ProposedColumn:
-    """A column with its part in a run."""
+class InferredColumn:
+    """A column with its role.
+
+    Parameters
+    ----------
+    name, role, why
+        The column, its role, and the reason for people.
+    words
+        Words that mean a missing value in the column.
+    missing
+        Number of missing values.
+    codes
+        Numbers that look like codes for a missing value.
+    ends
+        Smallest and largest number, if there are codes.
+    real_elsewhere
+        Codes that are no words, because another column holds them as values.
+    """
 
     name: str
     role: Role
     why: str
-    words: tuple[str, ...] = ()  # that mean a missing value in it
+    words: tuple[str, ...] = ()
     missing: int = 0
-    codes: tuple[float, ...] = ()  # numbers that look like codes for a missing value
-    ends: tuple[float, float] = (0.0, 0.0)  # least and greatest number, if there are codes
-    real_elsewhere: str = ""  # codes that are no words, since another column holds them as values
+    codes: tuple[float, ...] = ()
+    ends: tuple[float, float] = (0.0, 0.0)
+    real_elsewhere: str = ""
 
 
 @dataclass(frozen=True)
-class LookedAt:
-    """A file as it was understood."""
+class InferredSchema:
+    """The columns of a file with their roles."""
 
     path: Path
     rows: int
-    told: str
-    columns: tuple[ProposedColumn, ...]
+    read_as: str
+    columns: tuple[InferredColumn, ...]
 
-    def named(self, role: Role) -> list[ProposedColumn]:
-        """Return the columns of one part, in the file's order."""
+    def with_role(self, role: Role) -> list[InferredColumn]:
+        """Return the columns of a role in the order of the file."""
         return [column for column in self.columns if column.role == role]
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Words that mean a missing value in some column that is used."""
+        """Words that mean a missing value in a column that is used."""
         used = (column for column in self.columns if column.role != "left out")
         return tuple(dict.fromkeys(word for column in used for word in column.words))
 
 
-def look_at(path: Path, form: WrittenForm, target: str, sensitive: Sequence[str]) -> LookedAt:
-    """Return what the columns of a file seem to be, besides those that are named.
+def infer_schema(
+    path: Path, options: FileFormat, target: str, sensitive: Sequence[str]
+) -> InferredSchema:
+    """Return the roles of the columns of a file.
 
     Parameters
     ----------
     path
         The file.
-    form
-        How it is written, where it does not show so itself.
+    options
+        The format of the file, unless it is detected.
     target, sensitive
-        What is to be predicted, what must not matter.
+        The column to predict, and the sensitive columns.
     """
     wanted = (target, *sensitive)
-    header = header_of(path, form, wanted)
+    header = header_of(path, options, wanted)
     check_names(header, wanted, path)
-    once = [name for name in header if header.count(name) == 1 and name.strip()]
-    raw = read_raw(path, form, once, once)
-    found = []
+    unique = [name for name in header if header.count(name) == 1 and name.strip()]
+    raw = read_raw(path, options, unique, unique)
+    columns = []
     for name in dict.fromkeys(header):
-        if name not in once:
+        if name in unique:
+            role: Role | None = "sensitive" if name in sensitive else None
+            role = "target" if name == target else role
+            columns.append(_infer_column(raw, name, options, role))
+        else:
             why = "another column has the same name" if name.strip() else "it has no name"
-            found.append(ProposedColumn(name, "left out", why))
-            continue
-        role: Role | None = (
-            "target" if name == target else "sensitive" if name in sensitive else None
-        )
-        found.append(_look(raw, name, form, role))
-    looked = LookedAt(path, len(raw.frame), raw.told, tuple(found))
-    if not looked.named("numeric") and not looked.named("categorical"):
+            columns.append(InferredColumn(name, "left out", why))
+    schema = InferredSchema(path, len(raw.frame), raw.read_as, tuple(columns))
+    numeric = [column.name for column in schema.with_role("numeric")]
+    if not numeric and not schema.with_role("categorical"):
+        reasons = "; ".join(f"{c.name}: {c.why}" for c in schema.with_role("left out"))
         raise UserError(
             f"{path} must have a column that can be an input beside {', '.join(wanted)}, got none: "
-            + "; ".join(f"{column.name}: {column.why}" for column in looked.named("left out"))
-            + "."
+            f"{reasons}."
         )
-    words = (*form.missing_words, *looked.words)
-    used = [*dict.fromkeys((*wanted, *(column.name for column in looked.named("numeric"))))]
-    numbers, _ = read_numbers(raw, used, form.model_copy(update={"missing_words": words}))
-    columns = [_with_codes(c, numbers) if c.name in wanted else c for c in looked.columns]
-    return replace(looked, columns=tuple(columns))
+    words = (*options.missing_words, *schema.words)
+    known = options.model_copy(update={"missing_words": words})
+    numbers, _ = read_numbers(raw, [*dict.fromkeys((*wanted, *numeric))], known)
+    columns = [_with_codes(c, numbers) if c.name in wanted else c for c in columns]
+    return replace(schema, columns=tuple(columns))
 
 
-def _with_codes(column: ProposedColumn, numbers: Mapping[str, Array]) -> ProposedColumn:
-    """Return a column with the numbers that look like codes for a missing value.
+def propose_run(schema: InferredSchema, options: FileFormat, out: Path) -> str:
+    """Return the YAML of a run on a file. It was parsed, and the file was read with it.
 
-    A code is a missing word unless it is a value of another column, to which the word applies too.
+    Parameters
+    ----------
+    schema
+        The roles of the columns.
+    options
+        The format of the file as given by the user.
+    out
+        Location of the YAML. The path of the file is relative to it.
+    """
+    text = "\n".join(_yaml_lines(schema, options, out)) + "\n"
+    tree: dict[str, Any] = yaml.safe_load(text)
+    located = {**tree, "data": {**tree["data"], "path": str(schema.path)}}
+    data = parse_config(located, str(out)).data
+    try:
+        to_table(data, read_columns(schema.path, data))
+    except ValueError as error:
+        raise UserError(f"{schema.path}: {error}.") from error
+    return text
+
+
+def _infer_column(
+    raw: RawColumns, name: str, options: FileFormat, role: Role | None
+) -> InferredColumn:
+    """Return a column with its role. A given role is kept."""
+    cells = raw.frame[name]
+    if role is None:
+        if cells.isna().all():
+            return InferredColumn(name, "left out", "it is empty")
+        if _is_dated(cells):
+            example = _examples([cells.dropna().iloc[0]])
+            why = f"dates, such as {example}; a year or an age can be an input"
+            return InferredColumn(name, "left out", why)
+        if isinstance(cells.dtype, pd.CategoricalDtype):
+            return _categorical(cells, name)
+    column = cell_column(raw, name, options.missing_words)
+    is_text = as_mask(pc.is_valid(column.text)) & ~(column.point | column.comma)
+    is_number = ~np.isnan(column.numbers) | column.point | column.comma
+    text = column.text.filter(is_text).unique().to_pylist()
+    words = tuple(word for word in text if not re.search(r"\d", word))
+    numbers, present = int(is_number.sum()), int((is_number | is_text).sum())
+    mostly = numbers >= _NUMERIC_SHARE * max(present, 1)
+    if role is not None or (mostly and len(words) == len(text) <= _MAX_WORDS):
+        return _numeric(column, is_number, words if mostly else (), role)
+    return _categorical(cells, name)
+
+
+def _is_dated(cells: "pd.Series[Any]") -> bool:
+    """Return True if nearly all cells are dates or times, by type or as text."""
+    if pd.api.types.is_datetime64_any_dtype(cells) or pd.api.types.is_timedelta64_dtype(cells):
+        return True
+    present = cells.dropna()
+    if pd.api.types.is_numeric_dtype(present) or isinstance(cells.dtype, pd.CategoricalDtype):
+        return False
+    typed = present.map(lambda cell: isinstance(cell, date | time | timedelta))
+    written = present.astype(str).str.strip().str.match(DATE)
+    return bool((typed | written).mean() > _DATE_SHARE)
+
+
+def _numeric(
+    column: CellColumn, is_number: Mask, words: tuple[str, ...], role: Role | None
+) -> InferredColumn:
+    """Return a column of numbers. Numbers that identify rows are no input."""
+    name, count = column.name, int(is_number.sum())
+    missing = len(is_number) - count
+    why = f"{count:,} numbers" + (f", {missing:,} missing" if missing else "")
+    if role is not None:
+        return InferredColumn(name, role, why, words, missing)
+    text: pd.Series[Any] = column.text.to_pandas().astype(object)
+    cells = text.where(np.isnan(column.numbers), column.numbers)
+    if as_mask(pc.match_substring_regex(column.text, r"^0\d+$")).any():
+        return _categorical(cells, name, "numbers that begin with 0, hence names: ")
+    distinct = cells[is_number].nunique()
+    if distinct <= 1:
+        return InferredColumn(name, "left out", "it is constant")
+    words_of_name = re.findall(r"[A-Z]+(?![a-zäöü])|[A-ZÄÖÜ]?[a-zäöüß]+|\d+", name)
+    is_id = any(word.lower() in _ID_WORDS for word in words_of_name)
+    if is_id and len(is_number) >= FEW_ROWS:
+        if distinct > MANY_LABELS * count:
+            return InferredColumn(name, "left out", f"an id by its name, {distinct:,} values")
+        return _categorical(cells, name, "an id by its name: ")
+    parsed = pd.to_numeric(text, errors="coerce")
+    values = np.where(np.isnan(column.numbers), parsed, column.numbers)
+    if count >= FEW_ROWS and (np.diff(values) == 1).all():
+        return InferredColumn(name, "left out", "it numbers the rows")
+    return InferredColumn(name, "numeric", why, words, missing)
+
+
+def _categorical(cells: "pd.Series[Any]", name: str, because: str = "") -> InferredColumn:
+    """Return a column of labels. A constant column and ids are left out."""
+    codes, labels = factorize_labels(cells)
+    missing = int((codes < 0).sum(axis=0))
+    if len(labels) + bool(missing) <= 1:
+        return InferredColumn(name, "left out", "it is constant")
+    # Labels in the spelling of the file, with leading zeros.
+    spelling: dict[str, str] = {}
+    for value in cells.dropna().unique():
+        if isinstance(value, str):
+            spelling.setdefault(canonical_label(value), value)
+    examples = _examples([spelling.get(label, label) for label in labels])
+    why = f"{because}{len(labels):,} labels, such as {examples}"
+    if len(codes) >= FEW_ROWS and len(labels) > MANY_LABELS * len(codes):
+        why = f"{why}, in {len(codes):,} rows, like ids, names or free text"
+        return InferredColumn(name, "left out", why)
+    why += f", {missing:,} missing" if missing else ""
+    return InferredColumn(name, "categorical", why, missing=missing)
+
+
+def _with_codes(column: InferredColumn, numbers: Mapping[str, Array]) -> InferredColumn:
+    """Return a column with its codes for missing values.
+
+    A code becomes a missing word unless it is a value of another column, because words apply to
+    every column.
     """
     values = numbers[column.name]
     codes, rows = sentinel_values(values)
     if not len(codes):
         return column
-    why = f"{column.why}; {shown_values(codes)} in {len(rows):,} of them look like missing values"
     real = [
         (code, f"{shown_values([code])} in {count:,} row{'s' if count > 1 else ''} of {name}")
         for name, other in numbers.items()
@@ -145,208 +271,84 @@ def _with_codes(column: ProposedColumn, numbers: Mapping[str, Array]) -> Propose
     safe = np.setdiff1d(codes, [code for code, _ in real])
     return replace(
         column,
-        why=why,
+        why=f"{column.why}; {shown_values(codes)} in {len(rows):,} of them look like missing ones",
         words=(*column.words, *(shown_values([code]) for code in safe)),
         codes=tuple(codes.tolist()),
         ends=(float(np.nanmin(values)), float(np.nanmax(values))),
-        real_elsewhere=", ".join(text for _, text in real[:_SHOWN])
-        + (", ..." if len(real) > _SHOWN else ""),
+        real_elsewhere=_examples([text for _, text in real], width=None),
     )
 
 
-def _look(raw: RawColumns, name: str, form: WrittenForm, role: Role | None) -> ProposedColumn:
-    """Return what one column is; a column whose part is given stays in it."""
-    cells = raw.frame[name]
-    if role is None and cells.isna().all():
-        return ProposedColumn(name, "left out", "it is empty")
-    if role is None and _is_dated(cells):
-        why = f"dates, such as {_shown([cells.dropna().iloc[0]])}; a year or an age can be an input"
-        return ProposedColumn(name, "left out", why)
-    if role is None and isinstance(cells.dtype, pd.CategoricalDtype):
-        return _labels(cells, name)
-    column = cell_column(raw, name, form.missing_words)
-    readable = ~np.isnan(column.numbers) | column.point | column.comma
-    text = column.text.filter(~(column.point | column.comma)).drop_null().unique().to_pylist()
-    present = int(readable.sum()) + int((as_mask(pc.is_valid(column.text)) & ~readable).sum())
-    words = tuple(word for word in text if not re.search(r"\d", word))
-    mostly = int(readable.sum()) >= _MOSTLY * max(present, 1)
-    if role is not None or (mostly and len(words) == len(text) <= _MOST_WORDS):
-        return _numbers(column, readable, words if mostly else (), role)
-    return _labels(cells, name)
-
-
-def _is_dated(cells: "pd.Series[Any]") -> bool:
-    """Return whether (nearly) all cells are dates or times, typed or written."""
-    if pd.api.types.is_datetime64_any_dtype(cells) or pd.api.types.is_timedelta64_dtype(cells):
-        return True
-    present = cells.dropna()
-    if pd.api.types.is_numeric_dtype(present) or isinstance(cells.dtype, pd.CategoricalDtype):
-        return False
-    typed = present.map(lambda cell: isinstance(cell, date | time | timedelta))
-    written = present.astype(str).str.strip().str.match(DATE)
-    return bool((typed | written).mean() > _NEARLY_ALL)
-
-
-def _numbers(
-    column: CellColumn, readable: "np.ndarray[Any, Any]", words: tuple[str, ...], role: Role | None
-) -> ProposedColumn:
-    """Return a column of numbers, unless its numbers are names."""
-    name, count = column.name, int(readable.sum())
-    missing = len(readable) - count
-    told = f"{count:,} numbers" + (f", {missing:,} missing" if missing else "")
-    if role is not None:
-        return ProposedColumn(name, role, told, words, missing)
-    text: pd.Series[Any] = column.text.to_pandas().astype(object)
-    cells = text.where(np.isnan(column.numbers), column.numbers)
-    if as_mask(pc.match_substring_regex(column.text, r"^0\d+$")).any():
-        return _labels(cells, name, "numbers that begin with 0, hence names: ")
-    distinct = cells[readable].nunique()
-    if distinct <= 1:
-        return ProposedColumn(name, "left out", "it is constant")
-    if _says_id(name) and len(readable) >= FEW_ROWS:
-        if distinct > MANY_LABELS * count:
-            return ProposedColumn(name, "left out", f"an id by its name, {distinct:,} values")
-        return _labels(cells, name, "an id by its name: ")
-    if count >= FEW_ROWS and _counts_rows(column.numbers, column.text.to_pandas()):
-        return ProposedColumn(name, "left out", "it numbers the rows")
-    return ProposedColumn(name, "numeric", told, words, missing)
-
-
-def _counts_rows(numbers: "np.ndarray[Any, Any]", text: "pd.Series[Any]") -> bool:
-    """Return whether each row has the number of the one before plus one."""
-    plain = np.where(np.isnan(numbers), pd.to_numeric(text, errors="coerce"), numbers)
-    return bool(len(plain) and (np.diff(plain) == 1).all())
-
-
-def _labels(cells: "pd.Series[Any]", name: str, because: str = "") -> ProposedColumn:
-    """Return a column of labels, left out where there is nothing to learn from it."""
-    codes, labels = factorize_labels(cells)
-    missing = int((codes < 0).sum(axis=0))
-    told = f"{because}{len(labels):,} labels, such as {_shown(_as_written(cells, labels))}"
-    if len(labels) + bool(missing) <= 1:
-        return ProposedColumn(name, "left out", "it is constant")
-    if len(codes) >= FEW_ROWS and len(labels) > MANY_LABELS * len(codes):
-        why = f"{told}, in {len(codes):,} rows, as ids, names and free text have"
-        return ProposedColumn(name, "left out", why)
-    why = told + (f", {missing:,} missing" if missing else "")
-    return ProposedColumn(name, "categorical", why, (), missing)
-
-
-def _as_written(cells: "pd.Series[Any]", labels: Sequence[str]) -> list[str]:
-    """Return the labels as the file spells them, with the zeros that they begin with."""
-    spelt: dict[str, str] = {}
-    for value in cells.dropna().unique():
-        if isinstance(value, str):
-            spelt.setdefault(canonical_label(value), value)
-    return [spelt.get(label, label) for label in labels]
-
-
-def _says_id(name: str) -> bool:
-    """Return whether a part of the name tells of an id: customer_id, KundenNr, ID."""
-    parts = re.findall(r"[A-Z]+(?![a-zäöü])|[A-ZÄÖÜ]?[a-zäöüß]+|\d+", name)
-    return any(part.lower() in _ID_WORDS for part in parts)
-
-
-def _shown(values: Sequence[Any]) -> str:
-    """Return the first values in one line."""
-    shown = [" ".join(str(value).split())[:20] for value in values[:_SHOWN]]
-    return ", ".join(shown) + (", ..." if len(values) > _SHOWN else "")
-
-
-_WIDTH = 28  # of a name before its comment
-
-
-def propose_run(looked: LookedAt, form: WrittenForm, out: Path) -> str:
-    """Return the YAML of a run on a file, seen to load and to read the file.
-
-    Parameters
-    ----------
-    looked
-        What the columns are.
-    form
-        What the user has said of how the file is written.
-    out
-        Where the YAML shall lie; the path in it is told from there.
-    """
-    text = "\n".join(_lines(looked, form, out)) + "\n"
-    tree: dict[str, Any] = yaml.safe_load(text)
-    located = {**tree, "data": {**tree["data"], "path": str(looked.path)}}
-    data = parse_config(located, str(out)).data
-    try:
-        to_table(data, read_own_file(data))
-    except ValueError as error:
-        raise UserError(f"{looked.path}: {error}.") from error
-    return text
-
-
-def write_run(text: str, out: Path) -> None:
-    """Write the YAML as a whole."""
-    write_atomic(out, text.encode("utf-8"))
-
-
-def _lines(looked: LookedAt, form: WrittenForm, out: Path) -> Iterator[str]:
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", looked.path.name.partition(".")[0]).strip("_-")
-    path = os.path.relpath(looked.path, out.absolute().parent)
-    told = f", read as {looked.told}" if looked.told else ""
-    size = f"{looked.rows:,} rows, {len(looked.columns)} columns"
-    yield f"# {_comment(looked.path.name)}: {size}{told}."
-    yield f"# Proposed by fkd {__version__}. Look through it, see the plan by --dry-run, run it."
+def _yaml_lines(schema: InferredSchema, options: FileFormat, out: Path) -> Iterator[str]:
+    stem = schema.path.name.partition(".")[0]
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")
+    path = os.path.relpath(schema.path, out.absolute().parent)
+    read_as = f", read as {schema.read_as}" if schema.read_as else ""
+    size = f"{schema.rows:,} rows, {len(schema.columns)} columns"
+    yield f"# {_one_line(schema.path.name)}: {size}{read_as}."
+    yield f"# Proposed by fkd {__version__}. Check it, see the plan with --dry-run, then run it."
     yield f"name: {name[:100] or 'own'}"
     yield "data:"
     yield "  problem: table"
-    yield _commented(f"  path: {_plain(path)}", "seen from the folder of this file")
-    (target,) = looked.named("target")
-    yield _commented(f"  target: {_plain(target.name)}", f"what is predicted; {target.why}")
-    yield from _listed("sensitive", looked.named("sensitive"), "what must not matter")
-    yield from _listed("numeric", looked.named("numeric"), "inputs that are numbers")
-    yield from _listed("categorical", looked.named("categorical"), "inputs that are labels")
-    if left := looked.named("left out"):
-        yield "  # No inputs; move one into a list above if that is wrong:"
-        yield from (f"  #   {_comment(c.name) or '(no name)'}: {_comment(c.why)}" for c in left)
-    yield from _form_lines(looked, form)
+    yield _commented(f"  path: {_flow(path)}", "relative to the folder of this file")
+    (target,) = schema.with_role("target")
+    yield _commented(f"  target: {_flow(target.name)}", f"the column to predict; {target.why}")
+    roles: dict[Role, str] = {
+        "sensitive": "sensitive columns",
+        "numeric": "numeric inputs",
+        "categorical": "categorical inputs",
+    }
+    for role, title in roles.items():
+        if columns := schema.with_role(role):
+            yield _commented(f"  {role}:", title)
+            yield from (_commented(f"    - {_flow(c.name)}", c.why) for c in columns)
+    if columns := schema.with_role("left out"):
+        yield "  # No inputs. Move a column into a list above if that is wrong:"
+        yield from (
+            f"  #   {_one_line(c.name) or '(no name)'}: {_one_line(c.why)}" for c in columns
+        )
+    yield from _format_lines(schema, options)
     yield "folds: {k: 5}"
     yield "methods:"
-    yield _commented("  - dummy", "the mean for everyone, to compare with")
+    yield _commented("  - dummy", "the mean for every row, as a baseline")
     yield _commented(
         "  - {name: krr_fkd, approximation: {kind: auto}}",
-        "from nothing removed to much; exact, or by landmarks where rows are many",
+        "removes nothing to much; exact, or by landmarks if there are many rows",
     )
     yield _commented("select: {knee_of: gdp}", "or a limit: {subject_to: {gdp: 0.02}}")
 
 
-def _form_lines(looked: LookedAt, form: WrittenForm) -> Iterator[str]:
-    """Yield how the file is written, as far as the file itself does not show it."""
+def _format_lines(schema: InferredSchema, options: FileFormat) -> Iterator[str]:
+    """Yield the options for the format of the file, and for its missing values."""
     for key in ("encoding", "separator", "decimal"):
-        if key in form.model_fields_set:
-            yield f"  {key}: {_plain(getattr(form, key))}"
-    words = [*dict.fromkeys((*form.missing_words, *looked.words))]
+        if key in options.model_fields_set:
+            yield f"  {key}: {_flow(getattr(options, key))}"
+    words = [*dict.fromkeys((*options.missing_words, *schema.words))]
     if words:
-        line = f"  missing_words: {_plain(words)}"
-        yield _commented(line, "found where there should be numbers")
-    if coded := [column for column in looked.columns if column.codes]:
-        ranges = {column.name: list(column.ends) for column in coded}
+        yield _commented(f"  missing_words: {_flow(words)}", "found in columns of numbers")
+    if coded := [column for column in schema.columns if column.codes]:
         for column in coded:
-            if real := _comment(column.real_elsewhere):
-                yield f"  # {_comment(column.name)}: codes are left out of missing_words,"
+            if real := _one_line(column.real_elsewhere):
+                yield f"  # {_one_line(column.name)}: codes are left out of missing_words,"
                 yield f"  # which applies to every column and would also remove {real}."
-                yield "  # Empty the cells in the file if they stand for missing values."
+                yield "  # Empty the cells in the file if they mean missing values."
+        ranges = {column.name: list(column.ends) for column in coded}
         yield "  # Numbers in missing_words are read as missing in every column. If codes are real:"
-        yield f"  # ranges: {_plain(ranges)}"
-    if gaps := [column for column in looked.named("numeric") if column.missing]:
-        why = f"{', '.join(column.name for column in gaps)} lack values; drop leaves such rows out"
+        yield f"  # ranges: {_flow(ranges)}"
+    if gaps := [column.name for column in schema.with_role("numeric") if column.missing]:
+        why = f"{', '.join(gaps)} have missing values; drop removes these rows"
         yield _commented("  missing: impute", why)
 
 
-def _listed(key: str, columns: Sequence[ProposedColumn], what: str) -> Iterator[str]:
-    """Yield a list of columns, each with a word on what it holds."""
-    if columns:
-        yield _commented(f"  {key}:", what)
-        yield from (_commented(f"    - {_plain(column.name)}", column.why) for column in columns)
+def _examples(values: Sequence[Any], width: int | None = 20) -> str:
+    """Return the first values in one line."""
+    shown = [_one_line(str(value))[:width] for value in values[:_EXAMPLES]]
+    return ", ".join(shown) + (", ..." if len(values) > _EXAMPLES else "")
 
 
-def _plain(value: Any) -> str:
+def _flow(value: Any) -> str:
     """Return a value as YAML in one line."""
-    # A line break inside a name is escaped in double quotes only.
+    # Only double quotes escape a line break in a name.
     style = '"' if "\n" in str(value) or "\r" in str(value) else None
     text = yaml.safe_dump(
         value, default_flow_style=True, default_style=style, allow_unicode=True, width=10**6
@@ -355,9 +357,8 @@ def _plain(value: Any) -> str:
 
 
 def _commented(line: str, comment: str) -> str:
-    return f"{line:<{_WIDTH}}  # {_comment(comment)}"
+    return f"{line:<{_WIDTH}}  # {_one_line(comment)}"
 
 
-def _comment(text: str) -> str:
-    """Return a text that stays in its line."""
+def _one_line(text: str) -> str:
     return " ".join(text.split())

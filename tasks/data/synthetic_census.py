@@ -1,4 +1,4 @@
-"""Synthetic census person files: zips with the columns and spelling of the real ones."""
+"""Synthetic census person files: zips with the columns and the spelling of the real files."""
 
 import zipfile
 from importlib.resources import files
@@ -21,24 +21,24 @@ _NEW_NAMES = {"RELP": ("RELSHIPP", 2019), "JWTR": ("JWTRNS", 2019), "ST": ("STAT
 
 
 def write_synthetic_census(path: Path, *, state: str, year: int, rows: int, seed: int) -> None:
-    """Write a zip like a state's person file, with a member that marks it as synthetic.
+    """Write a zip like the person file of a state, with a member that marks it as synthetic.
 
     Parameters
     ----------
     path
         The zip to write. It is replaced in one step.
     state, year
-        Decide file and column names, as in the real files.
+        Determine file and column names, as in the real files.
     rows
         Number of persons. They are written in chunks, so that any number fits into memory.
     seed
-        The same arguments give the same bytes.
+        Seed of the generator. The same arguments give the same bytes.
     """
     # One random stream per state and year: adding a state does not change the others.
     rng = np.random.default_rng([seed, int(FIPS[state]), year])
     fips = FIPS[state]
     member = f"psam_p{fips}.csv" if year >= 2017 else f"ss{year % 100:02d}p{state.lower()}.csv"
-    # A killed process must not leave a part of the rows under the final name.
+    # A killed process must not leave an incomplete file under the final name.
     partial = path.with_suffix(".part")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr(_entry(_LABEL), "Made up by a generator. No row is a person.\n")
@@ -55,13 +55,13 @@ def write_synthetic_census(path: Path, *, state: str, year: int, rows: int, seed
 
 
 def is_synthetic(path: Path) -> bool:
-    """Return whether a zip was written by `write_synthetic_census`."""
+    """Return True if a zip was written by `write_synthetic_census`."""
     with zipfile.ZipFile(path) as archive:
         return _LABEL in archive.namelist()
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """Return a member without a time stamp, so that equal arguments give equal bytes."""
+    """Return a zip member without a time stamp, so that equal arguments give equal bytes."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
@@ -70,7 +70,7 @@ def _entry(name: str) -> zipfile.ZipInfo:
 def _chunk(
     persons: dict[str, Array], fips: str, year: int, start: int, rng: np.random.Generator
 ) -> pa.Table:
-    """Return persons in the column order and spelling of the real file."""
+    """Return persons with the columns, their order and the spelling of the real file."""
     n = len(persons["AGEP"])
     serial = pc.utf8_lpad(pc.cast(pa.array(np.arange(start, start + n)), pa.string()), 7, "0")
     if year >= 2019:
@@ -98,13 +98,13 @@ def _chunk(
 
 
 def _integers(values: Array, width: int) -> pa.Array:
-    """Return integers, null for NaN; as text with leading zeros if the census pads the column."""
+    """Return integers, null for NaN. With a width, return text padded with zeros."""
     whole = pa.array(np.nan_to_num(values, nan=0.0).astype(np.int64), mask=np.isnan(values))
     return pc.utf8_lpad(pc.cast(whole, pa.string()), width, "0") if width else whole
 
 
 def _filler(name: str, n: int, rng: np.random.Generator) -> pa.Array:
-    """Return random flags for an allocation column, nulls for a question that is not drawn."""
+    """Return random flags for an allocation column, and nulls for another column."""
     if name.startswith("F") and name not in ("FER", "FOD1P", "FOD2P"):
         return pa.array((rng.random(n) < 0.03).astype(np.int64))
     return pa.nulls(n, pa.string())

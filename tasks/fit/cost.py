@@ -1,4 +1,4 @@
-"""What a plan will cost: arithmetic, memory, time."""
+"""Estimate arithmetic, memory and time of a plan."""
 
 import time
 from collections.abc import Iterable, Sequence

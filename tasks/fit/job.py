@@ -1,9 +1,8 @@
-"""Ends of intervals of a fit's numbers, where its test rows are very many."""
+"""Run a job on a worker: fit the trials of a split, measure them, keep their records."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -22,9 +21,15 @@ from fkd.problems.table import Table
 from tasks.kernels.shared_training import shared_training, sums_of
 from tasks.plan.splits import Fold
 from tasks.plan.training import Passes, cached_table, make_training, measure_weights, model_inputs
-from tasks.plan.trials import Inputs, Job, Trial, check_versions, record_key
+from tasks.plan.trials import Inputs, Job, Trial, check_versions
 from tasks.storage.environment import PeakMemory, blas_threads, environment
-from tasks.storage.records import PredictedRows, RecordWriter, TrialRecord, TrialStore
+from tasks.storage.records import (
+    PredictedRows,
+    RecordWriter,
+    StoredFit,
+    TrialRecord,
+    TrialStore,
+)
 from tasks.storage.store import open_store
 
 # Every fit of a run is drawn for: enough that the width of its interval is known to a seventh.
@@ -109,53 +114,77 @@ _BATCH_SECONDS = 5.0
 
 
 def run_job(job: Job, passes: Passes | None = None) -> list[TrialRecord]:
-    """Return the records of a job's trials, each of them stored seconds after its fit.
+    """Compute a job's trials and return their records. Each is stored seconds after its fit.
 
-    A kernel matrix that is read in passes is this process's own, unless `passes` tell where it is.
+    Stored predictions are measured instead of fitting the trial again.
+
+    Parameters
+    ----------
+    job
+        The trials.
+    passes
+        Kernel matrix on other workers, for methods that read it in passes. None: this process
+        computes its own.
     """
-    inputs, store = job.inputs, TrialStore(open_store(job.inputs.settings))
-    check_versions(job.trials, inputs)
-    stored = inputs.stored(store, job.record_keys)
-    found = list(store.read_all(key for key in job.record_keys if key in stored).values())
+    store = TrialStore(open_store(job.inputs.settings))
+    check_versions(job.trials, job.inputs)
+    records, fits = store.read_with_fits(job.record_keys)
+    if job.inputs.predictions == "keep":
+        records = {key: record for key, record in records.items() if key in fits}
     pairs = zip(job.trials, job.record_keys, strict=True)
-    missing = [(trial, key) for trial, key in pairs if key not in stored]
-    if missing:
-        with RecordWriter(store) as writer:
-            found += _computed(job, missing, store, passes, writer)
-    return found
+    missing = [(trial, key) for trial, key in pairs if key not in records]
+    if not missing:
+        return list(records.values())
+    with RecordWriter(store) as writer:
+        return [*records.values(), *_computed(job, missing, fits, passes, writer)]
 
 
 def _computed(
     job: Job,
     missing: Sequence[tuple[Trial, str]],
-    store: TrialStore,
+    fits: Mapping[str, StoredFit],
     passes: Passes | None,
     writer: RecordWriter,
 ) -> list[TrialRecord]:
-    """Return the records of trials that are computed now, each written beside the next ones."""
+    """Compute and write the records of trials, each while the next fit is computed."""
     inputs, made = job.inputs, list[TrialRecord]()
-
-    def keep(record: TrialRecord, y_pred: Array) -> None:
-        writer.write(record, y_pred if keeps else None)
-        made.append(record)
-
     peak = PeakMemory()
     table = cached_table(inputs.settings, inputs.table_digest)
     fold = inputs.splits.all(table)[job.split]
+    keeps = inputs.keeps_predictions(job.split, table)
     with blas_threads(inputs.blas_threads):
         test = table.take(fold.test)
-        keeps = inputs.keeps_predictions(job.split, table)
         w = measure_weights(table, inputs.weights)
         w = None if w is None else w[fold.test]
         scores = RowScores(test, inputs.measure_on, w)
-        # Inner folds choose; only what outer folds say is reported.
+        # Inner folds only select; outer folds are reported, with intervals.
         counted = job.split in inputs.splits.outer(table) and is_counted(test.n, w)
         ends = CountedEnds(test.y, scores.columns, inputs.seed) if counted else None
-        known = fitted_before(missing, fold, inputs, store)
-        for key, (record, y_pred) in known.items():
-            found = scores.of(y_pred)
-            keep(replace(record, key=key, measures=found), y_pred)
-        unfitted = [(trial, key) for trial, key in missing if key not in known]
+
+        def keep(trial: Trial, key: str, fit: StoredFit, *, kept: bool) -> None:
+            found = scores.of(fit.y_pred)
+            if ends is not None:
+                own = ends.around(fit.y_pred, found)
+                found = {name: {**found[name], **own[name]} for name in found}
+            record = TrialRecord(
+                key=key,
+                method=trial.method,
+                version=trial.version,
+                parameters=trial.parameters,
+                strength=trial.strength,
+                split=job.split,
+                measures=found,
+                seconds=fit.seconds,
+                predicted=PredictedRows.from_predictions(np.asarray(fit.y_pred, dtype=np.float64)),
+                environment=fit.environment,
+            )
+            writer.write(record, None if kept or not keeps else fit.y_pred)
+            made.append(record)
+
+        for trial, key in missing:
+            if key in fits:
+                keep(trial, key, fits[key], kept=True)
+        unfitted = [(trial, key) for trial, key in missing if key not in fits]
         if not unfitted:
             return made
         training, encoder = training_for(job.trials, table, fold, inputs)
@@ -166,31 +195,10 @@ def _computed(
             for batch in _batches(fitted):
                 predictors = [predictor for _, _, (predictor, _) in batch]
                 predicted = predict_rows(trials, predictors, encoder, test, inputs)
-                used = {**environment(name), **peak.told()}
+                used = {**environment(name), **peak.environment()}
                 for (trial, key, (_, seconds)), y_pred in zip(batch, predicted, strict=True):
-                    found = scores.of(y_pred)
-                    if ends is not None:
-                        own = ends.around(y_pred, found)
-                        found = {name: {**found[name], **own[name]} for name in found}
-                    record = _record(trial, key, job.split, found, seconds, y_pred)
-                    keep(replace(record, environment=used), y_pred)
+                    keep(trial, key, StoredFit(y_pred, seconds, used), kept=False)
     return made
-
-
-def fitted_before(
-    missing: Sequence[tuple[Trial, str]], fold: Fold, inputs: Inputs, store: TrialStore
-) -> dict[str, tuple[TrialRecord, Array]]:
-    """Return by key the fits that are known with other weights in their measures alone."""
-    if inputs.weights is None:
-        return {}
-    otherwise = replace(inputs, weights=inputs.weights.measured_otherwise())
-    found = {}
-    for trial, key in missing:
-        other = record_key(trial, fold, otherwise)
-        record, y_pred = store.read(other), store.predictions(other)
-        if record is not None and y_pred is not None:
-            found[key] = record, y_pred
-    return found
 
 
 def training_for(
@@ -286,25 +294,3 @@ def _timed(fitted: Iterator[Predictor]) -> Iterator[tuple[Predictor, float]]:
     for predictor in fitted:
         yield predictor, time.perf_counter() - start
         start = time.perf_counter()
-
-
-def _record(
-    trial: Trial,
-    key: str,
-    split: str,
-    found: dict[str, dict[str, float]],
-    seconds: float,
-    y_pred: Array,
-) -> TrialRecord:
-    """Return the record of one trial on one split."""
-    return TrialRecord(
-        key=key,
-        method=trial.method,
-        version=trial.version,
-        parameters=trial.parameters,
-        strength=trial.strength,
-        split=split,
-        measures=found,
-        seconds=seconds,
-        predicted=PredictedRows.of(np.asarray(y_pred, dtype=np.float64)),
-    )

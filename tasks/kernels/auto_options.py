@@ -1,4 +1,4 @@
-"""Which approximation of the kernel suits a table, where a configuration leaves it to us."""
+"""Resolve `auto` options of methods for a table."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence

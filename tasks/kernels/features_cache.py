@@ -1,4 +1,4 @@
-"""Features of rows under a shared map in single precision, kept on disk from pass to pass."""
+"""Keep float32 features of rows on disk, for methods that read them in several passes."""
 
 import shutil
 from collections.abc import Iterable, Iterator
@@ -85,7 +85,7 @@ def write_features(leaf: Leaf) -> None:
     settings = leaf.stored.shared.inputs.settings
     with named_disk_errors(settings.features):
         arrays = {"G": _features(leaf)}
-        machine_store(settings).write_arrays(features_name(leaf), arrays, compress=False)
+        machine_store(settings).write_arrays(features_name(leaf), arrays)
 
 
 def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
@@ -124,7 +124,7 @@ def _leaves(stored: StoredMap) -> Iterator[Leaf]:
 def _read(leaf: Leaf) -> AnyArray:
     """Return the features of one block of rows as they are on disk, made where they are not."""
     # A view: its pages are given back with the block, so that one is in memory at a time.
-    kept = machine_store(leaf.stored.shared.inputs.settings).view_arrays(features_name(leaf))
+    kept = machine_store(leaf.stored.shared.inputs.settings).mapped_arrays(features_name(leaf))
     if kept is None:
         return _features(leaf)
     found: AnyArray = kept["G"]
@@ -152,4 +152,4 @@ def features_name(leaf: Leaf) -> str:
         "rows": study_cells(inputs)[leaf.cell].digest,
         "block": [leaf.position, leaf.size],
     }
-    return f"{digest(identity)}.features.npz"
+    return f"{digest(identity)}.features.arrays"

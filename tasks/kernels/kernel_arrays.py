@@ -1,4 +1,4 @@
-"""Dask arrays by hand: a layer of tasks as an array, its values from a cluster."""
+"""Kernel matrices as Dask arrays in chunks, and passes over them."""
 
 import threading
 import time
@@ -441,7 +441,7 @@ def _fold(rows: SplitRows) -> Fold:
 def _identity(rows: SplitRows, chosen: IntArray) -> str:
     """Return the digest of all that decides some encoded rows."""
     identity = {
-        **rows.inputs.identity(),
+        **rows.inputs.fit_identity(),
         "rows": _fold(rows).digest,
         "chosen": [int(i) for i in chosen],
     }

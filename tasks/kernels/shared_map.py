@@ -1,4 +1,4 @@
-"""One feature map for all splits, made from rows that none of them tests on."""
+"""A feature map that all splits share, computed from rows that no split tests on."""
 
 import hashlib
 import json
@@ -64,14 +64,14 @@ class SharedMap:
                 "blas_threads": inputs.blas_threads,
                 "gamma": self.gamma,
                 "approximation": asdict(self.approximation),
-                **inputs.versions.raised("encoder"),
+                "encoder": inputs.version("encoder"),
             }
         )
 
     @property
     def name(self) -> str:
         """As what the map is kept."""
-        return f"moments/{self.key}.map.npz"
+        return f"moments/{self.key}.map.arrays"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def store_map(shared: SharedMap) -> StoredMap:
     if data is None or store.unpacked(shared.name, data) is None:
         feature_map, told = _made(shared)
         arrays = {**map_arrays(feature_map), "told": np.array(json.dumps(told))}
-        data = pack_arrays(arrays, compress=False)
+        data = pack_arrays(arrays)
         if not store.write_absent(shared.name, data):
             data = store.read(shared.name) or data
     return StoredMap(shared, sha256(data))
@@ -118,7 +118,7 @@ def _arrays(stored: StoredMap) -> dict[str, Any]:
     arrays = None if data is None or sha256(data) != stored.seal else store.unpacked(name, data)
     if arrays is None:
         raise FileNotFoundError(
-            f"{store.shown(name)} must stay as it was made, but it is gone, or another map has "
+            f"{store.location(name)} must stay as it was made, but it is gone, or another map has "
             "taken its place; run the same command again"
         )
     return arrays
@@ -181,7 +181,7 @@ def _reserved(inputs: Inputs) -> Table:
     try:
         return table.take(inputs.splits.reserved(table))
     except ValueError as error:
-        place = open_store(inputs.settings).shown(prepared_name(inputs.table_digest))
+        place = open_store(inputs.settings).location(prepared_name(inputs.table_digest))
         raise UserError(
             f"The prepared table {place} must stay as it was written, but {error}; remove it, then "
             "run the same command."

@@ -1,4 +1,4 @@
-"""Training rows whose moments come from a shared map, never held as one matrix."""
+"""Training rows of a split whose moments come from a shared feature map."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

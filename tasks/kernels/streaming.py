@@ -1,4 +1,4 @@
-"""Rows that the same splits train on, which is what moments are summed over."""
+"""Stream moments of row blocks under a shared feature map, and add them up by split."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from tasks.plan.trials import Inputs, check_versions
 from tasks.storage.environment import blas_threads
 from tasks.storage.files import sha256
 from tasks.storage.records import digest
-from tasks.storage.store import SharedStore, open_store
+from tasks.storage.store import BlobStore, open_store
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,12 @@ def study_cells(inputs: Inputs) -> list[Cell]:
     Whoever needs them first makes them.
     """
     store, name = open_store(inputs.settings), cells_name(inputs)
-    if store.read_arrays(name, again=True) is None:
+    if store.read_arrays(name, cache=True) is None:
         table = cached_table(inputs.settings, inputs.table_digest)
-        store.write_arrays(
-            name, _arrays(make_cells(inputs.splits.all(table), table.n)), compress=False
-        )
-    arrays = store.view_arrays(name)
+        store.write_arrays(name, _arrays(make_cells(inputs.splits.all(table), table.n)))
+    arrays = store.mapped_arrays(name)
     if arrays is None:
-        raise FileNotFoundError(f"{store.shown(name)} was there a moment ago, but is gone")
+        raise FileNotFoundError(f"{store.location(name)} was there a moment ago, but is gone")
     told = json.loads(str(arrays["told"]))
     starts = np.cumsum([0, *(size for size, _, _ in told)]).tolist()
     return [
@@ -99,7 +97,7 @@ def cells_name(inputs: Inputs) -> str:
         "seed": splits.seed,
         "inner": splits.inner_folds,
     }
-    return f"moments/{digest(identity)}.cells.npz"
+    return f"moments/{digest(identity)}.cells.arrays"
 
 
 def _arrays(cells: list[Cell]) -> dict[str, AnyArray]:
@@ -248,20 +246,20 @@ def _known(*columns: Array | None) -> list[Array]:
 
 def leaf_name(key: str) -> str:
     """Return as what the sums of a leaf are kept."""
-    return f"moments/{key}.leaf.npz"
+    return f"moments/{key}.leaf.arrays"
 
 
-def write_sums(store: SharedStore, name: str, sums: LeafSums) -> None:
+def write_sums(store: BlobStore, name: str, sums: LeafSums) -> None:
     """Keep the sums over some rows, whole or not at all."""
     arrays: dict[str, AnyArray] = {}
     for i, part in enumerate(sums.parts):
         arrays |= {f"{i}.{f.name}": np.asarray(getattr(part, f.name)) for f in fields(part)}
-    store.write_arrays(name, arrays, compress=False)
+    store.write_arrays(name, arrays)
 
 
-def read_sums(store: SharedStore, name: str, *, again: bool = False) -> LeafSums | None:
-    """Return stored sums, None where they are absent; `again` as in `SharedStore.read_arrays`."""
-    arrays = store.read_arrays(name, again=again)
+def read_sums(store: BlobStore, name: str, *, cache: bool = False) -> LeafSums | None:
+    """Return stored sums, None where they are absent; `cache` as in `BlobStore.read_arrays`."""
+    arrays = store.read_arrays(name, cache=cache)
     if arrays is None:
         return None
     parts: dict[str, dict[str, Any]] = {}
@@ -374,8 +372,8 @@ def add_leaves(total: Total) -> None:
             return  # added up by a worker that was lost before it could say so
         if part is None:
             raise FileNotFoundError(
-                f"{store.shown(leaf_name(key))} must be readable on every worker; let FKD_STORE be "
-                "a place that all of them see"
+                f"{store.location(leaf_name(key))} must be readable on every worker. Set FKD_STORE to "
+                "a location that all of them can read"
             )
         found = part if found is None else found + part
     assert found is not None
@@ -460,7 +458,7 @@ def cell_sums(
 ) -> Moments | BasisMoments:
     """Return a stored sum over one cell; made here where it is absent or damaged."""
     store = open_store(stored.shared.inputs.settings)
-    found = read_sums(store, sums_name(stored, way, cell, functions, part), again=True)
+    found = read_sums(store, sums_name(stored, way, cell, functions, part), cache=True)
     if found is None:
         wanted = () if functions is None else (functions,)
         members = cell_leaves(stored, way, wanted, cell, part)
@@ -504,4 +502,4 @@ def sums_name(
         identity |= {"weights": [inputs.weights.column, inputs.weights.counts_in(part)]}
     if functions is not None:
         identity |= {"functions": asdict(functions), "functions_version": FUNCTIONS_VERSION}
-    return f"moments/{digest(identity)}.npz"
+    return f"moments/{digest(identity)}.arrays"

@@ -1,4 +1,4 @@
-"""New rows as a person names them: a file, a pattern of files, keys of the data."""
+"""Read new rows from files, patterns of files, or options of the data."""
 
 import datetime
 import re
@@ -10,7 +10,6 @@ from configs.data import later_releases, other_states
 from configs.errors import UserError
 from configs.load import apply_overrides, parse_config, set_path
 from configs.run import RunConfig
-from fkd.problems.own_table import NAME as OWN
 
 _KEY = re.compile(r"^\w+=")
 _PATTERN = re.compile(r"[*?\[]")
@@ -64,7 +63,7 @@ def _batches(config: RunConfig, text: str) -> Sequence[Batch | NextBatch]:
         return [_checked_next(config, text)]
     if _KEY.match(text):
         return [_of_keys(config, text)]
-    if config.data.problem != OWN:
+    if config.data.path is None:
         raise UserError(
             f"--data must be keys of the data for {config.data.problem}, such as "
             f'"{_example(config)}", got {text!r}; files are for tables of your own.'
@@ -92,7 +91,7 @@ def _checked_next(config: RunConfig, text: str) -> NextBatch:
         raise UserError(
             f"--data {text} is for census files, which have a state and a year; the champion was "
             f"chosen on {config.data.problem}; name "
-            f"{'files by a pattern in quotes' if config.data.problem == OWN else 'other keys'}."
+            f"{'files by a pattern in quotes' if config.data.path else 'other keys'}."
         )
     batch = NextBatch(text)
     if not batch.choices(config):
@@ -134,4 +133,6 @@ def _of_file(config: RunConfig, path: str) -> Batch:
 
 def _example(config: RunConfig) -> str:
     """Return keys that this problem has."""
-    return "source=uci" if not config.data.states else "states=NJ year=2019"
+    if config.data.states:
+        return "states=NJ year=2019"
+    return f"source={list(config.data.declaration.sources)[-1]}"

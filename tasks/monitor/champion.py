@@ -1,4 +1,4 @@
-"""The champion that is watched: its record, its configuration, its checks."""
+"""Load a registered champion with its held-out record and configuration."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from fkd.problems.table import Table
 from tasks.data.load import Loaded, load_table, read_prepared
 from tasks.data.user_table import raw_frame
 from tasks.select.held_out_record import HeldOutRecord, record_name
-from tasks.storage.files import unpack_arrays
+from tasks.storage.files import unpack_npz
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient
 from tasks.track.registry import KnownVersion, champion_version, fetch_bundle, told
@@ -102,7 +102,7 @@ def watched_champion(settings: Settings, model: str) -> WatchedChampion:
     return WatchedChampion(
         version,
         parse_config(tree, f"config.yaml of {model} version {version.version}"),
-        HeldOutRecord.from_arrays(unpack_arrays(kept)),
+        HeldOutRecord.from_arrays(unpack_npz(kept)),
         bundle.predict,
         bundle.input_columns,
         tags.get("fkd.data", ""),

@@ -1,4 +1,4 @@
-"""One look at new rows as a value that is kept as JSON."""
+"""Compare new rows with the held-out record of a champion."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Looks at new rows in MLflow: each is a run with its reason, each is found again."""
+"""Record checks of new rows in MLflow, and read them back."""
 
 import tempfile
 from collections.abc import Mapping

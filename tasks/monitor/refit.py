@@ -1,4 +1,4 @@
-"""Decide whether a refitted model may replace the champion."""
+"""Decide if a refitted model replaces the champion."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What rows hold that a model's training rows did not: values out of range, labels unseen."""
+"""Predict the rows of a table by a registered model, and report values it was not trained on."""
 
 import os
 import re
@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from configs.data import AUTO, WrittenForm
+from configs.data import AUTO, FileFormat
 from configs.errors import UserError
 from fkd import __version__
 from fkd.core.arrays import Array
@@ -25,7 +25,7 @@ from fkd.problems.labels import MISSING, canonical_label, factorize_labels
 from tasks.cluster.retries import run_jobs
 from tasks.data.table_formats import DecimalSigns, cell_column, read_numbers
 from tasks.data.user_table import FilePiece, RawBlock, pieces_of, read_blocks
-from tasks.storage.files import hold
+from tasks.storage.files import try_lock
 from tasks.track.registry import RegisteredBundle
 
 _EXAMPLES = 3
@@ -219,7 +219,7 @@ class ScoreJob:
 
     piece: FilePiece
     model: RegisteredBundle
-    form: WrittenForm
+    form: FileFormat
     keep: tuple[str, ...] = ()
     missing: MissingRule = "refuse"
 
@@ -397,7 +397,7 @@ class ScoreRequest:
     data: Path
     out: Path
     model: RegisteredBundle
-    form: WrittenForm
+    form: FileFormat
     keep: tuple[str, ...] = ()
     missing: MissingRule = "refuse"
 
@@ -529,7 +529,7 @@ def _whole(path: Path) -> Iterator[Path]:
     part = path.parent / f"{_prefix(path)}{uuid4().hex}.part"
     try:
         with part.open("xb") as file:
-            hold(file)  # to the end: what nobody holds was left by a writer that is gone
+            try_lock(file)  # to the end: what nobody holds was left by a writer that is gone
             yield part
             os.fsync(file.fileno())
             part.replace(path)
@@ -542,7 +542,7 @@ def _sweep(path: Path) -> None:
     """Remove what killed writers of the same file have left."""
     for part in path.parent.glob(f"{_prefix(path)}*.part"):
         with part.open("r+b") as file:
-            if hold(file):
+            if try_lock(file):
                 part.unlink()
 
 

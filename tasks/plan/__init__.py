@@ -1,1 +1,1 @@
-"""Splits, trials and their keys, training rows."""
+"""Splits of the rows, trials with their keys, and training rows."""

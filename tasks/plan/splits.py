@@ -1,4 +1,4 @@
-"""Rows cut into training parts, each with its test part."""
+"""Outer and inner folds of a table's rows."""
 
 import hashlib
 import weakref
@@ -16,26 +16,107 @@ from configs.errors import UserError, check_name
 from fkd.core.arrays import Array
 from fkd.problems.table import Table
 
-# Sets the draw of reserved rows apart from other draws of the same seed.
-_RESERVED = 1
-_GROWING = 3
-_DRAWN = 65_536
+_RESERVED, _GROWING = 1, 3  # streams of random numbers of the same seed
+_DRAWN = 65_536  # rows per stream of growing folds
+# The number of rows decides folds of these kinds: tables of equal size share them.
+_BY_SIZE = ("shuffled", "growing")
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Positions of training rows with those of the test rows."""
+    """Positions of training and test rows."""
 
     train: NDArray[np.int64]
     test: NDArray[np.int64]
 
     @cached_property
     def digest(self) -> str:
-        """Which rows train, which test, as 64 hexadecimal digits."""
+        """The sha256 of both positions."""
         text = hashlib.sha256()
         for rows in (self.train, self.test):
             text.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
         return text.hexdigest()
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Outer and inner folds, rebuilt from the configuration wherever they are needed."""
+
+    folds: FoldsConfig
+    seed: int
+    inner_folds: int
+
+    def outer(self, table: Table) -> dict[str, Fold]:
+        """Return the folds that all reported numbers use, labelled 0, 1, ..."""
+        return _cached("outer", self, table, self._outer)
+
+    def _outer(self, table: Table) -> dict[str, Fold]:
+        reserved = self.reserved(table)
+        folds = make_folds(table, self.folds, self.seed)
+        return {str(i): train_on_reserved(fold, reserved) for i, fold in enumerate(folds)}
+
+    def reserved(self, table: Table) -> NDArray[np.int64]:
+        """Return the rows that train in every fold."""
+        return reserved_rows(table, self.folds, self.seed)
+
+    def held_out(self, table: Table) -> str:
+        """Return the label of the held-out fold, the newest in time.
+
+        Its test rows are not used to select a champion.
+        """
+        return str(len(self.outer(table)) - 1) if self.folds.kind == "forward" else "0"
+
+    def held_out_fold(self, table: Table) -> Fold:
+        """Return the held-out fold."""
+        return self.outer(table)[self.held_out(table)]
+
+    def inner(self, table: Table) -> dict[str, Fold]:
+        """Return folds of the held-out fold's training rows, labelled 0.0, 0.1, ..."""
+        return _cached("inner", self, table, self._inner)
+
+    def _inner(self, table: Table) -> dict[str, Fold]:
+        if not self.inner_folds:
+            return {}
+        label = self.held_out(table)
+        rows = self.held_out_fold(table).train
+        # The rows of one year cannot be split forward.
+        config = FoldsConfig(k=self.inner_folds)
+        if self.folds.kind in ("grouped", "growing"):
+            config = self.folds.model_copy(update={"k": self.inner_folds})
+        parts = make_folds(table, config, self.seed, rows=rows, key="select.inner_folds")
+        reserved = self.reserved(table)
+        return {f"{label}.{i}": train_on_reserved(part, reserved) for i, part in enumerate(parts)}
+
+    def all(self, table: Table) -> dict[str, Fold]:
+        """Return the outer and inner folds."""
+        return {**self.outer(table), **self.inner(table)}
+
+    def pool(self, table: Table, y_pred: Iterable[Array]) -> Array:
+        """Return one prediction per row from those of every outer fold, NaN for untested rows."""
+        found = np.full(table.n, np.nan)
+        for fold, part in zip(self.outer(table).values(), y_pred, strict=True):
+            found[fold.test] = part
+        return found
+
+
+_Key = tuple[str, Splits, int, bool]
+_folds: dict[_Key, dict[str, Fold]] = {}
+
+
+def _cached(
+    which: str, splits: Splits, table: Table, make: Callable[[Table], dict[str, Fold]]
+) -> dict[str, Fold]:
+    """Return the folds of a table, cached until the table that they were made for is deleted.
+
+    Every step of a run asks for them, and shuffling a million rows takes seconds.
+    """
+    by_size = splits.folds.kind in _BY_SIZE
+    key = which, splits, table.n if by_size else id(table), by_size
+    found = _folds.get(key)
+    if found is None:
+        found = _folds[key] = make(table)
+        weakref.finalize(table, _folds.pop, key, None)
+    return found
 
 
 def make_folds(
@@ -51,56 +132,46 @@ def make_folds(
     Parameters
     ----------
     table
-        The rows to cut.
+        The rows.
     folds
-        "shuffled" is scikit-learn's KFold with shuffle, "grouped" its GroupKFold with shuffle, so
-        that others can rebuild them; "forward" trains on one time, tests on the next; "growing"
-        draws each row's fold from its place, so that it keeps it when rows are added behind.
+        "shuffled" is scikit-learn's KFold with shuffle, "grouped" its GroupKFold with shuffle.
+        "forward" trains on one time and tests on the next. "growing" draws the fold of each row
+        from its position, so that appended rows do not change the folds of existing ones.
     seed
         The run's seed.
     rows
-        The positions of those that are cut, all if not said. No column is read but the one that
-        decides: copying a million rows takes longer than cutting them.
+        Positions of the rows to be split, all by default. Only the column that decides is read,
+        because copying a million rows takes longer than splitting them.
     key
-        Where the number of folds stands in the configuration, for errors.
+        The configuration key of the number of folds, for errors.
     """
-    if rows is None:
-        return _cut(table.n, slice(None), table, folds, seed, key)
-    parts = _cut(len(rows), rows, table, folds, seed, key)
-    return [Fold(rows[part.train], rows[part.test]) for part in parts]
-
-
-def _cut(
-    n: int,
-    rows: NDArray[np.int64] | slice,
-    table: Table,
-    folds: FoldsConfig,
-    seed: int,
-    key: str,
-) -> list[Fold]:
-    """Return the folds of n rows of a table, as positions among them."""
+    chosen = slice(None) if rows is None else rows
+    n = table.n if rows is None else len(rows)
     if folds.kind == "forward":
-        return _forward(_column(table, folds.by or "year")[rows], folds)
-    if folds.kind == "growing":
+        parts = _forward(_column(table, folds.by or "year")[chosen], folds)
+    elif folds.kind == "growing":
         _check_count(folds.k, n, "rows", key)
-        return _growing(n, folds.k, seed, key)
-    if folds.kind == "grouped":
-        groups = _column(table, str(folds.by))[rows]
+        parts = _growing(n, folds.k, seed, key)
+    elif folds.kind == "grouped":
+        groups = _column(table, str(folds.by))[chosen]
         _check_count(folds.k, len(np.unique(groups)), f"different values of {folds.by}", key)
-        return _grouped(groups, folds, seed)
-    _check_count(folds.k, n, "rows", key)
-    splitter = KFold(folds.k, shuffle=True, random_state=seed)
-    return [Fold(train, test) for train, test in splitter.split(np.empty((n, 0)))]
+        splitter = GroupKFold(folds.k, shuffle=True, random_state=seed)
+        parts = [Fold(train, test) for train, test in splitter.split(groups, groups=groups)]
+    else:
+        _check_count(folds.k, n, "rows", key)
+        splitter = KFold(folds.k, shuffle=True, random_state=seed)
+        parts = [Fold(train, test) for train, test in splitter.split(np.empty((n, 0)))]
+    return parts if rows is None else [Fold(rows[p.train], rows[p.test]) for p in parts]
 
 
 def reserved_rows(table: Table, folds: FoldsConfig, seed: int) -> NDArray[np.int64]:
-    """Return the sorted positions of the rows that no fold tests on, whole groups of them."""
+    """Return the sorted positions of the rows that no fold tests on, in whole groups."""
     rng = np.random.default_rng([seed, _RESERVED])
     if folds.base:
         if folds.base > table.n:
             raise UserError(
-                f"folds.base must be at most the number of rows ({table.n}), got {folds.base}; "
-                "it is the number of rows that the table had first."
+                f"folds.base must be at most the number of rows ({table.n}), got {folds.base}. "
+                "Set it to the number of rows that the table had first."
             )
         chosen = rng.choice(folds.base, size=round(folds.reserve * folds.base), replace=False)
         return np.sort(chosen)
@@ -116,26 +187,25 @@ def reserved_rows(table: Table, folds: FoldsConfig, seed: int) -> NDArray[np.int
     return np.flatnonzero(np.isin(group, chosen))
 
 
-def never_tested(fold: Fold, reserved: NDArray[np.int64]) -> Fold:
-    """Return the fold with the reserved rows on its training side."""
+def train_on_reserved(fold: Fold, reserved: NDArray[np.int64]) -> Fold:
+    """Return the fold with the reserved rows moved to its training rows."""
     if not len(reserved):
         return fold
-    # By marks on all rows: sets of a million positions take seconds to join.
-    ends = [int(rows.max(axis=0)) for rows in (fold.train, fold.test, reserved) if len(rows)]
-    trained, tested = np.zeros((2, 1 + max(ends)), dtype=bool)
-    trained[fold.train] = trained[reserved] = tested[fold.test] = True
-    tested[reserved] = False
-    test = np.flatnonzero(tested)
-    if not len(test):
+    # Masks of all rows: set operations on a million positions take seconds.
+    size = 1 + max(int(rows.max()) for rows in (fold.train, fold.test, reserved) if len(rows))
+    train, test = np.zeros((2, size), dtype=bool)
+    train[fold.train] = train[reserved] = test[fold.test] = True
+    test[reserved] = False
+    if not test.any():
         raise UserError(
-            "folds.reserve must leave rows to test on in every fold, but one has none left; "
-            "lower it by --set folds.reserve=..."
+            "folds.reserve must leave test rows in every fold, but one fold has none. Lower it by "
+            "--set folds.reserve=..."
         )
-    return Fold(np.flatnonzero(trained), test)
+    return Fold(np.flatnonzero(train), np.flatnonzero(test))
 
 
 def _growing(n: int, k: int, seed: int, key: str) -> list[Fold]:
-    """Draw the folds of so many rows at a time: whatever follows does not change them."""
+    """Draw folds in blocks of rows: appended rows do not change those of earlier blocks."""
     parts = [
         np.random.default_rng([seed, _GROWING, i]).integers(k, size=_DRAWN)
         for i in range(-(-n // _DRAWN))
@@ -143,25 +213,19 @@ def _growing(n: int, k: int, seed: int, key: str) -> list[Fold]:
     drawn = np.concatenate(parts)[:n]
     if len(np.unique(drawn)) < k:
         raise UserError(
-            f"{key} must be small enough for every fold of kind growing to draw a row, got {k} "
-            f"folds of {n} rows; lower it by --set {key}=..., or name another kind."
+            f"{key} must give every fold of kind growing a row, got {k} folds of {n} rows. Lower "
+            f"it by --set {key}=..., or set folds.kind to another kind."
         )
     return [Fold(np.flatnonzero(drawn != i), np.flatnonzero(drawn == i)) for i in range(k)]
 
 
-def _grouped(groups: NDArray[np.generic], folds: FoldsConfig, seed: int) -> list[Fold]:
-    """Keep each group on one side of every fold."""
-    splitter = GroupKFold(folds.k, shuffle=True, random_state=seed)
-    return [Fold(train, test) for train, test in splitter.split(groups, groups=groups)]
-
-
 def _forward(times: NDArray[np.generic], folds: FoldsConfig) -> list[Fold]:
-    """Train on each time, test on the next one; the latest k pairs."""
+    """Train on each time and test on the next one; return the latest k pairs."""
     moments = np.unique(times)
     if len(moments) < 2:
         raise UserError(
             f"folds of kind forward need at least two values of {folds.by or 'year'}, got "
-            f"{moments.tolist()}; name several years, such as --set data.year=[2017,2018]."
+            f"{moments.tolist()}. Set several years, for example --set data.year=[2017,2018]."
         )
     pairs = list(pairwise(moments))[-folds.k :]
     return [
@@ -181,92 +245,11 @@ def _column(table: Table, name: str) -> NDArray[np.generic]:
 
 
 def _check_count(k: int, available: int, what: str, key: str) -> None:
-    """Refuse more parts than there is to part; which key asked for them is named."""
+    """Refuse more folds than there are rows or groups."""
     if available >= k:
         return
-    # Inner folds are cut from the rows that train where the first outer fold tests.
-    where = "" if key == "folds.k" else " that train beside the held-out fold"
-    cure = f"lower it by --set {key}={available}" if available >= 2 else f"there are too few {what}"
+    where = "" if key == "folds.k" else " in the training rows of the held-out fold"
+    remedy = f"Lower it by --set {key}={available}" if available >= 2 else f"Too few {what}"
     raise UserError(
-        f"{key} must be at most the number of {what}{where} ({available}), got {k}; {cure}."
+        f"{key} must be at most the number of {what}{where} ({available}), got {k}. {remedy}."
     )
-
-
-@dataclass(frozen=True)
-class Splits:
-    """How rows are divided, rebuilt from a few numbers wherever it is needed."""
-
-    folds: FoldsConfig
-    seed: int
-    inner_folds: int
-
-    def outer(self, table: Table) -> dict[str, Fold]:
-        """Return the folds that every figure rests on, labelled 0, 1, ..."""
-        return _once("outer", self, table, self._outer)
-
-    def _outer(self, table: Table) -> dict[str, Fold]:
-        reserved = self.reserved(table)
-        folds = make_folds(table, self.folds, self.seed)
-        return {str(i): never_tested(fold, reserved) for i, fold in enumerate(folds)}
-
-    def reserved(self, table: Table) -> NDArray[np.int64]:
-        """Return the rows that are on the training side of every fold."""
-        return reserved_rows(table, self.folds, self.seed)
-
-    def held_out(self, table: Table) -> str:
-        """Return the label of the fold whose test rows never help to select: the newest in time."""
-        return str(len(self.outer(table)) - 1) if self.folds.kind == "forward" else "0"
-
-    def held_out_fold(self, table: Table) -> Fold:
-        """Return the fold of that label."""
-        return self.outer(table)[self.held_out(table)]
-
-    def inner(self, table: Table) -> dict[str, Fold]:
-        """Return folds of the held-out fold's training rows alone, labelled 0.0, 0.1, ..."""
-        return _once("inner", self, table, self._inner)
-
-    def _inner(self, table: Table) -> dict[str, Fold]:
-        if not self.inner_folds:
-            return {}
-        label = self.held_out(table)
-        rows = self.held_out_fold(table).train
-        # Rows of one year cannot be tested forward among themselves.
-        config = FoldsConfig(k=self.inner_folds)
-        if self.folds.kind in ("grouped", "growing"):
-            config = self.folds.model_copy(update={"k": self.inner_folds})
-        parts = make_folds(table, config, self.seed, rows=rows, key="select.inner_folds")
-        reserved = self.reserved(table)
-        return {f"{label}.{i}": never_tested(part, reserved) for i, part in enumerate(parts)}
-
-    def pool(self, table: Table, y_pred: Iterable[Array]) -> Array:
-        """Return one prediction per row from those of every outer fold; NaN: never tested."""
-        found = np.full(table.n, np.nan)
-        for fold, part in zip(self.outer(table).values(), y_pred, strict=True):
-            found[fold.test] = part
-        return found
-
-    def all(self, table: Table) -> dict[str, Fold]:
-        """Return the outer with the inner folds."""
-        return {**self.outer(table), **self.inner(table)}
-
-
-_Key = tuple[str, Splits, int, bool]
-_made: dict[_Key, dict[str, Fold]] = {}
-# Kinds of folds that the number of rows decides: tables of as many have the same.
-_BY_NUMBER = ("shuffled", "growing")
-
-
-def _once(
-    which: str, splits: Splits, table: Table, make: Callable[[Table], dict[str, Fold]]
-) -> dict[str, Fold]:
-    """Return the folds of a table, made once for as long as the table that first asked lives.
-
-    Every step of a run asks for them, and a million rows take seconds to shuffle.
-    """
-    numbered = splits.folds.kind in _BY_NUMBER
-    key = which, splits, table.n if numbered else id(table), numbered
-    found = _made.get(key)
-    if found is None:
-        found = _made[key] = make(table)
-        weakref.finalize(table, _made.pop, key, None)
-    return found

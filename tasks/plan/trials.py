@@ -1,71 +1,32 @@
-"""Versions of what decides numbers beside a method: part of every key, compared on every worker."""
+"""Trials, the keys of their records, and the jobs that are still to be computed."""
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from configs.errors import UserError
 from configs.methods import build
 from configs.run import Keeping, WeightsConfig, keeps
-from fkd import measures
+from fkd.measures import REPORTED
 from fkd.methods import method
-from fkd.problems import encoder
 from fkd.problems.encoder import Scale
 from fkd.problems.table import Table
 from tasks.plan.splits import Fold, Splits
-from tasks.storage import records as store
-from tasks.storage.records import TrialStore, digest
+from tasks.storage.records import TrialStore, code_versions, digest, shared_versions
 from tasks.storage.settings import Settings
 
 
-@dataclass(frozen=True)
-class Versions:
-    """Each is raised by hand, when the same input would give another number."""
-
-    measures: int
-    encoder: int
-    record: int  # of what a stored trial consists
-
-    def raised(self, *names: str) -> dict[str, dict[str, int]]:
-        """Return what enters a key: first versions do not, so that keys of before stay."""
-        found = {
-            name: version
-            for name, version in asdict(self).items()
-            if version != 1 and (not names or name in names)
-        }
-        return {"versions": found} if found else {}
-
-    def check(self, planned: Mapping[str, int], own: Mapping[str, int]) -> None:
-        """Raise where this process computes by other versions than the one that planned.
-
-        Parameters
-        ----------
-        planned, own
-            Versions of methods by name: those of the plan, those of this process.
-        """
-        asked = {**asdict(self), **planned}
-        here = {**asdict(own_versions()), **own}
-        other = [f"{name} {here[name]} instead of {asked[name]}" for name in asked]
-        other = [text for text, name in zip(other, asked, strict=True) if here[name] != asked[name]]
-        if other:
-            raise UserError(
-                "A worker must compute by the versions of the run that asks it, but it has "
-                f"{', '.join(other)}; install the same fkd on all workers, then start them again."
-            )
-
-
-def own_versions() -> Versions:
-    """Return the versions of this process's code."""
-    return Versions(measures.VERSION, encoder.VERSION, store.SCHEMA)
+def _versions() -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(shared_versions().items()))
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the trials of one configuration have in common."""
+    """What all trials of a configuration have in common."""
 
-    settings: Settings  # where a worker finds the prepared table, where it keeps records
+    settings: Settings  # the location of the prepared table and of records
     table_digest: str
     sensitive: tuple[str, ...]
     measure_on: tuple[str, ...]
@@ -74,36 +35,52 @@ class Inputs:
     splits: Splits
     seed: int
     blas_threads: int
-    versions: Versions = field(default_factory=own_versions)
-    predictions: Keeping = "auto"  # no part of the identity: the numbers are the same
+    versions: tuple[tuple[str, int], ...] = field(default_factory=_versions)
+    predictions: Keeping = "auto"  # in no key: the numbers are the same
     weights: WeightsConfig | None = None  # None: every row counts once
 
-    def keeps_predictions(self, split: str, table: Table) -> bool:
-        """Return whether predictions of a split's test rows are kept."""
-        shown = split == self.splits.held_out(table)
-        return keeps(self.predictions, len(self.splits.all(table)[split].test), shown=shown)
+    def version(self, name: str) -> int:
+        """Return the version of a measure, of the encoder or of records."""
+        return dict(self.versions)[name]
 
-    def is_stored(self, store: TrialStore, key: str) -> bool:
-        """Return whether a fit needs no computing: with its predictions only where they must be."""
-        return bool(self.stored(store, [key]))
-
-    def stored(self, store: TrialStore, keys: Iterable[str]) -> set[str]:
-        """Return the keys of fits that need no computing, asked for at once."""
-        found = store.read_all(keys)
-        return {key for key in found if self.predictions != "keep" or store.has_predictions(key)}
-
-    def identity(self) -> dict[str, Any]:
-        """Return what enters every trial's key, split apart."""
+    def fit_identity(self) -> dict[str, Any]:
+        """Return everything that decides predictions and is common to all trials."""
+        weights = None
+        if self.weights is not None and self.weights.train:
+            weights = self.weights.model_dump(exclude={"measures"})
         return {
             "data": self.table_digest,
             "sensitive": self.sensitive,
-            "measure_on": self.measure_on,
             "scale": [self.scale, self.scale_on],
             "seed": self.seed,
             "blas_threads": self.blas_threads,
-            **({} if self.weights is None else {"weights": self.weights.model_dump()}),
-            **self.versions.raised(),
+            "weights": weights,
+            "encoder": self.version("encoder"),
+            "record": self.version("record"),
         }
+
+    def measure_identity(self) -> dict[str, Any]:
+        """Return everything that decides the scores of given predictions."""
+        weights = self.weights
+        return {
+            "measure_on": self.measure_on,
+            "measure_weights": weights.column if weights and weights.measures else None,
+            "measures": {name: self.version(name) for name in REPORTED},
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """Return everything that decides numbers and is common to all trials."""
+        return {**self.fit_identity(), **self.measure_identity()}
+
+    def keeps_predictions(self, split: str, table: Table) -> bool:
+        """Return True if the predictions of a split's test rows are kept."""
+        shown = split == self.splits.held_out(table)
+        return keeps(self.predictions, len(self.splits.all(table)[split].test), shown=shown)
+
+    def stored(self, store: TrialStore, keys: Iterable[str]) -> set[str]:
+        """Return the keys of existing records, of those with predictions if all must be kept."""
+        found = store.read_all(keys)
+        return {key for key in found if self.predictions != "keep" or store.has_predictions(key)}
 
 
 @dataclass(frozen=True)
@@ -112,7 +89,7 @@ class Trial:
 
     method: str
     version: int
-    parameters_json: str  # canonical, so that equal trials are equal values
+    parameters_json: str  # canonical, so that equal trials compare equal
     key: str
 
     @property
@@ -122,18 +99,18 @@ class Trial:
         return plain
 
     def setting(self) -> Any:
-        """Return the parameters as the method declares them."""
+        """Return the parameters as an object of the method's class."""
         return build(method(self.method).parameters, self.parameters)
 
     @property
     def strength(self) -> float:
-        """The value of the method's strength parameter, 0 where it has none."""
+        """The value of the method's strength parameter, 0 if it has none."""
         return method(self.method).strength_of(self.setting())
 
 
 @dataclass(frozen=True)
 class Job:
-    """Trials on one split that share a factorisation, computed by one task."""
+    """Trials on one split that share a factorisation. One task computes them."""
 
     inputs: Inputs
     split: str
@@ -143,58 +120,56 @@ class Job:
 
 def make_trials(name: str, settings: Iterable[Any], inputs: Inputs) -> list[Trial]:
     """Return one trial of a method per setting."""
-    return [_trial(name, method(name).describe(setting), inputs) for setting in settings]
-
-
-def _trial(name: str, parameters: dict[str, Any], inputs: Inputs) -> Trial:
-    """Return the trial of one setting under its key."""
-    folds = inputs.splits.folds.model_dump(mode="json")
-    version = method(name).version
-    common = _common_parts(name, version, parameters, inputs)
-    key = digest({**common, "folds": folds, "fold_seed": inputs.splits.seed})
-    return Trial(name, version, json.dumps(parameters, sort_keys=True), key)
+    folds = {"folds": inputs.splits.folds.model_dump(mode="json"), "fold_seed": inputs.splits.seed}
+    version, trials = method(name).version, []
+    for setting in settings:
+        parameters = method(name).describe(setting)
+        parts = _fit_parts(name, version, parameters, inputs)
+        key = digest({**parts, **inputs.measure_identity(), **folds})
+        trials.append(Trial(name, version, json.dumps(parameters, sort_keys=True), key))
+    return trials
 
 
 def record_key(trial: Trial, fold: Fold, inputs: Inputs) -> str:
-    """Return the key of a trial on one split, the digest of `record_parts`."""
-    return _record_key(trial, method(trial.method).version, fold.digest, inputs)
+    """Return the key of a trial's record on one split; see `tasks.storage.records`."""
+    return _record_key(trial, fold.digest, inputs)
 
 
 # Every step of a run asks for the keys of all its fits.
 @lru_cache(maxsize=1 << 16)
-def _record_key(trial: Trial, version: int, rows: str, inputs: Inputs) -> str:
-    """Return the key of a trial by a version of its method on the rows of this digest."""
-    return digest(_record_parts(trial, version, rows, inputs))
+def _record_key(trial: Trial, rows: str, inputs: Inputs) -> str:
+    parts = _fit_parts(trial.method, trial.version, trial.parameters, inputs)
+    fit = digest({**parts, "rows": rows})
+    return f"{fit}-{digest(inputs.measure_identity())[:16]}"
 
 
-def record_parts(trial: Trial, fold: Fold, inputs: Inputs) -> dict[str, Any]:
-    """Return what decides a trial's numbers: data, method, versions, parameters, rows, seed."""
-    return _record_parts(trial, method(trial.method).version, fold.digest, inputs)
-
-
-def _record_parts(trial: Trial, version: int, rows: str, inputs: Inputs) -> dict[str, Any]:
-    """Return the same by a version of the method, of the rows of this digest."""
-    return {**_common_parts(trial.method, version, trial.parameters, inputs), "rows": rows}
-
-
-def _common_parts(
+def _fit_parts(
     name: str, version: int, parameters: Mapping[str, Any], inputs: Inputs
 ) -> dict[str, Any]:
-    """Return the parts of every key of a trial, whichever rows it is fitted on."""
-    return {
-        "method": name,
-        "version": version,
-        "parameters": dict(parameters),
-        **inputs.identity(),
-        **_cells(parameters, inputs),
-    }
+    """Return everything but the rows that decides the predictions of a trial."""
+    parts = {"method": name, "version": version, "parameters": dict(parameters)}
+    if (parameters.get("approximation") or {}).get("shared"):
+        # The moments of a shared map are summed over cells of rows, which all splits define.
+        splits = inputs.splits
+        folds = splits.folds.model_dump(mode="json")
+        parts["cells"] = [folds, splits.seed, splits.inner_folds]
+    return {**parts, **inputs.fit_identity()}
 
 
 def check_versions(trials: Iterable[Trial], inputs: Inputs) -> None:
-    """Refuse, on a worker, what was planned by another version of what decides numbers."""
-    named = {trial.method: trial.version for trial in trials}
-    own = {name: method(name).version for name in named}
-    inputs.versions.check(named, own)
+    """Refuse, on a worker, trials that were planned by other versions of methods or measures."""
+    planned = {**dict(inputs.versions), **{trial.method: trial.version for trial in trials}}
+    own = code_versions()
+    other = [
+        f"{name} {own.get(name, 'absent')} instead of {version}"
+        for name, version in planned.items()
+        if own.get(name) != version
+    ]
+    if other:
+        raise UserError(
+            f"A worker must have the versions of the run, but it has {', '.join(other)}. Install "
+            "the same fkd on all workers, then start them again."
+        )
 
 
 def plan(
@@ -205,34 +180,25 @@ def plan(
     *,
     again: bool = False,
 ) -> list[Job]:
-    """Return the jobs that are not stored, grouped by what they share.
+    """Return the jobs whose records are missing, grouped by shared factorisations.
 
-    What is known to fail is left out, unless it shall be tried `again`.
+    Fits that failed before are left out, unless they are to be tried `again`.
     """
-    jobs: list[Job] = []
     keys = {
         label: [(trial, record_key(trial, fold, inputs)) for trial in trials]
         for label, fold in inputs.splits.all(table).items()
     }
-    every = [key for members in keys.values() for _, key in members]
+    every = [key for pairs in keys.values() for _, key in pairs]
     stored = inputs.stored(store, every)
     failed = {} if again else store.read_failures(key for key in every if key not in stored)
-    for label, members in keys.items():
+    jobs: list[Job] = []
+    for label, pairs in keys.items():
         groups: dict[Hashable, list[tuple[Trial, str]]] = {}
-        for trial, key in members:
+        for trial, key in pairs:
             if key not in stored and key not in failed:
                 shared = method(trial.method).shared(trial.setting())
                 groups.setdefault(shared, []).append((trial, key))
-        for alike in groups.values():
-            chosen, named = zip(*alike, strict=True)
-            jobs.append(Job(inputs, label, chosen, named))
+        for group in groups.values():
+            chosen, missing = zip(*group, strict=True)
+            jobs.append(Job(inputs, label, chosen, missing))
     return jobs
-
-
-def _cells(parameters: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
-    """Return what enters a key under a shared map: its moments are summed cell by cell of rows."""
-    approximation = parameters.get("approximation") or {}
-    if not approximation.get("shared"):
-        return {}
-    splits = inputs.splits
-    return {"cells": [splits.folds.model_dump(mode="json"), splits.seed, splits.inner_folds]}

@@ -1,125 +1,141 @@
-"""The part of a report in which a reader moves a limit."""
+"""Show the trials that other limits on a measure would choose."""
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
 
 from configs.run import DEFAULT_KNEE
 from fkd.measures import MEASURES
-from tasks.report.formatting import change, has_own_unit, in_unit, own_number, shown
+from tasks.report.formatting import change, in_unit, own_number, shown
 from tasks.report.model import ReportData
-from tasks.report.profile_section import AlongWords, along_figures, along_sentences
-from tasks.report.svg import CurveFigure, FrontFigure
-from tasks.report.tables import Grid, TableCell, TableRow
+from tasks.report.profile_section import (
+    ABSOLUTE_TITLE,
+    PREDICTIONS_TITLE,
+    Labels,
+    labels_of,
+    profile_figures,
+    profile_sentences,
+)
+from tasks.report.svg import TOP, Axes, CurveFigure, element, padded
+from tasks.report.tables import Row, Table
 from tasks.select.limit_moves import LimitMoves, LimitStep, MovedTrial
 
 _MOST_DECIMALS = 12
-_DRAWN = ("What is predicted", "How far off")
 
 
 @dataclass(frozen=True)
 class NamedFigure:
-    """A figure that is drawn once, shown wherever its name stands."""
+    """A figure that the page contains once under an id and shows in several places."""
 
     name: str
     figure: CurveFigure
 
-    @property
-    def copy(self) -> Markup:
-        """The figure where it is shown."""
-        return self.figure.copy_of(self.name)
-
 
 @dataclass(frozen=True)
 class LimitState:
-    """What the page shows while the limit lies in one range."""
+    """The content of the page for one range of limits.
 
-    label: str  # where the range begins
+    Parameters
+    ----------
+    label, low
+        The lower end of the range.
+    title, sentences
+        The trial that these limits choose, and its numbers.
+    front
+        All trials, with the range and the chosen trial.
+    curves
+        Figures of the trial.
+    checked
+        Whether the page shows this range first.
+    """
+
+    label: str
     low: float
-    high: float | None
-    title: str  # the trial that it chooses
-    costs: tuple[str, ...]
-    front: FrontFigure
+    title: str
+    sentences: tuple[str, ...]
+    front: Markup
     curves: tuple[NamedFigure, ...]
     checked: bool = False
 
 
 @dataclass(frozen=True)
 class MovableLimit:
-    """A limit on one measure with all that can become of it."""
+    """All ranges of limits on one measure.
+
+    Parameters
+    ----------
+    measure, label, title
+        The name and label of the measure, and the heading.
+    states, table
+        The ranges, and a table of all ranges.
+    opened
+        Whether the page shows this measure first.
+    note
+        A sentence on limits below the first range.
+    least, most
+        The ends of the slider.
+    """
 
     measure: str
+    label: str
     title: str
     states: tuple[LimitState, ...]
-    grid: Grid
+    table: Table
     opened: bool
-    first: str  # what holds below the strictest limit
-    least: float  # ends of the slider
+    note: str
+    least: float
     most: float
 
 
-@dataclass(frozen=True)
-class LimitSection:
-    """The movable limits, with the figures that they share."""
-
-    limits: tuple[MovableLimit, ...]
-
-    @property
-    def figures(self) -> tuple[NamedFigure, ...]:
-        """Every figure once: a trial may be chosen by limits on several measures."""
-        found = {
-            figure.name: figure
-            for limit in self.limits
-            for state in limit.states
-            for figure in state.curves
-        }
-        return tuple(found.values())
-
-
-def limit_section(report: ReportData) -> LimitSection | None:
-    """Return what the page shows of other limits; None where there is no choice to show."""
-    limits = movable_limits(report)
-    return LimitSection(limits) if limits else None
-
-
-def movable_limits(report: ReportData) -> tuple[MovableLimit, ...]:
-    """Return every measure on which a limit would choose among more than one trial."""
+def limits_of(report: ReportData) -> tuple[MovableLimit, ...]:
+    """Return every measure on which different limits choose different trials."""
     moves = report.moves
     if moves is None:
         return ()
-    named = [name for name in moves.limits if name in moves.steps]
-    opened = named[0] if named else DEFAULT_KNEE
+    configured = [name for name in moves.limits if name in moves.steps]
+    opened = configured[0] if configured else DEFAULT_KNEE
     return tuple(
-        _limit(report, moves, measure, measure == opened)
+        _limit(report, moves, measure, opened=measure == opened)
         for measure, steps in moves.steps.items()
         if len(steps) > 1 and all(step.trial in moves.trials for step in steps)
     )
 
 
-def _limit(report: ReportData, moves: LimitMoves, measure: str, opened: bool) -> MovableLimit:
-    """Return one measure's states, with a table of all."""
-    steps = moves.steps[measure]
-    at = _current(report, moves, measure)
-    states = tuple(
-        _state(report, moves, measure, step, checked=i == at) for i, step in enumerate(steps)
-    )
-    info = MEASURES[measure]
+def figures_of(limits: tuple[MovableLimit, ...]) -> tuple[NamedFigure, ...]:
+    """Return every figure once: several limits may choose one trial."""
+    found = {
+        figure.name: figure for limit in limits for state in limit.states for figure in state.curves
+    }
+    return tuple(found.values())
+
+
+def _limit(report: ReportData, moves: LimitMoves, measure: str, *, opened: bool) -> MovableLimit:
+    """Return the ranges of limits on one measure."""
+    steps, info = moves.steps[measure], MEASURES[measure]
+    labels = _step_labels(moves, measure)
+    current = _current(report, moves, measure)
     least = steps[0].low
-    first = (
-        ""
-        if least <= 0
-        else f"Below {shown(least, info.decimals)} none of these trials can be chosen."
-    )
-    most = steps[-1].low * 1.1
-    title = f"Limit on {info.label}"
+    note = "" if least <= 0 else f"No trial is below {shown(least, info.decimals)}."
     return MovableLimit(
-        measure, title, states, _grid(report, moves, measure), opened, first, least, most
+        measure,
+        info.label,
+        f"Limit on {info.label}",
+        tuple(
+            _state(report, moves, measure, step, label, checked=i == current)
+            for i, (step, label) in enumerate(zip(steps, labels, strict=True))
+        ),
+        _table(report, moves, measure, labels),
+        opened,
+        note,
+        least,
+        steps[-1].low * 1.1,
     )
 
 
 def _current(report: ReportData, moves: LimitMoves, measure: str) -> int:
-    """Return the step of the configured limit, else of the chosen trial, else the last."""
+    """Return the range of the configured limit, else of the chosen trial, else the last."""
     steps = moves.steps[measure]
     if measure in moves.limits:
         kept = [i for i, step in enumerate(steps) if step.low <= moves.limits[measure]]
@@ -130,109 +146,119 @@ def _current(report: ReportData, moves: LimitMoves, measure: str) -> int:
 
 
 def _state(
-    report: ReportData, moves: LimitMoves, measure: str, step: LimitStep, *, checked: bool
+    report: ReportData,
+    moves: LimitMoves,
+    measure: str,
+    step: LimitStep,
+    label: str,
+    *,
+    checked: bool,
 ) -> LimitState:
-    """Return what is shown while the limit lies in one step."""
-    trial, info = moves.trials[step.trial], MEASURES[measure]
+    """Return the content of the page for one range of limits."""
+    trial = moves.trials[step.trial]
     number = list(moves.trials).index(step.trial)
-    points = moves.points[measure]
-    front = FrontFigure(
-        tuple(points.values()),
-        points[step.trial],
-        step.low,
-        step.high,
-        f"{info.label} on inner folds",
-        "MAE on inner folds",
-    )
+    labels = Labels(report.target.title, labels_of(report).unit, model="this trial")
+    figures = [
+        figure
+        for name, profile in trial.along.profiles.items()
+        for figure in profile_figures(profile, report.titles[name], labels)
+        if figure.title in (PREDICTIONS_TITLE, ABSOLUTE_TITLE)
+    ]
     return LimitState(
-        _from(moves, measure, step),
+        label,
         step.low,
-        step.high,
         trial.title,
-        _costs(report, moves, trial),
-        front,
-        _curves(report, trial, number),
+        _sentences(report, moves, trial),
+        _front_svg(moves, measure, step),
+        tuple(NamedFigure(f"trial-{number}-{i}", one) for i, one in enumerate(figures)),
         checked,
     )
 
 
-def _curves(report: ReportData, trial: MovedTrial, number: int) -> tuple[NamedFigure, ...]:
-    """Return what a trial predicts, how far it is off, along every measured column."""
-    words = AlongWords(
-        report.target.title,
-        report.target.unit if has_own_unit(report.target) else "",
-        model="this trial",
-    )
-    titles = {column.name: column.words for column in report.columns}
-    figures = [
-        figure
-        for name, profile in trial.along.profiles.items()
-        for figure in along_figures(profile, titles[name], words)
-        if figure.title in _DRAWN
-    ]
-    return tuple(NamedFigure(f"trial-{number}-{i}", one) for i, one in enumerate(figures))
-
-
-def _costs(report: ReportData, moves: LimitMoves, trial: MovedTrial) -> tuple[str, ...]:
-    """Return error, measures, who is off most, on the held-out rows."""
+def _sentences(report: ReportData, moves: LimitMoves, trial: MovedTrial) -> tuple[str, ...]:
+    """Return error, measures and the largest errors on the held-out rows."""
     loosest = max((steps[-1] for steps in moves.steps.values()), key=lambda step: step.low)
     free = moves.trials[loosest.trial].mae
     compared = (
         ""
         if trial.mae == free
-        else f" ({change(free, trial.mae)} against {own_number(free, report.target)} without a "
-        "limit)"
+        else f" ({change(free, trial.mae)} compared with {own_number(free, report.target)} without "
+        "a limit)"
     )
     error = in_unit(trial.mae, report.target)
-    sentences = [f"Held-out rows: mean absolute error {error}{compared}."]
+    sentences = [f"On held-out rows the mean absolute error is {error}{compared}."]
     for column in report.columns:
-        scores = trial.scores[column.name]
-        told = [
+        measures = [
             f"{MEASURES[name].label} {shown(value, MEASURES[name].decimals)}"
-            for name, value in scores.items()
+            for name, value in trial.scores[column.name].items()
         ]
-        sentences.append(f"On {column.words}: {', '.join(told)}.")
+        sentences.append(f"On {column.text}: {', '.join(measures)}.")
         profile = trial.along.profiles.get(column.name)
         if profile is not None:
-            words = AlongWords(report.target.title, model="this trial")
-            sentences.append(along_sentences(profile, column.words, words)[0])
+            labels = Labels(report.target.title, model="this trial")
+            sentences.append(profile_sentences(profile, column.text, labels)[0])
     return tuple(sentences)
 
 
-def _grid(report: ReportData, moves: LimitMoves, measure: str) -> Grid:
-    """Return all states as a table."""
-    info = MEASURES[measure]
+def _front_svg(moves: LimitMoves, measure: str, step: LimitStep) -> Markup:
+    """Draw all trials on the inner folds with the range of limits and the trial it chooses."""
+    points = moves.points[measure]
+    x, y = np.array([*points.values()]).T
+    at = points[step.trial]
+    axes = Axes(
+        padded(x, 0.06),
+        padded(y, 0.06),
+        f"{MEASURES[measure].label} on inner folds",
+        "MAE on inner folds",
+    )
+    end = axes.x[1] if step.high is None else min(step.high, axes.x[1])
+    left, right, height = axes.across(step.low), axes.across(end), axes.foot - TOP
+    drawn = (
+        f'<rect class="range" x="{left:.1f}" y="{TOP}" width="{max(0.0, right - left):.1f}" '
+        f'height="{height}"/><path class="limit" d="M{left:.1f} {TOP}v{height}"/>'
+        + "".join(
+            f'<circle class="dot" cx="{axes.across(a):.1f}" cy="{axes.up(b):.1f}" r="3.2"/>'
+            for a, b in points.values()
+        )
+        + f'<circle class="ring" cx="{axes.across(at[0]):.1f}" cy="{axes.up(at[1]):.1f}" r="8"/>'
+    )
+    until = "upwards" if step.high is None else f"to below {step.high:.4g}"
+    alt = (
+        f"{axes.y_label} against {axes.x_label} of {len(points)} trials. A limit from "
+        f"{step.low:.4g} {until} chooses the trial at {at[0]:.4g} with an error of {at[1]:.4g}."
+    )
+    return element(alt, axes.frame() + Markup(drawn))
+
+
+def _table(report: ReportData, moves: LimitMoves, measure: str, labels: list[str]) -> Table:
+    """Return all ranges as a table."""
     pairs = [(column, name) for column in report.columns for name in moves.steps]
     several = len(report.columns) > 1
+    label = MEASURES[measure].label
     headings = (
-        f"Limit on {info.label}",
-        "Chooses",
+        f"Limit on {label}",
+        "Chosen trial",
         "MAE",
-        *(
-            MEASURES[name].label + (f", {column.words}" if several else "")
-            for column, name in pairs
-        ),
+        *(MEASURES[n].label + (f", {column.text}" if several else "") for column, n in pairs),
     )
     rows = []
-    for step in moves.steps[measure]:
+    for step, text in zip(moves.steps[measure], labels, strict=True):
         trial = moves.trials[step.trial]
-        texts = [
-            _from(moves, measure, step),
-            trial.title,
-            own_number(trial.mae, report.target),
-            *(
-                shown(trial.scores[column.name].get(name, math.nan), MEASURES[name].decimals)
-                for column, name in pairs
-            ),
-        ]
-        rows.append(TableRow(tuple(map(TableCell, texts))))
-    return Grid(headings, tuple(rows))
+        scores = (
+            shown(trial.scores[column.name].get(name, math.nan), MEASURES[name].decimals)
+            for column, name in pairs
+        )
+        rows.append(
+            Row.from_texts(text, trial.title, own_number(trial.mae, report.target), *scores)
+        )
+    caption = f"The trial chosen by each range of limits on {label}, with its held-out numbers."
+    return Table(headings, tuple(rows), caption)
 
 
-def _from(moves: LimitMoves, measure: str, step: LimitStep) -> str:
-    """Return where the limits of a step begin, with digits that tell steps apart."""
-    lows = [one.low for one in moves.steps[measure]]
+def _step_labels(moves: LimitMoves, measure: str) -> list[str]:
+    """Return the lower ends of the ranges, with decimals that keep them distinct."""
+    lows = [step.low for step in moves.steps[measure]]
     decimals = MEASURES[measure].decimals
     while len({shown(low, decimals) for low in lows}) < len(lows) and decimals < _MOST_DECIMALS:
         decimals += 1
-    return f"from {shown(step.low, decimals)}"
+    return [f"from {shown(low, decimals)}" for low in lows]

@@ -1,4 +1,4 @@
-"""Everything a report shows, as plain values."""
+"""The content of a report as plain values."""
 
 import math
 from collections.abc import Mapping
@@ -6,42 +6,46 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from fkd.measures import NoiseFloor
 from tasks.select.checks import CheckResult
 from tasks.select.groups import StudyProfiles, WithinGroups
+from tasks.select.judgement import Recovered, ScoreIntervals
 from tasks.select.limit_moves import LimitMoves
 from tasks.select.results import MAE
 
 Scalar = str | int | float | bool | None
+Estimate = tuple[float, float, float]  # a value with the ends of its interval
 
 
 @dataclass(frozen=True)
 class ReportedNumber:
-    """A mean over folds with its standard deviation (None where one number is all there is)."""
+    """A mean over folds with its spread.
+
+    Parameters
+    ----------
+    mean
+        The mean.
+    std
+        The standard deviation over folds, None if there is one number only.
+    ends
+        The ends of the interval of the mean, known for large test sets only.
+    """
 
     mean: float
     std: float | None = None
-    ends: tuple[float, float] | None = None  # of its interval, where test rows are very many
+    ends: tuple[float, float] | None = None
 
     @property
     def bar(self) -> float:
-        """The length of an error bar: half of the interval, else the deviation, where known."""
+        """Half of the interval if it is known, else the standard deviation, else 0."""
         if self.ends is not None:
             return (self.ends[1] - self.ends[0]) / 2
         return self.std if self.std is not None and math.isfinite(self.std) else 0.0
 
 
 @dataclass(frozen=True)
-class ReportedInterval:
-    """A number with its confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class TargetColumn:
-    """What is predicted: a scaled error times `scale` is an error in `unit`."""
+    """The predicted column. A scaled error times `scale` is an error in `unit`."""
 
     name: str
     title: str
@@ -50,109 +54,160 @@ class TargetColumn:
 
 
 @dataclass(frozen=True)
-class ReportedNoiseFloor:
-    """Values of a measure on shuffled rows."""
-
-    mean: float
-    upper: float  # the 95 % quantile over the draws
-    rows: int
-    draws: int
-
-
-@dataclass(frozen=True)
 class SensitiveColumn:
-    """A column that the fairness measures are taken on."""
+    """A column for which the fairness measures are computed.
+
+    Parameters
+    ----------
+    name, title
+        The name in the table, and the name for readers.
+    removed
+        Whether the column was to be removed, not only measured.
+    is_input
+        Whether the models have the column among their inputs.
+    noise_floor
+        Values of a measure on shuffled held-out rows, by measure.
+    proxies
+        The inputs with the greatest correlation with the column, each with its correlation.
+    """
 
     name: str
     title: str = ""
     removed: bool = True
-    is_input: bool = False  # given to the models as well
-    noise_floor: Mapping[str, ReportedNoiseFloor] = field(default_factory=dict)  # by measure
-    proxies: tuple[tuple[str, float], ...] = ()  # inputs most related to it, with how closely
+    is_input: bool = False
+    noise_floor: Mapping[str, NoiseFloor] = field(default_factory=dict)
+    proxies: tuple[tuple[str, float], ...] = ()
 
     @property
-    def words(self) -> str:
-        """The title, or the name where there is none."""
+    def text(self) -> str:
+        """The title, or the name if there is no title."""
         return self.title or self.name
 
 
 @dataclass(frozen=True)
 class TrialSummary:
-    """One setting of one method, judged on every fold."""
+    """One setting of one method, evaluated on every fold.
+
+    Parameters
+    ----------
+    key, method, label
+        The key of the trial, the name of the method, and its name for readers.
+    mae
+        The mean absolute error, scaled.
+    scores
+        By measured column, then measure. A measure that is undefined on a fold is absent.
+    folds
+        The number of folds.
+    strength_name, strength
+        The parameter that sets the strength of the removal, None if the method has none.
+    params
+        All other parameters.
+    seconds
+        The sum over folds.
+    dummy
+        Whether the method predicts a constant.
+    needs_sensitive
+        Whether predictions need the sensitive column.
+    removes_nothing
+        Whether the method has no removal, or its strength is 0.
+    searched
+        Whether a search chose the parameters on rows that most folds test on.
+    """
 
     key: str
     method: str
     label: str
     mae: ReportedNumber
-    scores: Mapping[str, Mapping[str, ReportedNumber]]  # by measured column, then measure
+    scores: Mapping[str, Mapping[str, ReportedNumber]]
     folds: int
     strength_name: str | None = None
     strength: float = 0.0
-    params: Mapping[str, Scalar] = field(default_factory=dict)  # all but the strength
-    seconds: float = math.nan  # summed over folds
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+    seconds: float = math.nan
     dummy: bool = False
-    needs_sensitive: bool = False  # asks for the sensitive column of the row it predicts
-    removes_nothing: bool = False  # a plain machine, or a fair one at strength 0
-    searched: bool = False  # a search chose its parameters, on rows that most folds test on
+    needs_sensitive: bool = False
+    removes_nothing: bool = False
+    searched: bool = False
+
+    def is_known(self, column: str, measure: str) -> bool:
+        """Return whether error and measure are both finite."""
+        score = self.scores[column].get(measure)
+        return score is not None and math.isfinite(score.mean) and math.isfinite(self.mae.mean)
 
 
 @dataclass(frozen=True)
 class SelectionPolicy:
-    """How the champion was picked: the least error under limits, or the knee of a front."""
+    """The rule that chose the champion: the smallest error under limits, or the knee of a front.
+
+    Parameters
+    ----------
+    kind
+        The kind of rule.
+    minimise, subject_to
+        The minimised error and the limits by measure, for "least".
+    measure
+        The measure of the front, for "knee".
+    within_noise
+        Whether the most accurate trial was chosen because it depends on no column beyond noise.
+    """
 
     kind: Literal["least", "knee"]
     minimise: str = MAE
     subject_to: Mapping[str, float] = field(default_factory=dict)
-    measure: str = ""  # the front whose knee is taken
-    within_noise: bool = False  # the most accurate trial does not depend on s beyond noise
-
-
-@dataclass(frozen=True)
-class HeldOutScores:
-    """A model's numbers on rows that took no part in choosing it."""
-
-    mae: ReportedInterval
-    scores: Mapping[str, Mapping[str, ReportedInterval]]  # by measured column, then measure
+    measure: str = ""
+    within_noise: bool = False
 
 
 @dataclass(frozen=True)
 class ChampionSummary:
-    """The chosen trial, refitted, with its numbers on the held-out rows."""
+    """The chosen trial, refitted, with its numbers on the held-out rows.
 
-    trial: str  # the key of one of the report's trials
+    Parameters
+    ----------
+    trial
+        The key of one of the report's trials.
+    policy
+        The rule that chose it.
+    held_out
+        Its error and measures on the held-out rows.
+    rows_choosing, rows_held_out
+        Numbers of rows.
+    reference
+        The same model without removal on the same rows, None if it was not fitted.
+    changes
+        `held_out` minus `reference`, row by row.
+    deciding
+        The means over inner folds that decided, by measure.
+    approximation, stored_rows
+        The kind of kernel approximation, and the training rows in the model's file.
+    model_uri, gate, gate_limits
+        The address in the registry, the verdict of the gate and its limits.
+    recovered
+        How well probes predict a sensitive column from the features.
+    """
+
+    trial: str
     policy: SelectionPolicy
-    held_out: HeldOutScores
+    held_out: ScoreIntervals
     rows_choosing: int
     rows_held_out: int
-    reference: HeldOutScores | None = None  # the same model with nothing removed, same rows
-    changes: HeldOutScores | None = None  # held_out minus reference, paired row by row
-    deciding: Mapping[str, float] = field(default_factory=dict)  # by measure, on inner folds
-    # On held-out rows, by column, then measure.
-    noise_floor: Mapping[str, Mapping[str, ReportedNoiseFloor]] = field(default_factory=dict)
-    confidence: float = 0.95
+    reference: ScoreIntervals | None = None
+    changes: ScoreIntervals | None = None
+    deciding: Mapping[str, float] = field(default_factory=dict)
     interval_method: str = "from random quarters of the held-out rows"
     approximation: str = "exact"
-    stored_rows: int = 0  # rows of the training data inside the model's file
+    stored_rows: int = 0
     model_uri: str = ""
-    gate: str = ""  # what it said of the model, nothing where there is none
+    gate: str = ""
     gate_limits: Mapping[str, float] = field(default_factory=dict)
+    recovered: tuple[Recovered, ...] = ()
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits that held-out rows shall keep, of the policy and of the gate."""
+        """The limits for held-out rows, of policy and gate; the stricter one of two."""
         both = (self.policy.subject_to, self.gate_limits)
         names = dict.fromkeys(name for limits in both for name in limits if name != MAE)
         return {name: min(limits[name] for limits in both if name in limits) for name in names}
-
-
-@dataclass(frozen=True)
-class Recoverability:
-    """How well one probe guesses a sensitive column on held-out rows, as R²."""
-
-    column: str
-    probe: str
-    before: ReportedNumber
-    after: ReportedNumber
 
 
 @dataclass(frozen=True)
@@ -165,37 +220,56 @@ class Failure:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file the rows came from."""
+    """A file that rows were read from; synthetic data has no sha256."""
 
     name: str
-    sha256: str  # empty where the rows are made up
+    sha256: str
 
 
 @dataclass(frozen=True)
 class DataProvenance:
-    """Where the rows came from, which of them were used."""
+    """The origin of the rows.
+
+    Parameters
+    ----------
+    source
+        A description.
+    rows_read, rows_used, rows_dropped
+        Numbers of rows; dropped rows by reason.
+    files
+        The files.
+    inputs
+        The number of input columns before encoding, None if unknown.
+    row_noun
+        The plural noun for rows, such as persons.
+    survey_weight, weighted
+        The column of weights if the data has one, and the computations that used it.
+    synthetic
+        Whether a program generated the rows.
+    datasheet
+        Markdown.
+    """
 
     source: str
     rows_read: int
     rows_used: int
     files: tuple[DataFile, ...] = ()
-    rows_dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
-    inputs: int | None = None  # columns given to the models, before encoding
-    row_noun: str = "rows"  # what a row is, in the plural
-    licence: str = ""
-    survey_weight: str = ""  # the column of weights, where the data has one
-    weighed: tuple[str, ...] = ()  # what it counted in; nothing where every row counts once
+    rows_dropped: Mapping[str, int] = field(default_factory=dict)
+    inputs: int | None = None
+    row_noun: str = "rows"
+    survey_weight: str = ""
+    weighted: tuple[str, ...] = ()
     synthetic: bool = False
-    datasheet: str = ""  # markdown
+    datasheet: str = ""
 
 
 @dataclass(frozen=True)
 class RunProvenance:
-    """What is needed to make the same numbers again."""
+    """The facts that are needed to compute the same numbers again."""
 
     seed: int
     finished: datetime
-    seconds: float  # NaN where nobody took the time
+    seconds: float  # NaN if unknown
     config_digest: str
     config_yaml: str
     data_digest: str = ""
@@ -207,27 +281,54 @@ class RunProvenance:
 
 @dataclass(frozen=True)
 class ReportData:
-    """One experiment, ready to be shown."""
+    """The content of one report.
+
+    Parameters
+    ----------
+    name, title
+        The name of the run, and the heading.
+    problem
+        The title of the data set.
+    target, columns
+        The predicted column and the measured columns.
+    trials, failures
+        The trials with numbers, and those without.
+    data, run
+        Provenance.
+    removed
+        Titles of the removed columns; empty: the columns marked as removed.
+    champion, no_champion
+        The chosen model, or the reason why there is none.
+    within, control
+        The champion within groups of the control columns, and the titles of these columns.
+    profiles
+        The champion along the measured columns.
+    checks
+        The results of the checks.
+    moves
+        The choices under other limits.
+    promotion
+        Who promoted the champion's version, when and why.
+    """
 
     name: str
     title: str
-    problem: str  # the data set's title
+    problem: str
     target: TargetColumn
-    columns: tuple[SensitiveColumn, ...]  # measured ones
+    columns: tuple[SensitiveColumn, ...]
     trials: tuple[TrialSummary, ...]
     data: DataProvenance
     run: RunProvenance
-    removed: tuple[str, ...] = ()  # words for what was removed; empty: the columns marked removed
+    removed: tuple[str, ...] = ()
     champion: ChampionSummary | None = None
-    no_champion: str = ""  # why there is none
-    recoverability: tuple[Recoverability, ...] = ()
+    no_champion: str = ""
     failures: tuple[Failure, ...] = ()
-    within: WithinGroups | None = None  # the champion within groups of the control columns
-    control: tuple[str, ...] = ()  # words for these columns
-    along: StudyProfiles | None = None  # the champion along the measured columns
+    within: WithinGroups | None = None
+    control: tuple[str, ...] = ()
+    profiles: StudyProfiles | None = None
     checks: tuple[CheckResult, ...] = ()
-    moves: LimitMoves | None = None  # what other limits would choose
-    promotion: str = ""  # who promoted the champion's version, when and why
+    moves: LimitMoves | None = None
+    promotion: str = ""
 
     def __post_init__(self) -> None:
         if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:
@@ -238,22 +339,27 @@ class ReportData:
         for trial in self.trials:
             self._check_columns(f"scores of trial {trial.key!r}", trial.scores)
         if self.champion:
-            self._check_columns("champion.held_out.scores", self.champion.held_out.scores)
+            self._check_columns("champion.held_out.measures", self.champion.held_out.measures)
             if self.champion.reference:
-                self._check_columns("champion.reference.scores", self.champion.reference.scores)
+                self._check_columns("champion.reference.measures", self.champion.reference.measures)
 
     def _check_columns(self, name: str, scores: Mapping[str, object]) -> None:
-        """Raise unless the scores hold every measured column."""
+        """Raise an error unless the scores contain every measured column."""
         if missing := [column.name for column in self.columns if column.name not in scores]:
             raise ValueError(
-                f"{name} must hold every measured column, got none for {', '.join(missing)}"
+                f"{name} must contain every measured column, got none for {', '.join(missing)}"
             )
 
     def trial(self, key: str) -> TrialSummary:
-        """Return the trial of that key."""
+        """Return the trial with a key."""
         return next(trial for trial in self.trials if trial.key == key)
 
     @property
     def chosen(self) -> TrialSummary | None:
         """The champion's trial."""
         return self.trial(self.champion.trial) if self.champion else None
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Titles of the measured columns by name."""
+        return {column.name: column.text for column in self.columns}

@@ -1,10 +1,15 @@
-"""What the removal changed on held-out rows: fell, rose, or no more than noise."""
+"""Write the sentences of a report.
+
+`finding_of` summarises a run. The other public functions return the sentences on the rule that
+chose the model, on persons, on recoverability, and the cautions.
+"""
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fkd.measures import MEASURES, REPORTED, Measure
+from fkd.measures import MEASURES, REPORTED
 from tasks.report.formatting import (
     MAE_DECIMALS,
     change,
@@ -12,359 +17,480 @@ from tasks.report.formatting import (
     has_own_unit,
     in_unit,
     joined,
+    measure_decimals,
+    measure_label,
     own_number,
-    setting_words,
+    setting_text,
     shown,
     with_interval,
 )
 from tasks.report.model import (
     ChampionSummary,
-    HeldOutScores,
+    Estimate,
     ReportData,
-    ReportedInterval,
-    ReportedNoiseFloor,
     SensitiveColumn,
     TrialSummary,
 )
+from tasks.report.profile_section import profiles_of
 from tasks.report.tables import within_sentence
+from tasks.select.judgement import ScoreIntervals
 from tasks.select.results import Finding
 
-FELL, ROSE, SAME = "fell", "rose", "cannot be told from unchanged"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The chosen model beside the same one with nothing removed, on the same held-out rows."""
-
-    before: HeldOutScores
-    after: HeldOutScores
-    changes: HeldOutScores  # after minus before, with the interval of that difference
-
-
-def compare(report: ReportData) -> Comparison | None:
-    """Return before and after; None where nothing was removed, or nothing to compare was run."""
-    champion, chosen = report.champion, report.chosen
-    if not champion or not chosen or chosen.removes_nothing:
-        return None
-    if not champion.reference or not champion.changes:
-        return None
-    return Comparison(champion.reference, champion.held_out, champion.changes)
-
-
-def effect_of(found: ReportedInterval) -> str:
-    """Return which way a number went, as far as the interval of its change can tell."""
-    if found.high < 0:
-        return FELL
-    return ROSE if found.low > 0 else SAME
-
-
-def dependence_sentences(report: ReportData, comparison: Comparison) -> tuple[str, ...]:
-    """Return how the dependence on every column changed, each direction in its own sentence."""
-    told = [sentence for column in report.columns for sentence in _directions(column, comparison)]
-    opening = "Compared with the same model with nothing removed (on the same held-out rows), "
-    return (f"{opening}{told[0][0].lower()}{told[0][1:]}", *told[1:]) if told else ()
-
-
-def _directions(column: SensitiveColumn, comparison: Comparison) -> list[str]:
-    """Return what fell, what rose, what did neither, on one column."""
-    moves = _moves(column.name, comparison)
-    by = {effect: joined(told) for effect, told in moves.items()}
-    its = f"Its dependence on {column.words}"
-    sentences = {
-        FELL: f"{its} fell by {by.get(FELL)}.",
-        ROSE: f"{its} rose by {by.get(ROSE)}: more of it is there than with nothing removed.",
-        SAME: f"{its} by {by.get(SAME)} cannot be told from unchanged.",
-    }
-    return [sentence for effect, sentence in sentences.items() if effect in by]
-
-
-def _moves(column: str, comparison: Comparison) -> dict[str, list[str]]:
-    """Return by effect the measures of one column with their numbers before and after."""
-    before, after = comparison.before.scores[column], comparison.after.scores[column]
-    changes = comparison.changes.scores[column]
-    by_effect: dict[str, list[str]] = {}
-    for name, words in REPORTED.items():
-        if name in changes:
-            numbers = (shown(side[name].value, words.decimals) for side in (before, after))
-            told = f"{words.label} ({' to '.join(numbers)})"
-            by_effect.setdefault(effect_of(changes[name]), []).append(told)
-    return by_effect
-
-
-def effect_word(report: ReportData, comparison: Comparison) -> str:
-    """Return which way the dependence on what was removed went, in a word or two."""
-    found = {
-        effect
-        for column in report.columns
-        if column.removed
-        for effect in _moves(column.name, comparison)
-    }
-    return " and ".join(effect for effect in (FELL, ROSE) if effect in found) or "within noise"
-
-
-def cost_sentence(report: ReportData, comparison: Comparison) -> str:
-    """Return how the error changed by the removal."""
-    before, after = comparison.before.mae.value, comparison.after.mae.value
-    first, then = (own_number(value, report.target) for value in (before, after))
-    moved = f"from {first} to {in_unit(after, report.target)} ({change(before, after)})"
-    effect = effect_of(comparison.changes.mae)
-    if effect != SAME and first == then:
-        # Of a million rows an interval is narrower than the last figure.
-        return (
-            f"It cost next to no accuracy: the mean absolute error {effect}, but by less than its "
-            f"figures show ({in_unit(after, report.target)} before and after)."
-        )
-    if effect == ROSE:
-        return f"The price is accuracy: the mean absolute error rose {moved}."
-    if effect == FELL:
-        return f"It cost no accuracy: the mean absolute error fell {moved}."
-    return f"The mean absolute error went {moved}, which cannot be told from unchanged."
-
-
-def standing_sentence(report: ReportData, found: HeldOutScores) -> str:
-    """Return the dependence as it stands, where there is nothing to compare it with."""
-    columns = [
-        f"on {column.words} {joined(_numbers(found, column.name))}" for column in report.columns
-    ]
-    error = in_unit(found.mae.value, report.target)
-    return (
-        f"On the held-out rows its dependence is, {'; '.join(columns)}; "
-        f"its mean absolute error is {error}."
-    )
-
-
-def _numbers(found: HeldOutScores, column: str) -> list[str]:
-    """Return the measures on one column."""
-    scores = found.scores[column]
-    return [
-        f"{words.label} {shown(scores[name].value, words.decimals)}"
-        for name, words in REPORTED.items()
-        if name in scores
-    ]
-
-
-def removed_words(report: ReportData) -> str:
-    """Return what was removed, as an enumeration."""
-    return joined(report.removed or [c.words for c in report.columns if c.removed])
-
-
-def task_sentence(report: ReportData) -> str:
-    """Return what was predicted from what, what was to be removed."""
-    data = report.data
-    columns = f"{count(data.inputs)} columns of data" if data.inputs else "data"
-    removed = removed_words(report)
-    aim = f", leaning as little as possible on {removed}" if removed else ""
-    return (
-        f"Models were trained to predict {report.target.title} from {columns} "
-        f"on {count(data.rows_used)} {data.row_noun} ({report.problem}){aim}."
-    )
+FELL, ROSE, SAME = "fell", "rose", "within noise"
 
 
 def finding_of(report: ReportData) -> Finding:
-    """Return what a run found, in a few words and in sentences."""
-    broken, comparison = broken_limits(report), compare(report)
+    """Return the result of a run as a short text and as sentences."""
+    broken, comparison = broken_limits(report), _compare(report)
     if not report.chosen:
         word = "no champion"
     elif report.chosen.dummy:
         word = "a constant"
     elif report.chosen.removes_nothing:
         word = "nothing removed"
+    elif comparison is None:
+        word = "not compared"
     else:
-        word = effect_word(report, comparison) if comparison else "not compared"
+        effects = {
+            effect_of(found)
+            for column in report.columns
+            if column.removed
+            for found in comparison.changes.measures[column.name].values()
+        }
+        word = " and ".join(effect for effect in (FELL, ROSE) if effect in effects) or SAME
     words = ("limit broken", word) if broken else (word,)
-    return Finding("; ".join(words), broken, result_sentences(report))
+    return Finding("; ".join(words), broken, tuple(filter(None, _result(report, comparison))))
 
 
-def result_sentences(report: ReportData) -> tuple[str, ...]:
-    """Return what was chosen, what it changed, what that cost."""
-    champion, chosen = report.champion, report.chosen
-    if not champion or not chosen:
-        nothing = report.no_champion or "No model was chosen; the figures show what can be had."
-        return (nothing, *_undefined_sentences(report))
-    told = _chosen_sentences(report, champion, chosen)
-    sentences = (*told, *_undefined_sentences(report), within_sentence(report))
-    return tuple(filter(None, sentences))
-
-
-def _undefined_sentences(report: ReportData) -> tuple[str, ...]:
-    """Return one sentence per column on which a measure is undefined."""
-    held_out = [report.champion.held_out.scores] if report.champion else []
-    known = [*(trial.scores for trial in report.trials), *held_out]
-    return tuple(
-        f"{measure.label} on {column.words} is undefined: {measure.undefined}."
-        for column in report.columns
-        for name, measure in REPORTED.items()
-        if any(name not in scores[column.name] for scores in known)
-    )
-
-
-def _chosen_sentences(
-    report: ReportData, champion: ChampionSummary, chosen: TrialSummary
-) -> tuple[str, ...]:
-    """Return the sentences on a chosen model, empty ones among them."""
-    opening = (f"The chosen model is {setting_words(chosen)}.", _within_noise(champion))
-    found, noise = champion.held_out, _noise_sentences(report, champion.held_out)
-    standing = standing_sentence(report, found)
-    if chosen.dummy:
-        constant = "It is a constant: it leans on nothing, and tells no two cases apart."
-        return (*opening, constant, standing)
-    if chosen.removes_nothing:
-        removed = removed_words(report) or "anything"
-        nothing = f"It removes nothing: whatever its inputs say of {removed} acts unhindered."
-        return (*opening, nothing, standing, *noise)
-    comparison = compare(report)
-    if comparison is None:
-        unknown = (
-            "The same model with nothing removed was no trial, so what the removal changed, and "
-            "what it cost, is not known."
-        )
-        return (*opening, unknown, standing, *noise)
+def task_sentence(report: ReportData) -> str:
+    """Return a sentence on target, inputs, rows and removed columns."""
+    data = report.data
+    columns = f"{count(data.inputs)} columns of data" if data.inputs else "data"
+    removed = removed_text(report)
+    aim = f", with as little dependence as possible on {removed}" if removed else ""
     return (
-        *opening,
-        *dependence_sentences(report, comparison),
-        *noise,
-        cost_sentence(report, comparison),
+        f"Models were trained to predict {report.target.title} from {columns} "
+        f"on {count(data.rows_used)} {data.row_noun} ({report.problem}){aim}."
     )
 
 
-def _within_noise(champion: ChampionSummary) -> str:
-    """Return that the most accurate model was chosen as it is not unfair beyond noise."""
-    if not champion.policy.within_noise:
-        return ""
-    label = MEASURES[champion.policy.measure].label
-    return (
-        f"It is the most accurate model, and was chosen because its {label} on the inner folds "
-        f"does not exceed the noise floor: by {label} no model is fairer beyond noise."
-    )
+def removed_text(report: ReportData) -> str:
+    """Return the removed columns as an enumeration."""
+    return joined(report.removed or [c.text for c in report.columns if c.removed])
+
+
+def effect_of(change: Estimate) -> str:
+    """Return the direction of a change, or that it is within noise."""
+    _, low, high = change
+    if high < 0:
+        return FELL
+    return ROSE if low > 0 else SAME
 
 
 def broken_limits(report: ReportData) -> tuple[str, ...]:
-    """Return one sentence per limit that the chosen model breaks on the held-out rows."""
+    """Return one sentence per limit that the chosen model exceeds on the held-out rows."""
     champion = report.champion
     if not champion:
         return ()
     sentences = []
     for name, limit in champion.limits.items():
         for column in report.columns:
-            found = champion.held_out.scores[column.name].get(name)
-            subject = f"{MEASURES[name].label} on {column.words} is"
+            found = champion.held_out.measures[column.name].get(name)
+            subject = f"{MEASURES[name].label} on {column.text} is"
             if found is None:
                 sentences.append(
                     f"A limit cannot be checked: {subject} undefined on the held-out rows."
                 )
-            elif found.value > limit:
+            elif found[0] > limit:
+                number = with_interval(found, MEASURES[name].decimals)
                 sentences.append(
-                    f"The chosen model breaks its limit: {subject} "
-                    f"{with_interval(found, MEASURES[name].decimals)} on the held-out rows, above "
-                    f"{limit:g}."
+                    f"The chosen model breaks its limit: {subject} {number} on the held-out rows, "
+                    f"above {limit:g}."
                 )
     return tuple(sentences)
 
 
-def noise_floors_of(
-    report: ReportData, column: SensitiveColumn
-) -> Mapping[str, ReportedNoiseFloor]:
-    """Return the noise floors of the held-out rows, else those of a test fold, by measure."""
-    held_out = report.champion.noise_floor if report.champion else {}
-    return held_out.get(column.name, column.noise_floor)
+@dataclass(frozen=True)
+class _Comparison:
+    """The chosen model and the same model with nothing removed, on the same held-out rows."""
+
+    before: ScoreIntervals
+    after: ScoreIntervals
+    changes: ScoreIntervals
 
 
-def _noise_sentences(report: ReportData, found: HeldOutScores) -> tuple[str, ...]:
-    """Return one sentence per measure with a noise floor: whether what is left exceeds it."""
-    sentences = (_noise_sentence(report, found, measure) for measure in REPORTED.values())
-    return tuple(filter(None, sentences))
+def _compare(report: ReportData) -> _Comparison | None:
+    """Return the comparison, None if nothing was removed or there is no reference."""
+    champion, chosen = report.champion, report.chosen
+    if not champion or not chosen or chosen.removes_nothing:
+        return None
+    if not champion.reference or not champion.changes:
+        return None
+    return _Comparison(champion.reference, champion.held_out, champion.changes)
 
 
-def _noise_sentence(report: ReportData, found: HeldOutScores, measure: Measure) -> str:
-    """Return whether the remaining dependence exceeds the noise floor of one measure."""
-    known = [
-        (column, floor, found.scores[column.name][measure.name].value)
+def _result(report: ReportData, comparison: _Comparison | None) -> Iterable[str]:
+    """Yield the sentences on choice, effect and cost; some are empty."""
+    champion, chosen = report.champion, report.chosen
+    if not champion or not chosen:
+        yield report.no_champion or "No model was chosen. The figures show all trials."
+        yield from _undefined_measures(report)
+        return
+    yield f"The chosen model is {setting_text(chosen)}."
+    if champion.policy.within_noise:
+        label = MEASURES[champion.policy.measure].label
+        yield (
+            f"It is the most accurate model. It was chosen because its {label} on the inner folds "
+            f"does not exceed the noise floor, so no model has a smaller {label} beyond noise."
+        )
+    if chosen.dummy:
+        yield "It predicts a constant, which depends on no column and distinguishes no cases."
+        yield _held_out_sentence(report, champion)
+    elif chosen.removes_nothing:
+        yield (
+            "It removes nothing: it uses everything that its inputs contain about "
+            f"{removed_text(report) or 'the attribute'}."
+        )
+        yield _held_out_sentence(report, champion)
+        yield from _noise_sentences(report, champion)
+    elif comparison is None:
+        yield (
+            "The same model with nothing removed was not among the trials, so the effect of the "
+            "removal and its cost are unknown."
+        )
+        yield _held_out_sentence(report, champion)
+        yield from _noise_sentences(report, champion)
+    else:
+        yield from _effect_sentences(report, comparison)
+        yield from _noise_sentences(report, champion)
+        yield _cost_sentence(report, comparison)
+    yield from _undefined_measures(report)
+    yield within_sentence(report)
+
+
+def _effect_sentences(report: ReportData, comparison: _Comparison) -> Iterable[str]:
+    """Yield the change of the dependence on every column, one sentence per direction."""
+    opening = "Compared with the same model with nothing removed, on the same held-out rows, its"
+    verbs = {FELL: "fell", ROSE: "rose", SAME: "did not change beyond noise"}
+    for column in report.columns:
+        name, texts = column.name, dict[str, list[str]]()
+        before, after = comparison.before.measures[name], comparison.after.measures[name]
+        for measure, found in comparison.changes.measures[name].items():
+            ends = (shown(side[measure][0], MEASURES[measure].decimals) for side in (before, after))
+            text = f"{MEASURES[measure].label} from {' to '.join(ends)}"
+            texts.setdefault(effect_of(found), []).append(text)
+        for effect, verb in verbs.items():
+            if effect in texts:
+                yield f"{opening} dependence on {column.text} {verb}: {joined(texts[effect])}."
+                opening = "Its"
+
+
+def _cost_sentence(report: ReportData, comparison: _Comparison) -> str:
+    """Return the change of the error."""
+    before, after = comparison.before.mae[0], comparison.after.mae[0]
+    first, last = (own_number(value, report.target) for value in (before, after))
+    ends = f"from {first} to {in_unit(after, report.target)} ({change(before, after)})"
+    effect = effect_of(comparison.changes.mae)
+    if effect == SAME:
+        return f"The mean absolute error changed {ends}, which is within noise."
+    if first == last:  # of very many rows the interval is narrower than the last digit
+        return (
+            f"The mean absolute error {effect} by less than its last digit "
+            f"({in_unit(after, report.target)} before and after)."
+        )
+    cost = "The removal cost accuracy" if effect == ROSE else "The removal cost no accuracy"
+    return f"{cost}: the mean absolute error {effect} {ends}."
+
+
+def _held_out_sentence(report: ReportData, champion: ChampionSummary) -> str:
+    """Return error and measures of a model without a comparison."""
+    columns = [
+        f"on {column.text} {joined(texts)}"
         for column in report.columns
-        if (floor := noise_floors_of(report, column).get(measure.name))
-        and measure.name in found.scores[column.name]
+        if (
+            texts := [
+                f"{measure.label} {shown(found[name][0], measure.decimals)}"
+                for found in [champion.held_out.measures[column.name]]
+                for name, measure in REPORTED.items()
+                if name in found
+            ]
+        )
     ]
-    if not known:
-        return ""
-    real = [column.words for column, floor, value in known if value > floor.upper]
-    none = [column.words for column, floor, value in known if value <= floor.upper]
-    label = measure.label
-    seen = f"An independent prediction would have {label} of about {known[0][1].mean:.2f}"
-    if not none:
-        return f"{seen}, so the dependence that is left is real, not noise."
-    if not real:
-        return f"{seen}, so the {label} that is left cannot be told from none."
-    return (
-        f"{seen}, so what is left on {joined(real)} is real, "
-        f"what is left on {joined(none)} cannot be told from none."
-    )
+    error = in_unit(champion.held_out.mae[0], report.target)
+    measured = f", and its dependence is {'; '.join(columns)}" if columns else ""
+    return f"On the held-out rows its mean absolute error is {error}{measured}."
+
+
+def _noise_sentences(report: ReportData, champion: ChampionSummary) -> Iterable[str]:
+    """Yield for each measure with a noise floor the columns on which the model exceeds it."""
+    for name, measure in REPORTED.items():
+        known = [
+            (column.text, column.noise_floor[name], champion.held_out.measures[column.name][name])
+            for column in report.columns
+            if name in column.noise_floor and name in champion.held_out.measures[column.name]
+        ]
+        if not known:
+            continue
+        above = [text for text, floor, found in known if found[0] > float(floor.upper)]
+        within = [text for text, floor, found in known if found[0] <= float(floor.upper)]
+        label = measure.label
+        if not within:
+            result = f"the remaining {label} exceeds noise"
+        elif not above:
+            result = f"the remaining {label} is within noise"
+        else:
+            result = (
+                f"the remaining {label} on {joined(above)} exceeds noise, and on {joined(within)} "
+                "it is within noise"
+            )
+        yield (
+            f"Independent predictions would have a mean {label} of about "
+            f"{float(known[0][1].mean):.2f}, so {result}."
+        )
+
+
+def _undefined_measures(report: ReportData) -> Iterable[str]:
+    """Yield one sentence per column on which a measure is undefined."""
+    held_out = [report.champion.held_out.measures] if report.champion else []
+    known = [*(trial.scores for trial in report.trials), *held_out]
+    for column in report.columns:
+        for name, measure in REPORTED.items():
+            if any(name not in scores[column.name] for scores in known):
+                yield f"{measure.label} on {column.text} is undefined: {measure.undefined}."
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One number with what it was before."""
+    """One number with its change by the removal."""
 
     title: str
     value: str
-    change: str  # what it was before, how much of the change is more than noise
+    change: str
 
 
 def tiles_of(report: ReportData) -> tuple[Tile, ...]:
-    """Return error, then the measures on every column; none without a comparison."""
-    comparison = compare(report)
+    """Return tiles for the error and for the measures on every column; none without reference."""
+    comparison = _compare(report)
     if not comparison:
         return ()
-    measures = [_measures(report, column, comparison) for column in report.columns]
-    return (_error(report, comparison), *itertools.chain.from_iterable(measures))
-
-
-def _error(report: ReportData, comparison: Comparison) -> Tile:
-    """Return the error, in the target's own unit where it has one."""
-    before, after = comparison.before.mae.value, comparison.after.mae.value
+    before, after = comparison.before.mae[0], comparison.after.mae[0]
     if has_own_unit(report.target):
-        words = in_unit(after, report.target), in_unit(before, report.target)
+        ends = in_unit(before, report.target), in_unit(after, report.target)
     else:
-        words = shown(after, MAE_DECIMALS), shown(before, MAE_DECIMALS)
-    changed = _changed(change(before, after), words[1], comparison.changes.mae)
-    return Tile("Mean absolute error", words[0], changed)
+        ends = shown(before, MAE_DECIMALS), shown(after, MAE_DECIMALS)
+    error = Tile(
+        "Mean absolute error",
+        ends[1],
+        _change_text(change(before, after), ends[0], comparison.changes.mae),
+    )
+    measures = (_measure_tiles(report, column, comparison) for column in report.columns)
+    return (error, *itertools.chain.from_iterable(measures))
 
 
-def _measures(report: ReportData, column: SensitiveColumn, comparison: Comparison) -> list[Tile]:
-    """Return the measures on one column."""
-    name = column.name
-    before, after = comparison.before.scores[name], comparison.after.scores[name]
-    return [
-        Tile(
-            f"{info.label}, {info.title if len(report.columns) == 1 else column.words}",
-            shown(after[measure].value, info.decimals),
-            _changed(
-                change(before[measure].value, after[measure].value),
-                shown(before[measure].value, info.decimals),
-                comparison.changes.scores[name][measure],
+def _measure_tiles(
+    report: ReportData, column: SensitiveColumn, comparison: _Comparison
+) -> Iterable[Tile]:
+    """Yield the measures on one column."""
+    changes = comparison.changes.measures[column.name]
+    for name, measure in REPORTED.items():
+        if name not in changes:
+            continue
+        before, after = (
+            side.measures[column.name][name][0] for side in (comparison.before, comparison.after)
+        )
+        yield Tile(
+            f"{measure.label}, {measure.title if len(report.columns) == 1 else column.text}",
+            shown(after, measure.decimals),
+            _change_text(change(before, after), shown(before, measure.decimals), changes[name]),
+        )
+
+
+def _change_text(percent: str, before: str, found: Estimate) -> str:
+    """Return a change; it has a direction only if it exceeds noise."""
+    effect = effect_of(found)
+    if effect == SAME:
+        return f"within noise of {before}"
+    return f"{effect} {percent.lstrip('+−')}, from {before}"
+
+
+def policy_sentence(champion: ChampionSummary) -> str:
+    """Return the rule that chose the champion."""
+    policy = champion.policy
+    if policy.kind == "knee":
+        label = measure_label(policy.measure)
+        return (
+            f"The configured rule takes the knee of the front of {label} against MAE, the setting "
+            "after which a further gain in fairness costs clearly more accuracy. Errors within one "
+            f"standard error of the smallest error count as equal to it. Values of {label} within "
+            "the noise floor count as 0. A constant is chosen only if every other model has a "
+            "larger error."
+        )
+    least = measure_label(policy.minimise)
+    limits = [
+        f"{measure_label(name)} of at most {limit:g}" for name, limit in policy.subject_to.items()
+    ]
+    if not limits:
+        return f"The configured rule takes the trial with the smallest {least}."
+    return (
+        f"The configured rule takes, of the trials with a mean {joined(limits)}, the one with the "
+        f"smallest {least}."
+    )
+
+
+def deciding_sentence(champion: ChampionSummary) -> str:
+    """Return the rows that the choice used, with the numbers that decided if they are known."""
+    opening = f"The choice used folds within {count(champion.rows_choosing)} rows only"
+    if not champion.deciding:
+        return f"{opening}, so its numbers differ slightly from those in the figures."
+    numbers = [
+        f"{measure_label(name)} {shown(value, measure_decimals(name))}"
+        for name, value in champion.deciding.items()
+    ]
+    return f"{opening}. There this setting has {joined(numbers)}. The figures use all rows."
+
+
+def limit_sentences(report: ReportData) -> tuple[str, ...]:
+    """Return for each limit of the rule how the held-out numbers compare with it."""
+    champion = report.champion
+    if not champion:
+        return ()
+    sentences = []
+    for name, limit in champion.policy.subject_to.items():
+        for column in report.columns:
+            found = champion.held_out.measures.get(column.name, {}).get(name)
+            if found is None:  # broken_limits has the others
+                continue
+            value, low, high = found
+            verdict = "within" if value <= limit else "above"
+            doubt = ". The interval includes the limit" if low <= limit < high else ""
+            sentences.append(
+                f"{measure_label(name)} on {column.text} is "
+                f"{with_interval(found, measure_decimals(name))}, {verdict} the limit of {limit:g}"
+                f"{doubt}."
+            )
+    return tuple(sentences)
+
+
+def recoverability_sentence(report: ReportData, column: SensitiveColumn) -> str:
+    """Return the best held-out R² of the probes of a column, empty if there are none."""
+    champion = report.champion
+    own = [row for row in (champion.recovered if champion else ()) if row.column == column.name]
+    if not own:
+        return ""
+    before = max(own, key=lambda row: row.before)
+    after = max(own, key=lambda row: row.after)
+    opening = (
+        f"On held-out rows the best probe ({before.probe}) explains {_share(before.before)} of the "
+        f"variation of {column.text} from the features"
+    )
+    if report.chosen and report.chosen.removes_nothing:
+        return f"{opening}. Nothing was removed from them."
+    return f"{opening} before the removal, and {_share(after.after)} ({after.probe}) after it."
+
+
+def _share(r2: float) -> str:
+    """Return an R² as a percentage; R² below zero is worse than predicting the mean."""
+    return "nothing" if r2 < 0.005 else f"{100 * r2:.0f} %"
+
+
+def person_sentences(report: ReportData) -> tuple[str, ...]:
+    """Return sentences for a person about whom the chosen model decides."""
+    champion, chosen = report.champion, report.chosen
+    if not champion or not chosen:
+        return ()
+    error = in_unit(champion.held_out.mae[0], report.target)
+    profiles = profiles_of(report)
+    return tuple(
+        filter(
+            None,
+            (
+                _inputs_sentence(report, chosen),
+                _dependence_sentence(report, champion, chosen),
+                f"The mean absolute error of a prediction of {report.target.title} is {error}. The "
+                "error of a single prediction can be much larger.",
+                *(part.sentences[0] for part in (profiles.columns if profiles else ())),
             ),
         )
-        for measure, info in REPORTED.items()
-        if measure in comparison.changes.scores[name]
+    )
+
+
+def _inputs_sentence(report: ReportData, chosen: TrialSummary) -> str:
+    """Return how the attribute enters the model, by itself or by correlated inputs."""
+    removed = removed_text(report)
+    columns = [column for column in report.columns if column.removed]
+    it = "them" if len(columns) > 1 else "it"
+    if chosen.dummy:
+        return "This model predicts the same value for everybody."
+    if chosen.needs_sensitive:
+        return f"Every prediction of this model needs {removed}, to correct for {it}."
+    comparison = _compare(report)
+    effective = comparison is not None and any(
+        effect_of(found) == FELL
+        for column in columns
+        for found in comparison.changes.measures[column.name].values()
+    )
+    if comparison is None:
+        effective = not chosen.removes_nothing
+    if any(column.is_input for column in columns):
+        given = f"The inputs of this model include {removed}"
+        return f"{given}. Part of the dependence on {it} was removed." if effective else f"{given}."
+    given = f"The inputs of this model do not include {removed}."
+    proxies = [
+        f"{name} (correlation {shown(value, 2)})"
+        for column in columns
+        for name, value in column.proxies
     ]
+    if proxies:
+        given = (
+            f"{given} They include the columns with the highest correlation with {it}: "
+            f"{joined(proxies)}."
+        )
+    if chosen.removes_nothing:
+        return f"{given} Nothing that the inputs reveal about {it} was removed."
+    if not effective:
+        return f"{given} These rows do not show that the removal had an effect."
+    return f"{given} Part of what the inputs reveal about {it} was removed."
 
 
-def _changed(percent: str, before: str, found: ReportedInterval) -> str:
-    """Return the change in words; a direction is named only where there is one."""
-    effect = effect_of(found)
-    if effect in ("fell", "rose"):
-        return f"{effect} {percent}, from {before}".replace("fell −", "fell ").replace("+", "")
-    return f"within noise of {before}"
+def _dependence_sentence(
+    report: ReportData, champion: ChampionSummary, chosen: TrialSummary
+) -> str:
+    """Return the remaining dependence on each column in the unit of the target."""
+    texts = []
+    for column in report.columns:
+        found = _in_target_units(champion.held_out, column)
+        if not found > 0:
+            continue
+        text = (
+            f"at a given value of {column.text} the mean prediction differs from the overall mean "
+            f"by about {in_unit(found, report.target)}"
+        )
+        if champion.reference and not chosen.removes_nothing:
+            before = _in_target_units(champion.reference, column)
+            if not math.isnan(before):
+                text = f"{text} (with nothing removed: {own_number(before, report.target)})"
+        texts.append(text)
+    if not texts:
+        return ""
+    return f"Predictions still depend on the attribute: {'; '.join(texts)}."
+
+
+def _in_target_units(scores: ScoreIntervals, column: SensitiveColumn) -> float:
+    """Return the first measure in units of the prediction, NaN if there is none."""
+    found = scores.measures[column.name]
+    return next((found[n][0] for n in found if MEASURES[n].unit == "prediction"), math.nan)
 
 
 @dataclass(frozen=True)
-class Limit:
-    """One caution: a few words, then the reason."""
+class Caution:
+    """A heading with its explanation."""
 
     title: str
     text: str
 
 
-def limits_of(report: ReportData) -> tuple[Limit, ...]:
-    """Return the cautions that hold for this report, the weightiest first."""
+def cautions_of(report: ReportData) -> tuple[Caution, ...]:
+    """Return the cautions that apply to a report, the most important first."""
     return (
         _DECISIONS,
         _misuse(report),
@@ -379,123 +505,115 @@ def limits_of(report: ReportData) -> tuple[Limit, ...]:
     )
 
 
-_DECISIONS = Limit(
+def _labels(family: str) -> str:
+    """Return the labels of the reported measures of a family."""
+    return joined([m.label for m in REPORTED.values() if m.family == family])
+
+
+_DECISIONS = Caution(
     "A fairer model is not a reason to automate.",
-    "This report takes no side on whether such a decision should be left to a model at all. "
-    "Models of this kind are in use and affect people; the numbers above can inform that "
-    "debate, they cannot settle it.",
+    "This report takes no position on whether a model should make such a decision at all. Models "
+    "of this kind are in use and affect people. The numbers can inform that debate; they cannot "
+    "settle it.",
 )
-_REDUCED = Limit(
+_REDUCED = Caution(
     "Reduced is not absent.",
-    "The method removes what a ridge regression finds about the attribute, step by step. Some "
-    "dependence stays, and nothing was done about attributes that are not named here, nor about "
-    "combinations of them. A low value of one measure on these rows certifies no model as fair.",
+    "The method removes the dependence that a ridge regression finds, step by step. Some "
+    "dependence remains. Attributes that are not named here, and combinations of attributes, were "
+    "not considered. A small value of one measure on these rows does not certify that a model is "
+    "fair.",
 )
-_MEASURES = Limit(
+_MEASURES = Caution(
     "The measures exclude each other.",
-    "HGR and GDP ask that predictions do not depend on the attribute. PF asks that cases are "
-    "ranked equally well given their true values. Where the truth itself varies with the "
-    "attribute, no useful model has both, so which measure counts is a decision for people. "
-    "HGR and GDP are smoothed estimates, to be compared within this report only.",
+    f"{_labels('independence')} are small if predictions do not depend on the attribute. "
+    f"{_labels('separation')} is small if cases are ranked equally well given their true values. "
+    "If the truth itself varies with the attribute, no useful model achieves both, so people must "
+    "decide which measure counts. Smoothed estimates of a measure are comparable within this "
+    "report only.",
 )
-_FOLDS = Limit(
-    "Spread over folds is not a confidence interval.",
-    "Deviations over the test folds (divided by their number) understate the doubt, as folds share "
-    "most of their training rows. Intervals, where given, are about other rows for the same "
-    "models: they do not tell how models would differ that were trained on other rows.",
+_FOLDS = Caution(
+    "The standard deviation over folds is not a confidence interval.",
+    "Standard deviations over test folds (with their number as divisor) underestimate the "
+    "uncertainty, because folds share most of their training rows. Intervals refer to other rows "
+    "for the same models. They do not cover models trained on other rows.",
 )
 
 
-def _misuse(report: ReportData) -> Limit:
-    """Erasing can be turned against those it should protect."""
-    attribute = removed_words(report) or "an attribute"
-    return Limit(
-        "Removal can be turned against people.",
-        "The same tool can erase what should count: a group's real contribution or need can be "
-        f"declared a bias, then taken out. Who asked for the removal of {attribute}, and whom it "
-        "helps or harms, belongs on the table together with this report.",
+def _misuse(report: ReportData) -> Caution:
+    attribute = removed_text(report) or "an attribute"
+    return Caution(
+        "Removal can be used against people.",
+        "The same method can remove information that should count, if the real contribution or "
+        f"need of a group is declared a bias. Document who asked for the removal of {attribute}, "
+        "whom it helps and whom it harms.",
     )
 
 
-def _needs_sensitive(report: ReportData) -> tuple[Limit, ...]:
-    """Return a caution where a method asks for the attribute of the case at hand."""
+def _needs_sensitive(report: ReportData) -> Iterable[Caution]:
     labels = dict.fromkeys(trial.label for trial in report.trials if trial.needs_sensitive)
-    if not labels:
-        return ()
-    return (
-        Limit(
+    if labels:
+        yield Caution(
             "Some methods need the attribute to predict.",
-            f"Marked † in every figure: {', '.join(labels)}. To use them, the attribute must be "
-            "asked of everybody, which may be unlawful or unwelcome.",
-        ),
-    )
+            f"They are marked † in every figure: {', '.join(labels)}. To use them, everybody must "
+            "be asked for the attribute, which may be unlawful or unwelcome.",
+        )
 
 
-def _searched(report: ReportData) -> tuple[Limit, ...]:
-    """Return a caution where folds test on rows that helped to search for parameters."""
+def _searched(report: ReportData) -> Iterable[Caution]:
     labels = dict.fromkeys(trial.label for trial in report.trials if trial.searched)
-    if not labels:
-        return ()
-    return (
-        Limit(
-            "Searched parameters look a little too good in the figures.",
-            f"Marked ‡ in the table of trials: {', '.join(labels)}. Their parameters were searched "
-            "on rows that all folds but the held-out one test on, so their means over folds "
-            "flatter them. The numbers on held-out rows do not: those rows took no part.",
-        ),
-    )
+    if labels:
+        yield Caution(
+            "Means over folds of searched parameters are slightly optimistic.",
+            f"They are marked ‡ in the table of trials: {', '.join(labels)}. A search chose these "
+            "parameters on rows that all folds but the held-out one test on. Numbers on held-out "
+            "rows are not affected.",
+        )
 
 
-def _stored_rows(report: ReportData) -> tuple[Limit, ...]:
-    """Return a caution where the model's file holds rows of the training data."""
+def _stored_rows(report: ReportData) -> Iterable[Caution]:
     champion = report.champion
     if not champion or not champion.stored_rows:
-        return ()
-    rows = count(champion.stored_rows)
-    cure = (
-        "A Nystroem approximation keeps only a chosen number of landmark rows, random Fourier "
+        return
+    alternative = (
+        "A Nystroem approximation keeps only a chosen number of landmark rows, and random Fourier "
         "features keep none."
         if champion.approximation == "exact"
-        else "They are the landmarks of the approximation; random Fourier features would keep none."
+        else "They are the landmarks of the approximation. Random Fourier features keep no rows."
     )
-    return (
-        Limit(
-            "The model's file contains data.",
-            f"A kernel model predicts by comparing with rows it has seen, so its file holds {rows} "
-            f"encoded training rows. Whoever gets the file gets those rows. {cure}",
-        ),
+    yield Caution(
+        "The model file contains data.",
+        f"A kernel model compares each case with training rows, so its file contains "
+        f"{count(champion.stored_rows)} encoded training rows. Everybody who has the file has "
+        f"these rows. {alternative}",
     )
 
 
-def _weights(report: ReportData) -> Limit:
-    """Numbers describe rows, not a population."""
-    weight, weighed = report.data.survey_weight, report.data.weighed
-    if weighed:
-        return Limit(
-            f"Rows count by {weight}.",
-            f"Rows were weighed in {joined(weighed)}, scaled so that one counts once on average. "
-            "Intervals take a heavy row for the one row that it is. What is not named here counts "
-            "every row once: the checks of drift, proxies and collapse, the correlations of inputs "
-            "with the attribute, the numbers of rows.",
+def _weights(report: ReportData) -> Caution:
+    weight, weighted = report.data.survey_weight, report.data.weighted
+    if weighted:
+        return Caution(
+            f"Rows are weighted by {weight}.",
+            f"Weights were used in {joined(weighted)}, scaled to a mean of 1. Intervals count a "
+            "row with a large weight as one row. Everything else is unweighted: the checks of "
+            "drift, proxies and collapse, correlations of inputs with the attribute, and numbers "
+            "of rows.",
         )
     if weight:
-        return Limit(
+        return Caution(
             "Survey weights were not used.",
-            f"Every row counts the same, although the survey supplies weights ({weight}). The "
-            "numbers describe the people sampled, not the population they stand for.",
+            f"Every row has the same weight, although the survey supplies weights ({weight}). The "
+            "numbers describe the sample, not the population.",
         )
-    return Limit(
-        "Every row counts the same.",
+    return Caution(
+        "Every row has the same weight.",
         f"No survey weights were used, so the numbers describe these {report.data.row_noun}, not a "
         "population.",
     )
 
 
-def _one_data_set(report: ReportData) -> Limit:
-    """No claim beyond these rows."""
-    return Limit(
+def _one_data_set(report: ReportData) -> Caution:
+    return Caution(
         "One data set, one time.",
-        f"All figures come from {report.problem}. Another place, another year or another way of "
-        "recording can change both the errors and the dependence; measure again before use, and "
-        "again while in use.",
+        f"All numbers come from {report.problem}. Another place, another year or another way of "
+        "recording can change errors and dependence. Measure again before use and during use.",
     )

@@ -1,11 +1,11 @@
-"""What a page shows along a sensitive column, as plain values."""
+"""Show predictions and errors along a sensitive column: curves, tables and sentences."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fkd.measures import CurveBand, GroupMeans, LeakingFunction, Profile, StratumProfile
+from fkd.measures import MEASURES, CurveBand, GroupMeans, Profile
 from fkd.measures.groups import LeftOutStratum
 from fkd.measures.profiles import (
     ABSOLUTE,
@@ -20,25 +20,30 @@ from fkd.measures.profiles import (
 )
 from fkd.measures.registry import LEAKING
 from tasks.report.formatting import count, has_own_unit, shown, unit_decimals, with_interval
-from tasks.report.model import ReportData, ReportedInterval
-from tasks.report.narrative import noise_floors_of
+from tasks.report.model import ReportData
 from tasks.report.svg import CurveFigure, DrawnCurve
-from tasks.report.tables import Grid, TableCell, TableRow
+from tasks.report.tables import Row, Table
 from tasks.select.groups import StudyProfiles
+
+MODEL, OTHER, TRUTH = "model", "other", "truth"  # classes of the style sheet
+NOISE = "noise"  # added for a curve within the noise floor
+PREDICTIONS_TITLE, ABSOLUTE_TITLE = "Mean prediction", "Absolute error"
+# A group is named if it has this multiple of its share of the added error.
+_MARKED = 1.5
 
 
 @dataclass(frozen=True)
-class AlongWords:
-    """How a page speaks of the target, its rows, the two models.
+class Labels:
+    """The names of target, unit, rows and models in texts.
 
     Parameters
     ----------
     target, unit
-        What is predicted, what it is counted in; no unit where it has none of its own.
+        The predicted column and its unit, empty if it has none.
     rows
-        What the rows are.
+        A plural noun.
     model, other
-        The model at hand, the one that it is compared with.
+        The model, and the model that it is compared with.
     """
 
     target: str
@@ -48,334 +53,257 @@ class AlongWords:
     other: str = "nothing removed"
 
     @property
-    def of_unit(self) -> str:
-        """The unit after a number."""
-        return f" {self.unit}" if self.unit else ""
+    def in_brackets(self) -> str:
+        """The unit in brackets, for an axis."""
+        return f" ({self.unit})" if self.unit else ""
+
+    @property
+    def after_comma(self) -> str:
+        """The unit after a comma, for a caption."""
+        return f", in {self.unit}" if self.unit else ""
+
+    def with_unit(self, value: float, decimals: int) -> str:
+        """Return a number with the unit."""
+        return f"{shown(value, decimals)} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
-class CaptionedGrid:
-    """A table with what stands above it, what it leaves out."""
-
-    caption: str
-    grid: Grid
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class AlongColumn:
-    """The figures, tables, sentences on one sensitive column."""
+class ColumnProfile:
+    """Sentences, figures and tables on one sensitive column."""
 
     column: str
     sentences: tuple[str, ...]
     figures: tuple[CurveFigure, ...]
-    tables: tuple[CaptionedGrid, ...]
+    tables: tuple[Table, ...]
 
 
 @dataclass(frozen=True)
-class AlongSection:
-    """Everything that a page shows along sensitive columns."""
+class ProfileSection:
+    """The profiles of all columns, tables of two columns, and columns without a profile."""
 
-    columns: tuple[AlongColumn, ...]
-    pairs: tuple[CaptionedGrid, ...] = ()
+    columns: tuple[ColumnProfile, ...]
+    pairs: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-MODEL, OTHER, TRUTH = "model", "other", "truth"
-NOISE = "noise"  # beside one of these: a curve that cannot be told from chance
+def profiles_of(report: ReportData) -> ProfileSection | None:
+    """Return the section of a run's report, None if no model was chosen."""
+    if report.profiles is None:
+        return None
+    floors = {
+        column.name: float(column.noise_floor[LEAKING].upper)
+        for column in report.columns
+        if LEAKING in column.noise_floor
+    }
+    return profile_section(report.profiles, report.titles, labels_of(report), floors)
 
 
-def along_figures(
-    profile: Profile, column: str, words: AlongWords, floor: float | None = None
+def labels_of(report: ReportData) -> Labels:
+    """Return the names of target, unit and rows of a run."""
+    unit = report.target.unit if has_own_unit(report.target) else ""
+    return Labels(report.target.title, unit, report.data.row_noun)
+
+
+def burden_sentences(report: ReportData) -> tuple[str, ...]:
+    """Return for each column the group that bears more than its share of the added error."""
+    if report.profiles is None:
+        return ()
+    sentences = (
+        burden_sentence(profile, report.titles.get(name, name))
+        for name, profile in report.profiles.profiles.items()
+    )
+    return tuple(filter(None, sentences))
+
+
+def profile_section(
+    found: StudyProfiles, titles: Mapping[str, str], labels: Labels, floors: Mapping[str, float]
+) -> ProfileSection:
+    """Return the section of a page on profiles.
+
+    Parameters
+    ----------
+    found
+        The profiles.
+    titles
+        Titles of the sensitive columns by name.
+    labels
+        The names of everything else.
+    floors
+        The upper end of the noise floor of the leaking function by name of a column.
+    """
+    names = next((profile.names for profile in found.profiles.values()), ())
+    columns = []
+    for name, profile in found.profiles.items():
+        title = titles.get(name, name)
+        tables = [_quantile_table(profile, title, labels)]
+        if name in found.strata and found.strata[name].strata:
+            strata, left_out = found.strata[name].strata, found.strata[name].left_out
+            table = _group_table(
+                [group for stratum in strata for group in stratum.groups],
+                names,
+                [title],
+                labels,
+                strata=[stratum.label for stratum in strata for _ in stratum.groups],
+            )
+            caption = f"Means in thirds of {title} within each group{labels.after_comma}."
+            tables.append(replace(table, caption=caption, notes=_left_out_notes(left_out)))
+        sentences = profile_sentences(profile, title, labels)
+        figures = profile_figures(profile, title, labels, floors.get(name))
+        columns.append(ColumnProfile(title, sentences, figures, tuple(tables)))
+    pairs = []
+    for pair in found.pairs:
+        if pair.groups:
+            both = [titles.get(name, name) for name in pair.columns]
+            caption = f"Means in thirds of {both[0]} by thirds of {both[1]}{labels.after_comma}."
+            table = _group_table(pair.groups, names, both, labels)
+            notes = _left_out_notes(pair.left_out)
+            pairs.append(replace(table, caption=caption, notes=notes))
+    notes = tuple(
+        f"There is no curve along {titles.get(name, name)}: {reason}."
+        for name, reason in found.problems.items()
+    )
+    return ProfileSection(tuple(columns), tuple(pairs), notes)
+
+
+def profile_figures(
+    profile: Profile, column: str, labels: Labels, floor: float | None = None
 ) -> tuple[CurveFigure, ...]:
-    """Return what is predicted, which way and how far it is off, who gains, what leaks.
+    """Return figures of predictions, errors, gain and the leaking function.
 
     Parameters
     ----------
     profile
-        The means.
-    column, words
-        What the page calls the column, then everything else.
+        Means along the column.
+    column, labels
+        Texts.
     floor
-        The HGR up to which dependence cannot be told from none; None where it is unknown.
+        The upper end of the noise floor of the leaking function, None if unknown.
     """
+    unit = labels.in_brackets
+    compared = OTHER_PREDICTION in profile.curves
+
+    def figure(
+        title: str,
+        y_label: str,
+        *curves: tuple[str, str, str],
+        zero: bool = False,
+        caption: str = "",
+    ) -> CurveFigure:
+        drawn = tuple(_drawn(profile.curves[name], label, look) for name, label, look in curves)
+        ends = tuple(group.ranges[0][1] for group in profile.groups[:-1])
+        return CurveFigure(title, column, f"{y_label}{unit}", drawn, caption, zero, ends)
+
+    def both(model: str, other: str) -> list[tuple[str, str, str]]:
+        reference = [(other, labels.other, OTHER)] if compared else []
+        return [*reference, (model, labels.model, MODEL)]
+
     figures = [
-        _figure(
-            profile,
-            column,
-            words,
-            ("What is predicted", f"mean {words.target}{_counted(words)}"),
-            ((TARGET, "true value", TRUTH), *_both(profile, words, PREDICTION, OTHER_PREDICTION)),
+        figure(
+            PREDICTIONS_TITLE,
+            f"mean {labels.target}",
+            (TARGET, "true value", TRUTH),
+            *both(PREDICTION, OTHER_PREDICTION),
         ),
-        _figure(
-            profile,
-            column,
-            words,
-            ("Too high or too low", f"prediction minus truth{_counted(words)}"),
-            _both(profile, words, ERROR, OTHER_ERROR),
+        figure(
+            "Signed error",
+            "prediction minus truth",
+            *both(ERROR, OTHER_ERROR),
             zero=True,
             caption="Above the line predictions are too high on average, below it too low.",
         ),
-        _figure(
-            profile,
-            column,
-            words,
-            ("How far off", f"mean absolute error{_counted(words)}"),
-            _both(profile, words, ABSOLUTE, OTHER_ABSOLUTE),
-        ),
+        figure(ABSOLUTE_TITLE, "mean absolute error", *both(ABSOLUTE, OTHER_ABSOLUTE)),
     ]
     if GAIN in profile.curves:
         figures.append(
-            _figure(
-                profile,
-                column,
-                words,
-                (
-                    "Who gains, who loses",
-                    f"predicted more or less{_counted(words)}",
-                ),
-                ((GAIN, f"{words.model} minus {words.other}", MODEL),),
+            figure(
+                "Change of the prediction",
+                "difference of predictions",
+                (GAIN, f"{labels.model} minus {labels.other}", MODEL),
                 zero=True,
-                caption=f"How much more the {words.model} predicts for the same row. Whether more "
-                "is better depends on what is predicted.",
+                caption=f"Predictions of the {labels.model} minus those of {labels.other}, for the "
+                "same rows. Whether a higher prediction is an advantage depends on the target.",
             )
         )
-    leaks = _leaks(profile, column, words, floor)
-    return (*figures, leaks) if leaks else tuple(figures)
+    leaking = _leaking_figure(profile, column, labels, floor)
+    return (*figures, leaking) if leaking else tuple(figures)
 
 
-def _both(
-    profile: Profile, words: AlongWords, model: str, other: str
-) -> tuple[tuple[str, str, str], ...]:
-    """Return the names of the curves of one or two models with their labels and looks."""
-    compared = ((other, words.other, OTHER),) if other in profile.curves else ()
-    return (*compared, (model, words.model, MODEL))
+def _drawn(curve: CurveBand, label: str, look: str) -> DrawnCurve:
+    """Return a curve with both bands."""
+    inner, outer = (curve.low, curve.high), (curve.lowest, curve.highest)
+    return DrawnCurve(label, look, curve.points, curve.mean, inner, outer)
 
 
-def _figure(
-    profile: Profile,
-    column: str,
-    words: AlongWords,
-    titles: tuple[str, str],
-    curves: tuple[tuple[str, str, str], ...],
-    *,
-    zero: bool = False,
-    caption: str = "",
-) -> CurveFigure:
-    """Return some curves of a profile on one pair of axes."""
-    title, y_label = titles
-    drawn = tuple(drawn_curve(profile.curves[name], label, look) for name, label, look in curves)
-    ends = tuple(group.ranges[0][1] for group in profile.groups[:-1])
-    return CurveFigure(title, column, y_label, drawn, caption, zero, ends)
-
-
-def drawn_curve(curve: CurveBand, label: str, look: str) -> DrawnCurve:
-    """Return a curve as it is drawn."""
-    return DrawnCurve(
-        label,
-        look,
-        curve.points,
-        curve.mean,
-        (curve.low, curve.high),
-        (curve.lowest, curve.highest),
-    )
-
-
-def _leaks(
-    profile: Profile, column: str, words: AlongWords, floor: float | None
+def _leaking_figure(
+    profile: Profile, column: str, labels: Labels, floor: float | None
 ) -> CurveFigure | None:
-    """Return the functions of the column that either model gives away most, noise as such."""
-    known: list[tuple[LeakingFunction, str, str]] = [
-        (leak, label, look)
-        for leak, label, look in (
-            (profile.other_leak, words.other, OTHER),
-            (profile.leak, words.model, MODEL),
-        )
-        if leak is not None
-    ]
-    if not known:
-        return None
+    """Return the functions of the column that predictions determine best."""
+    name = MEASURES[LEAKING].label
     drawn, noisy = [], []
-    for leak, label, look in known:
+    for leak, label, look in (
+        (profile.other_leak, labels.other, OTHER),
+        (profile.leak, labels.model, MODEL),
+    ):
+        if leak is None:
+            continue
+        text = f"{name} {leak.correlation:.3f}"
         if floor is not None and leak.correlation <= floor:
             noisy.append(label)
-            told, look = f"HGR {leak.correlation:.3f}, within noise", f"{look} {NOISE}"
-        else:
-            told = f"HGR {leak.correlation:.3f}"
-        drawn.append(DrawnCurve(f"{label} ({told})", look, leak.points, leak.values))
+            text, look = f"{text}, within noise", f"{look} {NOISE}"
+        drawn.append(DrawnCurve(f"{label} ({text})", look, leak.points, leak.values))
+    if not drawn:
+        return None
     caption = (
-        "Of all functions of the column this one can be told best from the predictions; HGR is how "
-        "closely. A straight line: more or less of it shows. A bowl: the middle is told from the "
-        "ends."
+        "Of all functions of the column, the predictions determine this one best; "
+        f"{name} is the correlation. A straight line means that predictions reveal whether the "
+        "column is high or low. A bowl means that they distinguish the middle from both ends."
     )
     if noisy:
         caption += (
-            f" Independent columns read an HGR of up to {floor:.3f}: a thin grey curve "
-            f"({', '.join(noisy)}) may be noise, its shape says nothing."
+            f" Independent columns reach {name} {floor:.3f}. The shape of a thin grey "
+            f"curve ({', '.join(noisy)}) may be noise."
         )
     return CurveFigure(
-        "What leaks most", column, "in standard deviations", tuple(drawn), caption, zero=True
+        "Leaking function", column, "in standard deviations", tuple(drawn), caption, zero=True
     )
 
 
-def _counted(words: AlongWords) -> str:
-    """Return the unit in brackets."""
-    return f" ({words.unit})" if words.unit else ""
-
-
-# Which means a table has, in this order, and whether with their interval.
-_SHOWN = (
-    (TARGET, "True value", False),
-    (OTHER_PREDICTION, "Predicted, {other}", False),
-    (PREDICTION, "Predicted, {model}", False),
-    (OTHER_ERROR, "Too high or low, {other}", False),
-    (ERROR, "Too high or low, {model}", True),
-    (OTHER_ABSOLUTE, "Absolute error, {other}", False),
-    (ABSOLUTE, "Absolute error, {model}", True),
-    (GAIN, "Predicted more or less", True),
-)
-# A group that carries so many times its share of the added error is told of.
-_MARKED = 1.5
-
-
-def group_grid(
-    groups: Sequence[GroupMeans],
-    names: Sequence[str],
-    columns: Sequence[str],
-    words: AlongWords,
-    *,
-    labels: Sequence[str] = (),
-) -> Grid:
-    """Return one line per group: its range of each column, its rows, its means.
-
-    Parameters
-    ----------
-    groups, names
-        The groups, what their means are of.
-    columns
-        Words for the sensitive columns that make the groups.
-    words
-        For target and models.
-    labels
-        What stands before each line, if anything.
-    """
-    wanted = [(names.index(name), heading, wide) for name, heading, wide in _SHOWN if name in names]
-    decimals = _decimals(groups, names)
-    spoken = [range_words([group.ranges[j] for group in groups]) for j in range(len(columns))]
-    headings = (
-        *(("Group",) if labels else ()),
-        *columns,
-        "Rows",
-        *(heading.format(model=words.model, other=words.other) for _, heading, _ in wanted),
-    )
-    rows = []
-    for i, group in enumerate(groups):
-        cells = [
-            *([labels[i]] if labels else []),
-            *(texts[i] for texts in spoken),
-            count(group.rows),
-            *(_mean(group, j, decimals, wide) for j, _, wide in wanted),
-        ]
-        rows.append(TableRow(tuple(map(TableCell, cells))))
-    return Grid(headings, tuple(rows))
-
-
-def decile_table(profile: Profile, column: str, words: AlongWords) -> CaptionedGrid:
-    """Return the means by deciles of a column."""
-    tenths = len(profile.groups)
-    parts = "tenths" if tenths == 10 else f"{tenths} groups"
-    caption = (
-        f"Means in {parts} of the {words.rows} by {column}{_in_unit(words)}; equal values stay "
-        "together. In brackets 95 % intervals."
-    )
-    return CaptionedGrid(caption, group_grid(profile.groups, profile.names, [column], words))
-
-
-def strata_table(
-    strata: Sequence[StratumProfile],
-    left_out: Sequence[LeftOutStratum],
-    names: Sequence[str],
-    column: str,
-    words: AlongWords,
-) -> CaptionedGrid:
-    """Return the means by thirds of a column within groups of control columns."""
-    groups = [group for stratum in strata for group in stratum.groups]
-    labels = [stratum.label for stratum in strata for _ in stratum.groups]
-    return CaptionedGrid(
-        f"Means in thirds of {column} within each group{_in_unit(words)}.",
-        group_grid(groups, names, [column], words, labels=labels),
-        left_out_notes(left_out),
-    )
-
-
-def pair_table(
-    groups: Sequence[GroupMeans],
-    left_out: Sequence[LeftOutStratum],
-    names: Sequence[str],
-    columns: Sequence[str],
-    words: AlongWords,
-) -> CaptionedGrid:
-    """Return the means by thirds of two columns."""
-    return CaptionedGrid(
-        f"Means in thirds of {columns[0]} by thirds of {columns[1]}{_in_unit(words)}.",
-        group_grid(groups, names, columns, words),
-        left_out_notes(left_out),
-    )
-
-
-def left_out_notes(left_out: Sequence[LeftOutStratum]) -> tuple[str, ...]:
-    """Return one sentence that names every group left out, none where all are there."""
-    told = [f"{group.label} ({count(group.rows)} rows: {group.why})" for group in left_out]
-    return (f"Left out: {'; '.join(told)}.",) if told else ()
-
-
-def along_sentences(profile: Profile, column: str, words: AlongWords) -> tuple[str, ...]:
-    """Return where errors are greatest, for whom they grew most, who is predicted less."""
-    decimals = _decimals(profile.groups, profile.names)
-    names = profile.names
-    spoken = range_words([group.ranges[0] for group in profile.groups])
-
-    def of(name: str) -> list[float]:
-        return [float(group.mean[names.index(name)]) for group in profile.groups]
-
-    def told(value: float) -> str:
-        return f"{shown(value, decimals)}{words.of_unit}"
-
-    worst, best = int(np.argmax(of(ABSOLUTE))), int(np.argmin(of(ABSOLUTE)))
+def profile_sentences(profile: Profile, column: str, labels: Labels) -> tuple[str, ...]:
+    """Return where errors are largest, who bears the added error, and who is predicted less."""
+    names, decimals = profile.names, _error_decimals(profile.groups, profile.names)
+    ranges = range_texts([group.ranges[0] for group in profile.groups])
     compared = OTHER_ABSOLUTE in names
 
-    def before(i: int) -> str:
-        return f" ({words.other}: {shown(of(OTHER_ABSOLUTE)[i], decimals)})" if compared else ""
+    def means(name: str) -> list[float]:
+        return [float(group.mean[names.index(name)]) for group in profile.groups]
 
-    j = names.index(ERROR)
-    error, low, high = (
-        float(ends[j])
-        for ends in (
-            profile.groups[worst].mean,
-            profile.groups[worst].low,
-            profile.groups[worst].high,
-        )
-    )
-    side = "too low" if error < 0 else "too high"
-    lean = (
-        f"and {side} by {shown(abs(error), decimals)}"
-        if low > 0 or high < 0
-        else "too high about as much as too low"
-    )
+    def error(i: int) -> str:
+        text = labels.with_unit(means(ABSOLUTE)[i], decimals)
+        if compared:
+            text += f" ({labels.other}: {shown(means(OTHER_ABSOLUTE)[i], decimals)})"
+        return text
+
+    worst, best = int(np.argmax(means(ABSOLUTE))), int(np.argmin(means(ABSOLUTE)))
+    group, j = profile.groups[worst], names.index(ERROR)
+    signed = float(group.mean[j])
+    if group.low[j] > 0 or group.high[j] < 0:
+        side = "low" if signed < 0 else "high"
+        bias = f"predictions are too {side} by {shown(abs(signed), decimals)}"
+    else:
+        bias = "predictions are not clearly too high or too low"
     sentences = [
-        f"Predictions are farthest off where {column} is {spoken[worst]}: by "
-        f"{told(of(ABSOLUTE)[worst])} on average{before(worst)}, {lean}. They are least off where "
-        f"it is {spoken[best]}: by {shown(of(ABSOLUTE)[best], decimals)}{before(best)}."
+        f"The mean absolute error is largest for {column} {ranges[worst]}: {error(worst)}. There "
+        f"{bias} on average. It is smallest for {column} {ranges[best]}: {error(best)}."
     ]
     if compared:
-        sentences += [who_pays(profile, column), _who_gains(profile, column, words)]
+        sentences += [burden_sentence(profile, column), _gain_sentence(profile, column, labels)]
     return tuple(filter(None, sentences))
 
 
-def who_pays(profile: Profile, column: str) -> str:
-    """Return which group carries more than its share of what the error grew by, if one surely does.
+def burden_sentence(profile: Profile, column: str) -> str:
+    """Return the group that clearly bears more than its share of the added error.
 
-    Nothing where no other model is compared, or where the error did not grow.
+    The sentence is empty without a second model, or if the error did not grow.
     """
     if ABSOLUTE_CHANGE not in profile.names:
         return ""
@@ -387,155 +315,125 @@ def who_pays(profile: Profile, column: str) -> str:
     part, share = rows[most] * change[most], rows[most] / rows.sum(axis=0)
     if total <= 0 or profile.groups[most].low[j] <= 0 or part < _MARKED * share * total:
         return ""
-    where = range_words([group.ranges[0] for group in profile.groups])[most]
+    where = f"{column} {range_texts([group.ranges[0] for group in profile.groups])[most]}"
     if part > total:
         return (
-            f"The error that was added falls on the {100 * share:.0f} % of rows where {column} is "
-            f"{where}; on all others together it fell."
+            f"The added error falls on the {100 * share:.0f} % of rows with {where}. On all other "
+            "rows together the error fell."
         )
     return (
-        f"Of the error that was added, {100 * part / total:.0f} % falls on the "
-        f"{100 * share:.0f} % of rows where {column} is {where}."
+        f"Of the added error, {100 * part / total:.0f} % falls on the {100 * share:.0f} % of rows "
+        f"with {where}."
     )
 
 
-def _who_gains(profile: Profile, column: str, words: AlongWords) -> str:
-    """Return where more or less is predicted than by the other model, by the whole band."""
+def _gain_sentence(profile: Profile, column: str, labels: Labels) -> str:
+    """Return where predictions differ from those of the other model, by the whole band."""
     curve = profile.curves[GAIN]
     decimals = unit_decimals(float(np.abs(curve.mean).max(axis=0)))
-    told = []
-    for word, sure in (("more", curve.lowest > 0), ("less", curve.highest < 0)):
-        if sure.any():
-            most = int(np.abs(np.where(sure, curve.mean, 0.0)).argmax(axis=0))
-            number = f"{shown(abs(float(curve.mean[most])), decimals)}{words.of_unit}"
-            at = shown(float(curve.points[most]), _column_decimals(profile))
-            told.append(f"up to {number} {word} (where {column} is about {at})")
-    if not told:
-        return f"Nowhere along {column} does it surely predict more or less than {words.other}."
-    return (
-        f"Against {words.other} the {words.model} predicts {' and '.join(told)}: there the band of "
-        "the whole curve does not hold zero."
-    )
-
-
-def _column_decimals(profile: Profile) -> int:
-    """Return the decimals that leave three figures of the column's spread."""
     low, high = profile.groups[0].ranges[0][0], profile.groups[-1].ranges[0][1]
-    return unit_decimals(high - low)
+    texts = []
+    for word, clear in (("higher", curve.lowest > 0), ("lower", curve.highest < 0)):
+        if clear.any():
+            most = int(np.abs(np.where(clear, curve.mean, 0.0)).argmax(axis=0))
+            number = labels.with_unit(abs(float(curve.mean[most])), decimals)
+            at = shown(float(curve.points[most]), unit_decimals(high - low))
+            texts.append(f"up to {number} {word} (at {column} {at})")
+    subject = f"Compared with {labels.other}, predictions of the {labels.model}"
+    if not texts:
+        return f"{subject} differ nowhere along {column} by more than noise."
+    return f"{subject} are {' and '.join(texts)}. There the band of the whole curve excludes zero."
 
 
-def range_words(ranges: Sequence[tuple[float, float]]) -> list[str]:
-    """Return ranges of a column with digits that suit all of them."""
-    ends = [end for pair in ranges for end in pair]
-    if all(float(end).is_integer() for end in ends):
-        decimals = 0
-    else:
-        spread = max(ends) - min(ends) or abs(ends[0])
-        decimals = unit_decimals(spread)
-    told = [f"{end:.{decimals}f}".replace("-", "−") for end in ends]
-    return [
-        low if low == high else f"{low} to {high}"
-        for low, high in zip(told[::2], told[1::2], strict=True)
-    ]
+# The means in a table, in this order, and whether with their intervals.
+_COLUMNS = (
+    (TARGET, "True value", False),
+    (OTHER_PREDICTION, "Prediction, {other}", False),
+    (PREDICTION, "Prediction, {model}", False),
+    (OTHER_ERROR, "Signed error, {other}", False),
+    (ERROR, "Signed error, {model}", True),
+    (OTHER_ABSOLUTE, "Absolute error, {other}", False),
+    (ABSOLUTE, "Absolute error, {model}", True),
+    (GAIN, "Change of the prediction", True),
+)
 
 
-def _decimals(groups: Sequence[GroupMeans], names: Sequence[str]) -> int:
-    """Return the decimals that leave three figures of the greatest mean absolute error."""
+def _quantile_table(profile: Profile, column: str, labels: Labels) -> Table:
+    """Return the means by quantile groups of a column."""
+    number = len(profile.groups)
+    parts = "tenths" if number == 10 else f"{number} groups"
+    caption = (
+        f"Means in {parts} of the {labels.rows} by {column}{labels.after_comma}. Equal values are "
+        "in one group. In brackets 95 % intervals."
+    )
+    return replace(_group_table(profile.groups, profile.names, [column], labels), caption=caption)
+
+
+def _group_table(
+    groups: Sequence[GroupMeans],
+    names: Sequence[str],
+    columns: Sequence[str],
+    labels: Labels,
+    *,
+    strata: Sequence[str] = (),
+) -> Table:
+    """Return one line per group: its ranges, rows and means.
+
+    Parameters
+    ----------
+    groups, names
+        The groups, and the names of their means.
+    columns
+        Titles of the sensitive columns that form the groups.
+    labels
+        The names of target and models.
+    strata
+        A first cell for each line.
+    """
+    decimals = _error_decimals(groups, names)
+    wanted = [(names.index(name), text, wide) for name, text, wide in _COLUMNS if name in names]
+    headings = (
+        *(["Group"] if strata else []),
+        *columns,
+        "Rows",
+        *(text.format(model=labels.model, other=labels.other) for _, text, _ in wanted),
+    )
+    ranges = [range_texts([group.ranges[j] for group in groups]) for j in range(len(columns))]
+    rows = []
+    for i, group in enumerate(groups):
+        means = [
+            with_interval((group.mean[j], group.low[j], group.high[j]), decimals)
+            if wide
+            else shown(float(group.mean[j]), decimals)
+            for j, _, wide in wanted
+        ]
+        first = [strata[i]] if strata else []
+        rows.append(
+            Row.from_texts(*first, *(texts[i] for texts in ranges), count(group.rows), *means)
+        )
+    return Table(headings, tuple(rows))
+
+
+def _left_out_notes(left_out: Sequence[LeftOutStratum]) -> tuple[str, ...]:
+    """Return one sentence with every excluded group, none if there are none."""
+    texts = [f"{group.label} ({count(group.rows)} rows: {group.why})" for group in left_out]
+    return (f"Left out: {'; '.join(texts)}.",) if texts else ()
+
+
+def _error_decimals(groups: Sequence[GroupMeans], names: Sequence[str]) -> int:
+    """Return the decimals that leave three digits of the largest mean absolute error."""
     j = names.index(ABSOLUTE)
     return unit_decimals(max(float(group.mean[j]) for group in groups))
 
 
-def _mean(group: GroupMeans, j: int, decimals: int, wide: bool) -> str:
-    """Return one mean, with its interval where it is to be wide."""
-    value = float(group.mean[j])
-    if not wide:
-        return shown(value, decimals)
-    return with_interval(
-        ReportedInterval(value, float(group.low[j]), float(group.high[j])), decimals
-    )
-
-
-def _in_unit(words: AlongWords) -> str:
-    """Return what means are counted in, for a caption."""
-    return f", in {words.unit}" if words.unit else ""
-
-
-def along_section(
-    found: StudyProfiles,
-    columns: Mapping[str, str],
-    words: AlongWords,
-    floors: Mapping[str, float],
-) -> AlongSection:
-    """Return what a page shows of profiles.
-
-    Parameters
-    ----------
-    found
-        The profiles.
-    columns
-        Words for the sensitive columns, by name.
-    words
-        For everything else.
-    floors
-        By name of a column, the HGR up to which dependence cannot be told from none.
-    """
-    names = next((profile.names for profile in found.profiles.values()), ())
-    shown = []
-    for name, profile in found.profiles.items():
-        title = columns.get(name, name)
-        tables = [decile_table(profile, title, words)]
-        if name in found.strata:
-            part = found.strata[name]
-            if part.strata:
-                tables.append(strata_table(part.strata, part.left_out, names, title, words))
-        shown.append(
-            AlongColumn(
-                title,
-                along_sentences(profile, title, words),
-                along_figures(profile, title, words, floors.get(name)),
-                tuple(tables),
-            )
-        )
-    pairs = tuple(
-        pair_table(
-            pair.groups,
-            pair.left_out,
-            names,
-            [columns.get(name, name) for name in pair.columns],
-            words,
-        )
-        for pair in found.pairs
-        if pair.groups
-    )
-    notes = tuple(
-        f"There is no curve along {columns.get(name, name)}: {why}."
-        for name, why in found.problems.items()
-    )
-    return AlongSection(tuple(shown), pairs, notes)
-
-
-def report_section(report: ReportData) -> AlongSection | None:
-    """Return the section of an experiment's report; None where no model was chosen."""
-    if report.along is None:
-        return None
-    words = AlongWords(
-        report.target.title,
-        report.target.unit if has_own_unit(report.target) else "",
-        report.data.row_noun,
-    )
-    columns = {column.name: column.words for column in report.columns}
-    floors = {
-        column.name: floor.upper
-        for column in report.columns
-        if (floor := noise_floors_of(report, column).get(LEAKING))
-    }
-    return along_section(report.along, columns, words, floors)
-
-
-def burden_sentences(report: ReportData) -> tuple[str, ...]:
-    """Return on whom the added error falls, column by column: no price is paid by an average."""
-    if report.along is None:
-        return ()
-    words = {column.name: column.words for column in report.columns}
-    told = (who_pays(one, words.get(name, name)) for name, one in report.along.profiles.items())
-    return tuple(filter(None, told))
+def range_texts(ranges: Sequence[tuple[float, float]]) -> list[str]:
+    """Return ranges of a column with decimals that suit all of them."""
+    ends = [end for pair in ranges for end in pair]
+    decimals = 0
+    if not all(float(end).is_integer() for end in ends):
+        decimals = unit_decimals(max(ends) - min(ends) or abs(ends[0]))
+    texts = [f"{end:.{decimals}f}".replace("-", "−") for end in ends]
+    return [
+        low if low == high else f"{low} to {high}"
+        for low, high in zip(texts[::2], texts[1::2], strict=True)
+    ]

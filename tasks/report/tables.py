@@ -1,86 +1,141 @@
-"""Tables of a report, cell by cell."""
+"""Fill the tables of a report: trials, the chosen model, dependence within groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fkd.measures import MEASURES, REPORTED
 from fkd.measures.pareto import non_dominated
-from tasks.report.figures import is_known
 from tasks.report.formatting import (
     ABSENT,
     MAE_DECIMALS,
     count,
     duration,
-    estimate_in_unit,
     has_own_unit,
     joined,
-    params_words,
+    params_text,
     shown,
-    strength_words,
+    strength_text,
     unit_decimals,
     with_interval,
     with_std,
+    with_std_in_unit,
 )
-from tasks.report.model import (
-    ChampionSummary,
-    HeldOutScores,
-    ReportData,
-    ReportedInterval,
-    TrialSummary,
-)
+from tasks.report.model import ChampionSummary, Estimate, ReportData, TrialSummary
 from tasks.select.groups import CHOSEN, REFERENCE, GroupedScore
 
 
 @dataclass(frozen=True)
-class TableCell:
-    """What is shown, with the value that sorts it (the text itself where there is none)."""
+class Cell:
+    """The text of a cell. `value` sorts it; without a value the text does."""
 
     text: str
     value: float | None = None
 
 
 @dataclass(frozen=True)
-class TableRow:
+class Row:
     """One line of a table."""
 
-    cells: tuple[TableCell, ...]
+    cells: tuple[Cell, ...]
     chosen: bool = False
-    note: str = ""
+
+    @classmethod
+    def from_texts(cls, *texts: str, chosen: bool = False) -> "Row":
+        """Return a row of cells without values."""
+        return cls(tuple(map(Cell, texts)), chosen)
 
 
 @dataclass(frozen=True)
-class Grid:
-    """A table: headings, rows."""
+class Table:
+    """Headings and rows, with a caption and the notes below it."""
 
     headings: tuple[str, ...]
-    rows: tuple[TableRow, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+    notes: tuple[str, ...] = ()
 
 
-def trial_grid(report: ReportData) -> Grid:
+def trial_table(report: ReportData) -> Table:
     """Return one row per trial: mean ± standard deviation over folds."""
-    pairs = _measured_pairs(report)
-    fronts = _fronts(report)
-    unit = (f"MAE in {report.target.unit}",) if has_own_unit(report.target) else ()
+    pairs, fronts = _measured_pairs(report), _fronts(report)
+    own_unit = has_own_unit(report.target)
+    folds_differ = len({trial.folds for trial in report.trials}) > 1
     headings = (
         "Method",
         "Strength",
         "MAE",
-        *unit,
+        *([f"MAE in {report.target.unit}"] if own_unit else []),
         *(_heading(report, column, measure) for column, measure in pairs),
         "On front of",
-        *(("Folds",) if _folds_differ(report) else ()),
+        *(["Folds"] if folds_differ else []),
         "Time",
     )
-    chosen = report.champion.trial if report.champion else None
-    rows = tuple(
-        TableRow(_trial_cells(report, trial, pairs, fronts), trial.key == chosen)
-        for trial in report.trials
-    )
-    return Grid(headings, rows)
+    rows = []
+    for trial in report.trials:
+        mae, scores = trial.mae, [(m, trial.scores[column].get(m)) for column, m in pairs]
+        cells = (
+            Cell(trial.label + " †" * trial.needs_sensitive + " ‡" * trial.searched),
+            Cell(strength_text(trial) or ABSENT, trial.strength),
+            Cell(with_std(mae, MAE_DECIMALS), mae.mean),
+            *([Cell(with_std_in_unit(mae, report.target), mae.mean)] if own_unit else []),
+            *(
+                Cell(with_std(score, REPORTED[measure].decimals), score.mean)
+                if score
+                else Cell("undefined")
+                for measure, score in scores
+            ),
+            Cell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
+            *([Cell(str(trial.folds), trial.folds)] if folds_differ else []),
+            Cell(duration(trial.seconds), trial.seconds),
+        )
+        rows.append(Row(cells, trial == report.chosen))
+    caption = [
+        f"Mean ± standard deviation over {'' if folds_differ else f'{report.trials[0].folds} '}"
+        "folds. Press a heading to sort."
+        if report.trials
+        else ""
+    ]
+    if report.champion:
+        caption.append("The chosen model is highlighted.")
+    if any(trial.searched for trial in report.trials):
+        caption.append(
+            "‡ parameters searched on rows that most folds test on: these means are slightly "
+            "optimistic."
+        )
+    return Table(headings, tuple(rows), " ".join(caption))
+
+
+def parameters_of(report: ReportData) -> dict[str, list[str]]:
+    """Return the parameters of the trials without their strengths, by method."""
+    found: dict[str, list[str]] = {}
+    for trial in report.trials:
+        text = params_text(trial)
+        if text and text not in found.setdefault(trial.label, []):
+            found[trial.label].append(text)
+    return {label: settings for label, settings in found.items() if settings}
+
+
+def on_front(trials: Sequence[TrialSummary], column: str, measure: str) -> dict[str, bool]:
+    """Return for each trial with both numbers whether it is on the Pareto front, by key."""
+    known = [trial for trial in trials if trial.is_known(column, measure)]
+    if not known:
+        return {}
+    mask = non_dominated([(t.mae.mean, t.scores[column][measure].mean) for t in known])
+    return {trial.key: bool(best) for trial, best in zip(known, mask, strict=True)}
+
+
+def _fronts(report: ReportData) -> dict[str, list[str]]:
+    """Return the fronts that a trial is on, by key."""
+    found: dict[str, list[str]] = {trial.key: [] for trial in report.trials}
+    for column, measure in _measured_pairs(report):
+        for key, best in on_front(report.trials, column, measure).items():
+            if best:
+                found[key].append(_heading(report, column, measure))
+    return found
 
 
 def _measured_pairs(report: ReportData) -> list[tuple[str, str]]:
-    """Column, measure of all numbers that at least one trial has."""
+    """Return column and measure of all numbers that at least one trial has."""
     return [
         (column.name, measure)
         for column in report.columns
@@ -90,255 +145,158 @@ def _measured_pairs(report: ReportData) -> list[tuple[str, str]]:
 
 
 def _heading(report: ReportData, column: str, measure: str) -> str:
-    """Return the measure's label, with the column where there are several."""
+    """Return the label of a measure, with the column if there are several."""
     label = REPORTED[measure].label
-    return label if len(report.columns) == 1 else f"{label}, {_words(report, column)}"
+    return label if len(report.columns) == 1 else f"{label}, {report.titles[column]}"
 
 
-def _words(report: ReportData, column: str) -> str:
-    """Return a measured column's title, or its name."""
-    return next(c.words for c in report.columns if c.name == column)
-
-
-def _folds_differ(report: ReportData) -> bool:
-    """Return whether some trials rest on more folds than others."""
-    return len({trial.folds for trial in report.trials}) > 1
-
-
-def parameters_of(report: ReportData) -> dict[str, list[str]]:
-    """Return by method or variant the parameters of its trials, strengths apart."""
-    found: dict[str, list[str]] = {}
-    for trial in report.trials:
-        words = params_words(trial)
-        if words and words not in found.setdefault(trial.label, []):
-            found[trial.label].append(words)
-    return {label: settings for label, settings in found.items() if settings}
-
-
-def _fronts(report: ReportData) -> dict[str, list[str]]:
-    """By trial, the fronts it lies on."""
-    found: dict[str, list[str]] = {trial.key: [] for trial in report.trials}
-    for column, measure in _measured_pairs(report):
-        for key, best in on_front(report.trials, column, measure).items():
-            if best:
-                found[key].append(_heading(report, column, measure))
-    return found
-
-
-def on_front(trials: Sequence[TrialSummary], column: str, measure: str) -> dict[str, bool]:
-    """Return by trial key whether no other trial is better in both error and measure."""
-    known = [trial for trial in trials if is_known(trial, column, measure)]
-    if not known:
-        return {}
-    mask = non_dominated([(t.mae.mean, t.scores[column][measure].mean) for t in known])
-    return {trial.key: bool(best) for trial, best in zip(known, mask, strict=True)}
-
-
-def _trial_cells(
-    report: ReportData,
-    trial: TrialSummary,
-    pairs: Sequence[tuple[str, str]],
-    fronts: dict[str, list[str]],
-) -> tuple[TableCell, ...]:
-    """Return the cells of one trial, in the order of the headings."""
-    mae = trial.mae
-    own = (TableCell(estimate_in_unit(mae, report.target), mae.mean),)
-    scores = [(trial.scores[column].get(measure), measure) for column, measure in pairs]
-    return (
-        TableCell(trial.label + " †" * trial.needs_sensitive + " ‡" * trial.searched),
-        TableCell(strength_words(trial) or ABSENT, trial.strength),
-        TableCell(with_std(mae, MAE_DECIMALS), mae.mean),
-        *(own if has_own_unit(report.target) else ()),
-        *(
-            TableCell(with_std(score, REPORTED[measure].decimals), score.mean)
-            if score
-            else TableCell("undefined")
-            for score, measure in scores
-        ),
-        TableCell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
-        *((TableCell(str(trial.folds), trial.folds),) if _folds_differ(report) else ()),
-        TableCell(duration(trial.seconds), trial.seconds),
-    )
-
-
-def champion_grid(report: ReportData, champion: ChampionSummary) -> Grid:
+def champion_table(report: ReportData, champion: ChampionSummary) -> Table:
     """Return the champion's numbers on held-out rows, beside those with nothing removed."""
-    chosen = report.trial(champion.trial)
-    if chosen.removes_nothing:  # it would stand beside itself
+    if report.trial(champion.trial).removes_nothing:  # its reference is the model itself
         champion = replace(champion, reference=None, changes=None)
-    reference = champion.reference
+    sides = [champion.held_out]
     headings = ["Measure", "Chosen model"]
-    if reference:
+    if champion.reference:
+        sides += [champion.reference, *([champion.changes] if champion.changes else [])]
         headings += ["Nothing removed", "Change"]
-    before = reference.mae if reference else None
-    changes = champion.changes
-    changed = changes.mae if changes else None
-    rows = [_held_out_row("MAE", MAE_DECIMALS, champion.held_out.mae, before, changed)]
+    rows = [_estimates("MAE", [side.mae for side in sides], MAE_DECIMALS, headings)]
     if has_own_unit(report.target):
-        rows.append(_own_unit_row(report, champion))
-    for column, measure in _measured_pairs(report):
-        found = champion.held_out.scores.get(column, {}).get(measure)
-        before = reference.scores.get(column, {}).get(measure) if reference else None
-        if found:
-            label = f"{REPORTED[measure].label} on {_words(report, column)}"
-            changed = changes.scores.get(column, {}).get(measure) if changes else None
-            decimals = REPORTED[measure].decimals
-            rows.append(_held_out_row(label, decimals, found, before, changed))
-    return Grid(tuple(headings), tuple(rows))
+        scale, unit = report.target.scale, report.target.unit
+        own = [(v * scale, low * scale, high * scale) for v, low, high in (s.mae for s in sides)]
+        rows.append(_estimates(f"MAE in {unit}", own, unit_decimals(own[0][0]), headings))
+    for column in report.columns:
+        found = [side.measures.get(column.name, {}) for side in sides]
+        for name, measure in REPORTED.items():
+            if name in found[0]:
+                label = f"{measure.label} on {column.text}"
+                known = [side.get(name) for side in found]
+                rows.append(_estimates(label, known, measure.decimals, headings))
+    caption = (
+        "The chosen model on held-out rows, in brackets the 95 % "
+        f"interval ({champion.interval_method})."
+    )
+    return Table(tuple(headings), tuple(rows), caption)
 
 
-def _held_out_row(
-    label: str,
-    decimals: int,
-    found: ReportedInterval,
-    before: ReportedInterval | None,
-    changed: ReportedInterval | None,
-) -> TableRow:
-    """One number with its interval, then the same with nothing removed, then the change."""
-    cells = [TableCell(label), TableCell(with_interval(found, decimals))]
-    if before:
-        cells.append(TableCell(with_interval(before, decimals)))
-        cells.append(TableCell(with_interval(changed, decimals) if changed else ABSENT))
-    return TableRow(tuple(cells))
+def _estimates(
+    label: str, found: Sequence[Estimate | None], decimals: int, headings: Sequence[str]
+) -> Row:
+    """Return a row of numbers with their intervals, filled up with dashes."""
+    texts = [ABSENT if one is None else with_interval(one, decimals) for one in found]
+    return Row.from_texts(label, *texts, *[ABSENT] * (len(headings) - 1 - len(texts)))
 
 
-def _own_unit_row(report: ReportData, champion: ChampionSummary) -> TableRow:
-    """Return the error in the target's own unit."""
-    scale = report.target.scale
+def within_tables(report: ReportData) -> tuple[Table, ...]:
+    """Return one table per measured column: dependence within groups of the control columns."""
+    if not report.within or not report.champion:
+        return ()
+    models = _models(report)
+    ranged = [m.label for m in REPORTED.values() if m.group_options.get("margins") == "range"]
+    tables = []
+    for column in report.columns:
+        scores = report.within.scores[column.name]
+        caption = (
+            f"Dependence on {column.text} within groups of {joined(report.control)}. The mean "
+            f"weights each group by its rows, in brackets its 95 % "
+            "interval (from random quarters of each group)."
+        )
+        if ranged:
+            caption += f" {joined(ranged)} scales the column by its range in the rows of a group."
+        notes = (
+            *_left_out(scores),
+            *(
+                f"In groups of these sizes independent columns have a mean {label} of about "
+                f"{floor:.2f}, more than on all rows. Compare {label} between models, not between "
+                "groups and all rows."
+                for label, floor in (
+                    (MEASURES[name].label, floor)
+                    for name, floor in report.within.noise[column.name].items()
+                )
+            ),
+            *(
+                f"{MEASURES[name].label} could not be computed: {reason}."
+                for name, reason in report.within.problems[column.name].items()
+            ),
+        )
+        tables.append(replace(_group_table(scores, models), caption=caption, notes=notes))
+    return tuple(tables)
 
-    def own(scores: HeldOutScores) -> ReportedInterval:
-        mae = scores.mae
-        return ReportedInterval(mae.value * scale, mae.low * scale, mae.high * scale)
 
-    found = own(champion.held_out)
-    before = own(champion.reference) if champion.reference else None
-    changed = own(champion.changes) if champion.changes else None
-    label = f"MAE in {report.target.unit}"
-    return _held_out_row(label, unit_decimals(found.value), found, before, changed)
+def within_sentence(report: ReportData) -> str:
+    """Return the dependence within groups, in units of the prediction if possible."""
+    if not report.within:
+        return ""
+    texts = []
+    for column in report.columns:
+        scores = report.within.scores[column.name]
+        if not scores:
+            texts.append(f"the dependence on {column.text} could not be measured")
+            continue
+        in_units = (name for name in scores if MEASURES[name].unit == "prediction")
+        name = next(in_units, next(iter(scores)))
+        means = {
+            model: with_interval(scores[name][model].mean, MEASURES[name].decimals)
+            for model in _models(report)
+        }
+        score = scores[name][CHOSEN]
+        groups = len(score.groups) + len(score.left_out)
+        left = f"over {groups} groups"
+        if score.left_out:
+            left = f"over {len(score.groups)} of {groups} groups"
+        before = f", with nothing removed {means[REFERENCE]}" if REFERENCE in means else ""
+        texts.append(
+            f"the mean {MEASURES[name].label} on {column.text} is {means[CHOSEN]} {left}{before}"
+        )
+    return f"Within groups of {joined(report.control)}, {'; '.join(texts)}."
 
 
 Scores = Mapping[str, Mapping[str, GroupedScore]]  # by measure, then model
 
 
-@dataclass(frozen=True)
-class WithinTable:
-    """The numbers on one sensitive column, with what must be said beside them."""
-
-    column: str  # in words
-    grid: Grid
-    notes: tuple[str, ...]
-
-
-def within_tables(report: ReportData) -> tuple[WithinTable, ...]:
-    """Return one table per measured column; none where no control columns were named."""
-    if not report.within:
-        return ()
-    models = _models(report)
-    return tuple(
-        WithinTable(
-            column.words,
-            _grid(report.within.scores[column.name], models),
-            (
-                *_left_out(report.within.scores[column.name]),
-                *_floors(report.within.noise[column.name]),
-                *(
-                    f"{MEASURES[name].label} could not be taken: {why}."
-                    for name, why in report.within.problems[column.name].items()
-                ),
-            ),
-        )
-        for column in report.columns
-    )
-
-
-def within_sentence(report: ReportData) -> str:
-    """Return the dependence within groups, by a measure in units of the prediction if possible."""
-    if not report.within:
-        return ""
-    told = []
-    for column in report.columns:
-        scores = report.within.scores[column.name]
-        if not scores:
-            told.append(f"the dependence on {column.words} could not be measured")
-            continue
-        in_units = (name for name in scores if MEASURES[name].unit == "prediction")
-        name = next(in_units, next(iter(scores)))
-        told.append(f"{MEASURES[name].label} on {column.words} is {_both(scores, name, report)}")
-    return f"Within groups of {joined(report.control)}, {'; '.join(told)}."
-
-
-def _both(scores: Scores, name: str, report: ReportData) -> str:
-    """Return a mean over groups, with that of nothing removed and the number of groups left out."""
-    numbers = {model: _mean(scores[name][model], name) for model in _models(report)}
-    before = f", with nothing removed {numbers[REFERENCE]}" if REFERENCE in numbers else ""
-    score = scores[name][CHOSEN]
-    out = len(score.left_out)
-    groups = len(score.groups) + out
-    left = f", {out} of {groups} groups left out" if out else f" over {groups} groups"
-    return f"{numbers[CHOSEN]} on average{left}{before}"
-
-
 def _models(report: ReportData) -> tuple[str, ...]:
-    """Return which models stand side by side: a chosen one that removes nothing, alone."""
-    alone = report.chosen is None or report.chosen.removes_nothing
+    """Return the models of a table: a chosen model that removes nothing has no reference."""
     known = {
         model
         for found in (report.within.scores.values() if report.within else ())
         for models in found.values()
         for model in models
     }
-    return (CHOSEN,) if alone or REFERENCE not in known else (CHOSEN, REFERENCE)
+    alone = report.chosen is None or report.chosen.removes_nothing or REFERENCE not in known
+    return (CHOSEN,) if alone else (CHOSEN, REFERENCE)
 
 
-def _grid(scores: Scores, models: tuple[str, ...]) -> Grid:
-    """Return groups, their mean, all rows; each measure of each model in a column."""
-    pairs = [(name, model) for name in MEASURES if name in scores for model in models]
-    headings = (
-        "Group",
-        "Rows",
-        *(
-            MEASURES[name].label + (", nothing removed" if model == REFERENCE else "")
-            for name, model in pairs
-        ),
-    )
-    groups = dict.fromkeys(
-        (label, rows) for name, model in pairs for label, rows, _ in scores[name][model].groups
-    )
+def _group_table(scores: Scores, models: tuple[str, ...]) -> Table:
+    """Return groups, their mean and all rows; one column per measure and model."""
+    found = [(m, scores[m][model]) for m in MEASURES if m in scores for model in models]
+    headings = ["Group", "Rows"]
+    for name in (m for m in MEASURES if m in scores):
+        headings.append(MEASURES[name].label)
+        headings += [f"{MEASURES[name].label}, nothing removed"] * (len(models) - 1)
+    groups = dict.fromkeys((label, n) for _, score in found for label, n, _ in score.groups)
     if not groups:
-        return Grid(headings, ())
-    found = [(name, scores[name][model]) for name, model in pairs]
-    lines = [
-        _row(label, rows, [_value(score, label, rows, name) for name, score in found])
-        for label, rows in groups
-    ]
-    measured = sum(rows for _, rows in groups)
-    lines.append(_row("Mean by rows", measured, [_mean(score, name) for name, score in found]))
-    overall = [shown(score.overall, MEASURES[name].decimals) for name, score in found]
-    every = measured + sum(rows for label, rows, _ in _out(scores) if (label, rows) not in groups)
-    lines.append(_row("All rows at once", every, overall))
-    return Grid(headings, tuple(lines))
+        return Table(tuple(headings), ())
+    rows = []
+    for label, n in groups:
+        values = [
+            next((value for own, size, value in score.groups if (own, size) == (label, n)), None)
+            for _, score in found
+        ]
+        texts = (
+            ABSENT if value is None else shown(value, MEASURES[name].decimals)
+            for (name, _), value in zip(found, values, strict=True)
+        )
+        rows.append(Row.from_texts(label, count(n), *texts))
+    measured = sum(n for _, n in groups)
+    means = (with_interval(score.mean, MEASURES[name].decimals) for name, score in found)
+    rows.append(Row.from_texts("Mean by rows", count(measured), *means))
+    overall = (shown(score.overall, MEASURES[name].decimals) for name, score in found)
+    every = measured + sum(n for label, n, _ in _excluded(scores) if (label, n) not in groups)
+    rows.append(Row.from_texts("All rows at once", count(every), *overall))
+    return Table(tuple(headings), tuple(rows))
 
 
-def _row(label: str, rows: int, texts: list[str]) -> TableRow:
-    """Return one line."""
-    return TableRow((TableCell(label), TableCell(count(rows)), *map(TableCell, texts)))
-
-
-def _value(score: GroupedScore, label: str, rows: int, name: str) -> str:
-    """Return one group's number, a dash where the measure left it out."""
-    for own, size, value in score.groups:
-        if (own, size) == (label, rows):
-            return shown(value, MEASURES[name].decimals)
-    return ABSENT
-
-
-def _mean(score: GroupedScore, name: str) -> str:
-    """Return the mean over groups with its interval."""
-    return with_interval(ReportedInterval(*score.mean), MEASURES[name].decimals)
-
-
-def _out(scores: Scores) -> dict[tuple[str, int, str], list[str]]:
-    """Return the groups left out with the reason, and by which measures."""
+def _excluded(scores: Scores) -> dict[tuple[str, int, str], list[str]]:
+    """Return the excluded groups with the reason, each with the measures that exclude it."""
     found: dict[tuple[str, int, str], list[str]] = {}
     for name, models in scores.items():
         for group in models[CHOSEN].left_out:
@@ -347,20 +305,11 @@ def _out(scores: Scores) -> dict[tuple[str, int, str], list[str]]:
 
 
 def _left_out(scores: Scores) -> tuple[str, ...]:
-    """Return one sentence that names every group left out, none where all were measured."""
-    told = [
-        f"{label} ({count(rows)} rows: {why}"
+    """Return one sentence with every excluded group, none if all were measured."""
+    texts = [
+        f"{label} ({count(rows)} rows: {reason}"
         + (")" if len(labels) == len(scores) else f", for {joined(labels)})")
-        for (label, rows, why), labels in _out(scores).items()
+        for (label, rows, reason), labels in _excluded(scores).items()
     ]
-    noun = "group" if len(told) == 1 else "groups"
-    return (f"Left out: {count(len(told))} {noun}: {'; '.join(told)}.",) if told else ()
-
-
-def _floors(noise: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the noise floor of each measure in groups of these sizes."""
-    return tuple(
-        f"In groups of these sizes independent columns would have {label} of about {floor:.2f}, "
-        f"more than on all rows at once: compare {label} between models, not groups with all rows."
-        for label, floor in ((MEASURES[name].label, floor) for name, floor in noise.items())
-    )
+    noun = "group" if len(texts) == 1 else "groups"
+    return (f"Left out: {count(len(texts))} {noun}: {'; '.join(texts)}.",) if texts else ()

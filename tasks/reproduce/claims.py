@@ -1,4 +1,4 @@
-"""Two fronts compared at equal values of a measure."""
+"""Judge the claims of the paper by stored results, with intervals from pooled rows."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Curves of an experiment as stored results."""
+"""Curves of an experiment, read from stored results."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Figures of an experiment, in the paper's arrangement."""
+"""Figures of an experiment in the arrangement of the paper."""
 
 import itertools
 
@@ -8,7 +8,16 @@ from matplotlib.figure import Figure
 
 from configs.reproduction import CurvesConfig, FigureConfig
 from fkd.measures import MEASURES
-from tasks.report.figures import DPI, Panel, Point, Series, png_bytes, still, style_of, with_front
+from tasks.report.figures import (
+    DPI,
+    Panel,
+    Point,
+    Series,
+    draw,
+    png_bytes,
+    style_of,
+    with_front,
+)
 from tasks.reproduce.curves import DUMMIES, Curve, Curves, distances
 
 
@@ -24,7 +33,7 @@ def run_figure(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes
         for column in columns
         for measure in figure.measures
     ]
-    return still(panels, title=run.title)
+    return png_bytes(draw(panels, title=run.title))
 
 
 def _panel(curves: Curves, measure: str, column: str) -> Panel:
@@ -52,8 +61,8 @@ def _series(curve: Curve, slot: int, measure: str, column: str) -> Series:
         Point(
             x=result.mean(measure, column),
             y=result.mean("mae", column),
-            x_std=result.std(measure, column),
-            y_std=result.std("mae", column),
+            x_bar=result.std(measure, column),
+            y_bar=result.std("mae", column),
         )
         for result in curve.results
     )

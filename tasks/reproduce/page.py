@@ -1,5 +1,6 @@
-"""Intervals as small bars, drawn to one scale where numbers can be compared."""
+"""The report of a reproduction as one HTML page, and a short text."""
 
+import base64
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from markupsafe import Markup
 
 from configs.reproduction import reading_words
 from tasks.report.formatting import duration, shown
-from tasks.report.page_pieces import image_address, page_template, resource
+from tasks.report.html import page_template, resource
 from tasks.reproduce.claims import COUNTS, Verdict, headline
 from tasks.reproduce.result import Story
 from tasks.storage.files import write_atomic
@@ -69,7 +70,7 @@ def write_page(stories: Sequence[Story], folder: Path) -> Path:
     """Write report.html with every experiment in it, summary.md beside it; return the page."""
     template = page_template("tasks.reproduce", "reproduction.html.j2")
     images = {
-        (story.name, run): image_address((folder / story.name / file).read_bytes())
+        (story.name, run): _image_address(folder / story.name / file)
         for story in stories
         for run, file in story.figures.items()
     }
@@ -97,6 +98,11 @@ def write_page(stories: Sequence[Story], folder: Path) -> Path:
     write_atomic(page, text.encode())
     write_atomic(folder / "summary.md", summary(stories).encode())
     return page
+
+
+def _image_address(png: Path) -> str:
+    """Return a PNG file as an address that contains it."""
+    return "data:image/png;base64," + base64.b64encode(png.read_bytes()).decode()
 
 
 def number(value: float | None) -> str:

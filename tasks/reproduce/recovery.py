@@ -1,4 +1,4 @@
-"""How well other models guess the protected columns from curves' features."""
+"""Measure how well probe models predict the protected columns from the features of curves."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -110,4 +110,4 @@ def _numbers(name: str, values: Sequence[float]) -> dict[str, float]:
 def recovered_name(record_key: str) -> str:
     """Return as what the numbers of one trial on one fold are kept."""
     key = digest(["recovered", record_key, VERSION])
-    return f"recovered/{key[:2]}/{key}.npz"
+    return f"recovered/{key[:2]}/{key}.arrays"

@@ -1,4 +1,4 @@
-"""A score of a trial on quarters of the rows: the same for every trial, so that pairs compare."""
+"""Resample a score of trials on the same draws of rows, so that pairs can be compared."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Resampling:
     def name(self) -> str:
         """As what the values are kept."""
         key = digest([self.record_keys, self.column, self.score, self.draws, _SEED, _VERSION])
-        return f"resampled/{key[:2]}/{key}.npz"
+        return f"resampled/{key[:2]}/{key}.arrays"
 
     def read(self) -> Array | None:
         """Return the score on the rows as they are, then each corrected draw, (1 + draws,)."""

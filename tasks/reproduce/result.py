@@ -1,4 +1,4 @@
-"""One experiment's results on disk: verdicts, figures, table, what was not run."""
+"""The results of an experiment on disk and in MLflow: verdicts, figures, table."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The selected model, refitted, judged on rows that took no part in selecting it."""
+"""Select the champion, refit it and judge it on held-out rows."""
 
 import json
 import warnings
@@ -35,7 +35,7 @@ from tasks.select.selection import (
 from tasks.select.study import Study
 from tasks.storage.environment import blas_threads
 from tasks.storage.records import digest
-from tasks.storage.store import SharedStore, open_store
+from tasks.storage.store import BlobStore, open_store
 
 _EXAMPLE_ROWS = 5
 _Judged = tuple[Judgement, Sequence[measures.Recovery]]
@@ -110,9 +110,9 @@ def _stored(study: Study, trial: Trial, key: str) -> tuple[Bundle, Judgement]:
 
     Every step of a run asks for it: its file is read once for as long as it stays the same.
     """
-    store, name = open_store(study.settings), f"champions/{key}.npz"
+    store, name = open_store(study.settings), f"champions/{key}.arrays"
     known = study.made.get(("champion", key))
-    if known is None or not store.is_still(name, known[0]):
+    if known is None or not store.is_unchanged(name, known[0]):
         found = _read(store, name)
         if found is None:
             found = _make(study, trial)
@@ -219,13 +219,13 @@ def _example(study: Study, bundle: Bundle) -> pd.DataFrame:
     return pd.DataFrame(columns)[list(bundle.input_columns)]
 
 
-def _write(store: SharedStore, name: str, bundle: Bundle, judgement: Judgement) -> None:
+def _write(store: BlobStore, name: str, bundle: Bundle, judgement: Judgement) -> None:
     """Keep model and judgement in one blob."""
     text = np.array(json.dumps(asdict(judgement), allow_nan=False))
     store.write_arrays(name, {"judgement": text, **bundle.arrays()})
 
 
-def _read(store: SharedStore, name: str) -> tuple[Bundle, Judgement] | None:
+def _read(store: BlobStore, name: str) -> tuple[Bundle, Judgement] | None:
     """Return model and judgement, None where they are absent or damaged."""
     arrays = store.read_arrays(name)
     if arrays is None:

@@ -1,4 +1,4 @@
-"""A check as a value: what is looked at, what was found."""
+"""Checks of a study: data, limits, recoverability, gate."""
 
 import json
 from collections.abc import Iterable, Mapping

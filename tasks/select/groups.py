@@ -1,4 +1,4 @@
-"""Dependence within groups of the control columns, from predictions of the held-out rows."""
+"""Measures of the champion within groups, and its curves along sensitive columns."""
 
 import itertools
 import json
@@ -95,7 +95,7 @@ def within_groups(study: Study, champion: Champion) -> WithinGroups | None:
             "reference": without_removal(study, champion.trial) is not None,
         }
     )
-    store, name = open_store(study.settings), f"within/{key}.npz"
+    store, name = open_store(study.settings), f"within/{key}.arrays"
     stored = store.read_arrays(name)
     if stored is not None:
         return WithinGroups.from_plain(json.loads(str(stored["within"])))

@@ -1,4 +1,4 @@
-"""The held-out rows of a champion, kept so that later rows can be compared with them."""
+"""The held-out rows of a champion, kept for comparison with later rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

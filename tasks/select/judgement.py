@@ -1,4 +1,4 @@
-"""Numbers on held-out rows: scores with intervals, the noise floor, what can still be guessed."""
+"""Judge a model on held-out rows: scores with intervals, noise floors, recoverability, gate."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Which trial another limit would choose, as far as the trials at hand go."""
+"""Find the trials that other limits would select."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

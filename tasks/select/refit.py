@@ -1,4 +1,4 @@
-"""Trials of the held-out fold fitted again: as a model, or for predictions that were not kept."""
+"""Fit trials again for the held-out rows: as models, or for predictions that were not kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -82,8 +82,9 @@ def held_out_predictions(study: Study, trials: Sequence[Trial]) -> list[Array]:
     for members in _alike([t for t in keys if found[t] is None], inputs):
         for trial, model in zip(members, _refitted(study, members), strict=True):
             found[trial] = model.y_pred
-            if inputs.predictions != "drop":
-                study.store.write_predictions(keys[trial], model.y_pred)
+            record = study.store.read(keys[trial])
+            if inputs.predictions != "drop" and record is not None:
+                study.store.write_predictions(record, model.y_pred)
     return [y_pred for trial in trials if (y_pred := found[trial]) is not None]
 
 
@@ -110,7 +111,7 @@ def _check_same(study: Study, trial: Trial, y_pred: Array, some: IntArray | None
         gap = float(np.abs(kept - y_pred).max())
         same = np.allclose(kept, y_pred, rtol=_RELATIVE, atol=_ABSOLUTE)
     else:
-        gap = record.predicted.distance(PredictedRows.of(y_pred))
+        gap = record.predicted.distance(PredictedRows.from_predictions(y_pred))
         same = gap <= _ABSOLUTE + _RELATIVE * record.predicted.size
     if not same:
         raise RuntimeError(

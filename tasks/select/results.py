@@ -1,4 +1,4 @@
-"""Stored records of a configuration as tables: one row per fold, one summary per trial."""
+"""Results of a configuration as tables: one row per fold, one summary per trial."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Selection of the champion from scores on inner folds."""
+"""Select the champion by its scores on inner folds."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

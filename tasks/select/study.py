@@ -1,4 +1,4 @@
-"""Strengths beyond the first ones, as long as removing more changes something worth having."""
+"""A study: a configuration with its rows, its trials and its store."""
 
 import shlex
 import sys

@@ -1,25 +1,57 @@
-"""The MLflow server that fkd can run by itself."""
+"""The MLflow server of `fkd ui`: over the runs of this FKD_HOME, on loopback, behind a password."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tasks.servers.keeper import LOOPBACK, ServerKind
+from tasks.servers.prefect import set_variables
+from tasks.servers.shared_server import LOOPBACK, USER, RunningServer, ServerKind, server_lease
 from tasks.storage.settings import Settings
+from tasks.track.reachable import registry_uri, tracking_uri
+
+_USERS, _CONFIG = "users.db", "auth.ini"
 
 
-def mlflow_kind(settings: Settings) -> ServerKind:
-    """Return how MLflow's pages are started on loopback, over the store of the environment."""
+@contextmanager
+def mlflow_server(settings: Settings) -> Iterator[RunningServer]:
+    """Yield a server over the tracking database, started if no process uses one yet."""
+    kind = _mlflow_kind(settings)
+    kind.folder.mkdir(parents=True, exist_ok=True)
+    (kind.folder / _CONFIG).write_text(
+        "[mlflow]\n"
+        "default_permission = NO_PERMISSIONS\n"
+        f"database_uri = sqlite:///{kind.folder / _USERS}\n"
+        f"admin_username = {USER}\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+    )
+    # Variables, because other users of the machine can read command lines.
+    stores = {
+        "MLFLOW_BACKEND_STORE_URI": tracking_uri(settings),
+        "MLFLOW_REGISTRY_STORE_URI": registry_uri(settings),
+    }
+    with set_variables(stores), server_lease(kind) as lease:
+        yield lease.wait()
+
+
+def _mlflow_kind(settings: Settings) -> ServerKind:
+    folder = settings.mlflow / "server"
     command = (sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1")
     return ServerKind(
         title="MLflow",
-        folder=settings.mlflow / "server",
+        folder=folder,
         arguments=(
-            *(*command, "--host", LOOPBACK, "--port", "{port}"),
+            *(*command, "--app-name", "basic-auth", "--host", LOOPBACK, "--port", "{port}"),
             *("--artifacts-destination", str(settings.mlflow / "artifacts")),
         ),
         health="/health",
         environment={
-            # Seven job consumers, 1.7 GB, of which these pages need none.
+            "MLFLOW_AUTH_CONFIG_PATH": str(folder / _CONFIG),
+            "MLFLOW_AUTH_ADMIN_PASSWORD": "{password}",
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": "{password}",
+            # Seven job consumers would use 1.7 GB, and the pages need none.
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "MLFLOW_DISABLE_TELEMETRY": "true",
         },
+        # MLflow keeps the password of an existing user.
+        fresh=(_USERS,),
     )

@@ -1,66 +1,146 @@
-"""One server shared by all processes that need it at the same time."""
+"""A server on loopback that all processes of an FKD_HOME share, behind a random password.
 
+A process that needs the server holds a shared lock on the file `lease`. The first one starts a
+keeper: this module as a program, in a session of its own. The keeper runs the server and restarts
+it if it crashes. Once it gets the lease exclusively, no process needs the server, and it stops it.
+The kernel releases locks however a process ends, so a killed run leaves no server.
+
+The keeper makes a password at each start. The file `server.json` (mode 0600) contains it together
+with the address; the command line of no process does.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import http.client
 import json
 import os
+import secrets
+import signal
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from configs.errors import UserError
-from tasks.servers.keeper import EXCLUSIVE, SHARED, ServerKind, locked, open_lock, try_lock
-from tasks.storage.files import full_disk
 
-_POLL = 0.05
-_GOODBYE = 15.0  # seconds the last one waits for the server to be gone
+LOOPBACK = "127.0.0.1"
+USER = "fkd"
+_SHARED, _EXCLUSIVE = fcntl.LOCK_SH, fcntl.LOCK_EX
+_CLIENT_POLL = 0.05
+_GOODBYE = 15.0  # seconds that the last process waits until the server is gone
+_KEEPER_POLL = 0.2
+_STOP_SECONDS = 5.0  # between SIGTERM and SIGKILL
+_STARTS = 3
+_LONGEST_LOG = 1_000_000  # bytes
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class ServerKind:
+    """How a server is started.
+
+    Parameters
+    ----------
+    title
+        Name for messages.
+    folder
+        Folder of lease, record and log.
+    arguments, environment
+        Command line and variables. `{port}` becomes the port; `{password}` in variables becomes
+        the password.
+    health
+        Path that answers once the server is ready, without a password.
+    fresh
+        Files of the folder that are removed before each start.
+    pinned
+        Run on one core until the server is ready. A server that passes each query to another
+        thread starts twice as fast this way.
+    patience
+        Seconds until the first answer.
+    """
+
+    title: str
+    folder: Path
+    arguments: tuple[str, ...]
+    health: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    fresh: tuple[str, ...] = ()
+    pinned: bool = False
+    patience: float = 120.0
+
+    def dumps(self) -> str:
+        """Return the declaration as JSON, the argument of the keeper."""
+        return json.dumps({**asdict(self), "folder": str(self.folder)})
+
+    @classmethod
+    def loads(cls, text: str) -> "ServerKind":
+        """Return the declaration from the result of `dumps`."""
+        fields = json.loads(text)
+        sequences = {name: tuple(fields[name]) for name in ("arguments", "fresh")}
+        return cls(**{**fields, **sequences, "folder": Path(fields["folder"])})
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """Address and password of a server that is ready."""
+
+    url: str
+    password: str
 
 
 class Lease:
-    """A share in a running server: while any process holds one, the server stays."""
+    """A share in a server. The server runs as long as any process holds one."""
 
     def __init__(self, kind: ServerKind, file: IO[str]) -> None:
         self.kind = kind
         self._file = file
-        self._keeper: int | None = None  # the pid of the keeper that we started
+        self._keeper: int | None = None  # pid, if this process started it
 
     def begin(self) -> None:
-        """Start the server in the background unless somebody has."""
-        if self._keeper is None and not is_kept(self.kind.folder):
-            # A keeper that comes second sees the lock of the first, then leaves by itself.
+        """Start the server in the background if it does not run."""
+        if self._keeper is None and not _is_kept(self.kind.folder):
+            # If two processes start a keeper, the second keeper ends at once.
             self._keeper = _spawn_keeper(self.kind)
 
-    def url(self) -> str:
-        """Return the server's address, as soon as it answers."""
+    def wait(self) -> RunningServer:
+        """Return the server as soon as it answers."""
         deadline = time.monotonic() + self.kind.patience
         while time.monotonic() < deadline:
-            kept = is_kept(self.kind.folder)
-            url = _address(self.kind) if kept else None
-            if url is not None and self.kind.serves(url):
-                return url
+            found = _recorded_server(self.kind) if _is_kept(self.kind.folder) else None
+            if found is not None and answers(f"{found.url}{self.kind.health}"):
+                return found
             if self._keeper_failed():
                 break
             self.begin()
-            time.sleep(_POLL)
-        raise full_disk(self.kind.folder) or UserError(
-            f"The {self.kind.title} server did not start: {_last_words(self.kind.folder)}; "
-            f"see {self.kind.folder / 'server.log'}."
+            time.sleep(_CLIENT_POLL)
+        from tasks.storage.files import (
+            full_disk_error,  # imports numpy, which the keeper does not need
+        )
+
+        raise full_disk_error(self.kind.folder) or UserError(
+            f"The {self.kind.title} server did not start: {_last_lines(self.kind.folder)}. "
+            f"See {self.kind.folder / 'server.log'}."
         )
 
     def leave(self) -> None:
-        """Give the share back; the last one stays until the server is gone."""
-        last = try_lock(self._file, EXCLUSIVE)
+        """Return the share. The last process waits until the server is gone."""
+        last = _try_lock(self._file, _EXCLUSIVE)
         self._file.close()
         deadline = time.monotonic() + _GOODBYE
-        while last and is_kept(self.kind.folder) and time.monotonic() < deadline:
-            time.sleep(_POLL)
+        while last and _is_kept(self.kind.folder) and time.monotonic() < deadline:
+            time.sleep(_CLIENT_POLL)
             last = not _is_shared(self.kind.folder)
         self._keeper_failed()
 
     def _keeper_failed(self) -> bool:
-        """Return whether our keeper gave up; collects it once it has ended, so no zombie stays."""
+        """Return whether the keeper of this process gave up, and reap it if it has ended."""
         if self._keeper is None:
             return False
         pid, status = os.waitpid(self._keeper, os.WNOHANG)
@@ -71,19 +151,25 @@ class Lease:
 
 @contextmanager
 def server_lease(kind: ServerKind) -> Iterator[Lease]:
-    """Yield a share in the server of this kind; `url` waits until it serves."""
+    """Yield a share in the server of this kind."""
     kind.folder.mkdir(parents=True, exist_ok=True)
-    # Closed by `leave`, or by the kernel if we never get there.
-    lease = Lease(kind, open_lock(kind.folder / "lease"))
+    lease = Lease(kind, _open_lock(kind.folder / "lease"))
     try:
-        _wait_for_share(kind, lease._file)
+        deadline = time.monotonic() + kind.patience
+        while not _try_lock(lease._file, _SHARED):  # a server is being stopped
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"The {kind.title} server of {kind.folder} does not stop. End the process "
+                    f"that {kind.folder / 'server.json'} names."
+                )
+            time.sleep(_CLIENT_POLL)
         yield lease
     finally:
         lease.leave()
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Return pid, url, host of the running server, nothing without a readable record."""
+    """Return pid, url, host and password of the running server, or nothing."""
     try:
         record = json.loads((folder / "server.json").read_bytes())
     except (OSError, ValueError):
@@ -91,53 +177,60 @@ def read_record(folder: Path) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _address(kind: ServerKind) -> str | None:
-    """Return the recorded address, unless it is the loopback of another machine."""
+def answers(url: str, timeout: float = 2.0) -> bool:
+    """Return whether a loopback address answers with status 200. Proxies are not used."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=timeout) as response:
+            return bool(response.status == 200)
+    except (OSError, ValueError, http.client.HTTPException):
+        return False
+
+
+def free_port() -> int:
+    """Return a free port of loopback."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _recorded_server(kind: ServerKind) -> RunningServer | None:
+    """Return the server of the record, None without a whole record."""
     record = read_record(kind.folder)
     host = record.get("host", socket.gethostname())
     if host != socket.gethostname():
         raise UserError(
-            f"The {kind.title} server of {kind.folder} runs on {host}, out of reach from "
-            f"{socket.gethostname()}; give each machine its own FKD_HOME, or name a server that "
-            "both can reach."
+            f"The {kind.title} server of {kind.folder} runs on {host} and cannot be reached from "
+            f"{socket.gethostname()}. Set FKD_HOME to another folder, or name a server that both "
+            "machines can reach."
         )
-    return record.get("url")
+    if "url" not in record or "password" not in record:
+        return None
+    return RunningServer(record["url"], record["password"])
 
 
-def _wait_for_share(kind: ServerKind, file: IO[str]) -> None:
-    """Wait until a server that is just being stopped is gone."""
-    deadline = time.monotonic() + kind.patience
-    while not try_lock(file, SHARED):
-        if time.monotonic() > deadline:
-            raise UserError(
-                f"The {kind.title} server of {kind.folder} is being stopped but does not end; "
-                f"end the process named in {kind.folder / 'server.json'}."
-            )
-        time.sleep(_POLL)
-
-
-def is_kept(folder: Path) -> bool:
-    """Return whether a keeper lives: it holds this lock, which no recycled pid can fake."""
-    with locked(folder / "keeper", SHARED) as free:
+def _is_kept(folder: Path) -> bool:
+    """Return whether a keeper runs: it holds this lock."""
+    with _locked(folder / "keeper", _SHARED) as free:
         return not free
 
 
 def _is_shared(folder: Path) -> bool:
-    """Return whether somebody has a share: not nobody, nor the keeper that shuts down."""
-    with locked(folder / "lease", EXCLUSIVE) as nobody:
-        if nobody:
+    """Return whether a process holds a share. A keeper that stops its server does not count."""
+    with _locked(folder / "lease", _EXCLUSIVE) as free:
+        if free:
             return False
-    with locked(folder / "lease", SHARED) as shared:
+    with _locked(folder / "lease", _SHARED) as shared:
         return shared
 
 
 def _spawn_keeper(kind: ServerKind) -> int:
-    """Return the pid of a new keeper in its own session, out of reach of the terminal's Ctrl-C."""
+    """Return the pid of a new keeper in a session of its own, which Ctrl-C does not reach."""
     log = str(kind.folder / "server.log")
     return os.posix_spawn(
         sys.executable,
-        # -P: a folder `tasks` in the working directory must not be taken for ours.
-        [sys.executable, "-P", "-m", "tasks.servers.keeper", kind.dumps()],
+        # -P: without it, a folder `tasks` in the working directory would be imported.
+        [sys.executable, "-P", "-m", "tasks.servers.shared_server", kind.dumps()],
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -148,10 +241,165 @@ def _spawn_keeper(kind: ServerKind) -> int:
     )
 
 
-def _last_words(folder: Path) -> str:
+def _last_lines(folder: Path) -> str:
     """Return the end of the server's log in one line."""
     try:
         lines = (folder / "server.log").read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    return " / ".join(line.strip() for line in lines if line.strip())[-400:] or "it wrote no log"
+    return " / ".join(line.strip() for line in lines if line.strip())[-400:] or "its log is empty"
+
+
+def _open_lock(path: Path) -> IO[str]:
+    """Return the file to lock, created if absent."""
+    return path.open("a+")  # network file systems need a file that can be read and written
+
+
+def _try_lock(file: IO[str], mode: int) -> bool:
+    """Return whether the lock was taken without waiting."""
+    try:
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def _locked(path: Path, mode: int) -> Iterator[bool]:
+    """Yield whether the lock was free. If so, it is held for the block."""
+    with _open_lock(path) as file:
+        yield _try_lock(file, mode)
+
+
+# The keeper
+
+
+def main() -> None:
+    """Keep the server that the argument declares."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server is stopped first
+    kind = ServerKind.loads(sys.argv[1])
+    with _open_lock(kind.folder / "keeper") as keeper, _open_lock(kind.folder / "lease") as lease:
+        # End with the locks held, so that a process that finds them free finds no keeper.
+        os._exit(_keep(kind, keeper, lease))
+
+
+def _keep(kind: ServerKind, keeper: IO[str], lease: IO[str]) -> int:
+    """Return 0 after the last share is returned, 1 if the server could not be started."""
+    # Processes that check for a keeper hold the lock for microseconds.
+    for _ in range(20):
+        if _try_lock(keeper, _EXCLUSIVE):
+            break
+        time.sleep(_KEEPER_POLL / 20)
+    else:
+        return 0  # another keeper runs
+    log = kind.folder / "server.log"
+    if log.exists() and log.stat().st_size > _LONGEST_LOG:
+        os.truncate(log, 0)
+    return _serve(kind, lease)
+
+
+def _serve(kind: ServerKind, lease: IO[str]) -> int:
+    """Run the server until nobody holds a share. A crashed server restarts on the same port."""
+    record = kind.folder / "server.json"
+    port, password, failures = free_port(), secrets.token_urlsafe(24), 0
+    # The exclusive lock is kept until the end: new processes wait for a new server.
+    while failures < _STARTS and not _try_lock(lease, _EXCLUSIVE):
+        record.unlink(missing_ok=True)
+        server = _start(kind, port, password)
+        try:
+            if _wait_ready(kind, server, port, lease):
+                _publish(record, server.pid, port, password)
+                while server.poll() is None and not _try_lock(lease, _EXCLUSIVE):
+                    time.sleep(_KEEPER_POLL)
+            else:  # another process may have taken the port
+                port, failures = free_port(), failures + 1
+        finally:
+            record.unlink(missing_ok=True)
+            _stop(server)
+    return int(failures >= _STARTS)
+
+
+def _start(kind: ServerKind, port: int, password: str) -> subprocess.Popen[bytes]:
+    """Start the server in its own session. It ends if this process ends."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+    def prepare() -> None:
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if kind.pinned and cores:
+            os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
+
+    for name in kind.fresh:
+        (kind.folder / name).unlink(missing_ok=True)
+    environment = {
+        name: value.replace("{port}", str(port)).replace("{password}", password)
+        for name, value in kind.environment.items()
+    }
+    return subprocess.Popen(
+        [part.replace("{port}", str(port)) for part in kind.arguments],
+        cwd=kind.folder,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=prepare,
+    )
+
+
+def _wait_ready(
+    kind: ServerKind, server: subprocess.Popen[bytes], port: int, lease: IO[str]
+) -> bool:
+    """Return True once the server answers, False if it ends, takes too long or is not needed."""
+    deadline = time.monotonic() + kind.patience
+    while server.poll() is None and time.monotonic() < deadline:
+        if answers(f"{_url(port)}{kind.health}"):
+            _unpin(server.pid)
+            return True
+        if _try_lock(lease, _EXCLUSIVE):
+            return False
+        time.sleep(_KEEPER_POLL / 4)
+    return False
+
+
+def _unpin(pid: int) -> None:
+    """Allow all cores to the threads of a process."""
+    if hasattr(os, "sched_setaffinity"):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), os.sched_getaffinity(0))
+
+
+def _publish(record: Path, pid: int, port: int, password: str) -> None:
+    """Write the record for this user only, whole or not at all."""
+    part = record.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    text = json.dumps(
+        {
+            "pid": pid,
+            "url": _url(port),
+            "host": socket.gethostname(),
+            "started": time.time(),
+            "user": USER,
+            "password": password,
+        }
+    )
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    part.replace(record)
+
+
+def _url(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}"
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """Stop the server and its children: by SIGTERM, then by SIGKILL."""
+    server.send_signal(signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(_STOP_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,1 @@
-"""State of a run: settings, files, the store and its records."""
+"""Settings, files, the store and its records."""

@@ -1,4 +1,4 @@
-"""Addresses as they may be shown: without the name, the password or the token in them."""
+"""Remove credentials from addresses and texts before they are shown."""
 
 import re
 from urllib.parse import parse_qsl, unquote
@@ -8,20 +8,19 @@ _SECRET = re.compile(r"(?i)user|uid|pass|pwd|token|secret|key|auth|cred|sig|odbc
 
 
 def without_credentials(address: str) -> str:
-    """Return an address without userinfo, without secret parameters, without fragment."""
+    """Return an address without user, password, secret parameters and fragment."""
     scheme, colon, rest = address.partition("://")
     if not colon:
         return address
-    place = rest[_userinfo_ends(rest) :].partition("#")[0]
-    place, mark, query = place.partition("?")
+    path, mark, query = rest[_userinfo_end(rest) :].partition("#")[0].partition("?")
     kept = [pair for pair in query.split("&") if not _SECRET.search(unquote(pair.split("=")[0]))]
-    return f"{scheme}://{place}{mark if any(kept) else ''}{'&'.join(kept)}"
+    return f"{scheme}://{path}{mark if any(kept) else ''}{'&'.join(kept)}"
 
 
 def credentials(address: str) -> set[str]:
-    """Return every name, password or token in an address, as written and as meant."""
+    """Return each user, password and token of an address, as written and percent-decoded."""
     _, _, rest = address.partition("://")
-    found = set(rest[: _userinfo_ends(rest)].removesuffix("@").split(":", 1))
+    found = set(rest[: _userinfo_end(rest)].removesuffix("@").split(":", 1))
     query = rest.partition("#")[0].partition("?")[2]
     found |= {value for name, value in parse_qsl(query) if _SECRET.search(name)}
     found |= {pair.partition("=")[2] for pair in query.split("&") if _SECRET.search(pair)}
@@ -29,7 +28,7 @@ def credentials(address: str) -> set[str]:
 
 
 def scrubbed(text: str, *addresses: str) -> str:
-    """Return a text of somebody else's in which no address, nor a secret of these, is told."""
+    """Return a text without the credentials of the addresses in it and of these addresses."""
     shown = _ADDRESS.sub(lambda found: without_credentials(found[0]), text)
     secrets = {secret for address in addresses for secret in credentials(address)}
     for secret in sorted(secrets, key=len, reverse=True):
@@ -37,11 +36,11 @@ def scrubbed(text: str, *addresses: str) -> str:
     return shown
 
 
-def _userinfo_ends(rest: str) -> int:
-    """Return where what follows `://` goes on behind name with password, 0 without them.
+def _userinfo_end(rest: str) -> int:
+    """Return the position behind `user:password@` in the part after `://`, 0 without it.
 
-    A password may hold any of `/`, `?`, `#`, `@` though it should not: then what looks like a port
-    is none.
+    A password may contain any of `/`, `?`, `#`, `@`, though it should not. The supposed port is
+    then not a number.
     """
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     if "@" in authority:
@@ -53,5 +52,5 @@ def _userinfo_ends(rest: str) -> int:
 
 
 def plain_markdown(text: str) -> str:
-    """Return a text in which nothing is markup."""
+    """Return a text with all Markdown characters escaped."""
     return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text)

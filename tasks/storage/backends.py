@@ -1,4 +1,4 @@
-"""What a store asks of the place where its bytes lie."""
+"""Where the bytes of a store are kept: a folder, or a folder of an object store."""
 
 import os
 import time
@@ -14,82 +14,86 @@ import fsspec
 
 from configs.errors import UserError
 from tasks.storage.addresses import scrubbed
-from tasks.storage.files import FULL, write_atomic
+from tasks.storage.files import FULL, write_atomic, write_new
 
 Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One blob as a listing tells of it."""
+    """One blob of a listing."""
 
     name: str
     size: int  # bytes
     changed: float  # seconds since 1970
 
 
-class Place(Protocol):
-    """Bytes by name; a name is words of letters, digits, dots between slashes."""
+class StorageBackend(Protocol):
+    """Bytes by name. A name is words of letters, digits and dots between slashes.
+
+    Answers are never cached: other processes write too.
+    """
 
     @property
     def address(self) -> str:
-        """Where it is, as it may be shown."""
+        """The location, without credentials."""
 
     def get(self, name: str) -> bytes:
-        """Return the bytes; `FileNotFoundError` where there are none, asked anew each time."""
+        """Return the bytes; raise `FileNotFoundError` if the name is absent."""
 
     def get_many(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the bytes of the names that are there."""
+        """Return the bytes of the names that exist, requested at once."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep the bytes, whole or not at all; who was there before is replaced."""
+        """Write the bytes atomically; existing ones are replaced."""
 
     def put_absent(self, name: str, data: bytes) -> bool:
-        """Keep the bytes unless the name is taken; return whether they were kept.
+        """Write the bytes unless the name exists; return True if they were written.
 
-        Where the place cannot tell (some object stores do not), the last writer's are kept.
+        Object stores without conditional requests keep the bytes of the last writer.
         """
 
     def remove(self, name: str) -> bool:
-        """Return whether the name was there; it is gone now."""
+        """Remove the name; return True if it existed."""
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """Yield what lies under a folder, listed anew."""
+        """Yield the entries under a folder."""
 
     def has(self, name: str) -> bool:
-        """Return whether the name is there."""
+        """Return True if the name exists."""
 
     def stamp(self, name: str) -> Stamp | None:
-        """Return what changes with the bytes, None where only reading tells.
+        """Return a value that changes with the bytes, None if that costs as much as reading them.
 
-        `FileNotFoundError` where there are none.
+        Raise `FileNotFoundError` if the name is absent.
         """
 
     def local(self, name: str) -> Path | None:
-        """Return the file that holds the bytes, None where none of this machine does."""
+        """Return the file with the bytes, None if they are not in a file of this machine."""
 
 
-def full_store(address: str, said: str) -> UserError:
-    """Return that a store takes no more, with its cure.
-
-    Parameters
-    ----------
-    address
-        Where the store is.
-    said
-        How that shows, in a few words.
-    """
+def store_full_error(address: str, reason: str) -> UserError:
+    """Return the error of a store without free space."""
     return UserError(
-        f"the store {address} is full ({said}); free some space there, such as by `fkd clean`, "
-        "then run the same command: what was computed is kept."
+        f"the store {address} is full ({reason}). Free space there, for example by `fkd clean`, "
+        "then run the same command: completed fits are kept."
     )
 
 
-class FolderPlace:
-    """A folder on a disk, or on a file system that workers share."""
+class FolderBackend:
+    """A folder of a disk, or of a file system that the workers share.
 
-    def __init__(self, folder: Path) -> None:
+    Parameters
+    ----------
+    folder
+        The folder. It is created by the first write.
+    is_store
+        Raise a UserError that ends the run if the disk is full. Otherwise the OSError is raised.
+    """
+
+    def __init__(self, folder: Path, *, is_store: bool = False) -> None:
         self.folder = folder
+        self._is_store = is_store
 
     @property
     def address(self) -> str:
@@ -97,11 +101,11 @@ class FolderPlace:
         return str(self.folder)
 
     def get(self, name: str) -> bytes:
-        """Return the bytes of a file, opened by its name: no listing is asked."""
+        """Return the bytes of a file."""
         return self.local(name).read_bytes()
 
     def get_many(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the bytes of the files that are there."""
+        """Return the bytes of the files that exist."""
         found = {}
         for name in names:
             with suppress(FileNotFoundError):
@@ -109,26 +113,17 @@ class FolderPlace:
         return found
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file beside its place, then rename it."""
-        write_atomic(self.local(name), data)
+        """Write a file atomically."""
+        with self._named_errors():
+            write_atomic(self.local(name), data)
 
     def put_absent(self, name: str, data: bytes) -> bool:
-        """Write a file beside its place, then link it there unless that is taken."""
-        path = self.local(name)
-        aside = path.with_name(f".{uuid4().hex}.part")
-        write_atomic(aside, data)
-        try:
-            os.link(aside, path)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without links
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
-        return True
+        """Write a file unless it exists."""
+        with self._named_errors():
+            return write_new(self.local(name), data)
 
     def remove(self, name: str) -> bool:
-        """Return whether the file was there."""
+        """Remove a file; return True if it existed."""
         try:
             self.local(name).unlink()
         except FileNotFoundError:
@@ -136,20 +131,17 @@ class FolderPlace:
         return True
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """Yield the files under a folder, those apart that are being written."""
+        """Yield the files under a folder, without temporary files."""
         for where, folders, names in os.walk(self.folder / folder):
             folders.sort()
-            for name in sorted(names):
-                path = Path(where, name)
-                if name.startswith("."):
-                    continue
+            for path in (Path(where, name) for name in sorted(names) if not name.startswith(".")):
                 with suppress(FileNotFoundError):
-                    told = path.stat()
-                    shown = path.relative_to(self.folder).as_posix()
-                    yield Entry(shown, told.st_size, told.st_mtime)
+                    found = path.stat()
+                    name = path.relative_to(self.folder).as_posix()
+                    yield Entry(name, found.st_size, found.st_mtime)
 
     def has(self, name: str) -> bool:
-        """Return whether the file is there, by opening it: a network file system looks anew."""
+        """Return True if the file exists. Opening it bypasses caches of network file systems."""
         try:
             with self.local(name).open("rb"):
                 return True
@@ -157,7 +149,7 @@ class FolderPlace:
             return False
 
     def stamp(self, name: str) -> Stamp | None:
-        """Return time, number, size of the file."""
+        """Return time, inode and size of the file."""
         found = self.local(name).stat()
         return found.st_mtime_ns, found.st_ino, found.st_size
 
@@ -165,99 +157,83 @@ class FolderPlace:
         """Return the file."""
         return self.folder / name
 
-
-class StoreFolder(FolderPlace):
-    """The folder of a whole run's store: that it is full concerns every job, hence ends the run."""
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file beside its place, then rename it."""
-        with self._told():
-            super().put(name, data)
-
-    def put_absent(self, name: str, data: bytes) -> bool:
-        """Write a file beside its place, then link it there unless that is taken."""
-        with self._told():
-            return super().put_absent(name, data)
-
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn a lack of room into a sentence; other faults may pass, or are said by others."""
+    def _named_errors(self) -> Iterator[None]:
+        """Name the store in the error of a full disk."""
         try:
             yield
         except OSError as error:
-            if error.errno not in FULL:
+            if not self._is_store or error.errno not in FULL:
                 raise
-            raise full_store(self.address, error.strerror or str(error)) from error
+            raise store_full_error(self.address, error.strerror or str(error)) from error
 
 
-# Nothing that a listing said a moment ago counts; several runs of one process differ in secrets.
-_FRESH = {"use_listings_cache": False, "skip_instance_cache": True}
+# Listings are read anew, and runs of one process may have different credentials.
+_UNCACHED = {"use_listings_cache": False, "skip_instance_cache": True}
 _S3 = {
-    # One request per blob: with more it would ask for the size first.
+    # One request per blob. Concurrent parts would need a request for the size first.
     "max_concurrency": 1,
-    # Blobs have checksums of their own, and not every server knows these.
+    # Blobs have our own checksum, and not every server supports those of S3.
     "config_kwargs": {
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",
     },
 }
 _REFUSED = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenError")
-_FULL = ("no space left", "quota", "storage full", "storagefull", "insufficientstorage")
-_INTERNAL, _NO_ROOM = 500, 507  # statuses of HTTP
-_PAUSE_SECONDS = 1.0  # before a write is tried again
-_BOTH = "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+_FULL_WORDS = ("no space left", "quota", "storage full", "storagefull", "insufficientstorage")
+_INTERNAL_ERROR, _INSUFFICIENT_STORAGE = 500, 507  # HTTP statuses
+_RETRY_SECONDS = 1.0
 
 
 class StoreUnreachableError(ConnectionError):
-    """A store that does not answer, or fails: another try may find it well."""
+    """The store does not answer, or fails. A retry may succeed."""
 
 
-class RemotePlace:
-    """A folder of an object store; names and secrets are those of this machine's environment."""
+class ObjectStoreBackend:
+    """A folder of an object store, with the credentials of this machine's environment."""
 
     def __init__(self, address: str) -> None:
         self.address = address
-        kind = address.partition("://")[0]
+        protocol = address.partition("://")[0]
         try:
-            options = _S3 if kind == "s3" else {}
-            self._fs, root = fsspec.core.url_to_fs(address, **_FRESH, **options)
+            options = _S3 if protocol == "s3" else {}
+            self._fs, root = fsspec.core.url_to_fs(address, **_UNCACHED, **options)
         except (ImportError, ValueError) as error:
             raise UserError(
-                f"FKD_STORE must be a folder or an address that fsspec knows, such as "
-                f"s3://bucket/folder with the extra s3 (`pip install 'fkd[s3]'`), got {address} "
-                f"({_short(error)})."
+                f"FKD_STORE must be a folder or an fsspec address such as s3://bucket/folder, got "
+                f"{address} ({_short(error)}). For S3 install the extra: `pip install 'fkd[s3]'`."
             ) from error
         self._root = root.rstrip("/")
-        self._faults: tuple[type[Exception], ...] = (OSError, *_client_errors(kind))
+        self._errors: tuple[type[Exception], ...] = (OSError, *_client_errors(protocol))
 
     def get(self, name: str) -> bytes:
-        """Return the bytes of an object; its own answer counts, no listing."""
-        with self._told():
-            found: bytes = self._fs.cat_file(self._path(name))
-        return found
+        """Return the bytes of an object."""
+        with self._named_errors():
+            data: bytes = self._fs.cat_file(self._path(name))
+        return data
 
     def get_many(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the bytes of the objects that are there, many asked for at once."""
+        """Return the bytes of the objects that exist, by concurrent requests."""
         paths = {self._path(name): name for name in names}
         if not paths:
             return {}
-        with self._told():
-            told = self._fs.cat(list(paths), on_error="return")
+        with self._named_errors():
+            answers = self._fs.cat(list(paths), on_error="return")
         found = {}
-        for path, answer in told.items():
+        for path, answer in answers.items():
             if isinstance(answer, bytes):
                 found[paths[path]] = answer
             elif not isinstance(answer, FileNotFoundError) or _is_missing_bucket(answer):
-                with self._told():
+                with self._named_errors():
                     raise answer
         return found
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep an object: what a server takes is whole or not there."""
+        """Write an object. Object stores write atomically."""
         self._send(name, data)
 
     def put_absent(self, name: str, data: bytes) -> bool:
-        """Keep an object where none is; servers that do not know the condition keep the last."""
+        """Write an object by a conditional request."""
         if self.has(name):
             return False
         try:
@@ -267,117 +243,123 @@ class RemotePlace:
         return True
 
     def remove(self, name: str) -> bool:
-        """Return whether the object was there."""
+        """Remove an object; return True if it existed."""
         try:
-            with self._told():
-                there = bool(self._fs.exists(self._path(name)))
+            with self._named_errors():
+                existed = bool(self._fs.exists(self._path(name)))
                 self._fs.rm_file(self._path(name))
         except FileNotFoundError:
             return False
-        return there
+        return existed
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
         """Yield the objects under a folder."""
-        with self._told():
+        with self._named_errors():
             try:
                 found = self._fs.find(f"{self._root}/{folder}".rstrip("/"), detail=True)
             except FileNotFoundError as error:
                 if _is_missing_bucket(error):
                     raise
                 return
-        for path, told in sorted(found.items()):
+        for path, info in sorted(found.items()):
             name = path.removeprefix(self._root).lstrip("/")
-            yield Entry(name, int(told["size"]), _changed(told))
+            when = info.get("LastModified") or info.get("created") or info.get("mtime") or 0.0
+            changed = when.timestamp() if isinstance(when, datetime) else float(when)
+            yield Entry(name, int(info["size"]), changed)
 
     def has(self, name: str) -> bool:
-        """Return whether the object is there."""
+        """Return True if the object exists."""
         try:
-            with self._told():
+            with self._named_errors():
                 self._fs.info(self._path(name))
         except FileNotFoundError:
             return False
         return True
 
     def stamp(self, name: str) -> Stamp | None:
-        """Return nothing: to ask costs what reading costs."""
+        """Return None: a request for the date costs as much as reading a record."""
         return None
 
     def local(self, name: str) -> None:
-        """Return nothing: no file of this machine holds it."""
+        """Return None."""
+        return None
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
     def _send(self, name: str, data: bytes, **options: str) -> None:
-        """Write an object; a server that lacks room may say no more than that it has failed."""
+        """Write an object. A full server may answer with an internal error only."""
         path = self._path(name)
-        with self._told():
+        with self._named_errors():
             try:
                 self._fs.pipe_file(path, data, **options)
-            except self._faults as error:
-                if _status(error) != _INTERNAL or not self._takes_empty():
+            except self._errors as error:
+                # A server that is full still takes an object without content.
+                if _status(error) != _INTERNAL_ERROR or not self._takes_empty():
                     raise
             else:
                 return
-        # What failed for another reason may pass by then: what takes an empty object takes this.
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(_RETRY_SECONDS)
         try:
-            with self._told():
+            with self._named_errors():
                 self._fs.pipe_file(path, data, **options)
         except FileExistsError:
-            if self.get(name) != data:  # else it is ours: the server took it, then failed to say so
+            if self.get(name) != data:  # else the first request had written it
                 raise
         except StoreUnreachableError as error:
-            said = _short(error.__cause__ or error)
-            told = f"its server takes an empty object, but none of {len(data)} bytes: {said}"
-            raise full_store(self.address, told) from error
+            reason = _short(error.__cause__ or error)
+            raise store_full_error(
+                self.address, f"it takes an empty object, but none of {len(data)} bytes: {reason}"
+            ) from error
 
     def _takes_empty(self) -> bool:
-        """Return whether the server takes an object of no bytes, which needs no room."""
+        """Return True if the server writes an object of no bytes."""
         path = self._path(f"probes/{uuid4().hex}")
         try:
             self._fs.pipe_file(path, b"")
             self._fs.rm_file(path)
-        except self._faults:
+        except self._errors:
             return False
         return True
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn faults of the store into sentences; that something is absent or there passes."""
+    def _named_errors(self) -> Iterator[None]:
+        """Name the store in errors. Absent and existing objects raise their own errors."""
         try:
             yield
         except (FileNotFoundError, FileExistsError) as error:
-            if _is_missing_bucket(error):
-                raise UserError(
-                    f"the store {self.address} must lie in a bucket that exists, but the server "
-                    "knows none of that name; create it, or correct FKD_STORE (and "
-                    "AWS_ENDPOINT_URL, if the server is not Amazon's)."
-                ) from error
-            raise
-        except self._faults as error:
-            raise self._fault(error) from error
+            if not _is_missing_bucket(error):
+                raise
+            raise UserError(
+                f"the store {self.address} must be in an existing bucket, but the server has none "
+                "of that name. Create it, or correct FKD_STORE (and AWS_ENDPOINT_URL, if the "
+                "server is not Amazon's)."
+            ) from error
+        except self._errors as error:
+            raise self._error(error) from error
 
-    def _fault(self, error: Exception) -> Exception:
-        """Return a fault as a sentence: one that a person must cure, or one that may pass."""
-        said = _short(error)
-        if _status(error) == _NO_ROOM or any(words in said.lower() for words in _FULL):
-            return full_store(self.address, said)
+    def _error(self, error: Exception) -> Exception:
+        """Return a UserError if a person must act, else an error that is retried."""
+        reason = _short(error)
+        full = any(words in reason.lower() for words in _FULL_WORDS)
+        if full or _status(error) == _INSUFFICIENT_STORAGE:
+            return store_full_error(self.address, reason)
         if isinstance(error, PermissionError) or type(error).__name__ in _REFUSED:
             return UserError(
-                f"the store {self.address} refuses this machine ({said}); set {_BOTH} to what may "
-                "read and write there, on every machine that computes, then run the same command: "
-                "what was computed is kept."
+                f"the store {self.address} refuses this machine ({reason}). Set AWS_ACCESS_KEY_ID "
+                "and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, to credentials with read and write "
+                "access on every machine that computes, then run the same command: completed fits "
+                "are kept."
             )
         return StoreUnreachableError(
-            f"the store {self.address} does not answer as it should ({said}); look at the server "
-            "and at AWS_ENDPOINT_URL, then run the same command: what was computed is kept."
+            f"the store {self.address} does not answer, or fails ({reason}). Check the server and "
+            "AWS_ENDPOINT_URL, then run the same command: completed fits are kept."
         )
 
 
-def _client_errors(kind: str) -> tuple[type[Exception], ...]:
-    """Return the errors that a store's client raises beside those of the system."""
-    if kind != "s3":
+def _client_errors(protocol: str) -> tuple[type[Exception], ...]:
+    """Return the errors that a store's client raises in addition to OSError."""
+    if protocol != "s3":
         return ()
     from aiohttp import ClientError as HttpError
     from botocore.exceptions import BotoCoreError, ClientError
@@ -386,27 +368,21 @@ def _client_errors(kind: str) -> tuple[type[Exception], ...]:
 
 
 def _is_missing_bucket(error: BaseException) -> bool:
-    """Return whether an object is absent because all of them are."""
+    """Return True if an object is absent because its bucket is."""
     return bool(_answer(error).get("Error", {}).get("Code") == "NoSuchBucket")
 
 
 def _status(error: BaseException) -> int | None:
-    """Return with which status a server has answered, None where it has not."""
-    found: int | None = _answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return found
+    """Return the HTTP status of a server's answer, None without an answer."""
+    status: int | None = _answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status
 
 
 def _answer(error: BaseException) -> dict[str, Any]:
-    """Return what a server has said, as its client has read it."""
+    """Return a server's answer as its client has parsed it."""
     return getattr(error.__cause__, "response", None) or {}
 
 
 def _short(error: BaseException) -> str:
-    """Return what somebody else says of a fault as a few words without secrets."""
+    """Return the message of an error in few words, without credentials."""
     return scrubbed(" ".join(str(error).split()))[:200].rstrip(".") or type(error).__name__
-
-
-def _changed(told: dict[str, Any]) -> float:
-    """Return when an object was written, as its listing tells."""
-    when = told.get("LastModified") or told.get("created") or told.get("mtime") or 0.0
-    return when.timestamp() if isinstance(when, datetime) else float(when)

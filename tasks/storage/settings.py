@@ -1,4 +1,4 @@
-"""The environment variables that fkd reads, in the only module that reads them."""
+"""Settings from environment variables, which no other module reads."""
 
 import atexit
 import os
@@ -12,18 +12,18 @@ from typing import Any
 
 from configs.errors import UserError
 from tasks.storage.addresses import credentials, without_credentials
-from tasks.storage.files import full_disk
+from tasks.storage.files import full_disk_error
 
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_VARIABLES = {"--log-format": "FKD_LOG_FORMAT", "--log-level": "FKD_LOG_LEVEL"}
-_LOG_WORDS = dict(zip(LOG_VARIABLES.items(), (LOG_FORMATS, LOG_LEVELS), strict=True))
-_LOG_USUAL = {"--log-format": "text", "--log-level": "info"}
+_LOG_CHOICES = {"--log-format": LOG_FORMATS, "--log-level": LOG_LEVELS}
+_LOG_DEFAULTS = {"--log-format": "text", "--log-level": "info"}
 
 
 @dataclass(frozen=True)
 class LogForm:
-    """How a command writes what it has to say, from which level on."""
+    """Format and lowest level of log lines."""
 
     format: str
     level: str
@@ -31,41 +31,41 @@ class LogForm:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where state lives, which servers the user has named.
+    """Folders of FKD_HOME, the store, and the servers that the user has configured.
 
-    What travels in a task is where the store is, no other address: it may hold a password. On the
-    worker, what is local lies in the worker's own FKD_HOME; in the driver's only where that holds
-    the store, which both then see.
+    A pickled object has the location of the store and no other address, since an address may
+    contain a password. On a worker, `home` is the worker's own FKD_HOME, or the driver's if that
+    contains the store.
     """
 
     home: Path
     mirror: str | None = None
     prefect_api_url: str | None = None
     mlflow_tracking_uri: str | None = None
-    mlflow_registry_uri: str | None = None  # of registered models, where apart from the runs
-    shared: str | None = None  # FKD_STORE, as an absolute path or an address; None: in the home
+    mlflow_registry_uri: str | None = None  # of registered models, if not that of the runs
+    shared: str | None = None  # FKD_STORE as an absolute path or address; None: FKD_HOME/store
     dask_scheduler_address: str | None = None
 
     def for_workers(self) -> "Settings":
-        """Return what tasks carry: the folders, the store, no address of a server."""
+        """Return the settings without addresses of servers."""
         return Settings(self.home, shared=self.shared)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self.home if self.shared is None else None, self.shared)
+        return _on_worker, (self.home if self.shared is None else None, self.shared)
 
     @property
     def store(self) -> str:
-        """Where the state lies that processes share: a folder, or an address."""
+        """The store that processes share: a folder or an address."""
         return str(self.home / "store") if self.shared is None else self.shared
 
     @property
     def downloads(self) -> Path:
-        """Fetched files, by content."""
+        """Downloaded files, by checksum."""
         return self.home / "downloads"
 
     @property
     def features(self) -> Path:
-        """Features of rows from pass to pass, by key; each machine makes its own."""
+        """Cached features of rows, by key. Each machine has its own."""
         return self.home / "features"
 
     @property
@@ -75,17 +75,17 @@ class Settings:
 
     @property
     def mlflow(self) -> Path:
-        """The default tracking database with its artifacts."""
+        """The default MLflow database with its artifacts."""
         return self.home / "mlflow"
 
     @property
     def prefect(self) -> Path:
-        """The default Prefect database with its server's logs."""
+        """The default Prefect database and the logs of its server."""
         return self.home / "prefect"
 
 
 def read_settings() -> Settings:
-    """Return the settings of this process's environment, read anew at every call."""
+    """Return the settings of the environment variables, read at each call."""
     return Settings(
         home=Path(os.environ.get("FKD_HOME") or ".fkd").expanduser().absolute(),
         mirror=os.environ.get("FKD_DATA_MIRROR") or None,
@@ -98,55 +98,54 @@ def read_settings() -> Settings:
 
 
 def read_log_form(options: Mapping[str, str] | None = None, *, strict: bool = True) -> LogForm:
-    """Return how lines are written: by options of the command line, else as the environment says.
+    """Return the form of log lines, from options of the command line or environment variables.
 
     Parameters
     ----------
     options
-        --log-format, --log-level with their values, as far as they are given.
+        Values of --log-format and --log-level, if given.
     strict
-        Refuse a word that is not known; else the usual one stands for it.
+        Refuse unknown values. Otherwise the default is used for them.
     """
     found = {}
-    for (option, variable), words in _LOG_WORDS.items():
+    for option, choices in _LOG_CHOICES.items():
         given = (options or {}).get(option)
-        value = os.environ.get(variable) if given is None else given
-        found[option] = value if value in words else _LOG_USUAL[option]
-        if (strict and value not in (None, "", *words)) or given == "":
-            name = variable if given is None else option
-            raise UserError(f"{name} must be one of {', '.join(words)}, got {value!r}.")
+        value = os.environ.get(LOG_VARIABLES[option]) if given is None else given
+        found[option] = value if value in choices else _LOG_DEFAULTS[option]
+        if (strict and value not in (None, "", *choices)) or given == "":
+            name = LOG_VARIABLES[option] if given is None else option
+            raise UserError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
     return LogForm(*found.values())
 
 
 def child_environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment with more variables, for a process that it starts."""
+    """Return the environment of a child process: that of this process with more variables."""
     return {**os.environ, **more}
 
 
 def _store_address(named: str | None) -> str | None:
-    """Return where FKD_STORE is: a folder by its absolute path, else an address without secrets."""
+    """Return FKD_STORE as an absolute path, or as an address without credentials."""
     if named is None:
         return None
-    kind, mark, place = named.partition("://")
-    if not mark or kind == "file":
-        return str(Path(place if mark else named).expanduser().absolute())
+    protocol, mark, path = named.partition("://")
+    if not mark or protocol == "file":
+        return str(Path(path if mark else named).expanduser().absolute())
     if credentials(named):
         raise UserError(
-            f"FKD_STORE must hold neither name nor password, as {without_credentials(named)} does "
-            "not: they are taken from this machine's own variables (AWS_ACCESS_KEY_ID with "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)."
+            f"FKD_STORE must not contain credentials, got {without_credentials(named)} with some. "
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, on each machine."
         )
     return named.rstrip("/")
 
 
-def _arrived(home: Path | None, shared: str | None) -> Settings:
-    """Return the settings of a task on the worker that it has come to."""
+def _on_worker(home: Path | None, shared: str | None) -> Settings:
+    """Return unpickled settings."""
     return Settings(home or _own_home(), shared=shared)
 
 
 @cache
 def _own_home() -> Path:
-    """Return this process's FKD_HOME, a private folder for as long as it lives if it has none."""
+    """Return FKD_HOME, or a private folder that is removed when this process ends."""
     named = os.environ.get("FKD_HOME")
     if named:
         return Path(named).expanduser().absolute()
@@ -156,66 +155,60 @@ def _own_home() -> Path:
 
 
 def read_secret(reference: str) -> str:
-    """Return what stands behind env:NAME or file:PATH, without the white space around it."""
-    kind, _, place = reference.partition(":")
+    """Return the secret that env:NAME or file:PATH refers to, without surrounding white space."""
+    kind, _, name = reference.partition(":")
     try:
-        found = os.environ[place] if kind == "env" else Path(place).expanduser().read_text("utf-8")
+        found = os.environ[name] if kind == "env" else Path(name).expanduser().read_text("utf-8")
     except KeyError:
-        raise UserError(f"the environment variable {place} is not set.") from None
+        raise UserError(f"the environment variable {name} is not set.") from None
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or type(error).__name__
-        raise UserError(f"the file {place} cannot be read ({cause}).") from None
+        raise UserError(f"the file {name} cannot be read ({cause}).") from None
     if not found.strip():
-        raise UserError(f"{reference} names something that is empty.")
+        raise UserError(f"{reference} must not be empty.")
     return found.strip()
 
 
 def ensure_writable(home: Path) -> None:
-    """Create FKD_HOME for this user alone, or say which folder cannot be written.
+    """Create FKD_HOME for its owner alone; raise a UserError if it is not writable.
 
-    A folder that is there already keeps its rights: whoever made it decides who shares it.
+    An existing folder keeps its permissions.
     """
     if "?" in str(home):
         raise UserError(
-            f"FKD_HOME must not contain a question mark, got {home}: behind it the address of a "
-            "database ends; choose another folder."
+            f"FKD_HOME must not contain a question mark, got {home}: it would end the address of "
+            "a database. Choose another folder."
         )
     try:
-        _create(home)
+        home.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            home.mkdir(mode=0o700)
+            home.chmod(0o700)  # the umask may have removed permissions of the owner
+        except FileExistsError:
+            if not home.is_dir():
+                raise
         probe = home / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
     except OSError as error:
         raise UserError(
-            f"FKD_HOME must be a writable folder, but {home} is not ({error.strerror}); "
-            "set FKD_HOME to a folder you may write to, on a disk with room."
+            f"FKD_HOME must be a writable folder, but {home} is not ({error.strerror}). Set "
+            "FKD_HOME to a folder with write permission, on a disk with free space."
         ) from error
-    if (full := full_disk(home)) is not None:
+    if (full := full_disk_error(home)) is not None:
         raise full
 
 
-def _create(home: Path) -> None:
-    """Create the folder so that only its owner may enter it, whatever the umask."""
-    home.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        home.mkdir(mode=0o700)
-    except FileExistsError:
-        if not home.is_dir():
-            raise
-    else:
-        home.chmod(0o700)  # a umask may have taken rights of the owner too
-
-
 def quiet_ecosystem() -> None:
-    """Switch off what Prefect, MLflow and Alembic would send or print, unless the user chose."""
+    """Disable telemetry and log output of Prefect, MLflow and Alembic, unless the user set it."""
     for name, value in {
-        "DO_NOT_TRACK": "true",  # MLflow tests for the word "true"
+        "DO_NOT_TRACK": "true",  # MLflow tests for the text "true"
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_LOGGING_LEVEL": "ERROR",
-        # MLflow's own retries take minutes, and repeat a lost request that had been carried out.
+        # MLflow's retries take minutes, and repeat requests whose answer was lost.
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
         "GIT_PYTHON_REFRESH": "quiet",

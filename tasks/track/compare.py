@@ -226,14 +226,20 @@ def _only(one: Sequence[Any], other: Sequence[Any]) -> str:
 _WORDS = {
     "data": "the data",
     "sensitive": "the removed columns",
-    "measure_on": "the measured columns",
     "scale": "the scaling",
     "seed": "the seed",
     "blas_threads": "the BLAS threads",
     "weights": "the row weights",
     "folds": "the folds",
     "inner_folds": "the inner folds",
-    "versions": "the measures, the encoder or the records' form",
+    "encoder": "the encoder",
+    "record": "the fields of records",
+}
+# Changes of these need no fit if the predictions were kept.
+_MEASURED = {
+    "measure_on": "the measured columns",
+    "measure_weights": "the row weights of measures",
+    "measures": "the measures",
 }
 
 
@@ -309,22 +315,31 @@ def reasons(
     if before is None:
         return found
     now = Plan.of(study)
+    remeasured = "" if _changed(_WORDS, before, now) else _changed(_MEASURED, before, now)
     for job in jobs:
         for trial, key in zip(job.trials, job.record_keys, strict=True):
             if key in failed:
                 found["failed before"] += 1
             elif key in study.store:
                 found["without the predictions that shall be kept"] += 1
+            elif remeasured:
+                kept = study.store.has_predictions(key)
+                how = "measured again" if kept else "fitted again, as predictions were not kept"
+                found[f"{how}, because {remeasured} changed"] += 1
             else:
                 found[_reason(trial, before, now)] += 1
     return found
 
 
+def _changed(names: Mapping[str, str], before: Plan, now: Plan) -> str:
+    """Return the parts of the keys that differ between two plans."""
+    return ", ".join(w for n, w in names.items() if now.common.get(n) != before.common.get(n))
+
+
 def _reason(trial: Trial, before: Plan, now: Plan) -> str:
     """Return why one trial has no record, the most general reason first."""
-    changed = [_WORDS[name] for name in _WORDS if now.common.get(name) != before.common.get(name)]
-    if changed:
-        return f"{', '.join(changed)} changed"
+    if changed := _changed(_WORDS, before, now):
+        return f"{changed} changed"
     old, new = before.versions.get(trial.method), now.versions[trial.method]
     if old is not None and old != new:
         return f"{trial.method} is version {new}, was {old}"

@@ -24,7 +24,7 @@ from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
 from tasks.storage.addresses import plain_markdown, without_credentials
 from tasks.storage.environment import MEMORY
-from tasks.storage.files import pack_arrays, write_atomic
+from tasks.storage.files import pack_npz, write_atomic
 from tasks.track.registry import CANDIDATE, CHAMPION, ModelVersion, Registry
 from tasks.track.run_index import (
     Recorded,
@@ -257,7 +257,7 @@ def _span(study: Study, trials: Iterable[Trial], *, inner: bool) -> Span:
         record = study.store.read(key)
         if record is not None:
             seconds += record.seconds
-            ends.append(study.store.written(key))
+            ends.append(study.store.written_at(key))
     last = max(ends) or time.time()
     return Span(round(1000 * (last - seconds)), seconds)
 
@@ -347,7 +347,7 @@ def record_champion(
         ran=ran or now(),
     )
     if (record := held_out_record(study, champion.trial)) is not None:
-        keep_file(registry, parent, record_name(champion.key), pack_arrays(record.arrays()))
+        keep_file(registry, parent, record_name(champion.key), pack_npz(record.arrays()))
     details = parent_details(study, champion, finding)
     registry.mark_champion(parent, champion.trial.key, metrics, details)
     registry.tag(parent, {**_found(finding), **_checked(study)})

@@ -20,7 +20,7 @@ from mlflow.models import infer_signature
 from configs.errors import UserError, check_name
 from fkd.problems.bundle import Bundle
 from tasks.storage.addresses import plain_markdown
-from tasks.storage.files import pack_arrays, sha256
+from tasks.storage.files import pack_npz, sha256, unpack_npz
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 from tasks.track.client import TimedClient, patience
@@ -134,7 +134,7 @@ class Registry(Tracking):
     def _create_version(self, run: str, wanted: ModelVersion) -> str:
         if not self.client.search_registered_models(f"name = '{wanted.model}'"):
             self.client.create_registered_model(wanted.model)
-        arrays = pack_arrays(wanted.bundle.arrays())
+        arrays = pack_npz(wanted.bundle.arrays())
         logged = self._log_model(run, wanted, arrays)
         self._log_numbers(run, wanted, logged.model_id)
         # A registry apart from the runs knows nothing of their models, only of files.
@@ -468,14 +468,14 @@ class RegisteredBundle:
     def bundle(self) -> Bundle:
         """Return the model; nothing is unpickled."""
         store, name = open_store(self.settings), _stored_name(self.digest)
-        arrays = store.read_arrays(name, again=True)
-        if arrays is None:
+        data = store.read(name, cache=True)
+        if data is None:
             raise FileNotFoundError(
-                f"{store.shown(name)} must be readable on every worker, but it is absent or "
+                f"{store.location(name)} must be readable on every worker, but it is absent or "
                 "damaged; let FKD_STORE be a place that all of them see, then run the same command"
             )
         try:
-            return Bundle.from_arrays(arrays)
+            return Bundle.from_arrays(unpack_npz(data))
         except ValueError as error:
             raise UserError(
                 f"{self.address} cannot be used: {error}. Run its configuration again with `fkd "

@@ -459,10 +459,10 @@ def shared_runs(settings: Settings) -> tuple[list[SharedRun], list[str]]:
         try:
             entry = json.loads(data)
             files = entry.pop("files")
-            run = parse_entry(entry, store.shown(name), name.split("/")[1])
+            run = parse_entry(entry, store.location(name), name.split("/")[1])
             found.append(SharedRun(run, entry, _plain_files(files)))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problems.append(f"{store.shown(name)} cannot be read ({type(error).__name__}).")
+            problems.append(f"{store.location(name)} cannot be read ({type(error).__name__}).")
         except UserError as error:
             problems.append(str(error))
     return sorted(found, key=lambda one: one.run.ran), problems
@@ -477,7 +477,7 @@ def fetch_run(settings: Settings, shared: SharedRun) -> Path:
         data = found.get(names[name])
         if data is None or sha256(data) != expected:
             raise UserError(
-                f"{store.shown(names[name])} must have the checksum of its run, but it is "
+                f"{store.location(names[name])} must have the checksum of its run, but it is "
                 f"{'absent' if data is None else 'changed'}. Write it again with `fkd report` in "
                 f"the home that computed {run.config.name}, or with `fkd run` in this one."
             )
@@ -511,7 +511,7 @@ def _blob(identity: str, name: str) -> str:
 
 
 # Of these a name says what they belong to; all else is removed by its age alone.
-_KINDS = (".record", ".failed", ".npz")
+_KINDS = (".record", ".failed", ".arrays")
 _PREPARED = "prepared/"
 _NAMED = (_PREPARED, FOLDER)
 

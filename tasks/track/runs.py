@@ -25,9 +25,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from configs.errors import UserError
 from fkd.measures import REPORTED
-from tasks.storage.locks import store_lock
 from tasks.storage.settings import Settings, quiet_ecosystem
-from tasks.storage.store import open_store, store_id
+from tasks.storage.store import open_store, store_id, store_lock
 from tasks.track.client import (
     TimedClient,
     check_readable,

@@ -1,46 +1,82 @@
 (() => {
   const root = document.documentElement;
   root.classList.add("js");
-  const figures = JSON.parse(document.getElementById("panels").textContent);
-  const plots = [...document.querySelectorAll(".plot")];
-  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-  // Text, grid and hover box follow the page, light or dark; the palette serves both.
-  const theme = () => {
-    const axis = { gridcolor: colour("--grid"), linecolor: colour("--line"), zerolinecolor: colour("--line") };
-    const look = { "font.color": colour("--ink"), "hoverlabel.bgcolor": colour("--card"),
-      "hoverlabel.bordercolor": colour("--line"), "hoverlabel.font.color": colour("--ink") };
-    for (const name of ["xaxis", "yaxis"])
-      for (const [key, value] of Object.entries(axis)) look[`${name}.${key}`] = value;
-    return look;
+  // One tooltip serves all figures. Screen readers read the label of a point instead.
+  const tip = document.createElement("div");
+  tip.className = "tooltip";
+  tip.hidden = true;
+  tip.setAttribute("aria-hidden", "true");
+  document.body.append(tip);
+  let current = null;
+  const show = (point) => {
+    if (point === current) return;
+    current?.classList.remove("shown");
+    current = point;
+    tip.hidden = !point;
+    if (!point) return;
+    point.classList.add("shown");
+    tip.textContent = point.dataset.text;
+    tip.style.left = tip.style.top = "0";
+    const mark = point.querySelector(".mark").getBoundingClientRect();
+    const box = tip.getBoundingClientRect();
+    const left = mark.left + mark.width / 2 - box.width / 2;
+    tip.style.left = `${Math.max(4, Math.min(left, root.clientWidth - box.width - 4))}px`;
+    const above = mark.top - box.height - 8;
+    tip.style.top = `${above >= 4 ? above : mark.bottom + 8}px`;
   };
-  // A finger that drags means to scroll the page, a mouse means to zoom.
-  const dragmode = matchMedia("(pointer: fine)").matches ? "zoom" : false;
-  const family = getComputedStyle(document.body).fontFamily;
-  const config = { responsive: true, displaylogo: false, displayModeBar: false };
-
-  const drawn = plots.map(async (plot) => {
-    const { data, layout } = figures[plot.id];
-    await Plotly.newPlot(plot, data, { ...layout, dragmode, font: { family, size: 12 } }, config);
-    await Plotly.relayout(plot, theme());
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    for (const plot of plots) Plotly.relayout(plot, theme());
-  });
-  Promise.all(drawn).then(() => { root.dataset.drawn = "yes"; });
-
-  // A method's button hides it on every panel of its column.
-  for (const button of document.querySelectorAll(".legend button"))
-    button.addEventListener("click", () => {
-      const visible = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(visible));
-      for (const plot of button.closest(".front").querySelectorAll(".plot")) {
-        const hit = plot.data.flatMap((trace, i) => (trace.legendgroup === button.dataset.series ? [i] : []));
-        if (hit.length) Plotly.restyle(plot, { visible }, hit);
+  const reach = 24;
+  const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+  for (const plot of document.querySelectorAll(".plot")) {
+    const points = [...plot.querySelectorAll(".point")];
+    for (const point of points) {
+      // The browser's own tooltip would cover ours.
+      const title = point.querySelector("title");
+      point.dataset.text = title.textContent;
+      point.setAttribute("aria-label", title.textContent.replaceAll("\n", ", "));
+      title.remove();
+    }
+    const visible = () => points.filter((point) => point.getBoundingClientRect().width > 0);
+    const nearest = (event) => {
+      let [found, least] = [null, reach];
+      for (const point of visible()) {
+        const box = point.querySelector(".mark").getBoundingClientRect();
+        const distance = Math.hypot(
+          event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2);
+        if (distance < least) [found, least] = [point, distance];
       }
+      return found;
+    };
+    const makeStop = (point) => {
+      for (const other of points) other.setAttribute("tabindex", other === point ? "0" : "-1");
+    };
+    plot.addEventListener("pointermove", (event) => show(nearest(event)));
+    plot.addEventListener("pointerdown", (event) => show(nearest(event)));
+    plot.addEventListener("pointerleave", (event) => {
+      if (event.pointerType === "mouse") show(points.find((point) => point === document.activeElement) ?? null);
     });
+    plot.addEventListener("focusin", (event) => { makeStop(event.target); show(event.target); });
+    plot.addEventListener("focusout", () => show(null));
+    plot.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") show(null);
+      const all = visible();
+      const at = all.indexOf(document.activeElement);
+      const next = event.key === "Home" ? all[0] : event.key === "End" ? all.at(-1)
+        : event.key in steps ? all[(at + steps[event.key] + all.length) % all.length] : null;
+      if (!next) return;
+      event.preventDefault();
+      next.focus();
+    });
+    // A hidden method must not hold the tab stop of the panel.
+    plot.closest(".front")?.addEventListener("change", () => {
+      const all = visible();
+      if (all.length && !all.some((point) => point.getAttribute("tabindex") === "0")) makeStop(all[0]);
+    });
+  }
+  addEventListener("scroll", () => show(null), { passive: true });
+  document.addEventListener("pointerdown", (event) => { if (!event.target.closest(".plot")) show(null); });
 
-  // A table that is wider than the page says so, until its end is in sight.
+  // A table that is wider than the page has a note until its last column is visible.
   for (const box of document.querySelectorAll(".scroll")) {
     const hint = document.createElement("p");
     hint.className = "more";
@@ -57,19 +93,19 @@
     look();
   }
 
-  // A slider picks the range that its value lies in; the ranges themselves need no script.
+  // The slider selects the range that contains its value. The ranges work without a script.
   for (const field of document.querySelectorAll(".move fieldset")) {
     const slider = field.querySelector("input[type=range]");
     const ranges = [...field.querySelectorAll("input[type=radio]")];
-    const said = field.querySelector("output");
-    const tell = (value) => { slider.value = value; said.textContent = Number(value).toPrecision(3); };
+    const output = field.querySelector("output");
+    const set = (value) => { slider.value = value; output.textContent = Number(value).toPrecision(3); };
     slider.addEventListener("input", () => {
       const at = ranges.filter((range) => Number(range.dataset.low) <= Number(slider.value)).at(-1) ?? ranges[0];
       at.checked = true;
-      tell(slider.value);
+      set(slider.value);
     });
-    for (const range of ranges) range.addEventListener("change", () => tell(range.dataset.low));
-    tell(field.querySelector("input:checked").dataset.low);
+    for (const range of ranges) range.addEventListener("change", () => set(range.dataset.low));
+    set(field.querySelector("input:checked").dataset.low);
   }
 
   const order = (a, b) => {

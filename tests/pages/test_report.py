@@ -1,0 +1,163 @@
+import base64
+import hashlib
+import itertools
+import re
+from dataclasses import replace
+from importlib.resources import files
+
+import pytest
+from report_sample import BLACK, WHITE, failure, make_champion, make_report, poison_report
+
+from tasks.report.page import SECTIONS, render, to_html
+
+
+@pytest.fixture(scope="module")
+def full_page():
+    return to_html(make_report())
+
+
+def test_the_page_stands_beside_one_png_per_measured_column(tmp_path):
+    written = render(make_report((BLACK, WHITE)), tmp_path / "new" / "folder")
+    assert written.html.name == "report.html"
+    assert [path.name for path in written.figures] == [
+        f"fronts-{BLACK}.png",
+        f"fronts-{WHITE}.png",
+    ]
+    assert {*written.html.parent.iterdir()} == {written.html, *written.figures}
+
+
+def test_the_file_stays_small_enough_to_mail(tmp_path):
+    assert render(make_report((BLACK, WHITE)), tmp_path).html.stat().st_size < 500_000
+
+
+def test_the_templates_travel_with_the_package():
+    folder = files("tasks.report") / "templates"
+    assert {"report.html.j2", "report.css", "report.js"} <= {f.name for f in folder.iterdir()}
+    sections = {f.name.removesuffix(".html.j2") for f in (folder / "sections").iterdir()}
+    assert sections == {section.name for section in SECTIONS}
+
+
+def test_nothing_is_fetched_and_only_our_scripts_may_run():
+    report = make_report()
+    page = to_html(report)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
+    policy = policy.replace("&#39;", "'")
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    assert "default-src 'none'" in policy
+    assert re.findall(r"sha256-([^']+)'", policy) == digests
+    assert "unsafe-eval" not in policy
+    assert not re.search(r'(?:src|href)="(?!data:|#)', to_html(report))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "SVR-FKD with iterations 60",
+        "the other 399 communities, which were not used for the choice",
+        "Information for persons concerned",
+        "Recoverability of the attribute",
+        "Limits and misuse",
+        "Noise floor:",
+        "sha256 9f2c",
+        "1,994 read, 1,993 used",
+        "1: no value for the target",
+        "subject_to: {gdp: 0.02}",
+        "fkd run crimes",
+        "models:/crimes@champion",
+        ">violent crimes per population, scaled to 0 to 1</td>",
+        "3 November 2026, 14:05 UTC",
+        "1 min 23 s",
+    ],
+)
+def test_a_full_report_tells(full_page, words):
+    assert words in full_page
+
+
+@pytest.mark.parametrize(
+    ("changes", "absent"),
+    [
+        ({"champion": None}, ['id="chosen"', 'id="person"', 'href="#chosen"', "chosen model</li>"]),
+        (
+            {"champion": replace(make_champion((BLACK,)), recovered=())},
+            ['id="recoverable"', 'href="#recoverable"'],
+        ),
+        ({}, ['id="failures"', 'href="#failures"', "† predictions", "Synthetic data"]),
+        ({"trials": (), "champion": None}, ['id="trade-off"', 'id="trials"', "curve plot"]),
+    ],
+)
+def test_what_was_not_computed_is_left_out(changes, absent):
+    page = to_html(make_report(**changes))
+    assert [text for text in absent if text in page] == []
+    assert "Limits and misuse" in page
+
+
+def test_failed_trials_are_listed_with_their_cause():
+    page = to_html(make_report(failures=(failure(),)))
+    assert failure().trial in page
+    assert failure().cause in page
+
+
+def test_synthetic_data_is_announced_before_everything_else():
+    report = make_report()
+    page = to_html(replace(report, data=replace(report.data, synthetic=True)))
+    assert 0 < page.index("Synthetic data:") < page.index("Models were trained")
+    assert "Communities and Crime (synthetic)" in page
+
+
+def test_headings_never_skip_a_level(full_page):
+    levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", full_page)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_every_table_of_ours_has_a_caption_and_every_figure_a_text():
+    page = to_html(make_report(failures=(failure(),)))
+    tables = page.split("<details>")[0].count("<table>")
+    assert tables == 4
+    assert page.count("<caption>") == tables
+    assert page.count('class="curve plot"') == 3
+    assert len(re.findall(r'role="group" aria-label="\w+ on the share of Black', page)) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>document.title='hacked'</script>",
+        "\"><img src=x onerror=document.title='hacked'>",
+        "</script><script>document.title='hacked'</script>",
+        "{{ 7 * 7 }} {% if %}",
+    ],
+)
+def test_text_from_data_is_never_obeyed(text, tmp_path):
+    written = render(poison_report(text), tmp_path)
+    page = written.html.read_text(encoding="utf-8")
+    assert "<script>document" not in page
+    assert "<img src=x" not in page
+    assert 'href="javascript:' not in page
+    assert "http://example.org" not in re.sub(r"<p>.*?</p>", "", page, flags=re.DOTALL)
+    assert page.count("<script") == 1
+    assert [path.parent for path in written.figures] == [tmp_path]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("a/b", "../c"), ["fronts-a-b.png", "fronts-c.png"]),
+        (("a b", "a-b"), ["fronts-a-b-0.png", "fronts-a-b-1.png"]),
+        (("年龄",), ["fronts-0.png"]),
+    ],
+)
+def test_column_names_make_safe_and_different_file_names(names, expected, tmp_path):
+    report = make_report(names)
+    columns = tuple(replace(column, title="age") for column in report.columns)
+    written = render(replace(report, columns=columns), tmp_path)
+    assert [path.name for path in written.figures] == expected
+
+
+def test_the_navigation_lists_the_sections_in_their_order(full_page):
+    links = re.findall(r'<li><a href="#([\w-]+)">', full_page)
+    assert links == re.findall(r'<section id="([\w-]+)"', full_page)
+    assert links == [section.name for section in SECTIONS if section.name in links]
+    assert len(links) == 7

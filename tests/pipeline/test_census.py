@@ -1,0 +1,248 @@
+"""Census person files: names, columns, rows, files that are left out."""
+
+import io
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from configs.data import DataConfig
+from configs.errors import UserError
+from fkd.problems import PROBLEMS
+from tasks.data.census import read_person_file
+from tasks.data.download import AbsentFileError
+from tasks.data.load import load_table, remarks
+from tasks.data.synthetic_census import write_synthetic_census
+from tasks.storage.settings import Settings
+
+MEMBER = "psam_p30.csv"
+HEADER = "AGEP,PINCP,WKHP,PWGTP,COW,SCHL,MAR,OCCP,POBP,RELP,SEX,RAC1P,PUMA,ST,NOISE"
+ROWS = (
+    "40,50000,40,10,1,21,1,0010,030,00,1,1,00100,30,x",
+    "16,50000,40,10,1,21,1,0010,030,00,1,1,00100,30,x",  # too young
+    "40,100,40,10,1,21,1,0010,030,00,1,1,00100,30,x",  # too little income
+    "40,50000,,10,1,21,1,0010,030,00,1,1,00100,30,x",  # no hours
+    "94,900000,99,5,,,5,4720,457,17,2,9,00700,30,x",
+    "33,700,1,0,2,16,5,4720,457,17,2,9,00700,30,x",  # no weight
+)
+
+
+def write(folder, lines, *, header=HEADER, member=MEMBER):
+    path = folder / "csv.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, "\n".join([header, *lines]) + "\n")
+    return path
+
+
+@pytest.fixture
+def problem():
+    return PROBLEMS["acs_income"]
+
+
+def test_only_rows_that_belong_are_kept_and_the_others_counted(tmp_path, problem):
+    columns = read_person_file(write(tmp_path, ROWS), MEMBER, problem, year=2018)
+    assert columns.rows_read == 6
+    assert list(columns.dropped.values()) == [4, 0]
+    assert_array_equal(columns.numbers["PINCP"], [50000, 900000])
+    assert_array_equal(columns.numbers["AGEP"], [40, 94])
+    assert_array_equal(columns.numbers["PWGTP"], [10, 5])
+    assert_array_equal(columns.numbers["year"], [2018, 2018])
+
+
+def test_labels_are_canonical_and_only_those_of_kept_rows(tmp_path, problem):
+    columns = read_person_file(write(tmp_path, ROWS), MEMBER, problem, year=2018)
+    assert columns.categories["OCCP"].labels == ("10", "4720")
+    assert columns.categories["COW"].labels == ("1",)
+    assert_array_equal(columns.categories["COW"].codes, [0, -1])
+    assert "NOISE" not in columns.categories
+
+
+def test_an_area_is_unique_among_all_states(tmp_path, problem):
+    columns = read_person_file(write(tmp_path, ROWS), MEMBER, problem, year=2018)
+    assert_array_equal(columns.numbers["PUMA"], [3000100, 3000700])
+    assert_array_equal(columns.numbers["ST"], [30, 30])
+
+
+def test_who_works_at_home_has_no_travel_time(tmp_path):
+    path = tmp_path / "synthetic.zip"
+    write_synthetic_census(path, state="MT", year=2018, rows=2000, seed=1)
+    columns = read_person_file(path, MEMBER, PROBLEMS["acs_travel_time"], year=2018)
+    assert columns.dropped["no travel time: works at home"] > 0
+    assert "11" not in columns.categories["JWTR"].labels
+    assert not np.isnan(columns.numbers["JWMNP"]).any()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("RELP", "RELSHIPP"), ("RELP", "REL"), ("ST,", "STATE,"), ("PUMA", "PUMA10")]
+)
+def test_columns_are_found_under_the_names_of_other_years(tmp_path, problem, old, new):
+    path = write(tmp_path, ROWS, header=HEADER.replace(old, new))
+    columns = read_person_file(path, MEMBER, problem, year=2019)
+    assert len(columns.categories["RELP"].labels) == 2
+    assert len(columns.numbers["ST"]) == 2
+
+
+def test_a_column_in_parts_is_put_together_with_its_revision(tmp_path, problem):
+    header = HEADER.replace("PUMA", "PUMA10,PUMA20").replace("OCCP", "OCCP10,OCCP12")
+    rows = (
+        "40,50000,40,10,1,21,1,0010,N.A.,030,00,1,1,00100,-0009,30,x",
+        "40,50000,40,10,1,21,1,N.A.,0010,030,00,1,1,-0009,00100,30,x",
+        "40,50000,40,10,1,21,1,,,030,00,1,1,-9,00200,30,x",
+    )
+    columns = read_person_file(write(tmp_path, rows, header=header), MEMBER, problem, year=2022)
+    job, area = columns.categories["OCCP"], columns.categories["PUMA"]
+    assert [job.labels[code] if code >= 0 else "" for code in job.codes] == [
+        "OCCP10:10",
+        "OCCP12:10",
+        "",
+    ]
+    assert [area.labels[code] for code in area.codes] == ["PUMA10:100", "PUMA20:100", "PUMA20:200"]
+    assert len(set(columns.numbers["PUMA"])) == 3
+
+
+def test_blanks_in_early_files_do_no_harm(tmp_path, problem):
+    rows = (
+        "40 ,50000, 40,10, 1,21,1,0010,030,00,1,1,00100,30,x",
+        "41,60000,40,10,  ,21,1,0010,030,00,1,1,00100,30,x",
+    )
+    columns = read_person_file(write(tmp_path, rows), MEMBER, problem, year=2006)
+    assert_array_equal(columns.numbers["AGEP"], [40, 41])
+    assert columns.categories["COW"].labels == ("1",)
+    assert_array_equal(columns.categories["COW"].codes, [0, -1])
+
+
+def test_quoted_headers_are_understood(tmp_path, problem):
+    header = ",".join(f'"{name}"' for name in HEADER.split(","))
+    assert read_person_file(write(tmp_path, ROWS, header=header), MEMBER, problem, year=2018)
+
+
+def test_absent_columns_are_named_with_the_problem(tmp_path, problem):
+    path = write(tmp_path, ROWS, header=HEADER.replace("OCCP", "X").replace("SEX", "Y"))
+    with pytest.raises(
+        UserError, match=r"psam_p30\.csv of 2007 lacks the columns OCCP, SEX.*acs_income"
+    ):
+        read_person_file(path, MEMBER, problem, year=2007)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["a,50000,40,10,1,21,1,0010,030,00,1,1,00100,30,x"], "conversion error.*'a'"),
+        (["40,50000"], "cannot be read as a table"),
+        ([], "must have rows"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_named(tmp_path, problem, lines, words):
+    with pytest.raises(UserError, match=rf"psam_p30\.csv of 2018.*{words}"):
+        read_person_file(write(tmp_path, lines), MEMBER, problem, year=2018)
+
+
+def test_rows_may_all_be_dropped(tmp_path, problem):
+    columns = read_person_file(write(tmp_path, ROWS[1:2]), MEMBER, problem, year=2018)
+    assert len(columns.numbers["AGEP"]) == 0
+    assert columns.rows_read == 1
+
+
+YEAR = 2017  # of which no checksums are known
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    """A folder with a file of each state, changed as asked."""
+
+    def make(**changes):
+        for state, change in changes.items():
+            path = tmp_path / "mirror" / f"census/{YEAR}/1-Year/csv_p{state.lower()}.zip"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_synthetic_census(path, state=state, year=YEAR, rows=900, seed=4)
+            if change is not None:
+                _rewrite(path, change)
+        return Settings(tmp_path / "home", str(tmp_path / "mirror"), None, None)
+
+    return make
+
+
+def _rewrite(path, change):
+    """Put other text into the table of a zip."""
+    with zipfile.ZipFile(path) as archive:
+        name = next(n for n in archive.namelist() if n.endswith(".csv"))
+        lines = archive.read(name).decode().splitlines()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, "\n".join(change(lines)) + "\n")
+    path.write_bytes(buffer.getvalue())
+
+
+@pytest.fixture
+def publisher(monkeypatch):
+    """A host without any file in place of the Census Bureau."""
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(404)
+
+        def log_message(self, *_):
+            """Keep the terminal quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Empty) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        monkeypatch.setattr("tasks.data.census._ADDRESS", f"http://127.0.0.1:{server.server_port}")
+        yield
+        server.shutdown()
+        thread.join()
+
+
+def without_ages(lines):
+    """A file of another layout."""
+    return [lines[0].replace("AGEP", "AGE"), *lines[1:]]
+
+
+def asked(states, **keys):
+    return DataConfig(problem="acs_travel_time", states=states, year=(YEAR,), **keys)
+
+
+def test_a_file_that_cannot_be_read_stops_the_run_by_name(mirror):
+    with pytest.raises(UserError, match=r"psam_p50.* of 2017 lacks the columns AGEP"):
+        load_table(asked(("WY", "VT")), mirror(WY=None, VT=without_ages))
+
+
+def test_or_the_run_goes_on_without_it_and_says_so(mirror):
+    settings = mirror(WY=None, VT=without_ages)
+    loaded = load_table(asked(("WY", "VT"), faulty="skip"), settings)
+    alone = load_table(asked(("WY",)), settings)
+    assert set(loaded.table.extra["ST"]) == {56}
+    assert_array_equal(loaded.table.target, alone.table.target)
+    assert loaded.digest != alone.digest
+    (said,) = remarks(loaded.provenance)
+    assert "left out" in said
+    assert "lacks the columns AGEP" in said
+    # A second look finds the prepared rows with their story, a smaller wish has its own.
+    assert remarks(load_table(asked(("WY", "VT"), faulty="skip"), settings).provenance) == [said]
+    assert remarks(load_table(asked(("WY",), faulty="skip"), settings).provenance) == []
+
+
+def test_nothing_left_is_no_table(mirror):
+    settings = mirror(VT=without_ages)
+    with pytest.raises(UserError, match=r"None of 1 census files could be read.*AGEP"):
+        load_table(asked(("VT",), faulty="skip"), settings)
+
+
+def test_a_file_that_cannot_be_fetched_is_left_out_too(mirror, publisher):
+    settings = mirror(WY=None)
+    loaded = load_table(asked(("WY", "VT"), faulty="skip"), settings)
+    assert set(loaded.table.extra["ST"]) == {56}
+    (note,) = remarks(loaded.provenance)
+    assert "csv_pvt.zip could not be fetched" in note
+    with pytest.raises(UserError, match=r"csv_pvt\.zip could not be fetched"):
+        load_table(asked(("WY", "VT")), settings)
+    with pytest.raises(AbsentFileError, match="None of 1 census files could be fetched"):
+        load_table(asked(("VT",), faulty="skip"), settings)
+
+
+def test_only_census_files_can_be_left_out():
+    with pytest.raises(ValueError, match=r"data\.faulty: skip applies to problem acs_income"):
+        DataConfig(faulty="skip")

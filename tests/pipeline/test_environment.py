@@ -1,0 +1,175 @@
+"""Packages, BLAS kernels and BLAS threads of a process."""
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import sklearn
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from tasks.storage.environment import (
+    blas_threads,
+    environment,
+    kernels,
+    mixed_kernels_warning,
+    own_kernels,
+)
+
+
+def _elsewhere(code):
+    """What another process prints."""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return found.stdout.split()
+
+
+def test_packages_and_every_blas_are_named():
+    found = environment()
+    assert (found["numpy"], found["scikit-learn"]) == (np.__version__, sklearn.__version__)
+    told = {(b["library"], b["version"], b["architecture"]) for b in found["blas"]}
+    assert told == {
+        (b["internal_api"], b["version"], b.get("architecture"))
+        for b in threadpool_info()
+        if b["user_api"] == "blas"
+    }
+    assert len(told) > 0
+
+
+def test_the_threads_are_those_that_the_block_allows():
+    with blas_threads(1):
+        assert {b["threads"] for b in environment()["blas"]} == {1}
+
+
+def test_numpys_vector_instructions_are_named():
+    features = np.show_config(mode="dicts")["SIMD Extensions"]
+    assert environment()["simd"] in features["found"] + features["baseline"]
+
+
+@pytest.mark.needs("torch")
+def test_pytorch_is_named_where_the_method_needs_it():
+    import torch
+
+    assert "torch" not in environment("krr_fkd")
+    assert environment("nn_hgr")["torch"] == {
+        "version": torch.__version__,
+        "capability": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def test_pytorch_is_never_imported_to_be_named():
+    code = (
+        "import sys; from tasks.storage.environment import environment; "
+        "print('torch' in environment('nn_hgr'), 'torch' in sys.modules)"
+    )
+    assert _elsewhere(code) == ["False", "False"]
+
+
+def test_kernels_are_those_of_blas_and_numpy():
+    named = {
+        "simd": "X86_V3",
+        "blas": [
+            {"library": "openblas", "version": v, "architecture": "Haswell", "threads": 1}
+            for v in ("0.3.30", "0.3.31")
+        ],
+    }
+    assert kernels(named) == "openblas Haswell, numpy X86_V3"
+    assert kernels({}) == ""
+    assert own_kernels() == kernels(environment())
+
+
+@pytest.mark.parametrize(
+    ("workers", "stored"),
+    [({}, set()), ({"a": 2}, set()), ({"a": 2}, {"a"}), ({"a": 2}, {""}), ({}, {"a", ""})],
+)
+def test_nothing_is_said_where_all_is_the_same_or_unknown(workers, stored):
+    assert mixed_kernels_warning(workers, stored) is None
+
+
+@pytest.mark.parametrize(
+    ("workers", "stored", "says"),
+    [
+        ({"a": 2, "b": 1}, set(), "(workers: 2 with a; 1 with b)"),
+        ({"a": 2}, {"b", ""}, "(workers: 2 with a, stored fits: b)"),
+        ({"a": 2}, {"a", "b"}, "(workers: 2 with a, stored fits: b)"),
+        ({}, {"a", "b"}, "(stored fits: a; b)"),
+    ],
+)
+def test_a_mixture_is_told_with_its_cure(workers, stored, says):
+    told = mixed_kernels_warning(workers, stored)
+    assert says in told
+    assert "OPENBLAS_CORETYPE" in told
+    assert "last digits" in told
+
+
+def _limits():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture
+def elsewhere():
+    """Run a function in a thread of its own, return what it returned."""
+
+    def run(function):
+        found = []
+        thread = threading.Thread(target=lambda: found.append(function()))
+        thread.start()
+        thread.join(60)
+        return found[0]
+
+    return run
+
+
+def test_the_limit_holds_inside_and_is_put_back():
+    with threadpool_limits(limits=2):
+        with blas_threads(1):
+            with blas_threads(1):
+                assert _limits() == {1}
+            assert _limits() == {1}
+        assert _limits() == {2}
+
+
+def test_the_limit_holds_in_a_thread_that_was_not_the_first_to_set_one(elsewhere):
+    def inside():
+        with blas_threads(1):
+            return _limits()
+
+    with threadpool_limits(limits=2):
+        assert elsewhere(inside) == {1}
+        assert _limits() == {2}
+
+
+def test_a_thread_that_leaves_first_changes_nothing_for_the_other():
+    inside, leave = threading.Event(), threading.Event()
+
+    def first():
+        with blas_threads(1):
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=first)
+    with threadpool_limits(limits=2):
+        thread.start()
+        assert inside.wait(60)
+        with blas_threads(1):
+            leave.set()
+            thread.join(60)
+            assert _limits() == {1}
+        assert _limits() == {2}
+
+
+def test_another_number_waits_for_its_turn():
+    seen = []
+
+    def second():
+        with blas_threads(2):
+            seen.append(_limits())
+
+    thread = threading.Thread(target=second)
+    with blas_threads(1):
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert _limits() == {1}
+    thread.join(60)
+    assert seen == [{2}]

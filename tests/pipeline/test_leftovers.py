@@ -1,0 +1,122 @@
+"""Files of killed processes are removed; those in use are not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from stored_files import stored
+
+from flows.leftovers import clear_leftovers
+from tasks.cluster.leftovers import sweep_leftovers
+from tasks.data.file_cache import Cache
+
+WRITER = """
+import pathlib, sys, threading
+from tasks.storage import files
+
+def wait(_):
+    print("writing", flush=True)
+    threading.Event().wait()
+
+files.os.fsync = wait  # the last moment at which a file is incomplete
+files.write_atomic(pathlib.Path(sys.argv[1]) / "store" / "ab" / "record.arrays", b"content")
+"""
+
+WORKER = """
+import sys, threading
+from distributed.diskutils import WorkSpace
+
+place = WorkSpace(sys.argv[1]).new_work_dir(prefix="worker-")
+print("working", flush=True)
+threading.Event().wait()
+"""
+
+
+def _begin(script, *words):
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, words)], stdout=subprocess.PIPE, text=True
+    )
+    process.stdout.readline()
+    return process
+
+
+def _kill(process):
+    with process:
+        process.send_signal(signal.SIGKILL)
+
+
+def _make_old(folder, hours=25):
+    """Let time pass for everything in a folder."""
+    then = time.time() - 3600 * hours
+    for path in folder.rglob("*"):
+        os.utime(path, (then, then))
+
+
+def _parts(settings):
+    return list(settings.home.rglob("*.part"))
+
+
+def test_a_file_of_a_killed_writer_is_removed_after_a_day(settings):
+    _kill(_begin(WRITER, settings.home))
+    assert len(_parts(settings)) == 1
+    _make_old(settings.home, hours=23)
+    assert sweep_leftovers(settings) == 0  # its writer might live
+    _make_old(settings.home)
+    assert sweep_leftovers(settings) == 1
+    assert _parts(settings) == []
+
+
+def test_the_folder_of_a_worker_is_swept_once_that_is_gone(settings):
+    scratch = settings.home / "dask" / "dask-scratch-space"
+    worker = _begin(WORKER, scratch)
+    (folder,) = (path for path in scratch.iterdir() if path.is_dir())
+    (folder / "spilled").write_bytes(b"x")
+    _make_old(settings.home)
+    assert sweep_leftovers(settings) == 0
+    assert folder.is_dir()
+    _kill(worker)
+    assert sweep_leftovers(settings) == 1
+    assert [path for path in scratch.iterdir() if path.name.startswith("worker-")] == []
+
+
+@pytest.mark.parametrize(
+    ("pid", "stays"), [(os.getpid(), True), (2**22 + 1, False)], ids=["running", "gone"]
+)
+def test_the_note_of_a_dask_page_goes_with_its_run(settings, pid, stays):
+    settings.home.mkdir()
+    page = settings.home / "dask.json"
+    page.write_text(f'{{"dashboard": "http://127.0.0.1:1", "pid": {pid}}}')
+    sweep_leftovers(settings)
+    assert page.exists() == stays
+
+
+def test_nothing_else_is_touched(settings):
+    kept = [
+        stored(settings, "ab") / "record.arrays",
+        settings.experiments / "run" / "notes.part",  # not hidden: a person's
+        settings.mlflow / "artifacts" / ".x.part",  # MLflow's
+        settings.downloads / "partial" / "file.zip.part",  # to be continued
+    ]
+    for path in kept:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    _make_old(settings.home)
+    assert clear_leftovers() == 0
+    assert all(path.exists() for path in kept)
+
+
+def test_a_download_that_nobody_continued_for_long_goes(settings):
+    partial = Cache(settings.downloads).partial_path("file.zip")
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(b"x")
+    then = time.time() - 8 * 24 * 3600
+    os.utime(partial, (then, then))
+    assert clear_leftovers() == 1
+
+
+def test_without_a_home_none_is_made(settings):
+    assert clear_leftovers() == 0
+    assert not settings.home.exists()

@@ -1,0 +1,94 @@
+"""Sources of rows: the registry, and the file of UCI."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from configs.data import DataConfig
+from configs.errors import UserError
+from fkd.problems import PROBLEMS, own_table
+from fkd.problems.crimes import CRIMES, PREDICTORS
+from tasks.data.columns import to_table
+from tasks.data.sources import OPENERS, communities_header, open_source, read_communities
+from tasks.storage.settings import Settings
+
+
+def test_the_header_has_ucis_128_names():
+    names = communities_header()
+    assert len(names) == len(set(names)) == 128
+    assert set(PREDICTORS) < set(names)
+    assert names[:5] == ["state", "county", "community", "communityname", "fold"]
+    assert names[-1] == "ViolentCrimesPerPop"
+
+
+def test_missing_values_stand_only_in_columns_that_are_left_out(tmp_path):
+    line = [("0.5" if name in PREDICTORS else "?") for name in communities_header()]
+    line[3], line[4], line[-1] = "Somecity", "7", "0.25"
+    path = tmp_path / "communities.data"
+    path.write_text(f"{','.join(line)}\n" * 3)
+    columns = read_communities(path)
+    assert columns.rows_read == 3
+    assert set(columns.numbers) == {"fold", *PREDICTORS, "ViolentCrimesPerPop"}
+    assert columns.numbers["fold"].tolist() == [7.0, 7.0, 7.0]
+
+
+def test_columns_with_missing_values_are_read_if_asked_for(tmp_path):
+    line = ["?" if name in CRIMES.incomplete else "0.5" for name in communities_header()]
+    full = ["0.75" if name in CRIMES.incomplete else "0.5" for name in communities_header()]
+    path = tmp_path / "communities.data"
+    path.write_text(f"{','.join(line)}\n{','.join(full)}\n")
+    numbers = read_communities(path, CRIMES.with_incomplete()).numbers
+    assert len(CRIMES.incomplete) == 23
+    for name in CRIMES.incomplete:
+        assert_array_equal(numbers[name], [np.nan, 0.75])
+    assert_array_equal(numbers["population"], [0.5, 0.5])
+
+
+def test_a_gap_where_none_may_be_is_refused_by_name(tmp_path):
+    columns = read_communities(_file(tmp_path, "?", place="population"))
+    with pytest.raises(ValueError, match="population"):
+        to_table(DataConfig(source="uci"), columns)
+
+
+def _file(folder, field, *, place):
+    lines = [
+        ["0.5" for _ in communities_header()],
+        [field if name == place else "0.25" for name in communities_header()],
+    ]
+    path = folder / "communities.data"
+    path.write_text("".join(f"{','.join(line)}\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize(("text", "words"), [("1,2,3\n", "line 1"), ("", "128 fields")])
+def test_a_file_of_another_shape_is_refused(tmp_path, text, words):
+    path = tmp_path / "communities.data"
+    path.write_text(text)
+    with pytest.raises(UserError, match=words):
+        read_communities(path)
+
+
+def declared():
+    """Every problem with its sources, that of a user's table among them."""
+    return {**{name: p.sources for name, p in PROBLEMS.items()}, own_table.NAME: own_table.SOURCES}
+
+
+def test_every_declared_source_has_an_opener_and_the_reverse():
+    assert {name: set(openers) for name, openers in OPENERS.items()} == {
+        name: set(sources) for name, sources in declared().items()
+    }
+
+
+def test_every_option_of_a_source_is_a_key_of_data():
+    for sources in declared().values():
+        for option in (option for options in sources.values() for option in options):
+            assert option.partition("=")[0] in DataConfig.model_fields
+
+
+@pytest.mark.parametrize(
+    ("problem", "valid"), [("crimes", "embedded, uci"), ("acs_income", "census")]
+)
+def test_an_unknown_source_is_refused_with_the_valid_ones(tmp_path, problem, valid):
+    data = DataConfig(problem=problem).model_copy(update={"source": "census_bureau"})
+    with pytest.raises(UserError, match=rf"data\.source must be one of {valid}.*'census_bureau'"):
+        open_source(data, Settings(tmp_path))
