@@ -31,7 +31,7 @@ def sweep_config(*overrides, name="sweep", gammas=2, alphas=2, lengths=3, landma
     )
 
 
-def defer_interrupt(config, home):
+def undisturbed(config, home):
     """The study of a configuration, computed in this process, one job after another."""
     study = open_study(config, Settings(home, None, None, None))
     for job in study.missing():

@@ -39,7 +39,7 @@ def test_a_steady_machine_s_figures_are_kept_with_how_steady_it_was(bench, tmp_p
     assert bench(wall=[0.10, 0.11], cpu=[0.10, 0.11]) == 0
     kept = json.loads((tmp_path / "made_up.json").read_text())
     assert kept["steadiness"]["variation"] == pytest.approx(0.1)
-    assert "up to 10% longer than defer_interrupt (at most 15%)" in capsys.readouterr().out
+    assert "up to 10% longer than undisturbed (at most 15%)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wall", [[0.10, 0.12], [0.20, 0.20]])  # one neighbour; a constant load

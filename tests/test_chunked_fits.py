@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sweep_sample import finite, numbers, same_numbers, defer_interrupt
+from sweep_sample import finite, numbers, same_numbers, undisturbed
 
 from configs.load import load_config
 from fkd.methods import paper_methods
@@ -42,7 +42,7 @@ def test_chunks_give_the_numbers_of_one_process(settings, tmp_path, capfd):
     told = capfd.readouterr().err
     assert "rows in 4 x 4 chunks" in told
     assert "chunked fits: 8/8" in told
-    found, expected = numbers(study), numbers(defer_interrupt(config(), tmp_path / "alone"))
+    found, expected = numbers(study), numbers(undisturbed(config(), tmp_path / "alone"))
     assert len(found) == 2 * 5
     for fit, (measures, y_pred) in expected.items():
         np.testing.assert_allclose(

@@ -7,7 +7,7 @@ import pytest
 from server_process import left_after
 from soak_figures import keep
 from sweep_process import fkd, warm_home, write_config
-from sweep_sample import same_numbers, sweep_config, defer_interrupt
+from sweep_sample import same_numbers, sweep_config, undisturbed
 
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
@@ -65,7 +65,7 @@ def _check(home, path, config, behaviour, tmp_path):
     assert code == 0, said
     assert f"{len(failures)} failed before" in said
     assert study.failures() == {}
-    assert same_numbers(study, defer_interrupt(config, tmp_path / "reference"))
+    assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
     assert left_after(home, 30) == []
     told = {fault: CAUSES[fault] for fault in behaviour.values()}
     return {"fits": study.size(), "failed": len(failures), "causes": told}

@@ -18,7 +18,7 @@ from deadlines import patient
 from prometheus_client.parser import text_string_to_metric_families
 from server_process import left_after
 from sweep_process import fkd, warm_home, write_config
-from sweep_sample import same_numbers, sweep_config, defer_interrupt
+from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials
 
 from configs.errors import UserError
@@ -211,7 +211,7 @@ def test_a_killed_server_loses_no_trial_and_records_none_twice(stack, there, tmp
         assert code == 0, said
     study = open_study(config, there)
     assert Counter(recorded_trials(there, victim)) == {t.key: 1 for t in study.trials}
-    assert same_numbers(study, defer_interrupt(config, tmp_path / "local"))
+    assert same_numbers(study, undisturbed(config, tmp_path / "local"))
 
 
 def test_status_shows_the_servers_and_no_secret_is_in_a_file_or_command_line(stack):

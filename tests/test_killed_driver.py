@@ -10,7 +10,7 @@ from mlflow.tracking import MlflowClient
 from server_process import left_after
 from soak_figures import keep
 from sweep_process import Fkd, fkd, records, warm_home, write_config
-from sweep_sample import same_numbers, sweep_config, defer_interrupt
+from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials
 
 from tasks.select.study import open_study
@@ -65,7 +65,7 @@ def _completed(home, path, config, tmp_path, kept):
     assert _todo(said) == study.size() - len(kept)
     assert kept.items() <= records(home).items()  # no file was written again
     assert len(records(home)) == study.size()
-    assert same_numbers(study, defer_interrupt(config, tmp_path / "reference"))
+    assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
     _check_recorded(settings, study)
     assert left_after(home, 30) == []
     return study, said

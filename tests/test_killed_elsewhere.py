@@ -7,7 +7,7 @@ import pytest
 from object_stores import BUCKET, variables
 from server_process import left_after
 from sweep_process import Fkd, fkd, warm_home, write_config
-from sweep_sample import same_numbers, sweep_config, defer_interrupt
+from sweep_sample import same_numbers, sweep_config, undisturbed
 
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
@@ -53,7 +53,7 @@ def test_another_home_completes_exactly_what_a_killed_run_has_left(
     after = _records(store)
     assert len(after) == study.size()
     assert kept.items() <= after.items()
-    assert same_numbers(study, defer_interrupt(config, tmp_path / "reference"))
+    assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
     assert not list((first / "store").rglob("*.record"))
     assert store.has(f"runs/{identity_of(study)}/report.html")
     assert left_after(other, 30) == []

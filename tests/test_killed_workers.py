@@ -14,7 +14,7 @@ import pytest
 from deadlines import patient
 from soak_figures import keep
 from sweep_jobs import counted, doom, notes
-from sweep_sample import finite, numbers, same_numbers, sweep_config, defer_interrupt
+from sweep_sample import finite, numbers, same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials, warm_mlflow
 
 from configs.errors import UserError
@@ -109,7 +109,7 @@ def test_two_killed_workers_change_no_number(settings, monkeypatch, tmp_path):
     config = sweep_config(gammas=2, alphas=2, lengths=3)
     study, tasks, killer = _disturbed(config, settings, monkeypatch, kills=2, every=3)
     assert (len(study.trials), tasks) == (12, 8)
-    _check(study, tasks, killer, 2, defer_interrupt(config, tmp_path / "reference"))
+    _check(study, tasks, killer, 2, undisturbed(config, tmp_path / "reference"))
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_twenty_killed_workers_change_no_number(
         found = _disturbed(config, settings, monkeypatch, kills=20, every=3)
     study, tasks, killer = found
     assert (len(study.trials), tasks) == (200, 45)
-    _check(study, tasks, killer, 20, defer_interrupt(config, tmp_path / "reference"))
+    _check(study, tasks, killer, 20, undisturbed(config, tmp_path / "reference"))
     warm_mlflow(settings.mlflow, tmp_path_factory.getbasetemp())
     assert record_trials(study) == 200
     assert record_trials(study) == 0

@@ -6,7 +6,7 @@ import pytest
 from server_process import left_after
 from soak_figures import keep
 from sweep_process import Fkd, warm_home, write_config
-from sweep_sample import same_numbers, sweep_config, defer_interrupt
+from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import mlflow_server, recorded_trials, warm_mlflow
 
 from tasks.select.study import open_study
@@ -51,7 +51,7 @@ def test_the_same_sweep_twice_at_once_on_a_fresh_home_is_recorded_once(tmp_path)
     home, config = tmp_path / "home", sweep_config(gammas=3, alphas=3, lengths=4)
     found = _check(home, [config, config], _start(home, [config, config], tmp_path))
     study = open_study(config, Settings(home, None, None, None))
-    assert same_numbers(study, defer_interrupt(config, tmp_path / "reference"))
+    assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
     keep("F8", "the same sweep twice on a fresh home", **found, errors=0)
 
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from flows.leftovers import clear_leftovers
 
+from flows.leftovers import clear_leftovers
 from tasks.cluster.slurm import cancel_orphans, claimed_name
 
 DRIVER = """

@@ -3,7 +3,7 @@
 import pytest
 from soak_figures import keep
 from sweep_jobs import shuffled
-from sweep_sample import finite, numbers, same_numbers, sweep_config, defer_interrupt
+from sweep_sample import finite, numbers, same_numbers, sweep_config, undisturbed
 
 from flows import fitting
 from flows.fitting import fit_all
@@ -14,7 +14,7 @@ from tasks.storage.settings import Settings
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
     """Exact and approximate kernels, two machines, computed one after another in this process."""
-    return defer_interrupt(_config(), tmp_path_factory.mktemp("reference") / "home")
+    return undisturbed(_config(), tmp_path_factory.mktemp("reference") / "home")
 
 
 def _config(*overrides):
@@ -52,7 +52,7 @@ def test_numbers_do_not_depend_on_the_order_of_completion(reference, tmp_path, m
 
 
 def test_another_seed_has_other_numbers(reference, tmp_path):
-    assert not same_numbers(defer_interrupt(_config("seed=1"), tmp_path / "home"), reference)
+    assert not same_numbers(undisturbed(_config("seed=1"), tmp_path / "home"), reference)
 
 
 def _exact(*overrides):
@@ -64,7 +64,7 @@ def _exact(*overrides):
 @pytest.fixture(scope="module")
 def exact_reference(tmp_path_factory):
     """Exact kernels, computed one after another in this process."""
-    return defer_interrupt(_exact(), tmp_path_factory.mktemp("exact") / "home")
+    return undisturbed(_exact(), tmp_path_factory.mktemp("exact") / "home")
 
 
 @pytest.mark.slow

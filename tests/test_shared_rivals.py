@@ -10,7 +10,7 @@ from optional import marked
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 from stored_files import stored
-from sweep_sample import finite, same_numbers, sweep_config, defer_interrupt
+from sweep_sample import finite, same_numbers, sweep_config, undisturbed
 from training_sample import fit_one, make_training, published_fkl
 
 from configs.load import load_config
@@ -241,4 +241,4 @@ def test_two_workers_give_the_bits_of_one_process(tmp_path):
     assert fit_all([open_study(config, settings)]).failed == 0
     study = open_study(config, settings)
     assert finite(study)
-    assert same_numbers(study, defer_interrupt(_config(), tmp_path / "one"))
+    assert same_numbers(study, undisturbed(_config(), tmp_path / "one"))

@@ -10,7 +10,7 @@ from job_sample import allocator, touch
 from slurm_site import missing_commands, slurm_site
 from sweep_jobs import doom, notes
 from sweep_process import Fkd, fkd, records, warm_home, write_config
-from sweep_sample import same_numbers, sweep_config, defer_interrupt
+from sweep_sample import same_numbers, sweep_config, undisturbed
 
 from configs.errors import UserError
 from configs.run import AdaptConfig, ClusterConfig, SlurmConfig
@@ -83,7 +83,7 @@ def test_a_cancelled_job_changes_no_number(site, tmp_path, tmp_path_factory):
     assert len(notes(home, "begin")) == tasks + 1
     assert set(Counter(key for key, _ in notes(home, "record")).values()) == {1}
     assert study.missing() == []
-    assert same_numbers(study, defer_interrupt(config, tmp_path / "reference"))
+    assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
 
 
 def test_workers_come_with_the_work_and_go(site, queue, tmp_path):

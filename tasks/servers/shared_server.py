@@ -324,6 +324,7 @@ def _start(kind: ServerKind, port: int, password: str) -> subprocess.Popen[bytes
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
     def prepare() -> None:
+        os.umask(0o077)
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if kind.pinned and cores:

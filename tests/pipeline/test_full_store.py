@@ -9,7 +9,7 @@ from object_stores import BUCKET, rclone_server, variables
 from server_process import left_after
 from small_disk import enlarge, fill, small_disk
 from sweep_process import fkd, warm_home, write_config
-from sweep_sample import defer_interrupt, finite, same_numbers, sweep_config
+from sweep_sample import finite, same_numbers, sweep_config, undisturbed
 
 from configs.errors import UserError
 from tasks.select.study import open_study
@@ -50,7 +50,7 @@ def test_a_run_whose_store_fills_up_is_told_then_completed(
     kind, tmp_path, tmp_path_factory, monkeypatch
 ):
     config = sweep_config(gammas=3, alphas=2, lengths=3)
-    reference = defer_interrupt(config, tmp_path / "reference")
+    reference = undisturbed(config, tmp_path / "reference")
     tables = _taken(tmp_path / "reference" / "store" / "prepared")
     size = (tables + _taken(tmp_path / "reference" / "store")) // 2  # of the fits one half
     home = warm_home(tmp_path / "one" / "home", tmp_path_factory.getbasetemp())
@@ -66,7 +66,7 @@ def test_a_run_whose_store_fills_up_is_told_then_completed(
         (told,) = [line for line in said.splitlines() if line.startswith("fkd: ")]
         assert told == said.splitlines()[-1]
         assert f"the store {there['FKD_STORE']} is full" in told
-        assert "free some space there" in told
+        assert "Free space there" in told
         assert str(home) not in told
         assert "Traceback" not in said
         assert left_after(home, 30) == []
