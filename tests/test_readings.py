@@ -34,7 +34,7 @@ def test_the_protected_column_can_be_kept_on_every_run():
 def test_a_run_to_which_a_key_means_nothing_is_not_judged_again():
     found = experiment("E1", {"labels": "codes"})
     assert set(found.runs) == {"acs_income", "acs_travel_time"}
-    assert "census problems only" in found.unread["crimes"]
+    assert "data.labels" in found.unread["crimes"]
     assert not any("crimes" in claim.runs for claim in found.claims)
     said = statements(read_otherwise(read_experiment("E1"), {"labels": "codes"}))
     assert said

@@ -140,7 +140,7 @@ def test_a_planted_drift_is_reported_and_changes_nothing(home, drifted):
     assert run.data.tags["fkd.watch"] == "crossed"
     assert run.data.tags["fkd.watch.reason"] == found.reason
     assert run.data.metrics["watch/mae_after"] > 0
-    assert "Where curves moved" in Path(page).read_text()
+    assert "Changed curves" in Path(page).read_text()
 
 
 def test_a_crossed_band_without_refit_ends_with_exit_code_3(home, drifted):

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from test_history_page import look
+from history_sample import look
 
 from configs.errors import UserError
 from configs.load import read_hooks

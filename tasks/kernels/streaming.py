@@ -372,8 +372,8 @@ def add_leaves(total: Total) -> None:
             return  # added up by a worker that was lost before it could say so
         if part is None:
             raise FileNotFoundError(
-                f"{store.location(leaf_name(key))} must be readable on every worker. Set FKD_STORE to "
-                "a location that all of them can read"
+                f"{store.location(leaf_name(key))} must be readable on every worker. Set "
+                "FKD_STORE to a location that all of them can read"
             )
         found = part if found is None else found + part
     assert found is not None
