@@ -13,6 +13,7 @@ import numpy as np
 from fkd.core.arrays import Array
 from fkd.core.validation import choice
 from fkd.measures.binned import BINNED_OPTIONS, BinnedRows
+from fkd.measures.dcor import dcor, dcor_of_bins
 from fkd.measures.gdp import gdp
 from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
@@ -226,6 +227,21 @@ _DECLARED = (
         family="independence",
         range=(0.0, np.inf),
         scaled_options={"margins": "standard"},
+        reported=False,
+    ),
+    Measure(
+        "dcor",
+        dcor,
+        label="dCor",
+        title="distance correlation",
+        meaning="How well distances between predictions follow distances in the attribute: "
+        "0 means independent, 1 means that one is a straight line in the other.",
+        unit="correlation",
+        family="independence",
+        range=(0.0, 1.0),
+        interval="binned",
+        binned=dcor_of_bins,
+        noise_floor=True,
         reported=False,
     ),
     Measure(
