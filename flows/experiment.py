@@ -56,8 +56,9 @@ def run_all(configs: Sequence[RunConfig]) -> list[Cell]:
     single one is raised.
     """
     start, opened = time.monotonic(), study_opener(read_settings())
+    name = configs[0].name if len(configs) == 1 else None
     attempt = _attempt if len(configs) > 1 else _call
-    with tagged_run(run_tags(configs)):
+    with tagged_run(run_tags(configs)), bound(run=name):
         loaded = [attempt(config, load, config, opened) for config in configs]
         studies = [study for study in loaded if isinstance(study, Study)]
         computed = iter(fit(studies).computed if studies else ())

@@ -22,6 +22,13 @@ def api_of(home: Path) -> str:
     return record["url"].replace("//", f"//{record['user']}:{record['password']}@") + "/api"
 
 
+def server_variables(home: Path) -> dict[str, str]:
+    """The variables by which Prefect reaches the server of a home."""
+    record = read_record(home / "prefect")
+    login = f"{record['user']}:{record['password']}"
+    return {"PREFECT_API_URL": f"{record['url']}/api", "PREFECT_API_AUTH_STRING": login}
+
+
 def ask(url: str, method: str = "POST", **body: object) -> Any:
     """The answer to a request; None to one without an answer."""
     parts, headers = urlsplit(url), {"Content-Type": "application/json"}

@@ -18,6 +18,7 @@ from prefect_api import (
     ended_run,
     lines_with,
     runs_of,
+    server_variables,
     start_run,
     wait_until,
 )
@@ -204,7 +205,7 @@ def worker(schedule, finished, tmp_path_factory):
     folder = tmp_path_factory.mktemp("worker")
     home = seeded(folder / "home", tmp_path_factory.getbasetemp(), mlflow=True)
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**clean_environment(home), "PATH": programs, "PREFECT_API_URL": schedule.api}
+    environment = {**clean_environment(home), "PATH": programs, **server_variables(schedule.home)}
     environment |= {"PREFECT_HOME": str(folder / "prefect"), "PREFECT_WORKER_QUERY_SECONDS": "1"}
     for command in commands:
         done = subprocess.run(

@@ -138,7 +138,7 @@ def test_a_store_that_comes_back_is_tried_again():
     place = ObjectStoreBackend("memory://nowhere")
     with (
         pytest.raises(StoreUnreachableError, match="memory://nowhere does not answer") as caught,
-        place._told(),
+        place._named_errors(),
     ):
         raise TimeoutError("no answer")
     assert caught.value.errno is None

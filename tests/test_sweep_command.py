@@ -196,9 +196,15 @@ def test_a_failed_download_is_repaired_by_the_same_command(
     ((artifact,),) = _prefect(home, "select data from artifact where key = 'sweep'")
     assert "| states-VT | failed |" in json.loads(artifact)
     client = MlflowClient(f"sqlite:///{home / 'mlflow' / 'mlflow.db'}")
-    for name in ("states-WY", "states-ND"):
-        (recorded,) = client.search_experiments(filter_string=f"name = '{name}'")
-        assert len(client.search_runs([recorded.experiment_id])) == 1 + 3
+    (experiment,) = client.search_experiments(filter_string="name = 'states'")
+    runs = client.search_runs([experiment.experiment_id])
+    parents = {
+        run.info.run_name: run.info.run_id for run in runs if "fkd.identity" in run.data.tags
+    }
+    assert set(parents) == {"states-WY", "states-ND"}
+    for parent in parents.values():
+        children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent]
+        assert len(children) == 3
 
     before = records(home)
     code, said = fkd(home, *command, **there)

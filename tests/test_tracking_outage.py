@@ -109,7 +109,7 @@ def test_a_server_that_dies_while_it_records_gets_the_rest_once_it_is_back(
         record_trials(study)
     server.start()
     with monkeypatch.context() as patch:
-        _kill_during(patch, server, "log_inputs", after=True)
+        _kill_during(patch, server, "log_batch", after=True)
         with pytest.raises(TrackingUnreachableError, match="is kept") as died:
             record_trials(study)
     server.start()
