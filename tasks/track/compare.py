@@ -1,4 +1,4 @@
-"""What differs between two runs: settings, rows, code, numbers on the same rows."""
+"""Compare two runs: settings, rows, code, and numbers on the same rows."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""How far the runs of an FKD_HOME are, told by a small file per run."""
+"""Progress of the runs of an FKD_HOME, one small file per run."""
 
 import json
 import os
