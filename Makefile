@@ -84,11 +84,11 @@ mutants: dev ## mutation tests of the numerical core: semantic mutants, then a s
 	$(BIN)/python -m tools.mutation sample
 
 wheels: dev ## the application and the library, built, each tried in an empty environment
-	$(BIN)/python -m wheels
+	$(BIN)/python -m tools.wheels
 
 # Resolved, not run: it tells whether an install would find packages there, no more.
 resolve: dev ## can both be installed under Python 3.12 to 3.14?
-	@for version in 3.12 3.13 3.14; do for project in library/pyproject.toml pyproject.toml; do \
+	@for version in 3.12 3.13 3.14; do for project in tools/library/pyproject.toml pyproject.toml; do \
 	  $(BIN)/uv pip compile --quiet --python-version $$version $$project -o $(VENV)/resolved.txt && \
 	  echo "$$project resolves under Python $$version" || exit 1; done; done
 

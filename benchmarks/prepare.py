@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from configs.data import FIPS
-from tasks.data.synthetic_census import write_synthetic_census
+from tasks.data.census import write_synthetic_census
 
 STATES = ("DE", "ID", "MT", "ND", "NE", "NH", "NM", "SD", "WV")
 

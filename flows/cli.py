@@ -17,8 +17,7 @@ from flows.log_lines import check_options, form_variables, is_json, taken_option
 from flows.progress import close_broken_output, console, speak_any_encoding
 from tasks.cluster.signals import ignore_interrupt
 from tasks.servers.prefect import set_variables
-from tasks.storage.addresses import scrubbed
-from tasks.storage.settings import quiet_ecosystem
+from tasks.storage.settings import quiet_ecosystem, scrubbed
 
 if TYPE_CHECKING:
     from configs.run import RunConfig
@@ -223,7 +222,7 @@ app.command(
     help="Audit the predictions of any model along sensitive columns.",
 )
 app.command(
-    "flows.watch_command:watch_model",
+    "flows.monitor:watch_model",
     name="watch",
     help="Look at new rows with a champion; fit anew where something changed.",
 )

@@ -6,10 +6,9 @@ import resource
 from collections.abc import Iterator
 
 from configs.errors import UnreadableTableError, UserError
-from tasks.storage.addresses import scrubbed
 from tasks.storage.backends import StoreUnreachableError
 from tasks.storage.files import FULL, disk_error, full_disk_error
-from tasks.storage.settings import read_settings
+from tasks.storage.settings import read_settings, scrubbed
 
 NO_MEMORY = (
     "This machine gives fkd no more memory or threads; raise the limit (`ulimit -v`, `ulimit -u`, "

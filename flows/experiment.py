@@ -8,25 +8,23 @@ from prefect import flow
 
 from configs.errors import UserError
 from configs.run import RunConfig
-from flows.ending import check_end
 from flows.errors import as_user_error
 from flows.fitting import FitEnd, fit_all
 from flows.log_lines import bound
-from flows.outcome import Cell, Outcome, cells_markdown, result_markdown
+from flows.outcome import Cell, Outcome, cells_markdown, check_end, result_markdown
 from flows.prefect_page import post_markdown, tagged_run
 from flows.progress import watcher
 from flows.stages import experiment_run_name, run_tags, stage, sweep_run_name
 from tasks.data.load import remarks
-from tasks.report.gather import report_data
+from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
 from tasks.report.page import write_report
 from tasks.select.champion import select_champion
 from tasks.select.results import tidy, write_results
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study, study_opener
-from tasks.storage.addresses import scrubbed
-from tasks.storage.settings import read_settings
-from tasks.track.reachable import TrackingUnreachableError
+from tasks.storage.settings import read_settings, scrubbed
+from tasks.track.client import TrackingUnreachableError
 from tasks.track.recording import record_champion, record_files, record_trials
 from tasks.track.run_index import note_time, take_folder
 

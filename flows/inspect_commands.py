@@ -27,6 +27,7 @@ from tasks.select.checks import CheckOutcome, CheckResult, check_study
 from tasks.select.results import MAE
 from tasks.select.study import Study, open_study
 from tasks.storage.settings import read_settings
+from tasks.track.client import TrackingUnreachableError
 from tasks.track.compare import (
     Difference,
     PairedTrial,
@@ -35,7 +36,6 @@ from tasks.track.compare import (
     data_differences,
     paired_trials,
 )
-from tasks.track.reachable import TrackingUnreachableError
 from tasks.track.run_index import find_study, identity_of
 
 # Types of numbers in a signature, as columns have them.

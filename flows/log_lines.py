@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from configs.errors import UserError
-from tasks.storage.addresses import scrubbed
-from tasks.storage.settings import LOG_LEVELS, LOG_VARIABLES, read_log_form
+from tasks.storage.settings import LOG_LEVELS, LOG_VARIABLES, read_log_form, scrubbed
 
 RUNNING = ("run", "sweep", "reproduce", "watch", "score", "schedule")  # the commands that know it
 _LINE_SECONDS = 10.0

@@ -1,20 +1,24 @@
 """Results of runs and sweeps: on the terminal, in JSON, on Prefect's page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
+from configs.hooks import HooksConfig
 from configs.run import RunConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
+from flows.errors import as_user_error
 from flows.log_lines import is_json, write_line
-from tasks.report.gather import report_data
+from flows.progress import watcher
+from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
 from tasks.select.champion import select_champion
 from tasks.select.checks import CheckOutcome, CheckResult, check_study
@@ -22,8 +26,9 @@ from tasks.select.judgement import GateError, ScoreIntervals, broken_limits
 from tasks.select.results import SCORES, Finding, TrialResult
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
-from tasks.storage.addresses import plain_markdown, scrubbed, without_credentials
-from tasks.track.reachable import runs_page
+from tasks.servers.hooks import check_hooks, literal_webhooks, tell
+from tasks.storage.settings import plain_markdown, scrubbed, without_credentials
+from tasks.track.client import runs_page
 from tasks.track.recording import model_address, recorded
 from tasks.track.registry import CHAMPION
 
@@ -348,3 +353,77 @@ def cells_markdown(cells: Sequence[Cell]) -> str:
         shown = file_link(text) if state == "done" else plain_markdown(text)
         lines.append(f"| {plain_markdown(name)} | {state} | {shown} |")
     return "\n".join(lines)
+
+
+_STOPPED = "It was stopped by a signal; what was computed is kept, the same command continues."
+
+
+class Hooked(Protocol):
+    """What has a name and tells somebody of its end."""
+
+    @property
+    def name(self) -> str:
+        """What is told of."""
+
+    @property
+    def hooks(self) -> HooksConfig:
+        """Who is told."""
+
+
+class BadEndError(UserError):
+    """The flow went to its end, but some of its runs failed: the flow run counts as failed."""
+
+    def __init__(self, cells: Sequence[Cell], failure: UserError) -> None:
+        super().__init__(str(failure))
+        self.cells = list(cells)
+
+
+def check_end(cells: Sequence[Cell]) -> None:
+    """Raise if a run failed, so that Prefect shows the flow run as Failed."""
+    if (failure := failure_of(cells)) is not None:
+        raise BadEndError(cells, failure) from failure
+
+
+@contextmanager
+def failure_told(configs: Sequence[Hooked]) -> Iterator[None]:
+    """Tell the failure hooks of all runs where nothing comes of them, for whichever reason.
+
+    An error that nobody has foreseen counts as well; a run that is stopped by Ctrl-C or SIGTERM is
+    told as "stopped". A hook that could never be called is refused before any work.
+    """
+    for config in configs:
+        check_hooks(config.hooks)
+        for key in literal_webhooks(config.hooks):
+            watcher().say(
+                f"{key} is never written out; better keep it as env:NAME or file:PATH", "warning"
+            )
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, GeneratorExit):
+            _tell_end(configs, error)
+        raise
+
+
+def _tell_end(configs: Sequence[Hooked], error: BaseException) -> None:
+    """Tell the failure hooks of all runs by what they were ended."""
+    crashed = isinstance(error, Exception)
+    state, problem = ("failure", str(as_user_error(error))) if crashed else ("stopped", _STOPPED)
+    for config in configs:
+        message = {"name": config.name, "state": state, "problem": problem}
+        for fault in tell(config.hooks.on_failure, message):
+            watcher().say(fault, "warning")
+
+
+def end_runs(cells: Sequence[Cell]) -> None:
+    """Call the hooks of each run, then raise the failures of runs and hooks as one error."""
+    faults: list[str] = []
+    for cell in cells:
+        hooks = cell.config.hooks
+        hook = hooks.on_success if cell.problem() is None else hooks.on_failure
+        faults += tell(hook, cell.message())
+    failure = failure_of(cells)
+    if failure is not None or faults:
+        kind = UserError if failure is None else type(failure)
+        texts = [*faults, *([] if failure is None else [str(failure)])]
+        raise kind(" ".join(dict.fromkeys(texts))) from failure

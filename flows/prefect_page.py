@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 from flows.log_lines import bound
-from tasks.storage.addresses import scrubbed
+from tasks.storage.settings import scrubbed
 
 if TYPE_CHECKING:
     # Prefect itself is imported late, after `prefect_server` has decided where its state lies.

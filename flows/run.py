@@ -14,9 +14,8 @@ from rich.table import Table
 
 from configs.errors import UserError
 from configs.run import RunConfig
-from flows.ending import BadEndError, end_runs, failure_told
 from flows.log_lines import is_json, write_line
-from flows.outcome import Cell, show_cells
+from flows.outcome import BadEndError, Cell, end_runs, failure_told, show_cells
 from flows.progress import watcher
 from tasks.data.load import describe_rows, remarks
 from tasks.fit.cost import planned_cost

@@ -21,9 +21,8 @@ from tasks.servers.prefect import (
     upcoming_prefect_server,
 )
 from tasks.servers.shared_server import read_record
-from tasks.storage.addresses import without_credentials
-from tasks.storage.settings import Settings, ensure_writable, read_settings
-from tasks.track.reachable import TrackingRefusedError, runs_page, tracking_uri
+from tasks.storage.settings import Settings, ensure_writable, read_settings, without_credentials
+from tasks.track.client import TrackingRefusedError, runs_page, tracking_uri
 from tasks.track.run_status import Status, all_statuses
 
 _SERVES, _SILENT, _REFUSES = "[green]serves[/]", "[red]silent[/]", "[red]refuses us[/]"

@@ -3,10 +3,10 @@
 from rich.console import Console
 
 from configs.errors import UserError
-from tasks.report.gather import report_data
+from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
 from tasks.storage.settings import Settings, read_settings
-from tasks.track.reachable import TrackingUnreachableError
+from tasks.track.client import TrackingUnreachableError
 from tasks.track.recording import record_champion, record_files, record_trials
 from tasks.track.run_index import KnownRun, known_runs, now
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from mlflow.tracking import MlflowClient
 
 from tasks.storage.settings import Settings
-from tasks.track.reachable import tracking_uri
+from tasks.track.client import tracking_uri
 from tasks.track.runs import RunDetails, Span, Tracking, TrialRun
 
 EXPERIMENT = "recording"

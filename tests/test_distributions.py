@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from fkd import __version__
-from wheels.build import build
-from wheels.environment import WheelError
-from wheels.library_tests import files_needed, library_tests
+from tools.wheels.build import build
+from tools.wheels.environment import WheelError
+from tools.wheels.library_tests import files_needed, library_tests
 
 ROOT = Path(__file__).parent.parent
 APPLICATION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LIBRARY_FILES = files_needed(ROOT / "tests")
-LIBRARY = tomllib.loads((ROOT / "library" / "pyproject.toml").read_text())["project"]
+LIBRARY = tomllib.loads((ROOT / "tools" / "library" / "pyproject.toml").read_text())["project"]
 
 
 def test_the_version_is_that_of_the_newest_changes():
@@ -38,7 +38,7 @@ def test_the_library_needs_three_packages_as_the_application_does():
 
 
 def test_both_have_the_same_licence():
-    assert (ROOT / "library" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert (ROOT / "tools" / "library" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
 @pytest.mark.parametrize("name", ["fkd", "fkd-core"])

@@ -10,7 +10,7 @@ import pytest
 from deadlines import patient
 
 ROOT = Path(__file__).parent.parent
-LOOSE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "library/README.md")]
+LOOSE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tools/library/README.md")]
 DOCUMENTS = sorted([*LOOSE, *(ROOT / "docs").rglob("*.md")])
 PACKAGES = ("fkd", "configs", "tasks", "flows")
 FENCE = re.compile(r"^```([^\s`]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

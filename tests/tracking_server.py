@@ -18,7 +18,7 @@ from mlflow.tracking import MlflowClient
 
 from tasks.servers.shared_server import answers, free_port
 from tasks.storage.settings import Settings
-from tasks.track.reachable import tracking_uri
+from tasks.track.client import tracking_uri
 from tasks.track.runs import Tracking
 
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from wheels.library_tests import files_needed, library_tests
+from tools.wheels.library_tests import files_needed, library_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 SEMANTIC = Path(__file__).with_name("semantic_mutants.yaml")
@@ -100,7 +100,7 @@ def _configure(folder: Path, project: str, tests: list[str], unsuitable: list[st
     settings = (
         "\n[tool.mutmut]\n"
         f"source_paths = ['fkd']\nonly_mutate = {list(MUTATED)}\n"
-        "also_copy = ['tasks', 'flows', 'configs', 'docs', 'wheels']\n"
+        "also_copy = ['tasks', 'flows', 'configs', 'docs', 'tools']\n"
         f"pytest_add_cli_args = {PYTEST}\n"
         f"pytest_add_cli_args_test_selection = {json.dumps(selection)}\n"
     )

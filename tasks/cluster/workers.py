@@ -14,10 +14,9 @@ import fkd
 from configs.errors import UserError
 from fkd import __version__
 from tasks.cluster.slurm import queue_state, queued_jobs
-from tasks.storage.addresses import scrubbed
 from tasks.storage.environment import own_kernels
 from tasks.storage.records import code_versions
-from tasks.storage.settings import Settings
+from tasks.storage.settings import Settings, scrubbed
 from tasks.storage.store import open_store
 
 _RESTART_SECONDS = 10

@@ -30,9 +30,8 @@ import httpx
 
 from configs.errors import UserError
 from tasks.data.file_cache import Cache, CachedFile, file_sha256
-from tasks.storage.addresses import scrubbed, without_credentials
 from tasks.storage.files import named_disk_errors, sha256
-from tasks.storage.settings import Settings
+from tasks.storage.settings import Settings, scrubbed, without_credentials
 
 logger = logging.getLogger(__name__)
 

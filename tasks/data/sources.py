@@ -25,11 +25,18 @@ from fkd.datasets import (
 from fkd.problems.crimes import CRIMES, INCOMPLETE, PREDICTORS
 from fkd.problems.declaration import Problem
 from fkd.problems.own_table import NAME as TABLE
-from tasks.data.census import fetch_persons, read_person, read_persons, year_files
+from tasks.data.census import (
+    VERSION,
+    fetch_persons,
+    is_synthetic,
+    read_person,
+    read_persons,
+    write_synthetic_census,
+    year_files,
+)
 from tasks.data.columns import Columns, merge
 from tasks.data.download import Fetched, Progress, RemoteFile, fetch
 from tasks.data.file_cache import file_sha256
-from tasks.data.synthetic_census import VERSION, is_synthetic, write_synthetic_census
 from tasks.data.user_table import read_columns, table_path
 from tasks.storage.settings import Settings
 

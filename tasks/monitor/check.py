@@ -1,22 +1,35 @@
 """Compare new rows with the held-out record of a champion."""
 
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from configs.errors import UserError
 from configs.run import RunConfig
 from fkd.core.arrays import Array
-from fkd.measures import CurveChange, NumberChange, SampleChanges, sample_changes
+from fkd.measures import CurveChange, Interval, NumberChange, SampleChanges, compare, sample_changes
 from fkd.measures.drift import ERROR_RANK
 from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION
 from tasks.data.load import Loaded
 from tasks.monitor.batches import Batch
 from tasks.monitor.champion import WatchedChampion
+from tasks.select.champion import select_champion
+from tasks.select.checks import CheckOutcome, check_study
+from tasks.select.judgement import DRAWS, broken_limits
+from tasks.select.refit import predicted_targets
+from tasks.select.study import Study
+from tasks.storage.records import digest
+from tasks.storage.settings import Settings
+from tasks.track.client import TimedClient
+from tasks.track.registry import KnownVersion, tag_version, told, versions_of
 from tasks.track.run_index import now
+from tasks.track.runs import RunDetails, Tracking, metric_name, prepare_stores, read_file
 
 VERSION = 2  # to be raised whenever a look's numbers change; part of what it is found by
 QUIET, CROSSED = "quiet", "crossed"
@@ -269,3 +282,172 @@ def _changes(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> SampleC
             for one in found.numbers
         ),
     )
+
+
+def judged_refit(
+    study: Study, champion: WatchedChampion, first_new: int = 0
+) -> tuple[Study, Refit]:
+    """Return the study with the reasons against promoting its champion, and the decision.
+
+    Parameters
+    ----------
+    study
+        The refit, on the rows of the champion followed by the new rows.
+    champion
+        The model that it may replace.
+    first_new
+        Position of the first new row.
+    """
+    chosen = select_champion(study)
+    against = refusals(study, champion, first_new)
+    if not study.config.gate:
+        against = (*against, "no gate is configured")
+    broken = broken_limits(chosen.judgement, study.config.gate)
+    why = [*broken, *against]
+    said = (
+        f"refitted: {chosen.title} stays a candidate: {'; '.join(why)}"
+        if why
+        else f"refitted: {chosen.title} is promoted, it passed the gate and every check"
+    )
+    return replace(study, refused=against), Refit(chosen.title, not why, said, chosen.key)
+
+
+def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tuple[str, ...]:
+    """Return the reasons against the study's champion, apart from the limits of the gate.
+
+    A check found an issue that the old champion did not have, or the error on the held-out rows
+    among the new ones is greater than the old champion's. Other held-out rows are not compared:
+    the old champion may have been fitted on them.
+    """
+    found = [
+        f"check {result.check.code} found an issue that version {champion.version.version} did "
+        f"not have: {result.said.rstrip('.')}"
+        for result in check_study(study)
+        if result.outcome is CheckOutcome.ISSUE and result.check.code not in champion.issues
+    ]
+    table = study.loaded.table
+    new = study.inputs.splits.held_out_fold(table).test >= first_new
+    if not new.any():
+        return (*found, "none of the new rows is held out, so its error cannot be compared")
+    change = _error_change(study, champion, new)
+    if change is not None and float(change.low) > 0:
+        found.append(
+            f"its mean absolute error on the new held-out rows is greater by "
+            f"{short(float(change.estimate))} ({short(float(change.low))} to "
+            f"{short(float(change.high))}) than that of version {champion.version.version}"
+        )
+    return tuple(found)
+
+
+def _error_change(
+    study: Study, champion: WatchedChampion, new: NDArray[np.bool_]
+) -> Interval | None:
+    """Return the new model's error minus the old one's on the new ones of the held-out rows."""
+    table = study.loaded.table
+    test = table.take(study.inputs.splits.held_out_fold(table).test[new])
+    f = predicted_targets(study, select_champion(study).trial)
+    if f is None:
+        return None
+    f = f[new]
+    y, rng = test.target, np.random.default_rng(study.config.seed)
+    before = champion.predictions(test)
+    return compare(_mae, (f, y), (before, y), rng=rng, replicates=DRAWS).difference
+
+
+def _mae(f: Array, y: Array) -> float:
+    """Mean absolute error."""
+    return float(np.abs(f - y).mean(axis=0))
+
+
+_FILE = "watch.json"
+_MODEL, _VERDICT, _REASON = "fkd.watch.model", "fkd.watch", "fkd.watch.reason"
+_REFIT = "fkd.watch.refit"
+_LONGEST = 4000  # characters; MLflow refuses a tag of more than 5000
+_AT_ONCE = 1000
+
+
+def record_watch(settings: Settings, experiment: str, version: KnownVersion, watch: Watch) -> str:
+    """Return the run that holds a look; the version says what the last one found."""
+    tracking = Tracking(settings, experiment)
+    name = f"watch {watch.model} {watch.version} on {watch.rows_from}"
+    said = {
+        _MODEL: watch.model,
+        "fkd.watch.version": str(watch.version),
+        "fkd.watch.at": watch.at,
+        **_said(watch),
+    }
+    details = RunDetails(note=watch.reason)
+    run = tracking.parent_run(_identity(watch.model, watch.data), name, said, details)
+
+    def work() -> None:
+        for metric, value in _metrics(watch).items():
+            tracking.client.log_metric(run, metric, value)
+
+    tracking.safely(work)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / _FILE).write_text(watch.to_json(), encoding="utf-8")
+        tracking.finish(run, said, Path(folder))
+    tag_version(settings, version, {**_said(watch), "fkd.watch.at": watch.at})
+    return run
+
+
+def tell_origin(settings: Settings, watch: Watch, champion: str) -> None:
+    """Say on the version of a champion, by its key, that it was fitted because of a look."""
+    said = f"{watch.rows_from} {watch.reason}"[:_LONGEST]
+    for version in versions_of(settings, watch.model):
+        if version.key == champion:
+            tag_version(settings, version, {"fkd.because": said})
+
+
+def is_watched(
+    settings: Settings, experiment: str, model: str, data: str, *, refit: bool = False
+) -> bool:
+    """Return whether a champion of that name was shown rows of that digest before.
+
+    With `refit`, rows that crossed a band count only if a model was fitted because of them.
+    """
+    tracking = Tracking(settings, experiment)
+    run = tracking.find_parent(_identity(model, data))
+    seen = run is not None and tracking.is_complete(run)
+    if not seen or not refit:
+        return seen
+    tags = tracking.safely(lambda: tracking.client.get_run(run)).data.tags
+    return tags.get(_VERDICT) == QUIET or _REFIT in tags
+
+
+def known_watches(settings: Settings, model: str) -> list[Watch]:
+    """Return every look at a model's champions, the first one first."""
+    prepare_stores(settings)
+    client = TimedClient(settings)
+
+    def work() -> list[Watch]:
+        places = [one.experiment_id for one in client.search_experiments()]
+        runs = client.search_runs(places, f"tags.`{_MODEL}` = '{model}'", max_results=_AT_ONCE)
+        texts = (read_file(client, run.info.run_id, _FILE) for run in runs)
+        # A look whose file is not there yet was cut off; the same command makes it again.
+        return [Watch.from_json(text.decode()) for text in texts if text is not None]
+
+    oldest_first = told(settings, work)[::-1]  # MLflow lists the newest run first
+    # `at` has whole seconds. Sorting keeps the order of looks within one second.
+    return sorted(oldest_first, key=lambda watch: watch.at)
+
+
+def _identity(model: str, data: str) -> str:
+    """Return what a look is found by: rows are shown to a model's champions once."""
+    return digest({"watch": VERSION, "model": model, "data": data})
+
+
+def _said(watch: Watch) -> Mapping[str, str]:
+    """Return verdict, reason and what was done, as tags."""
+    done = {} if watch.refit is None else {_REFIT: watch.refit.why[:_LONGEST]}
+    return {_VERDICT: watch.verdict, _REASON: watch.reason[:_LONGEST], **done}
+
+
+def _metrics(watch: Watch) -> dict[str, float]:
+    """Return each number on the new rows with its change and the band of that."""
+    found = {"watch/chance": watch.changes.chance}
+    for one in watch.changes.numbers:
+        name = one.quantity if not one.column else f"{one.quantity}.{one.column}"
+        for ending in ("after", "change", "low", "high"):
+            found[metric_name(f"watch/{name}_{ending}")] = getattr(one, ending)
+    return found

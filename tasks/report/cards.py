@@ -21,8 +21,8 @@ from tasks.report.narrative import (
 )
 from tasks.report.profile_section import profiles_of
 from tasks.report.tables import champion_table
-from tasks.storage.addresses import plain_markdown
 from tasks.storage.files import write_atomic
+from tasks.storage.settings import plain_markdown
 
 OPEN = "Open: not answered yet."
 

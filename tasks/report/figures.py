@@ -34,8 +34,8 @@ from tasks.report.formatting import (
     with_std,
     with_std_in_unit,
 )
+from tasks.report.html import TOP, Axes, element
 from tasks.report.model import ReportData, ReportedNumber, SensitiveColumn, TrialSummary
-from tasks.report.svg import TOP, Axes, element
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from fkd.measures import MEASURES, REPORTED, CurveChange
-from tasks.monitor.check import CROSSED, CURVES, ERRORS, Watch, short, unit_of
-from tasks.monitor.log import known_watches
+from tasks.monitor.check import CROSSED, CURVES, ERRORS, Watch, known_watches, short, unit_of
 from tasks.report.formatting import count, day, joined, unit_decimals, with_interval
-from tasks.report.html import render_page
-from tasks.report.svg import CurveFigure, DrawnCurve
+from tasks.report.html import CurveFigure, DrawnCurve, render_page
 from tasks.report.tables import Row, Table
 from tasks.storage.files import write_atomic
 from tasks.storage.settings import Settings

@@ -1,14 +1,19 @@
 """Render HTML pages that need no other file."""
 
+import math
+import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from fkd.core.arrays import Array
 from tasks.report.formatting import count, day, duration, joined
 
 # Nothing is fetched and no script runs.
@@ -88,3 +93,230 @@ def _with_regions(tokens: Sequence[Token]) -> Iterator[Token]:
         yield token
         if token.type == "table_close":
             yield raw("</div>")
+
+
+WIDTH, CURVE_HEIGHT = 420, 270
+LEFT, RIGHT, TOP = 80, 8, 10
+_LINE = 14  # height of a line of text
+_CHARACTER = 6.4  # mean width of a character
+_LABEL_LINES = 2
+_TICKS = 5
+_ROUNDING = 1e-9  # of a logarithm that should be whole
+# Ticks of a hundred units or more are shown in this unit.
+_UNITS = ((1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True)
+class DrawnCurve:
+    """One line of a figure with its bands.
+
+    Parameters
+    ----------
+    label
+        The text of the legend.
+    look
+        The class in the style sheet that sets colour and dashes: model, other or truth, and noise.
+    points, values
+        The line.
+    inner, outer
+        Low and high ends of the pointwise band and of the band of the whole curve.
+    """
+
+    label: str
+    look: str
+    points: Array
+    values: Array
+    inner: tuple[Array, Array] | None = None
+    outer: tuple[Array, Array] | None = None
+
+
+@dataclass(frozen=True)
+class CurveFigure:
+    """Curves on one pair of axes.
+
+    Parameters
+    ----------
+    title, x_label, y_label, caption
+        Texts.
+    curves
+        The curves.
+    zero
+        Whether the range includes zero, with a line.
+    ticks
+        Marks at the foot of the figure.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[DrawnCurve, ...]
+    caption: str = ""
+    zero: bool = False
+    ticks: tuple[float, ...] = ()
+
+    @property
+    def alt(self) -> str:
+        """The text alternative."""
+        texts = [
+            f"{curve.label}: from {curve.values[0]:.4g} at {curve.points[0]:.4g} to "
+            f"{curve.values[-1]:.4g} at {curve.points[-1]:.4g}, between {curve.values.min():.4g} "
+            f"and {curve.values.max():.4g}"
+            for curve in self.curves
+        ]
+        return f"{self.y_label} along {self.x_label}. {'; '.join(texts)}."
+
+    @property
+    def inside(self) -> Markup:
+        """The content of the SVG element."""
+        x = np.concatenate([curve.points for curve in self.curves])
+        bands = [
+            end
+            for curve in self.curves
+            for band in ((curve.values,), curve.inner, curve.outer)
+            for end in band or ()
+        ]
+        low, high = padded(np.concatenate(bands), 0.05, zero=self.zero)
+        left, right = float(x.min(axis=0)), float(x.max(axis=0))
+        if left == right:
+            left, right = left - 1.0, right + 1.0
+        axes = Axes((left, right), (low, high), self.x_label, self.y_label)
+        return axes.frame(self.ticks, zero=self.zero) + Markup("").join(
+            _curve(axes, one) for one in self.curves
+        )
+
+    @property
+    def svg(self) -> Markup:
+        """The SVG element."""
+        return element(self.alt, self.inside)
+
+    def reference(self, name: str) -> Markup:
+        """Return an SVG element that shows `inside`, which the page has under an id."""
+        return element(self.alt, Markup('<use href="#{}"/>').format(name))
+
+
+@dataclass(frozen=True)
+class Axes:
+    """A pair of axes: ranges, labels and the height of the drawing."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    x_label: str
+    y_label: str
+    height: int = CURVE_HEIGHT
+
+    @property
+    def foot(self) -> float:
+        """The y coordinate of the lower axis."""
+        return self.height - 32 - _LINE * max(1, len(self._x_lines))
+
+    @property
+    def _x_lines(self) -> list[str]:
+        return _label_lines(self.x_label, WIDTH - LEFT - RIGHT)
+
+    def across(self, value: float) -> float:
+        """Return the x coordinate of a value."""
+        low, high = self.x
+        return LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+
+    def up(self, value: float) -> float:
+        """Return the y coordinate of a value."""
+        low, high = self.y
+        return self.foot - (value - low) / (high - low) * (self.foot - TOP)
+
+    def line(self, x: Array, y: Array) -> str:
+        """Return the coordinates of a polyline."""
+        pairs = zip(x, y, strict=True)
+        return " ".join(f"{self.across(a):.1f},{self.up(b):.1f}" for a, b in pairs)
+
+    def frame(self, marks: Sequence[float] = (), *, zero: bool = False) -> Markup:
+        """Return grid, tick labels and axis labels, with marks on the lower axis."""
+        parts = []
+        foot, end = self.foot, WIDTH - RIGHT
+        ticks = nice_ticks(*self.y)
+        for tick, text in zip(ticks, tick_labels(ticks), strict=True):
+            y = self.up(tick)
+            parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{end}"/>')
+            parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" class="end">{escape(text)}</text>')
+        ticks = nice_ticks(*self.x)
+        for tick, text in zip(ticks, tick_labels(ticks), strict=True):
+            x = self.across(tick)
+            parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{foot}"/>')
+            parts.append(f'<text x="{x:.1f}" y="{foot + 16}" class="middle">{escape(text)}</text>')
+        parts += [
+            f'<path class="tick" d="M{self.across(at):.1f} {foot}v-6"/>'
+            for at in marks
+            if self.x[0] <= at <= self.x[1]
+        ]
+        if zero:
+            parts.append(f'<path class="zero" d="M{LEFT} {self.up(0.0):.1f}H{end}"/>')
+        middle = (LEFT + end) / 2
+        for i, text in enumerate(self._x_lines):
+            y = foot + 20 + _LINE * (i + 1)
+            parts.append(f'<text x="{middle:.0f}" y="{y}" class="middle">{escape(text)}</text>')
+        for i, text in enumerate(_label_lines(self.y_label, foot - TOP)):
+            place = f"translate({13 + _LINE * i} {(TOP + foot) / 2:.0f}) rotate(-90)"
+            parts.append(f'<text transform="{place}" class="middle">{escape(text)}</text>')
+        return Markup("".join(parts))
+
+
+def padded(values: Array, share: float, *, zero: bool = False) -> tuple[float, float]:
+    """Return a range that contains all values with a margin, and 0 if `zero`."""
+    low, high = float(values.min(axis=0)), float(values.max(axis=0))
+    if zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    margin = share * (high - low) or 0.05 * abs(high) or 1.0
+    return low - margin, high + margin
+
+
+def element(
+    alt: str, inside: Markup, *, height: int = CURVE_HEIGHT, role: str = "img", look: str = "curve"
+) -> Markup:
+    """Return an SVG element with a text alternative."""
+    return Markup('<svg class="{}" viewBox="0 0 {} {}" role="{}" aria-label="{}">{}</svg>').format(
+        look, WIDTH, height, role, alt, inside
+    )
+
+
+def nice_ticks(low: float, high: float) -> list[float]:
+    """Return about five round numbers within a range."""
+    raw = (high - low) / _TICKS
+    unit = 10.0 ** math.floor(math.log10(raw))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= raw)
+    first = math.ceil(low / step)
+    return [step * i for i in range(first, math.floor(high / step) + 1)]
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Return round numbers with the fewest decimals that keep them distinct."""
+    greatest = max((abs(tick) for tick in ticks), default=0.0)
+    unit, letter = next(((u, w) for u, w in _UNITS if greatest >= 100 * u), (1.0, ""))
+    scaled = [tick / unit for tick in ticks]
+    step = scaled[1] - scaled[0] if len(scaled) > 1 else 1.0
+    decimals = max(0, -math.floor(math.log10(step) + _ROUNDING))
+    if round(step * 10**decimals, 6) % 1:
+        decimals += 1  # steps of 2.5
+    # Adding zero turns -0 into 0.
+    return [f"{round(tick, decimals) + 0.0:.{decimals}f}{letter}" for tick in scaled]
+
+
+def _label_lines(label: str, length: float) -> list[str]:
+    """Return an axis label in at most two lines; the text alternative has all of it."""
+    width = int(length / _CHARACTER)
+    return textwrap.wrap(label, width, max_lines=_LABEL_LINES, placeholder="…")
+
+
+def _curve(axes: Axes, curve: DrawnCurve) -> Markup:
+    """Return bands, the line, and dots if there are few points."""
+    parts = []
+    for band, name in ((curve.outer, "outer"), (curve.inner, "inner")):
+        if band is not None:
+            forth = axes.line(curve.points, band[0])
+            back = axes.line(curve.points[::-1], band[1][::-1])
+            parts.append(f'<polygon class="{name}" points="{forth} {back}"/>')
+    parts.append(f'<polyline points="{axes.line(curve.points, curve.values)}"/>')
+    if len(curve.points) <= 10:
+        parts += [
+            f'<circle cx="{axes.across(x):.1f}" cy="{axes.up(y):.1f}" r="3"/>'
+            for x, y in zip(curve.points, curve.values, strict=True)
+        ]
+    return Markup('<g class="{}">{}</g>').format(curve.look, Markup("".join(parts)))

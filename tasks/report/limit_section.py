@@ -9,6 +9,7 @@ from markupsafe import Markup
 from configs.run import DEFAULT_KNEE
 from fkd.measures import MEASURES
 from tasks.report.formatting import change, in_unit, own_number, shown
+from tasks.report.html import TOP, Axes, CurveFigure, element, padded
 from tasks.report.model import ReportData
 from tasks.report.profile_section import (
     ABSOLUTE_TITLE,
@@ -18,7 +19,6 @@ from tasks.report.profile_section import (
     profile_figures,
     profile_sentences,
 )
-from tasks.report.svg import TOP, Axes, CurveFigure, element, padded
 from tasks.report.tables import Row, Table
 from tasks.select.limit_moves import LimitMoves, LimitStep, MovedTrial
 

@@ -36,10 +36,9 @@ from tasks.report.figures import (
     y_range,
 )
 from tasks.report.formatting import count, params_text, setting_text, shown
-from tasks.report.gather import report_data, with_curves
 from tasks.report.html import markdown_html, page_template, render_page, resource
 from tasks.report.limit_section import figures_of, limits_of
-from tasks.report.model import ReportData, SensitiveColumn
+from tasks.report.model import ReportData, SensitiveColumn, report_data, with_curves
 from tasks.report.narrative import (
     broken_limits,
     cautions_of,
@@ -59,7 +58,7 @@ from tasks.select.study import Study
 from tasks.storage.files import sha256, write_atomic
 from tasks.storage.records import digest
 from tasks.storage.store import open_store
-from tasks.track.reachable import TrackingUnreachableError
+from tasks.track.client import TrackingUnreachableError
 from tasks.track.registry import versions_of
 from tasks.track.run_index import recorded, share_run, take_folder
 

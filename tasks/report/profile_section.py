@@ -20,8 +20,8 @@ from fkd.measures.profiles import (
 )
 from fkd.measures.registry import LEAKING
 from tasks.report.formatting import count, has_own_unit, shown, unit_decimals, with_interval
+from tasks.report.html import CurveFigure, DrawnCurve
 from tasks.report.model import ReportData
-from tasks.report.svg import CurveFigure, DrawnCurve
 from tasks.report.tables import Row, Table
 from tasks.select.groups import StudyProfiles
 

@@ -13,14 +13,13 @@ import pandas as pd
 from configs.reproduction import ExperimentConfig, read_experiment, read_otherwise, statements
 from fkd import __version__
 from tasks.reproduce.claims import COUNTS, Verdict, count
-from tasks.reproduce.curves import Curve, Curves
-from tasks.reproduce.figures import run_figure
+from tasks.reproduce.curves import Curve, Curves, run_figure
 from tasks.reproduce.recovery import recovered_table
 from tasks.select.results import MAE, SCORES, TrialResult, tidy, write_results
 from tasks.select.study import Study
 from tasks.storage.files import write_atomic
 from tasks.storage.settings import Settings
-from tasks.track.reachable import TrackingUnreachableError
+from tasks.track.client import TrackingUnreachableError
 from tasks.track.recording import record_files, record_trials
 from tasks.track.run_index import take_folder
 from tasks.track.runs import Tracking

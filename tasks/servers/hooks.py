@@ -9,9 +9,8 @@ import httpx
 
 from configs.errors import UserError
 from configs.hooks import WITHHELD, HookConfig, HooksConfig, is_reference, withheld
-from tasks.storage.addresses import scrubbed
-from tasks.storage.settings import read_secret
-from tasks.track.reachable import within
+from tasks.storage.settings import read_secret, scrubbed
+from tasks.track.client import within
 
 
 def check_hooks(hooks: HooksConfig) -> None:

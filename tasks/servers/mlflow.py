@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from tasks.servers.prefect import set_variables
 from tasks.servers.shared_server import LOOPBACK, USER, RunningServer, ServerKind, server_lease
 from tasks.storage.settings import Settings
-from tasks.track.reachable import registry_uri, tracking_uri
+from tasks.track.client import registry_uri, tracking_uri
 
 _USERS, _CONFIG = "users.db", "auth.ini"
 

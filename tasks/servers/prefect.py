@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from configs.errors import UserError
 from tasks.servers.shared_server import LOOPBACK, USER, Lease, ServerKind, server_lease
-from tasks.storage.addresses import scrubbed, without_credentials
-from tasks.storage.settings import Settings, ensure_writable
+from tasks.storage.settings import Settings, ensure_writable, scrubbed, without_credentials
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -13,8 +13,8 @@ from uuid import uuid4
 import fsspec
 
 from configs.errors import UserError
-from tasks.storage.addresses import scrubbed
 from tasks.storage.files import FULL, write_atomic, write_new
+from tasks.storage.settings import scrubbed
 
 Stamp = tuple[int, int, int]
 

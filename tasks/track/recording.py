@@ -22,9 +22,9 @@ from tasks.select.judgement import broken_limits, verdict
 from tasks.select.results import SCORES, Finding, TrialResult, flat_parameters, tidy, write_results
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
-from tasks.storage.addresses import plain_markdown, without_credentials
 from tasks.storage.environment import MEMORY
 from tasks.storage.files import pack_npz, write_atomic
+from tasks.storage.settings import plain_markdown, without_credentials
 from tasks.track.registry import CANDIDATE, CHAMPION, ModelVersion, Registry
 from tasks.track.run_index import (
     Recorded,

@@ -19,12 +19,17 @@ from mlflow.models import infer_signature
 
 from configs.errors import UserError, check_name
 from fkd.problems.bundle import Bundle
-from tasks.storage.addresses import plain_markdown
 from tasks.storage.files import pack_npz, sha256, unpack_npz
-from tasks.storage.settings import Settings
+from tasks.storage.settings import Settings, plain_markdown
 from tasks.storage.store import open_store
-from tasks.track.client import TimedClient, patience
-from tasks.track.reachable import not_recorded, registry_uri, tracking_uri, within
+from tasks.track.client import (
+    TimedClient,
+    not_recorded,
+    patience,
+    registry_uri,
+    tracking_uri,
+    within,
+)
 from tasks.track.runs import CHAMPION_TAG, FAULTS, Tracking, UsedData, prepare_stores
 
 T = TypeVar("T")

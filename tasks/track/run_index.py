@@ -18,12 +18,11 @@ from tasks.data.load import prepared_name, read_prepared
 from tasks.plan.trials import record_key
 from tasks.select.selection import KNEE_VERSION
 from tasks.select.study import Study, open_study
-from tasks.storage.addresses import without_credentials
 from tasks.storage.files import sha256, write_atomic
 from tasks.storage.records import digest, failure_name, predictions_name, record_name
-from tasks.storage.settings import Settings
+from tasks.storage.settings import Settings, without_credentials
 from tasks.storage.store import open_store
-from tasks.track.reachable import tracking_uri
+from tasks.track.client import tracking_uri
 
 _PLACE = "tracking.json"  # beside a run's files: whose they are, where MLflow has it
 _EARLIER = "earlier"  # folder for the files of other runs of the same name

@@ -28,22 +28,20 @@ from fkd.measures import REPORTED
 from tasks.storage.settings import Settings, quiet_ecosystem
 from tasks.storage.store import open_store, store_id, store_lock
 from tasks.track.client import (
-    TimedClient,
-    check_readable,
-    prepare_database,
-    sqlite_path,
-    write_lock,
-)
-from tasks.track.reachable import (
     VIEW,
     DeadlineError,
+    TimedClient,
     check_answers,
+    check_readable,
     not_recorded,
+    prepare_database,
     refused_status,
     registry_uri,
     share_trust,
+    sqlite_path,
     tracking_uri,
     within,
+    write_lock,
 )
 
 CHAMPION_TAG = "fkd.champion"  # of a trial's run: it was selected; of a model version: its key

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from history_sample import VERSIONS, look
 from pipeline_fixtures import QUICK
-from test_seeds import DRAWS, judged
+from seeds_sample import DRAWS, judged
 
 import fkd
 from configs.load import load_config
 from tasks.monitor.check import Refit
 from tasks.report.audit_page import AuditLabels, write_audit
 from tasks.report.cards import write_cards
-from tasks.report.gather import report_data
 from tasks.report.history_page import history_html
+from tasks.report.model import report_data
 from tasks.report.page import render
 from tasks.reproduce.page import write_page
 from tasks.reproduce.result import story_of, write_story

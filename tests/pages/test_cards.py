@@ -15,7 +15,7 @@ from tasks.report.cards import (
     model_card,
     write_cards,
 )
-from tasks.report.gather import report_data
+from tasks.report.model import report_data
 from tasks.report.page import to_html
 from tasks.report.profile_section import burden_sentences
 from tasks.select.groups import StudyProfiles

@@ -27,8 +27,8 @@ from tasks.report.figures import (
     with_front,
     y_range,
 )
+from tasks.report.html import CURVE_HEIGHT, WIDTH, CurveFigure, DrawnCurve, nice_ticks, tick_labels
 from tasks.report.model import ReportedNumber, TargetColumn
-from tasks.report.svg import CURVE_HEIGHT, WIDTH, CurveFigure, DrawnCurve, nice_ticks, tick_labels
 
 
 def first_panel(report):

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.run import SelectConfig
-from tasks.report.gather import report_data
 from tasks.report.limit_section import figures_of, limits_of
+from tasks.report.model import report_data
 from tasks.report.page import to_html
 from tasks.select.champion import candidates, select_champion
 from tasks.select.limit_moves import limit_moves, steps_of

@@ -4,7 +4,7 @@ import shutil
 import pytest
 from report_sample import BLACK, WHITE, failure, make_report, make_trials, poison_report
 
-from tasks.report.gather import report_data
+from tasks.report.model import report_data
 from tasks.report.page import render
 
 CHROMIUM = shutil.which("chromium")

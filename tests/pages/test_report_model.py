@@ -6,7 +6,7 @@ from report_sample import BLACK, WHITE, make_champion, make_report, make_trials
 
 from configs.load import load_config, parse_config
 from tasks.fit.job import run_job
-from tasks.report.gather import report_data
+from tasks.report.model import report_data
 from tasks.report.page import render
 from tasks.select.study import open_study
 

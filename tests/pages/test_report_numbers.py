@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from configs.load import load_config
 from fkd.measures import gdp, hgr, pairwise_fairness
 from tasks.fit.job import run_job
-from tasks.report.gather import report_data
+from tasks.report.html import LEFT, RIGHT, TOP, WIDTH
+from tasks.report.model import report_data
 from tasks.report.page import to_html
-from tasks.report.svg import LEFT, RIGHT, TOP, WIDTH
 from tasks.select.champion import candidates, select_champion
 from tasks.select.groups import along_study
 from tasks.select.refit import predicted_targets

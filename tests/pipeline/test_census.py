@@ -12,10 +12,9 @@ from numpy.testing import assert_array_equal
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.problems import PROBLEMS
-from tasks.data.census import read_person_file
+from tasks.data.census import read_person_file, write_synthetic_census
 from tasks.data.download import AbsentFileError
 from tasks.data.load import load_table, remarks
-from tasks.data.synthetic_census import write_synthetic_census
 from tasks.storage.settings import Settings
 
 MEMBER = "psam_p30.csv"

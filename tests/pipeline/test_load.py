@@ -16,9 +16,9 @@ from stored_files import stored
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.problems.encoder import Encoder
+from tasks.data.census import write_synthetic_census
 from tasks.data.columns import Category, Columns, to_table
 from tasks.data.load import describe_rows, join_tables, load_table, prepared_name, read_prepared
-from tasks.data.synthetic_census import write_synthetic_census
 from tasks.storage.files import pack_arrays
 from tasks.storage.settings import Settings
 from tasks.storage.store import BlobStore, open_store

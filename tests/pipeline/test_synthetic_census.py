@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from folktables import ACSIncome, ACSTravelTime
 
-from tasks.data.synthetic_census import is_synthetic, write_synthetic_census
+from tasks.data.census import is_synthetic, write_synthetic_census
 
 
 def frame_of(path):
@@ -72,7 +72,7 @@ def test_folktables_reads_a_synthetic_file(write):
 
 
 def test_any_number_of_rows_is_written_in_chunks(write, monkeypatch):
-    monkeypatch.setattr("tasks.data.synthetic_census._CHUNK", 100)
+    monkeypatch.setattr("tasks.data.census._CHUNK", 100)
     frame, _ = frame_of(write(rows=250))
     assert len(frame) == 250
     assert frame["SERIALNO"].is_unique
