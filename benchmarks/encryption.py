@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
-from configs.run import ClusterConfig
+from configs.cluster import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.servers.prefect import set_variables

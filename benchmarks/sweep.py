@@ -14,8 +14,9 @@ from typing import Any
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
+from configs.cluster import ClusterConfig
 from configs.load import load_config
-from configs.run import ClusterConfig, RunConfig
+from configs.run import RunConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.fit.job import run_job

@@ -11,7 +11,16 @@ class UserError(Exception):
 
 
 # Keys of earlier versions with their present names.
-RENAMED = {"mu": "penalty", "mu_scale": "penalty_scale"}
+RENAMED = {
+    "mu": "penalty",
+    "mu_scale": "penalty_scale",
+    "kind": "cluster_class",
+    "adapt": "adapt_kwargs",
+    "memory_limit": "cluster_kwargs",
+    "slurm": "cluster_kwargs",
+    "kubernetes": "cluster_kwargs",
+    "worker_timeout": "worker_timeout",
+}
 
 
 def check_name(name: str, valid: Iterable[str], *, key: str) -> str:

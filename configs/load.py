@@ -23,14 +23,9 @@ _SEPARATORS = (",", ";", "|", "\t")
 
 def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """Return a copy of the tree with each `path=value` set; values are read as YAML."""
-    overrides = tuple(overrides)
-    kind_is_said = any(_path(text) in ("cluster", "cluster.kind") for text in overrides)
     for text in overrides:
         path, value = read_assignment(text, "--set", "folds.k=10")
         tree = set_path(tree, path, value)
-        if path == "cluster.address" and not kind_is_said:
-            # An address alone says which kind is meant, whatever the file says.
-            tree = {**tree, "cluster": {k: v for k, v in tree["cluster"].items() if k != "kind"}}
     return tree
 
 
@@ -47,10 +42,6 @@ def read_assignment(text: str, option: str, example: str) -> tuple[str, Any]:
     except yaml.YAMLError as error:
         cause = " ".join(str(error).split())
         raise UserError(f"{option} {path}: {value!r} is not a YAML value ({cause}).") from error
-
-
-def _path(override: str) -> str:
-    return override.partition("=")[0].strip()
 
 
 def set_path(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:

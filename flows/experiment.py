@@ -1,25 +1,27 @@
-"""The experiment as a Prefect flow: load, fit, record, select, report."""
+"""The experiment as a Prefect flow: fetch, plan, build kernels, fit, log, select, report."""
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from prefect import flow
 
 from configs.errors import UserError
 from configs.run import RunConfig
+from flows import fitting
 from flows.errors import as_user_error
-from flows.fitting import FitEnd, fit_all
+from flows.fitting import FitEnd, SweepState, fit_all
 from flows.log_lines import bound
 from flows.outcome import Cell, Outcome, cells_markdown, check_end, result_markdown
 from flows.prefect_page import post_markdown, tagged_run
 from flows.progress import watcher
-from flows.stages import experiment_run_name, run_tags, stage, sweep_run_name
+from flows.stages import experiment_run_name, run_tags, step, sweep_run_name
 from tasks.data.load import remarks
 from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
-from tasks.report.page import write_report
-from tasks.select.champion import select_champion
+from tasks.report.page import write_report as write_page
+from tasks.select import champion
 from tasks.select.results import tidy, write_results
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study, study_opener
@@ -31,9 +33,17 @@ from tasks.track.run_index import note_time, take_folder
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Done:
+    """The end of a task. Prefect draws an edge to each task that takes it."""
+
+    messages: tuple[str, ...] = ()  # of what could not be done
+    result: Any = None
+
+
 @flow(name="experiment", flow_run_name=experiment_run_name, persist_result=False)
 def experiment(config: RunConfig) -> Cell:
-    """Load, fit, record, select and report one configuration."""
+    """Fetch, fit, log, select and report one configuration."""
     cells = run_all([config])
     check_end(cells)
     return cells[0]
@@ -41,14 +51,14 @@ def experiment(config: RunConfig) -> Cell:
 
 @flow(name="sweep", flow_run_name=sweep_run_name, persist_result=False)
 def sweep(configs: list[RunConfig]) -> list[Cell]:
-    """Fit several configurations on one cluster, then conclude each; raise if some failed."""
+    """Fit several configurations on one cluster, then finish each; raise if some failed."""
     cells = run_all(configs)
     check_end(cells)
     return cells
 
 
 def run_all(configs: Sequence[RunConfig]) -> list[Cell]:
-    """Take configurations through all stages and return their results.
+    """Run all tasks for several configurations and return their results.
 
     One of several that fails does not stop the others: its error is its result. The error of a
     single one is raised.
@@ -57,13 +67,14 @@ def run_all(configs: Sequence[RunConfig]) -> list[Cell]:
     name = configs[0].name if len(configs) == 1 else None
     attempt = _attempt if len(configs) > 1 else _call
     with tagged_run(run_tags(configs)), bound(run=name):
-        loaded = [attempt(config, load, config, opened) for config in configs]
+        loaded = [attempt(config, fetch_data, config, opened) for config in configs]
         studies = [study for study in loaded if isinstance(study, Study)]
-        computed = iter(fit(studies).computed if studies else ())
+        state = plan_trials(studies) if studies else None
+        computed = iter(() if state is None else fit_studies(studies, state).computed)
         cells = [
             Cell(
                 config,
-                attempt(config, _conclude_again, study, start if next(computed) else None)
+                attempt(config, _finish_again, study, start if next(computed) else None, state)
                 if isinstance(study, Study)
                 else study,
             )
@@ -74,16 +85,16 @@ def run_all(configs: Sequence[RunConfig]) -> list[Cell]:
     return cells
 
 
-def _call(config: RunConfig, stage: Callable[..., T], *arguments: Any) -> T:
-    """Return the result of a stage of one run."""
+def _call(config: RunConfig, action: Callable[..., T], *arguments: Any) -> T:
+    """Return the result of an action for one run."""
     with bound(run=config.name):
-        return stage(*arguments)
+        return action(*arguments)
 
 
-def _attempt(config: RunConfig, stage: Callable[..., T], *arguments: Any) -> T | UserError:
-    """Return the result of a stage of one run, or its error as a person is shown it."""
+def _attempt(config: RunConfig, action: Callable[..., T], *arguments: Any) -> T | UserError:
+    """Return the result of an action for one run, or its error as a user reads it."""
     try:
-        return _call(config, stage, *arguments)
+        return _call(config, action, *arguments)
     except Exception as error:
         found = as_user_error(error)
         if found is not error:
@@ -92,64 +103,78 @@ def _attempt(config: RunConfig, stage: Callable[..., T], *arguments: Any) -> T |
         return found
 
 
-def _conclude_again(study: Study, start: float | None) -> Outcome:
-    """Conclude a study with the trials that are known by now: fits may have added some."""
-    return conclude(study.again(), start)
+def fit_studies(studies: Sequence[Study], state: SweepState | None = None) -> FitEnd:
+    """Compute the missing fits of studies, with a Prefect task for each step."""
+    state = plan_trials(list(studies)) if state is None else state
+    return fit_all(studies, state, build=build_kernels, fit=fit_trials)
 
 
-def conclude(study: Study, start: float | None) -> Outcome:
-    """Record, select, report and publish what the store holds of a study.
+def _finish_again(study: Study, start: float | None, state: SweepState | None) -> Outcome:
+    """Finish a study with the trials that are known after the fits."""
+    return finish(study.again(), start, state)
+
+
+def finish(study: Study, start: float | None, state: SweepState | None = None) -> Outcome:
+    """Log, select, report and register the stored results of a study.
 
     Parameters
     ----------
     study
-        What was computed.
+        A study whose fits are computed.
     start
-        When computing began, None where all was stored: then the time of an earlier run holds.
+        Time when computing began, None if all fits were stored: then the time of the earlier run
+        counts.
+    state
+        Result of the fits, for Prefect's graph.
     """
     name = study.config.name
     with bound(run=name):
-        notices = record(study)
-        notices += select(study)
-        page = report(study, start)
-        notices += publish(study)
-        outcome = Outcome.of(study, page, notices)
+        logged = log_to_mlflow(study, state)
+        selected = select_champion(study, logged)
+        page = write_report(study, start, selected)
+        registered = register_champion(study, page)
+        messages = logged.messages + selected.messages + registered.messages
+        outcome = Outcome.of(study, page.result, messages)
         post_markdown(f"result-{name}", result_markdown(outcome), f"Result of {name}")
     return outcome
 
 
-@stage
-def load(config: RunConfig, opened: Callable[[RunConfig], Study]) -> Study:
-    """Return the study of a configuration, opened once for all stages."""
+@step("fetch data")
+def fetch_data(config: RunConfig, opened: Callable[[RunConfig], Study]) -> Study:
+    """Return the study of a configuration, with its table verified and prepared."""
     study = opened(config)
-    study.size()  # cuts the folds, so that too few rows are refused before any fit
-    _tell_rows(study)
+    study.size()  # splits the rows, so that too few rows are refused before any fit
+    _log_rows(study)
     return study
 
 
-def _tell_rows(study: Study) -> None:
-    """Say how many rows were read, dropped and used."""
-    story = study.loaded.provenance
-    dropped = ", ".join(f"{rows} {why}" for why, rows in story["rows_dropped"].items())
+def _log_rows(study: Study) -> None:
+    """Log how many rows were read, dropped and used."""
+    origin = study.loaded.provenance
+    dropped = ", ".join(f"{rows} {why}" for why, rows in origin["rows_dropped"].items())
     watcher().say(
-        f"{study.config.data.problem} from {story['source']}: {story['rows_read']} rows read, "
-        f"{story['rows_used']} used"
+        f"{study.config.data.problem} from {origin['source']}: {origin['rows_read']} rows read, "
+        f"{origin['rows_used']} used"
         + (f" (dropped: {dropped})" if dropped else "")
-        + (" — SYNTHETIC data" if story["synthetic"] else "")
+        + (" — SYNTHETIC data" if origin["synthetic"] else "")
     )
-    for remark in remarks(story):
+    for remark in remarks(origin):
         watcher().say(remark)
 
 
-@stage
-def fit(studies: list[Study]) -> FitEnd:
-    """Compute on the cluster what is not stored yet; return how that ended."""
-    return fit_all(studies)
+@step("plan trials")
+def plan_trials(studies: list[Study]) -> SweepState:
+    """Return the trials of the studies whose results are not stored."""
+    return SweepState(studies)
 
 
-@stage
-def record(study: Study) -> tuple[str, ...]:
-    """Write results.csv, fill MLflow; return what could not be done, in sentences."""
+build_kernels = step("build kernels")(fitting.build_kernels)
+fit_trials = step("fit trials")(fitting.fit_trials)
+
+
+@step("log to MLflow")
+def log_to_mlflow(study: Study, state: SweepState | None) -> Done:
+    """Write results.csv and one MLflow run per trial."""
     data = study.config.data
     frame = tidy(study.results(), data.problem, data.sensitive)
     take_folder(study)
@@ -157,38 +182,38 @@ def record(study: Study) -> tuple[str, ...]:
     try:
         added = record_trials(study)
     except TrackingUnreachableError as error:
-        return (str(error),)
+        return Done((str(error),))
     watcher().say(f"MLflow: {added} new trial runs of {len(study.results())}")
-    return ()
+    return Done()
 
 
-@stage
-def select(study: Study) -> tuple[str, ...]:
-    """Select the champion on inner folds and refit it; return why there is none, if so."""
+@step("select champion")
+def select_champion(study: Study, logged: Done) -> Done:
+    """Select the champion on inner folds and refit it."""
     if study.config.select is None:
-        return ()
+        return Done()
     try:
-        champion = select_champion(study)
+        selected = champion.select_champion(study)
     except NoChampionError as error:
-        return (str(error),)
-    watcher().say(f"champion: {champion.title}")
-    return ()
+        return Done((str(error),))
+    watcher().say(f"champion: {selected.title}")
+    return Done()
 
 
-@stage
-def report(study: Study, start: float | None) -> str:
-    """Return the path of the written report."""
+@step("write report")
+def write_report(study: Study, start: float | None, selected: Done) -> Done:
+    """Write the report and return its path."""
     if start is not None:
         note_time(study, time.monotonic() - start)
-    return str(write_report(study))
+    return Done(result=str(write_page(study)))
 
 
-@stage
-def publish(study: Study) -> tuple[str, ...]:
-    """Register the champion, put figures and report on the parent run; return what failed."""
+@step("register champion")
+def register_champion(study: Study, page: Done) -> Done:
+    """Register the champion and attach the report to the parent run."""
     try:
         record_champion(study, finding_of(report_data(study, curves=False)))
         record_files(study)
     except TrackingUnreachableError as error:
-        return (str(error),)
-    return ()
+        return Done((str(error),))
+    return Done()

@@ -16,12 +16,12 @@ from configs.hooks import HooksConfig
 from configs.load import read_hooks
 from configs.run import RunConfig, TrackingConfig
 from flows.errors import check_address_space
-from flows.experiment import conclude, fit
+from flows.experiment import finish, fit_studies
 from flows.leftovers import clear_leftovers
 from flows.log_lines import is_json, write_line
 from flows.prefect_page import post_markdown, tagged_run
 from flows.progress import watcher
-from flows.stages import stage, watch_run_name
+from flows.stages import step, watch_run_name
 from tasks.data.download import AbsentFileError
 from tasks.data.load import Loaded, join_tables, load_table
 from tasks.monitor.batches import Batch, NextBatch, read_batches
@@ -137,13 +137,13 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
         f"{added.table.n:,} new rows"
     )
     study = open_study(_refit_config(champion), settings, rows)
-    fit([study])
+    fit_studies([study])
     study = study.again()
     try:
         study, told = judged_refit(study, champion, before.table.n)
     except NoChampionError as error:
         told = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
-    outcome = conclude(study, start)
+    outcome = finish(study, start)
     watcher().say(f"{batch.label}: report of the refit: {outcome.paths['report']}")
     known = [one for one in versions_of(settings, version.model) if one.key == told.champion]
     if told.promoted or not told.champion or not known:
@@ -164,7 +164,7 @@ def _refit_config(champion: WatchedChampion) -> RunConfig:
     return config.model_copy(update={"name": name, "tracking": tracking, "data": data})
 
 
-@stage
+@step("log to MLflow")
 def keep(champion: WatchedChampion, found: Watch) -> str:
     """Put a look on MLflow, with its reason; return its run."""
     settings = read_settings()

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from configs.cluster import ClusterConfig
 from configs.errors import UserError, check_name
 from configs.load import apply_overrides, parse_config
 from configs.reproduction import (
@@ -29,7 +30,6 @@ from configs.reproduction import (
     synthetic,
     without,
 )
-from configs.run import ClusterConfig
 from fkd import __version__
 from fkd.methods.declaration import Method
 from flows.fitting import fit_all, run_counted
@@ -37,7 +37,7 @@ from flows.log_lines import is_json, write_line
 from flows.outcome import file_link, markdown_table
 from flows.prefect_page import post_markdown, tagged_run
 from flows.progress import watcher
-from flows.stages import reproduction_run_name, stage
+from flows.stages import reproduction_run_name, step
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import Failed
 from tasks.data.load import describe_rows
@@ -298,7 +298,7 @@ def pages(settings: Settings, collection: str) -> Path:
     return settings.experiments / collection
 
 
-@stage
+@step("fetch data")
 def load(tree: dict[str, Any], cluster: ClusterConfig) -> Opened:
     """Return the experiment with its data; a run without data is left out, with the reason."""
     settings, absent = read_settings(), dict[str, str]()
@@ -344,14 +344,14 @@ def _open(
     return studies
 
 
-@stage
+@step("fit trials")
 def fit(opened: Opened) -> int:
     """Compute on the cluster what is not stored yet; return the number of fits that failed."""
     studies = opened.all_studies()
     return fit_all(studies).failed if studies else 0
 
 
-@stage
+@step("log to MLflow")
 def record(opened: Opened) -> list[str]:
     """Fill MLflow with every trial; return what could not be done, in sentences."""
     added, problems = record_studies(opened.all_studies())
@@ -359,7 +359,7 @@ def record(opened: Opened) -> list[str]:
     return problems
 
 
-@stage
+@step("judge claims")
 def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, list[str]]:
     """Judge the claims, write figures and tables; return the story with what failed."""
     experiment, settings = opened.experiment, read_settings()
@@ -412,7 +412,7 @@ def _compute(
         return run_counted(client, function, jobs, cluster, noun=noun)
 
 
-@stage
+@step("publish verdicts")
 def publish(story: Story) -> list[str]:
     """Put verdicts, figures and tables into MLflow; return what could not be done."""
     settings = read_settings()

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from prefect import Flow, State, flow
 from prefect.client.schemas.objects import FlowRun
 
+from configs.cluster import ClusterConfig
 from configs.data import DataConfig
 from configs.errors import UserError
 from configs.hooks import refuse_kept_addresses
 from configs.load import load_configs, read_hooks
-from configs.run import ClusterConfig
 from flows.experiment import run_all
 from flows.leftovers import clear_leftovers
 from flows.monitor import WatchedModel, end_watch, watch_all
 from flows.outcome import end_runs, failure_told
 from flows.progress import watcher
 from flows.reproduce import chosen_trees, judge_all
-from flows.stages import patient_stage, scheduled_run_name, watch_run_name
+from flows.stages import scheduled_run_name, step, watch_run_name
 from tasks.cluster.signals import end_with_parent
 from tasks.data.load import describe_rows, load_table
 from tasks.monitor.batches import located, read_batches
@@ -315,7 +315,7 @@ def scheduled_refresh(source: str = "default", overrides: tuple[str, ...] = ()) 
     return "; ".join(_refresh(data) for data in tables.values())
 
 
-@patient_stage
+@step("fetch data", patient=True)
 def _refresh(data: DataConfig) -> str:
     """Return how many rows a table has, once its files are here and verified."""
     loaded = load_table(data, read_settings())

@@ -1,10 +1,10 @@
-"""Stages of a flow as Prefect tasks, and names and tags of flow runs."""
+"""Prefect tasks, and names and tags of flow runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from prefect import task
+from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
@@ -13,19 +13,30 @@ from configs.load import load_configs
 from configs.run import RunConfig
 from fkd import __version__
 
-# Stages are small in number: a Prefect task costs tens of milliseconds, so folds, settings and
-# blocks are raw Dask futures inside one. Results live in our own store, never in Prefect's.
-stage = task(cache_policy=NO_CACHE, persist_result=False)
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
 
-# For what a server elsewhere may refuse for a while: one that is down at three in the morning may
-# be up at half past.
-_PAUSES = [60.0, 300.0, 1800.0]
-patient_stage = task(
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    retries=len(_PAUSES),
-    retry_delay_seconds=_PAUSES,
-)
+# A Prefect task costs tens of milliseconds: fits, folds and blocks are Dask futures inside a few
+# tasks. Results live in the store, never in Prefect's.
+_DELAYS = [60.0, 300.0, 1800.0]  # seconds; a data server may be back after half an hour
+
+
+def step(
+    name: str, *, patient: bool = False
+) -> Callable[[Callable[_Given, _Found]], Task[_Given, _Found]]:
+    """Return a decorator that makes a Prefect task.
+
+    Parameters
+    ----------
+    name
+        Name on Prefect's pages.
+    patient
+        Whether to retry for half an hour, for servers that may be down for a while.
+    """
+    retries: dict[str, Any] = {}
+    if patient:
+        retries = {"retries": len(_DELAYS), "retry_delay_seconds": _DELAYS}
+    return task(name=name, cache_policy=NO_CACHE, persist_result=False, **retries)
 
 
 _DIGITS = 8  # of a configuration's digest

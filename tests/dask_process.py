@@ -1,5 +1,6 @@
 """Schedulers and workers as one starts them from a shell."""
 
+import json
 import os
 import socket
 import subprocess
@@ -8,12 +9,34 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from configs.cluster import ClusterConfig
+
+# Workers that are threads of the test's process start without a delay.
+THREADS = {
+    "cluster_class": "distributed.LocalCluster",
+    "cluster_kwargs": {"processes": False},
+    "workers": 1,
+}
+
 _PATIENCE = 180.0  # seconds; a busy machine needs many
+
+
+def in_threads(workers=1, memory_limit="auto", **options):
+    """The configuration of a cluster of threads."""
+    kwargs = {**THREADS["cluster_kwargs"], "memory_limit": memory_limit}
+    return ClusterConfig(**{**THREADS, "cluster_kwargs": kwargs, "workers": workers, **options})
+
+
+def threads(workers, **options):
+    """A cluster of threads as an override of a configuration."""
+    return f"cluster={json.dumps({**THREADS, 'workers': workers, **options})}"
 
 
 @contextmanager
 def dask_process(*words, python=(sys.executable, "-m", "dask"), cwd=None, **variables):
     """A `dask scheduler` or `dask worker` process, with more environment variables."""
+    if words[0] == "worker" and "--nthreads" not in words:
+        words = (*words, "--nthreads", "1")
     process = subprocess.Popen(
         [*python, *words, "--no-dashboard"],
         cwd=cwd,

@@ -9,7 +9,16 @@ import pytest
 from flows import experiment
 from flows import monitor as watch
 
-STAGES = ("load", "fit", "record", "select", "report", "publish")
+STAGES = (
+    "fetch_data",
+    "plan_trials",
+    "build_kernels",
+    "fit_trials",
+    "log_to_mlflow",
+    "select_champion",
+    "write_report",
+    "register_champion",
+)
 
 
 def run_stages(*configs):
@@ -20,7 +29,7 @@ def run_stages(*configs):
 
 def watch_stages(model, *data, refit=False):
     """What was found in new rows, through the stages of the watch as plain functions."""
-    with plain_stages(experiment, STAGES), plain_stages(watch, ("fit", "keep")):
+    with plain_stages(experiment, STAGES), plain_stages(watch, ("keep",)):
         return watch.watch_all(model, data, refit=refit)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import yaml
+from dask_process import THREADS
 
 HEADER = ("Vertrag", "Einzug", "Bezirk", "Fläche m²", "Baujahr", "Alter", "Miete")
 DATA = {
@@ -56,7 +57,7 @@ def write_rents(folder, *, encoding="latin-1", separator=";", rows=None, cell=ge
         "methods": ["krr_fkd", "dummy"],
         "folds": {"k": 2},
         "select": {"inner_folds": 2},
-        "cluster": {"kind": "threads", "workers": 1},
+        "cluster": THREADS,
         **changes,
     }
     path = folder / "mieten.yaml"

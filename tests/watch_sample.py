@@ -2,6 +2,7 @@
 
 import numpy as np
 import yaml
+from dask_process import THREADS
 
 COLUMNS = ("age", "hours", "skill", "town", "wage")
 
@@ -48,7 +49,7 @@ def write_wages(folder, **changes):
             },
         ],
         "select": {"inner_folds": 2, "subject_to": {"gdp": 0.2}},
-        "cluster": {"kind": "threads", "workers": 1},
+        "cluster": THREADS,
         **changes,
     }
     path = folder / "wages.yaml"

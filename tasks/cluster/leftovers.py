@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psutil
 
-from tasks.cluster.slurm import cancel_orphans
 from tasks.storage.files import try_lock
 from tasks.storage.settings import Settings
 
@@ -23,16 +22,12 @@ _LOCKED = ".dirlock"  # beside a worker's folder, held as long as the worker liv
 
 
 def sweep_leftovers(settings: Settings) -> int:
-    """Return how many half-written files and folders of dead workers were removed.
-
-    Jobs that dead drivers left in a queue are cancelled too.
-    """
+    """Return how many half-written files and folders of dead workers were removed."""
     if not settings.home.is_dir():
         return 0
     removed = sum(_remove_part(part) for part in _parts(settings.home))
     removed += sum(_remove_scratch(folder) for folder in _scratch(settings.home / "dask"))
     _remove_dask_page(settings.home / "dask.json")
-    cancel_orphans(settings.home)
     return removed
 
 

@@ -1,4 +1,4 @@
-"""TLS certificates of a cluster: generated in memory, or read from files."""
+"""TLS certificates of a cluster that the user names, and reasons for refused connections."""
 
 import datetime
 import socket
@@ -10,14 +10,11 @@ from urllib.parse import urlsplit
 
 import dask
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from configs.cluster import TlsConfig
 from configs.errors import UserError
-from configs.run import TlsConfig
 
 ROLES = ("client", "scheduler", "worker")
-_DAYS = 365
 _HOW = "name others by cluster.tls, or by Dask's own distributed.comm.tls"
 # The parameters of `distributed.Security` with the settings of Dask that mean the same.
 _SETTINGS = {
@@ -26,41 +23,11 @@ _SETTINGS = {
 }
 
 
-def new_pair() -> tuple[str, str]:
-    """Return a certificate that signs itself with its key, both as PEM.
-
-    On an elliptic curve: the key takes a millisecond, one of RSA up to a fifth of a second.
-    """
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "fkd")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        # Machines whose clocks differ a little must agree on it.
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=_DAYS))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM).decode(), secret.decode()
-
-
-def for_all_roles(ca: str, cert: str, key: str | None) -> dict[str, str]:
-    """Return one certificate as that of client, scheduler, workers."""
-    parts = {"cert": cert, "key": key}
+def _for_all_roles(tls: TlsConfig) -> dict[str, str]:
+    """Return one certificate as that of client, scheduler and workers."""
+    parts = {"cert": tls.cert, "key": tls.key}
     named = {f"tls_{role}_{part}": text for role in ROLES for part, text in parts.items() if text}
-    return {"tls_ca_file": ca, **named}
-
-
-def temporary() -> dict[str, str]:
-    """Return certificates that are never written to a file of ours, for one cluster's life."""
-    certificate, key = new_pair()
-    return for_all_roles(certificate, certificate, key)
+    return {"tls_ca_file": tls.ca, **named}
 
 
 def named_certificates(
@@ -81,7 +48,7 @@ def named_certificates(
     if {"tls_ca_file", *(f"tls_{role}_cert" for role in roles)} <= theirs.keys():
         found = theirs
     elif tls is not None:
-        found = for_all_roles(tls.ca, tls.cert, tls.key)
+        found = _for_all_roles(tls)
     else:
         return None
     _check_authority(found["tls_ca_file"])

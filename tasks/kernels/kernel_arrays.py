@@ -21,10 +21,10 @@ from fkd.methods import method
 from fkd.methods.paper_methods import WHOLE_ROWS
 from fkd.paper.algorithm2 import panel_products
 from fkd.problems.encoder import Encoder
-from tasks.cluster.workers import Muster, check_connected, cluster_memory
+from tasks.cluster.workers import WorkerMonitor, check_connected, cluster_memory
 from tasks.kernels.shared_map import encoder_of
 from tasks.plan.splits import Fold
-from tasks.plan.training import cached_table
+from tasks.plan.training import cached_table, make_training
 from tasks.plan.trials import Inputs, Job, check_versions
 from tasks.storage.environment import blas_threads
 from tasks.storage.records import digest
@@ -49,20 +49,20 @@ def compute_array(
     *,
     retries: int,
     time_limit: float,
-    say: Callable[[str], None] = lambda told: None,
+    log: Callable[[str], None] = lambda message: None,
 ) -> Any:
     """Return the values of a Dask array.
 
-    Its tasks are Dask's own: one whose worker died, or that met a passing fault, is executed again
-    at most `retries` times, with what lay on that worker. An array that takes longer than
-    `time_limit` seconds is given up. `say` hears what is waited for.
+    A task whose worker died, or that met a passing fault, is repeated by Dask at most `retries`
+    times, together with the chunks that worker held. An array that takes longer than `time_limit`
+    seconds is cancelled. `log` receives messages about missing workers.
     """
-    muster, start, landed = Muster(client, say), time.monotonic(), threading.Event()
+    monitor, start, landed = WorkerMonitor(client, log), time.monotonic(), threading.Event()
     future = client.compute(array, retries=retries)
     future.add_done_callback(lambda _: landed.set())
     while not landed.wait(_LOOK_SECONDS):
         check_connected(client)
-        muster.look()
+        monitor.check()
         if time.monotonic() - start > time_limit:
             future.cancel(force=True)
             limit = f"cluster.time_limit ({time_limit:g} s)"
@@ -377,34 +377,46 @@ class SplitRows:
     split: str
 
 
-def cluster_passes(
-    client: Any, rows: SplitRows, compute: Compute, tell: Callable[[str], None]
-) -> Callable[[float, IntArray], KernelArrays]:
-    """Return how to get the RBF kernel matrix of some rows as arrays of a cluster.
+@dataclass(frozen=True)
+class ChunkedKernel:
+    """The RBF kernel matrix of a split's training rows as Dask arrays, for one landmark set."""
 
-    Parameters
-    ----------
-    client, compute
-        Of the cluster; what computes an array there.
-    rows
-        Training rows of a split.
-    tell
-        Hears what is kept, what is made again.
+    gamma: float
+    landmarks: IntArray
+    K: da.Array  # (n, n)
+    K_nq: da.Array  # (n, q)
+    threads: int
+
+    def passes(self, compute: Compute) -> Callable[[float, IntArray], KernelArrays]:
+        """Return the function by which a method asks for this kernel matrix."""
+
+        def passes(gamma: float, landmarks: IntArray) -> KernelArrays:
+            if gamma != self.gamma or not np.array_equal(landmarks, self.landmarks):
+                raise ValueError("a job must read the kernel matrix that was built for it")
+            return KernelArrays(self.K, self.K_nq, landmarks, compute, self.threads)
+
+        return passes
+
+
+def build_kernel(client: Any, job: Job) -> ChunkedKernel:
+    """Start the computation of a chunked job's kernel matrix on the workers.
+
+    Chunks that fit into `KEPT_SHARE` of the workers' memory stay there. Others are computed again
+    in each pass.
     """
-
-    def passes(gamma: float, landmarks: IntArray) -> KernelArrays:
-        kernel, threads = Kernel("rbf", gamma), rows.inputs.blas_threads
-        size, memory = CHUNK_ROWS, cluster_memory(client)
-        X = rows_array(rows, np.arange(len(_fold(rows).train)), size)
-        Z = rows_array(rows, landmarks, len(landmarks))
-        K = kernel_array(kernel, X, chunks=size, threads=threads)
-        K_nq = kernel_array(kernel, X, Z, chunks=(size, len(landmarks)), threads=threads)
-        # The columns of the landmarks are read twice as often.
-        K_nq, K = keep_what_fits(client, [K_nq, K], memory)
-        tell(_told(K, memory))
-        return KernelArrays(K, K_nq, landmarks, compute, threads)
-
-    return passes
+    rows, size = SplitRows(job.inputs, job.split), CHUNK_ROWS
+    table = cached_table(job.inputs.settings, job.inputs.table_digest)
+    training, _ = make_training(table, _fold(rows), job.inputs)
+    setting = job.trials[0].setting()  # trials of one job share width and landmarks
+    landmarks, threads = setting.landmarks(training), job.inputs.blas_threads
+    kernel = Kernel("rbf", setting.gamma)
+    X = rows_array(rows, np.arange(len(_fold(rows).train)), size)
+    Z = rows_array(rows, landmarks, len(landmarks))
+    K = kernel_array(kernel, X, chunks=size, threads=threads)
+    K_nq = kernel_array(kernel, X, Z, chunks=(size, len(landmarks)), threads=threads)
+    # K_nq is first: it is read twice as often.
+    K_nq, K = keep_what_fits(client, [K_nq, K], cluster_memory(client))
+    return ChunkedKernel(setting.gamma, landmarks, K, K_nq, threads)
 
 
 def rows_array(rows: SplitRows, chosen: IntArray, size: int) -> da.Array:
@@ -446,18 +458,3 @@ def _identity(rows: SplitRows, chosen: IntArray) -> str:
         "chosen": [int(i) for i in chosen],
     }
     return digest(identity)
-
-
-def _told(K: da.Array, memory: int | None) -> str:
-    """Return a sentence on what becomes of the chunks of K."""
-    n, count = K.shape[0], K.numblocks[0]
-    size = f"kernel matrix of {n} rows in {count} x {count} chunks, {_gib(chunk_bytes(K))} to make"
-    if is_kept(K):
-        return f"{size}: kept on the workers, which have {_gib(memory or 0)}"
-    limit = "no limit is known" if memory is None else f"they have {_gib(memory)}"
-    return f"{size}: too much to be kept on the workers ({limit}), made again in every pass"
-
-
-def _gib(size: float) -> str:
-    """Return a size in words."""
-    return f"{size / 2**30:.2f} GiB"

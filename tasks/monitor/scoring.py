@@ -475,7 +475,7 @@ def _on_cluster(jobs: Sequence[ScoreJob], client: Any) -> _Scored:
             wanted,
             retries=_RETRIES,
             time_limit=_TIME_LIMIT,
-            keep=found.__setitem__,
+            on_result=found.__setitem__,
         )
         if failed:
             raise UserError(

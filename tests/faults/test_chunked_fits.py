@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from dask_process import threads
 from sweep_sample import finite, numbers, same_numbers, undisturbed
 
 from configs.load import load_config
@@ -20,9 +21,9 @@ from tasks.storage.settings import Settings
 GRID = "{name: krr_fkd_nystroem, fraction: 0.3, grid: {iterations: [0, 2], alpha: [1.0, 4.0]}}"
 
 
-def config(*more, kind="threads"):
+def config(*more, processes=False):
     """Two folds of the embedded table, some 1000 training rows each."""
-    cluster = f"cluster={{kind: {kind}, workers: 2}}"
+    cluster = "cluster.workers=2" if processes else threads(2)
     return load_config(
         "default", [f"methods=[dummy, {GRID}]", "folds.k=2", "select=null", cluster, *more]
     )
@@ -66,7 +67,7 @@ def test_what_cannot_be_solved_fails_by_name(settings, monkeypatch):
 @pytest.mark.stack
 @pytest.mark.usefixtures("_small_chunks")
 def test_a_killed_worker_changes_no_bit(settings, tmp_path, monkeypatch):
-    study = open_study(config(kind="local"), settings)
+    study = open_study(config(processes=True), settings)
     assert fit_all([study]).failed == 0
     compute, passes, killed = chunked_fits.compute_array, [], []
 
@@ -80,7 +81,7 @@ def test_a_killed_worker_changes_no_bit(settings, tmp_path, monkeypatch):
 
     monkeypatch.setattr(chunked_fits, "compute_array", killing)
     elsewhere = Settings(tmp_path / "disturbed", None, None, None)
-    disturbed = open_study(config(kind="local"), elsewhere)
+    disturbed = open_study(config(processes=True), elsewhere)
     assert fit_all([disturbed]).failed == 0
     assert len(set(killed)) == 2
     assert same_numbers(disturbed, study)

@@ -7,17 +7,23 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from dask_process import dask_process, dask_scheduler
+from dask_process import dask_process, dask_scheduler, in_threads
+from distributed import Security
 from job_sample import touch
 
+from configs.cluster import ClusterConfig
 from configs.errors import UserError
-from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
-from tasks.cluster.tls import new_pair
 from tasks.servers.shared_server import free_port
 
 pytestmark = pytest.mark.stack
+
+
+def new_pair():
+    """A certificate that signs itself, with its key, as PEM."""
+    made = Security.temporary()
+    return made.tls_ca_file, made.tls_client_key
 
 
 def _write(folder, name, certificate, key):
@@ -179,10 +185,5 @@ def test_the_address_that_dask_was_told_takes_the_place_of_a_local_cluster(
     told = replace(settings, dask_scheduler_address=encrypted)
     with connect(ClusterConfig(tls=files["good"]), told) as client:
         assert client.scheduler.address == encrypted
-    with connect(ClusterConfig(kind="threads", workers=1), told) as client:
+    with connect(in_threads(workers=1), told) as client:
         assert client.scheduler.address.startswith("inproc://")
-
-
-def test_threads_take_no_certificates():
-    with pytest.raises(ValueError, match="tls has no meaning for kind 'threads'"):
-        ClusterConfig(kind="threads", tls={"ca": "ca.pem", "cert": "cert.pem"})

@@ -42,7 +42,7 @@ def _check(home, path, config, behaviour, tmp_path):
 
     What was found is returned: how many fits there are, how many failed, all causes.
     """
-    few = ("cluster.time_limit=15", "cluster.retries=1", "cluster.memory_limit=1GB")
+    few = ("cluster.time_limit=15", "cluster.retries=1", "cluster.cluster_kwargs.memory_limit=1GB")
     code, said = _run(home, path, behaviour, *few)
     assert (code, "Traceback" in said) == (2, False), said
     study = open_study(config, Settings(home, None, None, None))

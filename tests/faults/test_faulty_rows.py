@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dask_process import in_threads
 from grown_sample import BASE, COLUMNS, grown_study, write_rows
 from stored_files import stored
 
 from configs.errors import UserError
-from configs.run import ClusterConfig
 from flows import fitting
 from flows.cli import main
 from flows.errors import as_user_error
@@ -23,7 +23,7 @@ from tasks.plan.training import cached_table
 def study(tmp_path, settings):
     write_rows(tmp_path / "own.csv", BASE)
     found = grown_study(tmp_path / "own.csv", settings)
-    threads = ClusterConfig(kind="threads", workers=1)
+    threads = in_threads(workers=1)
     return replace(found, config=found.config.model_copy(update={"cluster": threads}))
 
 

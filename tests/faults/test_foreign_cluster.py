@@ -12,12 +12,12 @@ from dask_process import dask_process, dask_scheduler
 from deadlines import patient
 from job_sample import touch
 
+from configs.cluster import ClusterConfig
 from configs.errors import UserError
-from configs.run import ClusterConfig
 from fkd import __version__
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
-from tasks.cluster.workers import Muster
+from tasks.cluster.workers import WorkerMonitor
 from tasks.servers.shared_server import free_port
 
 pytestmark = pytest.mark.stack
@@ -77,7 +77,7 @@ def test_a_job_that_kills_its_worker_is_tried_no_more_often_than_told(address, c
 
 
 def test_repeats_of_the_scheduler_count_where_it_cannot_be_told(address, client, tmp_path):
-    client.unregister_scheduler_plugin("fkd-own-count")
+    client.unregister_scheduler_plugin("fkd-return-lost-jobs")
     _allowed_failures(client, 1)
     with dask_process("worker", address, "--nthreads", "1"):
         jobs = _jobs(tmp_path, "always die")
@@ -87,12 +87,14 @@ def test_repeats_of_the_scheduler_count_where_it_cannot_be_told(address, client,
 
 
 def test_what_is_waited_for_is_said(client, address, monkeypatch):
-    monkeypatch.setattr("tasks.cluster.workers._TELL_SECONDS", 0.2)
-    client.patience = 1.0
+    monkeypatch.setattr("tasks.cluster.workers._LOG_SECONDS", 0.2)
+    client.worker_timeout = 1.0
     said = []
-    with pytest.raises(UserError, match=rf"no Dask worker at {address}.*`dask worker {address}`"):
-        Muster(client, said.append).wait()
-    assert said == [f"waiting for a Dask worker at {address} (none has come within 0.2 s)"]
+    with pytest.raises(
+        UserError, match=rf"No worker connected to {address}.*`dask worker {address} "
+    ):
+        WorkerMonitor(client, said.append).wait()
+    assert said == [f"waiting for a Dask worker at {address} (none connected within 0.2 s)"]
 
 
 def _without_package():
@@ -115,7 +117,7 @@ def _with_version(folder, version):
 def test_workers_without_the_package_are_named_at_once(address, client, tmp_path):
     with (
         dask_process("worker", address, python=_without_package(), cwd=tmp_path, PYTHONPATH=""),
-        pytest.raises(UserError, match=r"tcp://\S+ has none \(.*No module.*; install it where"),
+        pytest.raises(UserError, match=r"tcp://\S+ has none \(.*No module.*\. Install it"),
     ):
         run_jobs(client, touch, _jobs(tmp_path, "fine"), retries=0, time_limit=600.0)
 
@@ -124,9 +126,9 @@ def test_workers_of_another_version_are_named_at_once(address, client, tmp_path)
     folder = _with_version(tmp_path, "0.0.1")
     with (
         dask_process("worker", address, cwd=tmp_path, PYTHONPATH=folder),
-        pytest.raises(UserError, match=r"tcp://127\S+ has fkd 0\.0\.1;"),
+        pytest.raises(UserError, match=r"tcp://127\S+ has fkd 0\.0\.1\."),
     ):
-        Muster(client, print).wait()
+        WorkerMonitor(client, print).wait()
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 import psutil
 import pytest
-from dask_process import dask_process, dask_scheduler
+from dask_process import dask_process, dask_scheduler, in_threads
 from job_sample import allocator, touch
 from soak_figures import keep
 
+from configs.cluster import ClusterConfig
 from configs.errors import UserError
-from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.cluster.workers import worker_memory
@@ -19,7 +19,7 @@ def _run(config, settings, jobs, **options):
     finished = []
     with connect(config, settings) as client:
         given = {"retries": 2, "time_limit": 600.0, **options}
-        failed = run_jobs(client, touch, jobs, done=finished.append, **given)
+        failed = run_jobs(client, touch, jobs, on_done=finished.append, **given)
     return finished, failed
 
 
@@ -32,10 +32,20 @@ def _jobs(folder, behaviours):
     return [(str(folder), f"{i}", behaviour) for i, behaviour in enumerate(behaviours)]
 
 
-@pytest.mark.parametrize("kind", ["local", "threads"])
-def test_every_job_is_done_once(kind, settings, tmp_path):
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        ClusterConfig(workers=2),
+        in_threads(workers=2),
+        ClusterConfig(
+            cluster_class="dask.distributed.LocalCluster", cluster_kwargs={"n_workers": 2}
+        ),
+    ],
+    ids=["local", "threads", "by path"],
+)
+def test_every_job_is_done_once(cluster, settings, tmp_path):
     jobs = _jobs(tmp_path / "marks", ["fine"] * 6)
-    finished, failed = _run(ClusterConfig(kind=kind, workers=2), settings, jobs)
+    finished, failed = _run(cluster, settings, jobs)
     assert sorted(finished) == sorted(jobs)
     assert not failed
     assert {_tries(tmp_path / "marks", name) for _, name, _ in jobs} == {1}
@@ -79,7 +89,7 @@ def _look_often(monkeypatch):
 def test_threads_that_are_all_held_fail_the_rest(settings, tmp_path):
     # A thread cannot be ended: what waits behind such jobs would wait for ever.
     jobs = _jobs(tmp_path / "marks", ["fine", "dawdle", "dawdle", "fine"])
-    config = ClusterConfig(kind="threads", workers=2)
+    config = in_threads(workers=2)
     finished, failed = _run(config, settings, jobs, time_limit=1.0)
     assert finished == jobs[:1]
     assert [failure.job[2] for failure in failed] == ["dawdle", "dawdle", "fine"]
@@ -98,7 +108,7 @@ def test_workers_that_are_lost_for_good_are_replaced(settings, tmp_path):
 
 def test_a_job_that_eats_memory_fails_alone(settings, tmp_path):
     jobs = _jobs(tmp_path / "marks", ["eat memory", "fine", "fine"])
-    config = ClusterConfig(workers=2, memory_limit="600MB")
+    config = ClusterConfig(workers=2, cluster_kwargs={"memory_limit": "600MB"})
     finished, failed = _run(config, settings, jobs, retries=1)
     assert [failure.job[2] for failure in failed] == ["eat memory"]
     assert "out of memory" in failed[0].cause
@@ -113,7 +123,9 @@ def test_workers_keep_freed_memory_for_the_next_array(settings, monkeypatch):
 
 
 def test_the_limit_of_a_workers_memory_is_known(settings):
-    with connect(ClusterConfig(workers=1, memory_limit="1GiB"), settings) as client:
+    with connect(
+        ClusterConfig(workers=1, cluster_kwargs={"memory_limit": "1GiB"}), settings
+    ) as client:
         assert worker_memory(client) == 2**30
 
 
@@ -128,7 +140,7 @@ def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp
     process, address = scheduler
     jobs = _jobs(tmp_path / "marks", ["fine", "die once", "fine"])
     with dask_process("worker", address):
-        finished, failed = _run(ClusterConfig(address=address, kind="address"), settings, jobs)
+        finished, failed = _run(ClusterConfig(address=address), settings, jobs)
     assert len(finished) == 3
     assert not failed
     assert process.poll() is None
@@ -137,19 +149,23 @@ def test_an_existing_scheduler_is_used_and_left_running(scheduler, settings, tmp
 @pytest.mark.usefixtures("_look_often")
 def test_a_run_ends_by_name_if_no_worker_comes(scheduler, settings, tmp_path):
     jobs = _jobs(tmp_path / "marks", ["fine"])
-    with pytest.raises(UserError, match=r"no Dask worker.* for 2 s .*`dask worker tcp:"):
-        _run(ClusterConfig(address=scheduler[1], worker_wait=2.0), settings, jobs)
+    with pytest.raises(UserError, match=r"No worker connected.*within 2 s .*`dask worker tcp:"):
+        _run(ClusterConfig(address=scheduler[1], worker_timeout=2.0), settings, jobs)
 
 
 def test_a_run_ends_by_name_if_its_scheduler_does(scheduler, settings, tmp_path):
     process, address = scheduler
     jobs = _jobs(tmp_path / "marks", ["fine", "dawdle"])
+
+    def kill(job):
+        process.kill()
+
     with (
         dask_process("worker", address),
-        pytest.raises(UserError, match=r"scheduler is gone.*is kept"),
-        connect(ClusterConfig(address=address, kind="address"), settings) as client,
+        pytest.raises(UserError, match=r"scheduler has ended.*are kept"),
+        connect(ClusterConfig(address=address), settings) as client,
     ):
-        run_jobs(client, touch, jobs, retries=2, time_limit=600.0, done=lambda job: process.kill())
+        run_jobs(client, touch, jobs, on_done=kill, retries=2, time_limit=600.0)
 
 
 def test_an_unreachable_scheduler_is_named(settings, free_port):

@@ -1,7 +1,7 @@
 """Workers of one run whose processors are given different kernels."""
 
 import pytest
-from dask_process import dask_process, dask_scheduler
+from dask_process import dask_process, dask_scheduler, threads
 from deadlines import patient
 from sweep_sample import sweep_config
 from threadpoolctl import threadpool_info
@@ -73,11 +73,10 @@ def test_stored_fits_of_another_processor_are_told(settings, capsys, monkeypatch
     here, foreign = environment(), environment()
     foreign["blas"] = [{**blas, "architecture": "Elsewhere"} for blas in foreign["blas"]]
     monkeypatch.setattr("tasks.fit.job.environment", lambda name: foreign)
-    threads = "cluster={kind: threads, workers: 2}"
-    assert fit_all([open_study(sweep_config(threads), settings)]).failed == 0
+    assert fit_all([open_study(sweep_config(threads(2)), settings)]).failed == 0
     capsys.readouterr()
     monkeypatch.setattr("tasks.fit.job.environment", lambda name: here)
-    assert fit_all([open_study(sweep_config(threads, lengths=4), settings)]).failed == 0
+    assert fit_all([open_study(sweep_config(threads(2), lengths=4), settings)]).failed == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "mixed" in line]
     assert len(told) == 1
     assert "stored fits: openblas Elsewhere" in told[0]

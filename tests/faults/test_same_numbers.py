@@ -1,6 +1,7 @@
 """The same seed anywhere: workers, threads, order of completion change no bit."""
 
 import pytest
+from dask_process import threads
 from soak_figures import keep
 from sweep_jobs import shuffled
 from sweep_sample import finite, numbers, same_numbers, sweep_config, undisturbed
@@ -36,7 +37,7 @@ def _computed(config, home):
     [
         "cluster={workers: 1}",
         "cluster={workers: 2}",
-        "cluster={kind: threads, workers: 2}",
+        threads(2),
     ],
 )
 def test_numbers_do_not_depend_on_the_number_or_kind_of_workers(cluster, reference, tmp_path):
@@ -70,7 +71,14 @@ def exact_reference(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("order", ["as submitted", "shuffled"])
-@pytest.mark.parametrize("cluster", ["{workers: 1}", "{workers: 2}", "{kind: threads, workers: 2}"])
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        "{workers: 1}",
+        "{workers: 2}",
+        threads(2).removeprefix("cluster="),
+    ],
+)
 def test_exact_kernels_have_the_same_bits_anywhere(
     cluster, order, exact_reference, tmp_path, monkeypatch
 ):

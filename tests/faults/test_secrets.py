@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dask_process import THREADS
 from deadlines import patient
 from server_process import clean_environment, left_after, seeded
 from tracking_server import mlflow_server, warm_mlflow
@@ -67,7 +68,7 @@ def _config(hooks):
         "folds": {"k": 2},
         "select": {"minimise": "mae", "inner_folds": 2},
         "methods": [{"name": "krr", "approximation": {"kind": "nystroem", "landmarks": 9}}],
-        "cluster": {"kind": "threads", "workers": 1},
+        "cluster": THREADS,
         "gate": {"gdp": 1e-9},  # broken by any model but a constant
         "hooks": {"on_failure": hooks},
     }

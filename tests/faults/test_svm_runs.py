@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from dask_process import threads
 from small_disk import fill, small_disk
 
 from configs.errors import UserError
@@ -29,7 +30,7 @@ def make_study(settings, **grid):
             [
                 "folds={k: 2, reserve: 0.3}",
                 "select=null",
-                "cluster={kind: threads, workers: 2}",
+                threads(2),
                 f"methods={json.dumps([entry])}",
             ],
         ),

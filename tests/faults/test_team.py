@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dask_process import threads
 from prefect_api import (
     PATIENCE,
     artifacts_of,
@@ -38,7 +39,7 @@ SMALL = [
     "methods=[dummy, {name: krr_fkd, grid: {iterations: [0, 2]}, "
     "approximation: {kind: nystroem, landmarks: 40}}]",
     "select={inner_folds: 2}",
-    "cluster={kind: threads, workers: 1}",
+    threads(1),
 ]
 
 

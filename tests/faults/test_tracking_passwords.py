@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from dask_process import threads
 from sweep_process import fkd, warm_home, write_config
 from sweep_sample import sweep_config
 from tracking_server import mlflow_server, recorded_trials, warm_mlflow
@@ -43,7 +44,10 @@ def server(tmp_path, tmp_path_factory):
 def test_without_the_password_all_is_kept_and_with_it_all_is_recorded_once(
     server, tmp_path, tmp_path_factory, monkeypatch
 ):
-    config = sweep_config("cluster={kind: threads, workers: 2}", name="guarded")
+    config = sweep_config(
+        threads(2),
+        name="guarded",
+    )
     home = warm_home(tmp_path / "home", tmp_path_factory.getbasetemp())
     there = {"MLFLOW_TRACKING_URI": server.uri}
     wrong = {**there, **USER, "MLFLOW_TRACKING_PASSWORD": "not-the-one"}

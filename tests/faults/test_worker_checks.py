@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,13 @@ from deadlines import patient
 from job_sample import touch
 from object_stores import BUCKET, variables
 
+from configs.cluster import ClusterConfig
 from configs.errors import UserError
-from configs.run import ClusterConfig
 from fkd.problems.encoder import Encoder
+from tasks.cluster import workers
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
-from tasks.cluster.workers import Answer, Muster, Preflight, answer, preflight_of
+from tasks.cluster.workers import WorkerMonitor
 from tasks.servers.shared_server import free_port
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
@@ -73,7 +75,7 @@ def test_a_worker_without_the_folder_is_named_before_the_first_job(
         run_jobs(client, touch, jobs_in(work), retries=2, time_limit=600.0)
     said = str(caught.value)
     assert f"the store of this run, {settings.home / 'store'}, but tcp://127.0.0.1:" in said
-    assert "does not find there what was just written; let FKD_STORE be a place" in said
+    assert "FKD_STORE" in said
     assert list(work.iterdir()) == []  # no job was tried
     assert not list(open_store(settings).entries("probes"))
 
@@ -90,11 +92,11 @@ def test_a_worker_that_comes_later_is_asked_too(address, client, settings, tmp_p
             told.put(str(error))
 
     with dask_process("worker", address, "--nthreads", "1"):
-        Muster(client, print).wait()
+        WorkerMonitor(client, print).wait()
         runner = threading.Thread(target=run)
         runner.start()
         with dask_process("worker", address, "--nthreads", "1", python=hidden):
-            assert "does not find there" in told.get(timeout=patient(120))
+            assert "cannot read what the driver wrote" in told.get(timeout=patient(120))
         runner.join()
 
 
@@ -122,7 +124,7 @@ def test_a_worker_that_the_store_refuses_is_named(
         dask_process("worker", address, "--nthreads", "1", **theirs),
         pytest.raises(UserError) as caught,
     ):
-        Muster(client, print).wait()
+        WorkerMonitor(client, print).wait()
     said = str(caught.value)
     assert f"read and write the store of this run, {store}, but tcp://127.0.0.1:" in said
     assert "refuses this machine" in said
@@ -140,9 +142,9 @@ def test_a_worker_with_another_version_of_a_method_is_named(address, client, tmp
     path.write_text(path.read_text().replace(now, "version: ClassVar[int] = 99"))
     with (
         dask_process("worker", address, cwd=tmp_path, PYTHONPATH=str(tmp_path)),
-        pytest.raises(UserError, match=r"tcp://127\S+ has encoder 99 instead of \d+; install"),
+        pytest.raises(UserError, match=r"tcp://127\S+ has encoder 99 instead of \d+\."),
     ):
-        Muster(client, print).wait()
+        WorkerMonitor(client, print).wait()
 
 
 def test_a_worker_that_dies_while_it_is_asked_does_not_end_the_run(address, client):
@@ -154,20 +156,32 @@ def test_a_worker_that_dies_while_it_is_asked_does_not_end_the_run(address, clie
         dying.send_signal(signal.SIGSTOP)  # it is registered but does not answer
         killer = threading.Timer(2, dying.kill)
         killer.start()
-        Muster(client, print).wait()
+        WorkerMonitor(client, print).wait()
         killer.join()
-        (alive,) = preflight_of(client).asked
+        (alive,) = client.checked
         assert client.run(os.getpid, workers=[alive]) != {alive: dying.pid}
 
 
-def test_what_a_worker_writes_must_be_seen_here(settings):
-    """A worker whose folder is a copy reads what was written before, but writes elsewhere."""
-    preflight = Preflight(settings)
-    store = open_store(settings)
-    store.write("probes/ab", b"ab")
-    found = answer(settings, "ab")
-    assert isinstance(found, Answer)
-    preflight._judge({"tcp://here": found}, "ab")
-    store.remove(found.wrote)
-    with pytest.raises(UserError, match="tcp://here writes there what is not to be seen here"):
-        preflight._judge({"tcp://here": found}, "ab")
+def test_a_worker_that_writes_to_a_copy_of_the_store_is_named(
+    address, client, settings, monkeypatch
+):
+    # On a copy of the folder a worker reads what was written before, but writes elsewhere.
+    real = workers.answer_check
+
+    def elsewhere(settings, nonce):
+        return replace(real(settings, nonce), wrote="probes/elsewhere")
+
+    monkeypatch.setattr(workers, "answer_check", elsewhere)
+    with (
+        dask_process("worker", address),
+        pytest.raises(UserError, match="writes to another place"),
+    ):
+        WorkerMonitor(client, print).wait()
+
+
+def test_a_worker_with_several_threads_is_refused(address, client):
+    with (
+        dask_process("worker", address, "--nthreads", "2"),
+        pytest.raises(UserError, match=r"one thread.*has 2.*--nthreads 1"),
+    ):
+        WorkerMonitor(client, print).wait()

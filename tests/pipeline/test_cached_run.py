@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from dask_process import threads
 from flow_stages import counted_reads, run_stages
 from pipeline_fixtures import QUICK
 from server_process import PATIENCE, clean_environment, left_after, seeded
@@ -18,7 +19,7 @@ from configs.run import RunConfig
 from tasks.fit.job import run_job
 from tasks.select.study import open_study, study_opener
 
-THREADS = "cluster={kind: threads, workers: 1}"
+THREADS = threads(1)
 
 
 @pytest.fixture

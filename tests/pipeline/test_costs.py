@@ -2,7 +2,7 @@ import pytest
 from sweep_sample import sweep_config
 
 from configs.errors import UserError
-from flows.fitting import Desk
+from flows.fitting import SweepState
 from tasks.fit.cost import job_cost, planned_cost, refuse_too_large
 from tasks.select.study import open_study
 from tasks.track.run_status import read_status
@@ -37,10 +37,10 @@ def test_a_task_too_large_for_a_worker_is_refused_with_figure_and_cure(study):
 
 
 def test_a_refused_run_is_told_as_failed(study):
-    desk = Desk([study])
+    state = SweepState([study])
     with pytest.raises(UserError) as caught:
-        desk.check_memory(10**6)
-    desk.close(str(caught.value))
+        state.check_memory(10**6)
+    state.close(str(caught.value))
     status = read_status(study.settings, "sweep")
     assert status.seen == "failed"
     assert "would need about" in status.message

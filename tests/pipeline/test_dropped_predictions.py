@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+from dask_process import threads
 from flow_stages import run_stages
 from own_sample import rents, write_rents
 from pipeline_fixtures import QUICK
@@ -25,7 +26,7 @@ from tasks.select.judgement import without_removal
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 
-THREADS = "cluster={kind: threads, workers: 1}"
+THREADS = threads(1)
 RUN = (*QUICK, "data.control=[medIncome]", THREADS)
 DROP, KEEP = "predictions=drop", "predictions=keep"
 

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+from dask_process import threads
 from own_sample import write_rents
 from stored_files import stored
 from sweep_process import write_config
@@ -12,7 +13,7 @@ from flows.fitting import fit_all
 from flows.run import show_plan
 from tasks.select.study import open_study
 
-THREADS = "cluster={kind: threads, workers: 1}"
+THREADS = threads(1)
 
 
 @pytest.fixture

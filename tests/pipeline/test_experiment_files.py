@@ -2,6 +2,7 @@
 
 import pytest
 
+from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.reproduction import (
     QUICK_FOLDS,
@@ -15,7 +16,6 @@ from configs.reproduction import (
     synthetic,
     without,
 )
-from configs.run import ClusterConfig
 from fkd.methods import method
 
 

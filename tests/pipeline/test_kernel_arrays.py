@@ -7,11 +7,11 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask_process import in_threads
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info
 
-from configs.run import ClusterConfig
 from fkd.core.kernels import Kernel, KernelColumns
 from fkd.paper.algorithm2 import DualRidge, KernelRows, chunked_dual_path, dual_ridge
 from tasks.cluster.cluster import connect
@@ -228,7 +228,7 @@ def test_tasks_compute_with_the_threads_that_are_told(X, threads):
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     settings = Settings(tmp_path_factory.mktemp("arrays"), None, None, None)
-    config = ClusterConfig(kind="threads", workers=2, memory_limit="2GiB")
+    config = in_threads(workers=2, memory_limit="2GiB")
     with connect(config, settings) as found:
         yield found
 

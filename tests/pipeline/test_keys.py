@@ -401,7 +401,7 @@ def test_whatever_decides_the_numbers_is_in_the_key(settings, change):
     assert krr
 
 
-@pytest.mark.parametrize("change", ["cluster.workers=1", "cluster.kind=threads", "name=other"])
+@pytest.mark.parametrize("change", ["cluster.workers=1", "cluster.retries=1", "name=other"])
 def test_where_a_run_is_computed_is_not_in_the_key(settings, change):
     assert _keys(open_study(load_config(), settings)) == _keys(
         open_study(load_config("default", [change]), settings)

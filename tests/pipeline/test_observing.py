@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dask_process import THREADS, in_threads
 from mlflow.tracking import MlflowClient
 from server_process import read
 from sweep_process import Fkd, warm_home, write_config
 from sweep_sample import sweep_config
 
-from configs.run import ClusterConfig
+from configs.cluster import ClusterConfig
 from tasks.cluster.cluster import connect, is_reported, performance
 from tasks.fit.job import run_job
 from tasks.select.study import open_study
@@ -65,27 +66,22 @@ def test_records_have_the_peak_and_those_without_it_are_still_recorded(settings)
     ("changes", "wanted"),
     [
         ({}, True),
-        ({"kind": "threads"}, False),
-        ({"kind": "threads", "report": True}, True),
+        (THREADS, False),
+        ({**THREADS, "report": True}, True),
         ({"report": False}, False),
     ],
 )
-def test_a_report_is_made_of_processes_unless_something_else_is_said(changes, wanted):
-    class Ours:
-        cluster = "ours"
-
-    class Foreign:
-        cluster = None
-
-    config = ClusterConfig(**changes)
-    assert is_reported(config, Ours()) == wanted
-    if config.report is None:
-        assert not is_reported(config, Foreign())
+def test_a_report_is_made_of_processes_that_the_run_started(changes, wanted, settings):
+    config = ClusterConfig(**{"workers": 1, **changes})
+    with connect(config, settings) as client:
+        assert is_reported(config, client) == wanted
+        with connect(ClusterConfig(address=client.scheduler.address), settings) as foreign:
+            assert not is_reported(ClusterConfig(), foreign)
 
 
 def test_a_scheduler_that_has_gone_costs_the_report_not_the_run(settings):
     kept, said = [], []
-    with connect(ClusterConfig(kind="threads"), settings) as client:
+    with connect(in_threads(), settings) as client:
         with performance(client, kept.append, said.append):
             client.submit(sum, [1, 2]).result()
         assert len(kept) == 1

@@ -30,16 +30,11 @@ def test_a_path_that_cannot_be_set_is_refused_in_a_sentence(text):
         apply_overrides({"a": {"b": 1}, "m": ["x", "y"]}, [text])
 
 
-def test_an_address_alone_says_which_kind_of_cluster_is_meant():
-    tree = {"cluster": {"kind": "local", "blas_threads": 1}}
+def test_an_address_takes_the_place_of_a_local_cluster():
     address = "cluster.address=tcp://10.0.0.1:8786"
-    (found,) = [load_config("default", [address]).cluster]
-    assert (found.kind, found.address) == ("address", "tcp://10.0.0.1:8786")
-    assert "kind" not in apply_overrides(tree, [address])["cluster"]
-    said = apply_overrides(tree, [address, "cluster.kind=threads"])["cluster"]
-    assert said["kind"] == "threads"
-    with pytest.raises(UserError, match="exactly when kind is 'address'"):
-        load_config("default", [address, "cluster.kind=threads"])
+    assert load_config("default", [address]).cluster.address == "tcp://10.0.0.1:8786"
+    with pytest.raises(UserError, match=r"workers must not be given with address"):
+        load_config("default", [address, "cluster.workers=2"])
 
 
 @pytest.mark.parametrize("sign", [",", ";", "|", "\t"])

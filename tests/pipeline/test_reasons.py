@@ -2,18 +2,19 @@ import dataclasses
 import shutil
 
 import pytest
+from dask_process import threads
 from stored_files import predictions_file, record_file
 from sweep_sample import sweep_config
 
 from fkd.measures import REPORTED
 from fkd.methods import methods
 from fkd.problems.encoder import Encoder
-from flows.fitting import Desk, fit_all
+from flows.fitting import SweepState, fit_all
 from tasks.plan.trials import record_key
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 
-THREADS = "cluster={kind: threads, workers: 1}"
+THREADS = threads(1)
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +33,12 @@ def home(finished, settings):
 
 def _desk(settings, config):
     study = open_study(config, settings)
-    return Desk([study])
+    return SweepState([study])
 
 
 def test_a_first_run_needs_no_reason(settings):
-    desk = Desk([open_study(sweep_config(THREADS), settings)])
-    assert desk.describe() == "12 trials: 0 fits stored, 48 in 8 tasks to compute"
+    state = SweepState([open_study(sweep_config(THREADS), settings)])
+    assert state.describe() == "12 trials: 0 fits stored, 48 in 8 tasks to compute"
 
 
 @pytest.mark.parametrize(
@@ -49,17 +50,20 @@ def test_a_first_run_needs_no_reason(settings):
     ],
 )
 def test_an_enlarged_grid_computes_only_what_is_new(home, settings, larger, fits, parameter):
-    desk = _desk(settings, sweep_config(THREADS, **larger))
-    assert sum(len(job.trials) for job in desk.jobs) == fits
-    assert f"48 fits stored, {fits} in" in desk.describe()
-    assert f"({fits} with a new value of {parameter})" in desk.describe()
+    state = _desk(settings, sweep_config(THREADS, **larger))
+    assert sum(len(job.trials) for job in state.jobs) == fits
+    assert f"48 fits stored, {fits} in" in state.describe()
+    assert f"({fits} with a new value of {parameter})" in state.describe()
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ("seed=1", "the seed changed"),
-        ("cluster={kind: threads, workers: 1, blas_threads: 2}", "the BLAS threads changed"),
+        (
+            threads(1, blas_threads=2),
+            "the BLAS threads changed",
+        ),
         ("data.drop=[]", "the data changed"),
         ("select.inner_folds=3", "the inner folds changed"),
         ("folds.k=4", "the folds changed"),
@@ -114,5 +118,5 @@ def test_where_it_is_computed_is_no_reason(home, settings):
 
 
 def test_nothing_is_told_of_another_runs_plan(home, settings):
-    desk = _desk(settings, sweep_config(THREADS, name="other", lengths=4))
-    assert desk.describe() == "16 trials: 48 fits stored, 16 in 8 tasks to compute"
+    state = _desk(settings, sweep_config(THREADS, name="other", lengths=4))
+    assert state.describe() == "16 trials: 48 fits stored, 16 in 8 tasks to compute"

@@ -1,10 +1,10 @@
 """What is tried again, what is not: a fault that passes, a fault that would come again."""
 
 import pytest
+from dask_process import in_threads
 from job_sample import touch
 
 from configs.errors import UserError
-from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 
@@ -15,7 +15,7 @@ def tried(settings, tmp_path):
 
     def run(behaviours, **options):
         jobs = [(str(tmp_path), str(i), name) for i, name in enumerate(behaviours)]
-        with connect(ClusterConfig(kind="threads", workers=2), settings) as client:
+        with connect(in_threads(workers=2), settings) as client:
             failed = run_jobs(client, touch, jobs, **{"retries": 2, "time_limit": 600.0, **options})
         tries = {name: len((tmp_path / str(i)).read_text()) for i, name in enumerate(behaviours)}
         return tries, {failure.job[2]: failure.cause for failure in failed}

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dask_process import in_threads
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
 from configs.load import load_config
-from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.kernels.kernel_arrays import (
     SplitRows,
@@ -75,7 +75,7 @@ def test_it_is_told_what_becomes_of_the_chunks(study, monkeypatch, memory, told)
     if memory is None:
         monkeypatch.setattr("tasks.kernels.kernel_arrays.cluster_memory", lambda client: None)
     rows, heard, X = SplitRows(study.inputs, "0"), [], training(study.inputs, "0").X
-    config = ClusterConfig(kind="threads", workers=2, memory_limit=memory or "4GiB")
+    config = in_threads(workers=2, memory_limit=memory or "4GiB")
     with connect(config, study.settings) as client:
 
         def compute(array):

@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from dask_process import threads
 from prefect_api import (
     PATIENCE,
     api_of,
@@ -68,7 +69,7 @@ SMALL = (
     "methods=[{name: krr_fkd, grid: {iterations: [0]}, "
     "approximation: {kind: nystroem, landmarks: 40}}]",
     "select={inner_folds: 2}",
-    "cluster.kind=threads",
+    threads(1),
 )
 QUICK_SERVER = {
     "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "1",

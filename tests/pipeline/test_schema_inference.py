@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from dask_process import threads
 from own_sample import german
 
 from configs.data import FileFormat
@@ -24,7 +25,7 @@ NAMES += ("Eintritt", "Notiz", "leer", "fest", "doppelt", "doppelt", "")
 QUICK = (
     "folds.k=2",
     "select={inner_folds: 2, knee_of: gdp}",
-    "cluster={kind: threads, workers: 1}",
+    threads(1),
 )
 
 

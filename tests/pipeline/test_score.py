@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from dask_process import in_threads
 from deadlines import patient
 from numpy.testing import assert_allclose
 from own_sample import HEADER, rents
@@ -19,7 +20,6 @@ from score_sample import INPUTS, register, rent_model, rent_table, request, writ
 
 from configs.data import FileFormat
 from configs.errors import UserError
-from configs.run import ClusterConfig
 from fkd import __version__
 from tasks.cluster.cluster import connect
 from tasks.data import user_table as own_blocks
@@ -130,7 +130,7 @@ def test_a_folder_and_a_cluster_keep_the_order_of_rows(model, tmp_path, settings
     wanted = request(tmp_path, model, folder, keep=("Vertrag",))
     here = score_table(wanted)
     alone = parquet.read_table(wanted.out)
-    with connect(ClusterConfig(kind="threads", workers=2), settings) as client:
+    with connect(in_threads(workers=2), settings) as client:
         there = score_table(replace(wanted, out=tmp_path / "dask.parquet"), client)
     assert parquet.read_table(tmp_path / "dask.parquet").equals(alone)
     assert alone["Vertrag"].to_pylist() == [row[0] for row in rows]

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from dask_process import threads
 from stored_files import record_file
 from sweep_sample import sweep_config
 
@@ -17,7 +18,10 @@ SEARCH = (
 
 @pytest.fixture
 def config():
-    return sweep_config(SEARCH, "cluster={kind: threads, workers: 1}")
+    return sweep_config(
+        SEARCH,
+        threads(1),
+    )
 
 
 def _settings(study):
@@ -110,7 +114,10 @@ def test_all_that_a_search_chose_is_marked_as_such(config, settings):
 
 def test_a_winner_without_a_grid_of_its_own_is_marked_too(settings):
     fair_only = SEARCH.replace("[0, 2, 4]", "[2]")
-    config = sweep_config(fair_only, "cluster={kind: threads, workers: 1}")
+    config = sweep_config(
+        fair_only,
+        threads(1),
+    )
     fit_all([open_study(config, settings)])
     study = open_study(config, settings)
     marked = [t for t in study.trials if t.key in study.searched]

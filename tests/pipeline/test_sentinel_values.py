@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from dask_process import THREADS
 from numpy.testing import assert_array_equal
 
 import fkd
@@ -167,7 +168,7 @@ def run(folder, frame, *words, **data):
         "methods": [{"name": "krr_fkd", "grid": {"iterations": [0]}}],
         "folds": {"k": 2},
         "select": None,
-        "cluster": {"kind": "threads", "workers": 1},
+        "cluster": THREADS,
     }
     (folder / "own.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
     with pytest.raises(SystemExit) as end:

@@ -12,8 +12,8 @@ from deadlines import patient
 from numpy.testing import assert_allclose, assert_array_equal
 from stored_files import map_file, stored
 
+from configs.cluster import ClusterConfig
 from configs.load import load_config
-from configs.run import ClusterConfig
 from fkd.core.conditioning import Functions
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings
@@ -214,7 +214,7 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
                 taken.append(job)
                 keep(job, result)
 
-            assert not run_jobs(client, function, jobs, retries=3, time_limit=60.0, keep=take)
+            assert not run_jobs(client, function, jobs, retries=3, time_limit=60.0, on_result=take)
 
         stream_moments(run, {sums(shared): []})
         assert pids[0] not in client.run(os.getpid).values()  # it was killed indeed
@@ -235,7 +235,7 @@ def test_two_worker_processes_give_the_bits_of_one_and_a_killed_one_costs_its_bl
 
     def run(function, jobs, keep):
         counted = counted_leaf if function is leaves.sum_leaf else function
-        assert not run_jobs(client, counted, jobs, retries=3, time_limit=60.0, keep=keep)
+        assert not run_jobs(client, counted, jobs, retries=3, time_limit=60.0, on_result=keep)
 
     words = ("worker", config.address, "--nthreads", "1")
     with (

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 import yaml
+from dask_process import THREADS
 from flow_stages import run_stages
 from mlflow.tracking import MlflowClient
 from server_process import PATIENCE, left_after, seeded
@@ -53,7 +54,7 @@ def source(tmp_path):
         "folds": {"k": 2},
         "methods": ["dummy", METHOD],
         "select": {"inner_folds": 2},
-        "cluster": {"kind": "threads", "workers": 1},
+        "cluster": THREADS,
         "hooks": {"on_success": hook, "on_failure": hook},
     }
     path = tmp_path / "states.yaml"

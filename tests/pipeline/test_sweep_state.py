@@ -2,7 +2,7 @@ import pytest
 from stored_files import predictions_file, record_file
 from sweep_sample import sweep_config
 
-from flows.fitting import Desk
+from flows.fitting import SweepState
 from tasks.cluster.retries import Failed
 from tasks.fit.job import run_job
 from tasks.plan.trials import record_key
@@ -23,10 +23,10 @@ def _gamma(job):
 
 
 def test_what_two_runs_want_is_computed_once(two):
-    desk = Desk(two)
-    keys = [key for job in desk.jobs for key in job.record_keys]
+    state = SweepState(two)
+    keys = [key for job in state.jobs for key in job.record_keys]
     assert len(keys) == len(set(keys)) == 12 * 4
-    assert {job.split for job in desk.jobs[:4]} == {"0"}  # first folds of both first
+    assert {job.split for job in state.jobs[:4]} == {"0"}  # first folds of both first
 
 
 def test_a_run_asks_once_for_what_is_missing_and_only_of_that_whether_it_failed(two, monkeypatch):
@@ -38,7 +38,7 @@ def test_a_run_asks_once_for_what_is_missing_and_only_of_that_whether_it_failed(
     )
     # As where only reading tells.
     monkeypatch.setattr(store, "stamp", lambda name: None)
-    first = Desk(two[:1])
+    first = SweepState(two[:1])
     missing = {key for job in first.jobs for key in job.record_keys}
     assert 0 < len(missing) < two[0].size()
     assert sorted(asked) == sorted(
@@ -48,12 +48,12 @@ def test_a_run_asks_once_for_what_is_missing_and_only_of_that_whether_it_failed(
 
 
 def test_what_failed_is_tried_again_once_a_run(two, settings):
-    desk = Desk(two[:1])
-    failed = desk.jobs[0]
-    desk.failed([Failed(failed, "ValueError: no such width")])
-    desk.look_again()
-    assert not {*failed.record_keys} & {key for job in desk.jobs for key in job.record_keys}
-    again = Desk([open_study(two[0].config, settings)])
+    state = SweepState(two[:1])
+    failed = state.jobs[0]
+    state.failed([Failed(failed, "ValueError: no such width")])
+    state.look_again()
+    assert not {*failed.record_keys} & {key for job in state.jobs for key in job.record_keys}
+    again = SweepState([open_study(two[0].config, settings)])
     assert sum(len(job.trials) for job in again.jobs) == two[0].size()
     assert f"{len(failed.trials)} failed before" in again.describe()
 
@@ -65,50 +65,50 @@ def _keys(study):
 
 
 def test_a_finished_job_counts_for_every_run_that_waits_for_it(two, settings):
-    desk = Desk(two)
-    run_job(desk.jobs[0])
-    desk.done(desk.jobs[0])
+    state = SweepState(two)
+    run_job(state.jobs[0])
+    state.done(state.jobs[0])
     assert read_status(settings, "one").done == 4
     assert read_status(settings, "other").done == 4
     (rest,) = [
-        j for j in desk.jobs[1:] if j.split == "0" and j.trials[0].parameters["gamma"] == 0.02
+        j for j in state.jobs[1:] if j.split == "0" and j.trials[0].parameters["gamma"] == 0.02
     ]
     run_job(rest)
-    desk.done(rest)
+    state.done(rest)
     assert read_status(settings, "one").done == 4
     assert read_status(settings, "other").done == 6
 
 
 def test_a_record_that_cannot_be_seen_is_a_failure_not_an_endless_round(two, settings):
-    desk = Desk(two)
-    desk.done(desk.jobs[0])  # the worker kept its records where we do not look
+    state = SweepState(two)
+    state.done(state.jobs[0])  # the worker kept its records where we do not look
     status = read_status(settings, "one")
     assert (status.done, len(status.failures)) == (0, 4)
     assert "FKD_STORE" in status.failures[0]
-    desk.look_again()
-    assert sum(len(job.trials) for job in desk.jobs) == 12 * 4 - 4
+    state.look_again()
+    assert sum(len(job.trials) for job in state.jobs) == 12 * 4 - 4
 
 
 def test_predictions_that_cannot_be_seen_are_a_failure_too(settings):
     study = open_study(sweep_config("predictions=keep", lengths=2), settings)
-    desk = Desk([study])
-    job = desk.jobs[0]
+    state = SweepState([study])
+    job = state.jobs[0]
     run_job(job)
     predictions_file(study.store, job.record_keys[0]).unlink()
-    desk.done(job)
+    state.done(job)
     status = read_status(settings, "sweep")
     assert (status.done, len(status.failures)) == (len(job.trials) - 1, 1)
-    desk.look_again()
-    assert job.record_keys[0] not in {key for job in desk.jobs for key in job.record_keys}
+    state.look_again()
+    assert job.record_keys[0] not in {key for job in state.jobs for key in job.record_keys}
 
 
 def test_a_failed_job_keeps_what_it_had_finished(two, settings):
-    desk = Desk(two)
-    job = desk.jobs[0]
+    state = SweepState(two)
+    job = state.jobs[0]
     run_job(job)
     record_file(two[0].store, job.record_keys[-1]).unlink()
-    desk.failed([Failed(job, "TimeoutError: too long")])
+    state.failed([Failed(job, "TimeoutError: too long")])
     status = read_status(settings, "one")
     assert (status.done, status.failures) == (3, ("krr_fkd on fold 0: TimeoutError: too long",))
-    assert desk.close() == 2  # both runs miss that fit
+    assert state.close() == 2  # both runs miss that fit
     assert read_status(settings, "one").seen == "failed"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from dask_process import threads
 from flow_stages import run_stages, watch_stages
 from tracking_server import warm_mlflow
 
@@ -25,7 +26,7 @@ CHEAP = (
     "methods=[dummy, {name: krr_fkd, grid: {iterations: [0, 2]}, "
     "approximation: {kind: nystroem, landmarks: 40}}]",
     "select={inner_folds: 2, subject_to: {gdp: 0.5}}",
-    "cluster={kind: threads, workers: 1}",
+    threads(1),
 )
 
 
