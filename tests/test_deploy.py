@@ -16,8 +16,6 @@ from manifests import DEPLOY, KUBERNETES, documents, pods, rendered
 from object_stores import wait_listening
 
 from configs.errors import UserError
-from configs.load import load_config
-from tasks.cluster import kubernetes as pod_resources
 from tasks.storage.backends import ObjectStoreBackend
 
 OVERLAYS = ("base", "overlays/small", "overlays/large")
@@ -60,7 +58,7 @@ def _each(key, value):
 
 
 def _validate(resource):
-    if resource["apiVersion"] == pod_resources.API_VERSION:
+    if resource["apiVersion"] == "kubernetes.dask.org/v1":
         jsonschema.validate(resource, _crd(resource["kind"]))
     else:
         kubernetes_validate.validate(resource, VERSION, strict=True)
@@ -131,50 +129,6 @@ def test_no_manifest_holds_a_secret_and_each_named_one_is_told():
             r"'(?:secretName|secretRef)': (?:'|{'name': ')([\w-]+)", str(resource)
         ):
             assert f"`{name}`" in told, f"deploy/README.md does not tell how {name} is made"
-
-
-def _pods_config(*overrides):
-    keys = "{image: fkd, secret: fkd-store, tls_secret: fkd-dask-tls}"
-    place = f"cluster={{kind: kubernetes, adapt: {{maximum: 4}}, kubernetes: {keys}}}"
-    return load_config("default", [place, *overrides]).cluster
-
-
-def test_the_cluster_of_the_base_is_the_one_that_the_package_renders():
-    cluster, scaler = documents(KUBERNETES / "base" / "dask.yaml")
-    config = _pods_config()
-    ours = pod_resources.cluster_resource(config, "fkd")
-    ours["spec"]["idleTimeout"] = 0  # it stays, though nobody computes
-    assert cluster == ours
-    assert scaler == pod_resources.autoscaler_resource(config, "fkd")
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        [],
-        ["cluster.kubernetes.tls_secret=null"],
-        ["cluster.kubernetes.volume_claim=home", "cluster.kubernetes.service_account=run"],
-        ["cluster.adapt=null", "cluster.workers=3", "cluster.blas_threads=4"],
-    ],
-)
-def test_what_a_run_would_send_fits_the_operators_schemas(overrides):
-    config = _pods_config(*overrides)
-    resource = pod_resources.cluster_resource(config, "fkd-1")
-    _validate(resource)
-    for pod in pods(resource):
-        kubernetes_validate.validate(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod},
-            VERSION,
-            strict=True,
-        )
-    scaler = pod_resources.autoscaler_resource(config, "fkd-1")
-    if config.adapt is None:
-        assert scaler is None
-        assert resource["spec"]["worker"]["replicas"] == 3
-        (container,) = resource["spec"]["worker"]["spec"]["containers"]
-        assert container["resources"]["requests"]["cpu"] == "4"
-    else:
-        _validate(scaler)
 
 
 def test_the_compose_file_fits_its_schema_and_names_its_secrets():

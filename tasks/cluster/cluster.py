@@ -25,6 +25,7 @@ from distributed import (
     get_worker,
 )
 from distributed.client import FutureCancelledError
+from distributed.core import Status
 from distributed.deploy.cluster import Cluster
 from distributed.utils import sync
 
@@ -304,6 +305,9 @@ async def _ready(cluster: Any) -> None:
 async def _kill_workers(cluster: Any) -> None:
     """End local workers in the middle of their jobs. Stored results are kept."""
     workers = getattr(cluster, "workers", {}).values()
+    for worker in workers:
+        if worker.status == Status.created:  # its job was refused; a cluster would wait for it
+            worker.status = Status.failed
     nannies = [worker for worker in workers if hasattr(worker, "kill")]
     await asyncio.gather(*(nanny.kill(timeout=0.2) for nanny in nannies), return_exceptions=True)
 

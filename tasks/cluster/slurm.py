@@ -101,17 +101,7 @@ def _job_class(certificates: Mapping[str, Any]) -> type[SLURMJob]:
     )
 
     class WorkerJob(SLURMJob):
-        status: Any
-
         async def _submit_job(self, script_filename: str) -> Any:
             return await self._call([self.submit_command, script_filename], env=environment)
-
-        async def start(self) -> None:
-            try:
-                await super().start()
-            except BaseException:
-                # A cluster does not close while a job has the status `created`.
-                self.status = type(self.status).failed
-                raise
 
     return WorkerJob

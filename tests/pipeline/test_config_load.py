@@ -97,7 +97,7 @@ def test_a_problem_without_published_values_takes_parameters_of_acs_income_on_a_
         ("methods.1.grid.iterations=[]", ["iterations", "at least one"]),
         ("methods=[svr_fkdd]", ["svr_fkdd", "'svr_fkd'"]),
         ("methods=[]", ["methods"]),
-        ("cluster={kind: local, address: tcp://127.0.0.1:1}", ["address", "kind"]),
+        ("cluster={workers: 1, address: tcp://127.0.0.1:1}", ["address", "workers"]),
         ("select.knee_of=gdp", ["knee_of", "subject_to"]),
         ("select.subject_to={gpd: 1}", ["gdp"]),
         ("name=../x", ["name"]),
@@ -109,11 +109,6 @@ def test_a_wrong_key_or_value_is_one_sentence_with_the_nearest_valid_word(overri
     assert "\n" not in str(caught.value)
     for word in words:
         assert word in str(caught.value)
-
-
-def test_an_address_implies_its_kind():
-    config = load_config("default", ["cluster={address: 'tcp://127.0.0.1:1'}"])
-    assert config.cluster.kind == "address"
 
 
 @pytest.mark.parametrize("source", ["defualt", "nowhere/x.yaml"])
