@@ -41,7 +41,7 @@ def fetch(
     year: str | None = None,
     horizon: str | None = None,
 ) -> None:
-    """Fetch a problem's files, verify them, prepare its table, say how many rows it has.
+    """Fetch and verify the files of a problem, prepare its table and print its rows.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def fetch(
 
 @app.command(name="list")
 def list_() -> None:
-    """List the problems with the files that are here."""
+    """List the problems and the downloaded files."""
     console = Console(highlight=False)
     problems = Table("problem", "target", "sensitive", "sources", title="Problems", box=None)
     for problem in PROBLEMS.values():
@@ -83,7 +83,7 @@ def list_() -> None:
 
 @app.command
 def verify() -> None:
-    """Read every downloaded file, every prepared table; damaged ones are an error."""
+    """Verify the checksum of every downloaded file and prepared table."""
     cache = _cache()
     records = list(cache.records())
     store = open_store(read_settings())
@@ -93,7 +93,7 @@ def verify() -> None:
     if damaged:
         raise UserError(
             f"{len(damaged)} of {len(records) + len(tables)} files are damaged: "
-            f"{', '.join(damaged)}; the next run makes them anew, `fkd data clean` removes them."
+            f"{', '.join(damaged)}. The next run fetches them again; `fkd data clean` removes them."
         )
     Console(highlight=False).print(
         f"{len(records)} downloaded files, {len(tables)} prepared tables: all intact"
@@ -102,20 +102,22 @@ def verify() -> None:
 
 @app.command
 def clean(*names: str, everything: bool = False) -> None:
-    """Remove damaged, partial or unused files, or those that are named.
+    """Remove damaged, partial or unused files, or the named ones.
 
     Parameters
     ----------
     names
-        Files as `fkd data list` shows them; what was recorded at their first use is forgotten.
+        Files as `fkd data list` shows them. Their recorded checksums are removed too.
     everything
-        Remove every downloaded file with every prepared table.
+        Remove all downloaded files and all prepared tables.
     """
     cache = _cache()
     records = {record.name: record for record in cache.records()}
     unknown = [name for name in names if name not in records]
     if unknown:
-        raise UserError(f"{', '.join(unknown)} is not in the cache; see `fkd data list`.")
+        raise UserError(
+            f"{', '.join(unknown)} is not in the cache. `fkd data list` shows its files."
+        )
     damaged = [name for name, record in records.items() if not cache.is_intact(record)]
     chosen = list(records) if everything else list(names) or damaged
     with named_disk_errors(cache.folder):
@@ -128,7 +130,7 @@ def clean(*names: str, everything: bool = False) -> None:
 
 
 def _clean_tables(everything: bool) -> int:
-    """Remove prepared tables, only the damaged ones unless everything is to go."""
+    """Remove damaged prepared tables, or all of them, and return their number."""
     store = open_store(read_settings())
     tables = [entry.name for entry in store.entries(PREPARED)]
     if everything:
@@ -141,12 +143,12 @@ def _count(files: int) -> str:
 
 
 def _left_alone(busy: int) -> str:
-    """Return how many files another process was fetching."""
-    return f"; {_count(busy)} left alone: being fetched just now" if busy else ""
+    """Return how many files were kept because another process is fetching them."""
+    return f"; {_count(busy)} kept: another process is fetching them" if busy else ""
 
 
 def _config(problem: str, **chosen: str | None) -> DataConfig:
-    """Return the validated choice; faults become one sentence."""
+    """Return the validated data configuration."""
     tree: dict[str, Any] = {"problem": problem}
     tree |= {key: value.split(",") for key, value in chosen.items() if value and key != "horizon"}
     if chosen["horizon"]:
@@ -163,7 +165,7 @@ def _config(problem: str, **chosen: str | None) -> DataConfig:
 
 
 def _fault(fault: Any) -> str:
-    """Return one fault as a sentence with the key at fault."""
+    """Return a validation error with the key."""
     key = f"data.{fault['loc'][0]}: " if fault["loc"] else ""
     return f"{key}{fault['msg'].removeprefix('Value error, ')}"
 
@@ -173,7 +175,7 @@ def _cache() -> Cache:
 
 
 def _listing(records: list[CachedFile], title: str) -> Table:
-    """Return cached files as a table for people."""
+    """Return a table of cached files."""
     table = Table("file", "MB", "sha256", "checksum known", title=title, box=None)
     for record in records:
         known = "in advance" if record.pinned else "since first use"
@@ -183,7 +185,7 @@ def _listing(records: list[CachedFile], title: str) -> Table:
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """Yield a listener that draws one bar per file on a terminal, nothing in a log."""
+    """Yield a listener that shows one bar per file on a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -216,25 +218,25 @@ def propose_own(
     force: bool = False,
     overrides: Overrides = (),
 ) -> None:
-    """Look at a table, write a commented YAML that runs on it.
+    """Write a commented configuration for a table of your own.
 
     Parameters
     ----------
     table
         A CSV, TSV, Excel, Parquet or Feather file with a header.
     target
-        The column to predict.
+        Column to predict.
     sensitive
-        Columns that must not matter, each a number.
+        Numeric columns on which predictions must not depend.
     out
-        Where the YAML is written, by default in this folder under the table's name.
+        Path of the YAML file; the default is the name of the table in this folder.
     force
-        Write over a file that is there.
+        Overwrite an existing file.
     """
     if not table.is_file():
         raise UserError(
-            f"a table must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
-            f"{str(table)!r}, which is {'a folder' if table.is_dir() else 'not there'}."
+            f"The table must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
+            f"{str(table)!r}, which {'is a folder' if table.is_dir() else 'does not exist'}."
         )
     if target in sensitive or not sensitive:
         raise UserError(
@@ -243,7 +245,9 @@ def propose_own(
         )
     out = out or Path(f"{table.name.partition('.')[0]}.yaml")
     if out.exists() and not force:
-        raise UserError(f"{out} is there already; name another by --out, or say --force.")
+        raise UserError(
+            f"{out} exists already. Choose another path by --out, or overwrite it by --force."
+        )
     form = written_form(overrides)
     schema = infer_schema(table.absolute(), form, target, sensitive)
     write_atomic(out, propose_run(schema, form, out).encode("utf-8"))
@@ -251,7 +255,7 @@ def propose_own(
 
 
 def _show(schema: InferredSchema, out: Path) -> None:
-    """Print what every column was taken for, then what to do next."""
+    """Print the role of every column, and the next command."""
     console = Console(highlight=False)
     grid = Table("column", "taken as", "because")
     for column in schema.columns:

@@ -15,7 +15,7 @@ from flows.fitting import FitEnd, SweepState, fit_all
 from flows.log_lines import bound
 from flows.outcome import Cell, Outcome, cells_markdown, check_end, result_markdown
 from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import watcher
+from flows.progress import run_log
 from flows.stages import experiment_run_name, run_tags, step, sweep_run_name
 from tasks.data.load import remarks
 from tasks.report.model import report_data
@@ -99,7 +99,7 @@ def _attempt(config: RunConfig, action: Callable[..., T], *arguments: Any) -> T 
         found = as_user_error(error)
         if found is not error:
             found.__cause__ = error  # for --debug
-        watcher().say(f"{config.name} failed: {scrubbed(str(found))}", "error")
+        run_log().log(f"{config.name} failed: {scrubbed(str(found))}", "error")
         return found
 
 
@@ -152,14 +152,14 @@ def _log_rows(study: Study) -> None:
     """Log how many rows were read, dropped and used."""
     origin = study.loaded.provenance
     dropped = ", ".join(f"{rows} {why}" for why, rows in origin["rows_dropped"].items())
-    watcher().say(
+    run_log().log(
         f"{study.config.data.problem} from {origin['source']}: {origin['rows_read']} rows read, "
         f"{origin['rows_used']} used"
         + (f" (dropped: {dropped})" if dropped else "")
         + (" — SYNTHETIC data" if origin["synthetic"] else "")
     )
     for remark in remarks(origin):
-        watcher().say(remark)
+        run_log().log(remark)
 
 
 @step("plan trials")
@@ -183,7 +183,7 @@ def log_to_mlflow(study: Study, state: SweepState | None) -> Done:
         added = record_trials(study)
     except TrackingUnreachableError as error:
         return Done((str(error),))
-    watcher().say(f"MLflow: {added} new trial runs of {len(study.results())}")
+    run_log().log(f"MLflow: {added} new trial runs of {len(study.results())}")
     return Done()
 
 
@@ -196,7 +196,7 @@ def select_champion(study: Study, logged: Done) -> Done:
         selected = champion.select_champion(study)
     except NoChampionError as error:
         return Done((str(error),))
-    watcher().say(f"champion: {selected.title}")
+    run_log().log(f"champion: {selected.title}")
     return Done()
 
 

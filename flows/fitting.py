@@ -12,7 +12,7 @@ from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.run import AUTO_ROWS, SHOWN_TIMES, keeps
 from flows.prefect_page import post_markdown
-from flows.progress import watcher
+from flows.progress import run_log
 from tasks.cluster.cluster import PAGE, connect, is_reported, performance
 from tasks.cluster.retries import Failed, run_here, run_jobs
 from tasks.cluster.workers import WorkerMonitor, worker_kernels, worker_memory
@@ -132,7 +132,7 @@ class SweepState:
                 continue
             for trial, key in zip(job.trials, job.record_keys, strict=True):
                 if key in wanted:
-                    watcher().note(
+                    run_log().event(
                         "fit",
                         "warning" if key in causes else "info",
                         causes.get(key, f"{trial.method} on fold {job.split}: done"),
@@ -210,7 +210,7 @@ FitStep = Callable[[SweepState, Round, Kernels | None], SweepState]
 def build_kernels(state: SweepState, step: Round) -> Kernels:
     """Build on the cluster what the fits of a round read: maps, moments, features, chunks."""
     for remark in sum_remarks(step.jobs):
-        watcher().say(remark)
+        run_log().log(remark)
     if step.chunked:
         kernel = build_kernel(step.client, step.jobs[0])
         kernels = Kernels(tuple(chunked_summaries(kernel, step.jobs[0])), kernel)
@@ -223,7 +223,7 @@ def build_kernels(state: SweepState, step: Round) -> Kernels:
 
         kernels = Kernels(tuple(build_shared(run, step.jobs)))
     for summary in kernels.summaries:
-        watcher().say(summary.text())
+        run_log().log(summary.text())
     post_markdown("kernels", kernels_markdown(kernels.summaries), "Kernels that fits read")
     return kernels
 
@@ -265,18 +265,18 @@ def _fit_chunked(state: SweepState, step: Round, kernel: ChunkedKernel) -> list[
             array,
             retries=step.cluster.retries,
             time_limit=step.cluster.time_limit,
-            log=watcher().say,
+            log=run_log().log,
         )
         count, now = count + 1, time.monotonic()
         if now - logged >= _PASS_LOG_SECONDS:
             logged = now
-            watcher().say(f"{name}: {count} passes over chunks in {now - start:.0f} s")
+            run_log().log(f"{name}: {count} passes over chunks in {now - start:.0f} s")
         return found
 
     def fit(job: Job) -> None:
         run_job(job, kernel.passes(compute))
 
-    with watcher().counting("chunked fits", len(job.trials)) as counter:
+    with run_log().progress("chunked fits", len(job.trials)) as counter:
         failed = run_here(fit, [job], on_done=state.job_done)
         counter.advance(len(job.trials))
     return failed
@@ -304,7 +304,7 @@ def run_counted(
     """
     if not jobs:
         return []
-    with watcher().counting(noun, sum(weight(job) for job in jobs)) as counter:
+    with run_log().progress(noun, sum(weight(job) for job in jobs)) as counter:
 
         def advance(job: Any) -> None:
             on_done(job)
@@ -317,7 +317,7 @@ def run_counted(
             retries=cluster.retries,
             time_limit=cluster.time_limit,
             on_done=advance,
-            log=watcher().say,
+            log=run_log().log,
             **callbacks,
         )
 
@@ -351,15 +351,15 @@ def fit_all(
     state = SweepState(studies) if state is None else state
     cluster, settings = studies[0].config.cluster, studies[0].settings
     for choice in dict.fromkeys(choice for study in studies for choice in study.choices()):
-        watcher().say(f"approximation {choice}")
-    watcher().say(state.describe())
+        run_log().log(f"approximation {choice}")
+    run_log().log(state.describe())
     if not state.jobs:
         _warn_of_mixed_kernels(state)
         return FitEnd(state.close(), state.computed)
     _log_dropped_predictions(studies)
     try:
         with connect(cluster, settings) as client:
-            WorkerMonitor(client, watcher().say).wait()
+            WorkerMonitor(client, run_log().log).wait()
             with _dask_report(client, studies):
                 _fit_rounds(client, state, cluster, build, fit)
     except UserError as error:
@@ -385,7 +385,7 @@ def _fit_rounds(
             fit(state, step, build(state, step) if needed else None)
         state.refresh()
         if state.jobs:
-            watcher().say(state.describe())
+            run_log().log(state.describe())
     if not warned:  # workers may have joined later
         _warn_of_mixed_kernels(state)
 
@@ -400,7 +400,7 @@ def _dask_report(client: Any, studies: Sequence[Study]) -> AbstractContextManage
 
     if not is_reported(studies[0].config.cluster, client):
         return nullcontext()
-    return performance(client, keep, partial(watcher().say, level="warning"))
+    return performance(client, keep, partial(run_log().log, level="warning"))
 
 
 def _log_dropped_predictions(studies: Sequence[Study]) -> None:
@@ -412,7 +412,7 @@ def _log_dropped_predictions(studies: Sequence[Study]) -> None:
         for fold in study.inputs.splits.outer(study.loaded.table).values()
     ]
     if tested and not keeps("auto", max(tested)):
-        watcher().say(
+        run_log().log(
             f"predictions of more than {AUTO_ROWS} test rows are not kept (here up to "
             f"{max(tested)}), of the held-out fold {SHOWN_TIMES} times as many. --set "
             "predictions=keep keeps them"
@@ -423,5 +423,5 @@ def _warn_of_mixed_kernels(state: SweepState, workers: Mapping[str, int] | None 
     """Return whether workers or stored fits used different BLAS kernels, and warn if so."""
     message = mixed_kernels_warning(workers or {}, state.kernels())
     if message is not None:
-        watcher().say(message, "warning")
+        run_log().log(message, "warning")
     return message is not None

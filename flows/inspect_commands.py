@@ -1,8 +1,8 @@
-"""Commands that inspect results: audit, check, compare."""
+"""Commands that inspect results: audit, compare, and the checks of a run."""
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +13,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
-from configs.load import load_config
-from configs.run import RunConfig
 from fkd import FairnessWarning
 from fkd import audit as audit_rows
 from fkd.measures import REPORTED, survey_weights
 from fkd.measures.auditing import Audit
-from flows.command_options import Names, Overrides
+from flows.command_options import Names
 from tasks.data.audit_input import PredictedColumns, PredictionFile, read_predicted
 from tasks.report import tables
 from tasks.report.audit_page import AuditLabels, audit_sentences, audit_table, write_audit
-from tasks.select.checks import CheckOutcome, CheckResult, check_study
+from tasks.select.checks import CheckOutcome, check_study
 from tasks.select.results import MAE
-from tasks.select.study import Study, open_study
+from tasks.select.study import Study
 from tasks.storage.settings import read_settings
 from tasks.track.client import TrackingUnreachableError
 from tasks.track.compare import (
@@ -64,30 +62,29 @@ def audit_file(
     table
         A CSV, TSV, Excel, Parquet or Feather file: predictions beside the truth.
     target
-        The column that holds the truth.
+        Column of the true values.
     sensitive
-        Columns to follow the predictions along, each a number with more than two values.
+        Sensitive columns, each numeric with more than two values.
     prediction
-        The column of predictions, called prediction if not said.
+        Column of the predictions; the default is prediction.
     other
-        A second model's column of predictions, compared on the same rows.
+        Column of a second model's predictions, compared on the same rows.
     model
-        Instead of a column: an MLflow model such as models:/NAME@champion, applied to the table.
+        An MLflow model such as models:/NAME@champion to apply, instead of a column.
     group_by
-        Legitimate columns: dependence is measured within their groups too.
+        Columns within whose groups dependence is measured too.
     weights
-        The column that says how much each row counts, such as how many people it stands for;
-        scaled to sum to the number of rows.
+        Column of sample weights. They are scaled to sum to the number of rows.
     unit
-        What the target is counted in.
+        Unit of the target.
     seed
-        Of intervals and bands.
+        Seed of intervals and bands.
     out
-        Where the page is written.
+        Path of the page to write.
     """
     if model is not None and prediction is not None:
         raise UserError(
-            "predictions come from --prediction or from --model, got both; leave one out."
+            "Predictions come from --prediction or from --model, got both. Leave one of them out."
         )
     applied = None if model is None else _model(model)
     column = None if model is not None else prediction or "prediction"
@@ -116,7 +113,7 @@ def audit_file(
 
 
 def _audited(rows: PredictionFile, seed: int) -> Audit:
-    """Return the audit, its notes kept for the page; a fault of the rows is told as ours."""
+    """Return the audit. Its warnings are notes of the page."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairnessWarning)
         try:
@@ -135,43 +132,43 @@ def _audited(rows: PredictionFile, seed: int) -> Audit:
 
 @dataclass(frozen=True)
 class AppliedModel:
-    """A model of MLflow's with the columns that its signature names."""
+    """An MLflow model with the columns of its signature."""
 
     address: str
     inputs: tuple[str, ...]
-    numbers: Mapping[str, str]  # those that it takes as numbers, with the type that it wants
-    labels: tuple[str, ...]  # those that it takes as text
+    numbers: Mapping[str, str]  # type by numeric column
+    labels: tuple[str, ...]  # text columns
     function: Callable[[pd.DataFrame], Any]
-    faults: tuple[type[Exception], ...]  # by which it refuses rows
+    faults: tuple[type[Exception], ...]  # raised for rows that it refuses
 
     def predict(self, frame: pd.DataFrame) -> Any:
-        """Return its predictions; what it says against the rows becomes a sentence."""
+        """Return predictions, or raise a UserError for rows that the model refuses."""
         try:
             return self.function(frame.astype(dict(self.numbers)))
         except self.faults as error:
-            told = " ".join(str(error).split()).rstrip(".")
+            cause = " ".join(str(error).split()).rstrip(".")
             raise UserError(
-                f"{self.address} cannot predict these rows: {told}; correct or leave out such "
-                "rows, or audit a file with a column of predictions."
+                f"{self.address} cannot predict these rows: {cause}. Correct or remove such rows, "
+                "or audit a file with a column of predictions."
             ) from error
 
 
 def _model(address: str) -> AppliedModel:
-    """Return the model at an address, which must say what it takes."""
+    """Return the model at an address, which must have a signature."""
     from tasks.track.registry import REFUSALS, load_model
 
     try:
         loaded = load_model(read_settings(), address)
     except TrackingUnreachableError as error:
         raise UserError(
-            f"--model must be an address that MLflow knows, such as models:/NAME@champion, got "
+            f"--model must be the address of a model in MLflow, such as models:/NAME@champion, got "
             f"{address!r} ({error.cause})."
         ) from None
     schema = loaded.metadata.get_input_schema()
     if schema is None or not schema.has_input_names():
         raise UserError(
-            f"{address} must say which columns it takes, got a model without a signature; log it "
-            "with one, or audit a file with a column of predictions."
+            f"--model must have a signature with its input columns, got {address} without one. Log "
+            "the model with a signature, or audit a file with a column of predictions."
         )
     numbers = {
         spec.name: _NUMBERS[spec.type.name] for spec in schema.inputs if spec.type.name in _NUMBERS
@@ -182,7 +179,7 @@ def _model(address: str) -> AppliedModel:
 
 
 def _show(audit: Audit, labels: AuditLabels, page: Path) -> None:
-    """Print the numbers, then where the page lies."""
+    """Print the numbers and the path of the page."""
     console = Console(highlight=False)
     for note in audit.notes:
         console.print(f"[yellow]{escape(note)}[/yellow]")
@@ -209,30 +206,13 @@ _COLOURS = {
 
 
 class IssueFoundError(UserError):
-    """A check found an issue: everything was computed, but somebody should look."""
+    """A check found an issue in a finished run."""
 
     exit_code = 3
 
 
-def check_run(config: str = "default", /, *, overrides: Overrides = ()) -> None:
-    """Print what the checks say of a finished run; an issue ends with exit code 3.
-
-    Parameters
-    ----------
-    config
-        A YAML file, or the name of a shipped one.
-    """
-    check_config(load_config(config, overrides))
-
-
-def check_config(config: RunConfig) -> None:
-    """Print the checks of a configuration whose trials are stored; an issue is exit code 3."""
-    study = open_study(config, read_settings())
-    if jobs := study.missing():
-        raise UserError(
-            f"{config.name} is not finished: {sum(len(job.trials) for job in jobs)} fits are not "
-            "stored; compute them by `fkd run` first."
-        )
+def show_checks(study: Study) -> None:
+    """Print the checks of a finished run; raise an error with exit code 3 if one finds an issue."""
     results = check_study(study)
     console = Console(highlight=False)
     for result in results:
@@ -245,30 +225,25 @@ def check_config(config: RunConfig) -> None:
         if result.outcome in (CheckOutcome.ISSUE, CheckOutcome.TIP):
             console.print(f"   [dim]{escape(result.check.explanation)}[/dim]", soft_wrap=True)
             console.print(f"   [dim]{result.check.address}[/dim]")
-    console.print(checks_line(results))
+    outcomes = [result.outcome for result in results]
+    counts = [f"{outcomes.count(one)} {one}" for one in CheckOutcome if one in outcomes]
+    console.print(f"checks: {', '.join(counts)}")
     issues = [result for result in results if result.outcome is CheckOutcome.ISSUE]
     if issues:
         codes = ", ".join(result.check.code for result in issues)
-        raise IssueFoundError(f"checks of {config.name} found issues: {codes}; see above.")
-
-
-def checks_line(results: Iterable[CheckResult]) -> str:
-    """Return how many checks ended how."""
-    outcomes = [result.outcome for result in results]
-    told = [f"{outcomes.count(one)} {one}" for one in CheckOutcome if one in outcomes]
-    return f"checks: {', '.join(told)}"
+        raise IssueFoundError(f"Checks of {study.config.name} found issues: {codes}. See above.")
 
 
 def compare_runs(first: str, second: str, /, *, most: int = 12) -> None:
-    """Say what differs between two runs: settings, rows, code, numbers.
+    """Show the differences between two runs: settings, rows, code, numbers.
 
     Parameters
     ----------
     first, second
-        A YAML file, the name of a run of this home (the latest; NAME~1 is the one before), the
+        A YAML file, the name of a run of this home (NAME~1 for the run before the latest), the
         first digits of its identity, its id in MLflow, its report, or a shipped configuration.
     most
-        So many trials that both have are compared, champions first.
+        Largest number of common trials to compare, champions first.
     """
     if most < 1:
         raise UserError(f"--most must be at least 1, got {most}.")
@@ -287,7 +262,7 @@ def compare_runs(first: str, second: str, /, *, most: int = 12) -> None:
 
 
 def _show_differences(console: Console, title: str, found: Sequence[Difference]) -> None:
-    """Print what differs, or that nothing does."""
+    """Print differences, or that there are none."""
     if not found:
         console.print(f"[bold]{title}[/bold]: the same")
         return
@@ -298,7 +273,7 @@ def _show_differences(console: Console, title: str, found: Sequence[Difference])
 
 
 def _show_numbers(console: Console, studies: Sequence[Study], most: int) -> None:
-    """Print numbers of what both runs have, with intervals where the rows are the same."""
+    """Print scores of common trials, with intervals if both runs have the same rows."""
     pairs, reason = paired_trials(*studies, most=most)
     if not pairs:
         console.print("[bold]Numbers[/bold]: no trial is stored in both runs.")
@@ -315,17 +290,17 @@ def _show_numbers(console: Console, studies: Sequence[Study], most: int) -> None
         how = (
             f"Means over folds, without intervals: {reason}."
             if reason
-            else "On all tested rows, B − A with a 95 % interval, row by row; means over folds "
-            "where predictions were not kept."
+            else "On all tested rows, B − A with a 95 % interval. Means over folds if predictions "
+            "were not kept."
         )
         console.print(how, soft_wrap=True)
     if same:
         titles = ", ".join(pair.title for pair in same)
-        console.print(escape(f"One and the same stored fit in both: {titles}."), soft_wrap=True)
+        console.print(escape(f"Both runs use the same stored fits of: {titles}."), soft_wrap=True)
 
 
 def _cells(pair: PairedTrial) -> list[tuple[str, str, str, str]]:
-    """Return one row per measure, the error once."""
+    """Return the cells of one row per measure; the error has one row."""
     rows = []
     for i, (column, found) in enumerate(pair.means.items()):
         for measure, (first, second) in found.items():

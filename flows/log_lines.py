@@ -12,24 +12,24 @@ from typing import Any
 from configs.errors import UserError
 from tasks.storage.settings import LOG_LEVELS, LOG_VARIABLES, read_log_form, scrubbed
 
-RUNNING = ("run", "sweep", "reproduce", "watch", "score", "schedule")  # the commands that know it
+RUNNING = ("run", "sweep", "reproduce", "watch", "score", "schedule")  # commands with JSON output
 _LINE_SECONDS = 10.0
 _bound: ContextVar[Mapping[str, Any] | None] = ContextVar("log fields", default=None)
 
 
 def is_json() -> bool:
-    """Return whether lines are to be JSON."""
+    """Return whether output is JSON."""
     return read_log_form(strict=False).format == "json"
 
 
 def shows(level: str) -> bool:
-    """Return whether lines of a level are wanted."""
+    """Return whether lines of a level are written."""
     return LOG_LEVELS.index(level) >= LOG_LEVELS.index(read_log_form(strict=False).level)
 
 
 @contextmanager
 def bound(**fields: Any) -> Iterator[None]:
-    """Have every line carry these fields for a while, such as the name of the run."""
+    """Add fields, such as the name of the run, to every line within the block."""
     token = _bound.set({**(_bound.get() or {}), **fields})
     try:
         yield
@@ -38,57 +38,57 @@ def bound(**fields: Any) -> Iterator[None]:
 
 
 def write_line(level: str, event: str, message: str = "", **fields: Any) -> None:
-    """Write one object to the standard output, unless its level is not wanted."""
+    """Write one object to the standard output, if its level is shown."""
     if not shows(level):
         return
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    said = {"time": now, "level": level, "event": event, "message": message}
-    told = {**said, **(_bound.get() or {}), **fields}
-    known = {name: _plain(value) for name, value in told.items() if value is not None}
-    # In one piece: several processes may share the pipe, any of which may be killed.
-    sys.stdout.write(json.dumps(known, allow_nan=False) + "\n")
+    line = {"time": now, "level": level, "event": event, "message": message}
+    line |= {**(_bound.get() or {}), **fields}
+    found = {name: _plain(value) for name, value in line.items() if value is not None}
+    # One call: several processes may share the pipe, and any of them may be killed.
+    sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it, without anybody's credentials."""
+    """Return a value for JSON, without credentials."""
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(one) for one in value]
     if value is None or isinstance(value, bool | int):
         return value
-    if isinstance(value, float) and abs(value) < float("inf"):  # not NaN either
+    if isinstance(value, float) and abs(value) < float("inf"):  # excludes NaN too
         return value
     return scrubbed(str(value))
 
 
-class JsonWatcher:
-    """Stages, counts and single events, each a line."""
+class JsonLog:
+    """Messages, events and progress as JSON lines."""
 
-    def say(self, text: str, level: str = "info") -> None:
+    def log(self, text: str, level: str = "info") -> None:
         """Write one line."""
-        write_line(level, "said", text)
+        write_line(level, "log", text)
 
-    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Write one line with fields of its own."""
+    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Write one line with additional fields."""
         write_line(level, event, message, **fields)
 
     @contextmanager
-    def counting(self, text: str, total: int) -> Iterator["_Progress"]:
-        """Yield a counter that writes a line now and then, and one at the end."""
+    def progress(self, text: str, total: int) -> Iterator["_Progress"]:
+        """Yield a counter that writes a line every few seconds and at the end."""
         yield _Progress(text, total)
 
 
 class _Progress:
-    """Steps done so far, told every few seconds."""
+    """Number of finished steps."""
 
     def __init__(self, text: str, total: int) -> None:
         self.text, self.total, self.done = text, total, 0
         self.start = self.last = time.monotonic()
 
     def advance(self, steps: int) -> None:
-        """Count steps."""
+        """Count finished steps."""
         self.done += steps
         now = time.monotonic()
         if now - self.last >= _LINE_SECONDS or self.done >= self.total:
@@ -98,8 +98,8 @@ class _Progress:
             write_line("info", "progress", f"{self.text}: {self.done}/{self.total}", **counts)
 
 
-def taken_options(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return a command line without --log-format and --log-level, then these with their values."""
+def split_log_options(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return a command line without --log-format and --log-level, and their values."""
     left, chosen = list[str](), dict[str, str]()
     rest = iter(words)
     for word in rest:
@@ -111,24 +111,24 @@ def taken_options(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return left, chosen
 
 
-def form_variables(words: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment in which a command line speaks as it is asked to, children included.
+def log_variables(words: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return environment variables that pass the options on, also to child processes.
 
-    A command that knows no JSON speaks text, whatever the environment says to those that do.
+    A command without JSON output writes text, whatever the environment says.
     """
     found = {LOG_VARIABLES[option]: value for option, value in chosen.items()}
     return found if _command(words) in RUNNING else {**found, "FKD_LOG_FORMAT": "text"}
 
 
-def check_options(words: Sequence[str], chosen: Mapping[str, str]) -> None:
-    """Refuse options with a command that does not know them, or with words that nobody knows."""
+def check_log_options(words: Sequence[str], chosen: Mapping[str, str]) -> None:
+    """Raise a UserError for options with unknown values or beside a command without them."""
     command = _command(words)
     if command in RUNNING:
         read_log_form(chosen)
     elif chosen:
         raise UserError(
-            f"{' with '.join(chosen)} must stand beside a command that runs "
-            f"({', '.join(RUNNING)}), got {command or 'none'}."
+            f"{' and '.join(chosen)} must be given with one of {', '.join(RUNNING)}, got "
+            f"{command or 'no command'}."
         )
 
 

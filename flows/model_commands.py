@@ -15,7 +15,7 @@ from configs.errors import UserError
 from configs.load import apply_overrides
 from flows.command_options import Names, Overrides
 from flows.log_lines import is_json, write_line
-from flows.progress import watcher
+from flows.progress import run_log
 from tasks.monitor.scoring import MissingRule, ScoreRequest, check_request, score_table
 from tasks.storage.settings import Settings, read_settings
 from tasks.track.registry import CHAMPION, Promotion, fetch_bundle, promote_version
@@ -23,15 +23,15 @@ from tasks.track.run_index import now
 
 
 def written_form(overrides: Overrides) -> FileFormat:
-    """Return how a file is written, by the keys under data that a run has for it."""
+    """Return the file format that --set describes with keys under data."""
     tree, known = apply_overrides({}, overrides), ", ".join(FileFormat.model_fields)
     if not tree.keys() <= {"data"}:
-        raise UserError(f"--set takes keys under data here ({known}), got {', '.join(tree)}.")
+        raise UserError(f"--set must name keys under data here ({known}), got {', '.join(tree)}.")
     try:
         return FileFormat.model_validate(tree.get("data") or {})
     except ValidationError as error:
-        told = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
-        raise UserError(f"--set data: {told}; it takes {known} here.") from error
+        faults = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
+        raise UserError(f"--set data: {faults}. The keys are {known} here.") from error
 
 
 def score_rows(
@@ -46,26 +46,26 @@ def score_rows(
     cluster: str | None = None,
     overrides: Overrides = (),
 ) -> None:
-    """Predict the rows of a table by a registered model.
+    """Predict the rows of a table with a registered model.
 
     Parameters
     ----------
     model
-        Such as models:/NAME@champion or models:/NAME/3.
+        Address of the model, such as models:/NAME@champion or models:/NAME/3.
     data
         A CSV, TSV, Excel, Parquet or Feather file, or a folder of them, of any size. Only the
-        model's inputs are read: no target, no sensitive column that it does without.
+        columns that the model needs are read.
     out
-        The Parquet file to write: one row per row of the data, in its order.
+        The Parquet file to write, with the rows in the order of the data.
     keep
-        Columns to copy beside the predictions, such as an id.
+        Columns to copy, such as an id.
     missing
-        What a row gets that lacks a number for which the model has learnt nothing: refuse ends
-        with a sentence, null leaves its prediction empty.
+        Treatment of rows with a missing number that the model cannot impute: refuse raises an
+        error, null leaves the prediction empty.
     workers
-        Processes of a Dask cluster to compute on; 0 computes here, block by block.
+        Number of local Dask workers; 0 computes in this process, block by block.
     cluster
-        Instead: the address of a running Dask scheduler.
+        Address of a running Dask scheduler, instead of workers.
     """
     settings = read_settings()
     form, data = written_form(overrides), data.expanduser()
@@ -77,7 +77,7 @@ def score_rows(
     scored = seen.rows - sum(seen.unscored.values())
     if is_json():
         for line in seen.told(found.bundle()):
-            write_line("warning", "said", line)
+            write_line("warning", "log", line)
         fields = {"rows": scored, "model": found.address, "bundle": found.digest}
         write_line("info", "result", f"{scored} rows scored", **fields, predictions=out)
         return
@@ -93,11 +93,11 @@ def score_rows(
 
 @contextmanager
 def _client(settings: Settings, workers: int, address: str | None) -> Iterator[Any]:
-    """Yield a client of the cluster that is asked for, None where there is none."""
+    """Yield a client of the requested cluster, or None."""
     if workers < 0 or (workers and address is not None):
         raise UserError(
-            "--workers must be a number of processes to start, or --cluster the address of a "
-            f"scheduler, got workers {workers} with cluster {address}."
+            "--workers must be 0 or more and not be given with --cluster, got workers "
+            f"{workers} and cluster {address}."
         )
     if not workers and address is None:
         yield None
@@ -110,11 +110,11 @@ def _client(settings: Settings, workers: int, address: str | None) -> Iterator[A
 
 
 def promote_model(model: str, version: int, who: str, why: str) -> None:
-    """Move the champion's alias to a version; keep who decided it, when and why."""
+    """Move the alias of the champion to a version, and record who decided it, when and why."""
     who, why = " ".join(who.split()), " ".join(why.split())
     if not who:
         raise UserError('--who must name the person or body that decides, got "".')
     if not why:
         raise UserError('--why must give the reason of the decision, got "".')
     promote_version(read_settings(), model, version, Promotion(who, why, now()))
-    watcher().say(f"models:/{model}@{CHAMPION} is version {version} now")
+    run_log().log(f"models:/{model}@{CHAMPION} is now version {version}")

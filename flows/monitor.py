@@ -17,10 +17,10 @@ from configs.load import read_hooks
 from configs.run import RunConfig, TrackingConfig
 from flows.errors import check_address_space
 from flows.experiment import finish, fit_studies
-from flows.leftovers import clear_leftovers
 from flows.log_lines import is_json, write_line
 from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import watcher
+from flows.progress import run_log
+from flows.run import clear_leftovers
 from flows.stages import step, watch_run_name
 from tasks.data.download import AbsentFileError
 from tasks.data.load import Loaded, join_tables, load_table
@@ -43,13 +43,13 @@ from tasks.servers.hooks import tell
 from tasks.storage.settings import ensure_writable, plain_markdown, read_settings
 from tasks.track.registry import versions_of
 
-_REFIT = "-refit"  # behind the name of the run whose champion was refitted
-_NEWER = " and newer rows"  # behind the title of its table
+_REFIT = "-refit"  # suffix of the name of a refitted run
+_NEWER = " and newer rows"  # suffix of the title of its table
 
 
 @flow(name="watch", flow_run_name=watch_run_name, persist_result=False)
 def watch(model: str, data: Sequence[str], refit: bool = False) -> list[Watch]:
-    """Look at new rows, batch by batch; return what was found in those not seen before.
+    """Check new rows, batch by batch, and return the checks of new batches.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ def watch(model: str, data: Sequence[str], refit: bool = False) -> list[Watch]:
 
 
 def watch_all(model: str, data: Sequence[str], *, refit: bool = False) -> tuple[list[Watch], str]:
-    """Look at each batch; return the new looks and the path of the history page."""
+    """Check each batch; return the new checks and the path of the history page."""
     with tagged_run([f"model:{model}"]):
         batches = read_batches(watched_champion(read_settings(), model).config, data)
         if not batches:
-            watcher().say(f"no file matches {', '.join(data)} yet")
+            run_log().log(f"no file matches {', '.join(data)} yet")
         found = [one for batch in batches if (one := watch_batch(model, batch, refit)) is not None]
         page = str(write_history(read_settings(), model))
-        watcher().say(f"history: {page}")
+        run_log().log(f"history: {page}")
         if found:
             lines = [f"- {plain_markdown(f'{one.rows_from}: {one.reason}')}" for one in found]
             post_markdown(f"watch-{model}", "\n".join(lines), f"Watch of {model}")
@@ -76,50 +76,49 @@ def watch_all(model: str, data: Sequence[str], *, refit: bool = False) -> tuple[
 
 
 def watch_batch(model: str, batch: Batch | NextBatch, refit: bool) -> Watch | None:
-    """Return the look at one batch, None if it was seen before; the champion is read anew."""
+    """Return the check of one batch, None if it was checked before."""
     champion = watched_champion(read_settings(), model)
     if isinstance(batch, NextBatch):
         return _watch_next(champion, batch, refit)
     loaded = load_table(batch.config.data, read_settings())
     if known := _known(champion, loaded, refit):
-        watcher().say(f"{batch.label}: {known}")
+        run_log().log(f"{batch.label}: {known}")
         return None
     return _watch_rows(champion, batch, loaded, refit)
 
 
 def _watch_next(champion: WatchedChampion, upcoming: NextBatch, refit: bool) -> Watch | None:
-    """Return what the first rows show that were not looked at; None where they are not there."""
+    """Return the check of the next batch that was not checked, None if there is none yet."""
     for batch in upcoming.choices(champion.config):
         try:
             loaded = load_table(batch.config.data, read_settings())
         except AbsentFileError as error:
-            watcher().say(f"{upcoming.label}: {batch.label} is not there yet. {error}")
+            run_log().log(f"{upcoming.label}: {batch.label} does not exist yet. {error}")
             return None
         if not _known(champion, loaded, refit):
             return _watch_rows(champion, batch, loaded, refit)
-    watcher().say(f"{upcoming.label}: all there is was looked at before")
+    run_log().log(f"{upcoming.label}: all available batches were checked before")
     return None
 
 
 def _known(champion: WatchedChampion, loaded: Loaded, refit: bool) -> str:
-    """Return why rows need no look, nothing if they do."""
+    """Return why rows need no check, an empty string if they do."""
     version = champion.version
     if loaded.digest == champion.data or loaded.digest.startswith(champion.parts):
-        # A pattern may well match them.
         return f"the rows that version {version.version} was chosen on, nothing new"
     place = champion.config.experiment, version.model, loaded.digest
-    return "looked at before" if is_watched(read_settings(), *place, refit=refit) else ""
+    return "checked before" if is_watched(read_settings(), *place, refit=refit) else ""
 
 
 def _watch_rows(champion: WatchedChampion, batch: Batch, loaded: Loaded, refit: bool) -> Watch:
-    """Return the look at rows that were not looked at, with the refit if one is asked for."""
+    """Check new rows, refit if a band is crossed and a refit is requested."""
     found = look(champion, batch, loaded)
-    watcher().say(f"{batch.label}: {found.reason}")
-    # Before the refit, which may fail: the crossing is known then.
+    run_log().log(f"{batch.label}: {found.reason}")
+    # Recorded before the refit, which may fail.
     keep(champion, found)
     if found.reasons and refit:
         found = found.with_refit(refit_champion(champion, batch, loaded))
-        watcher().say(f"{batch.label}: {found.refit.why if found.refit else ''}")
+        run_log().log(f"{batch.label}: {found.refit.why if found.refit else ''}")
         keep(champion, found)
     return found
 
@@ -132,7 +131,7 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
     start, settings, version = time.monotonic(), read_settings(), champion.version
     before = champion_rows(settings, champion)
     rows = join_tables(before, added, settings)
-    watcher().say(
+    run_log().log(
         f"{batch.label}: refit on {before.table.n:,} rows of version {version.version} and "
         f"{added.table.n:,} new rows"
     )
@@ -144,7 +143,7 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
     except NoChampionError as error:
         told = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
     outcome = finish(study, start)
-    watcher().say(f"{batch.label}: report of the refit: {outcome.paths['report']}")
+    run_log().log(f"{batch.label}: report of the refit: {outcome.paths['report']}")
     known = [one for one in versions_of(settings, version.model) if one.key == told.champion]
     if told.promoted or not told.champion or not known:
         return told
@@ -166,7 +165,7 @@ def _refit_config(champion: WatchedChampion) -> RunConfig:
 
 @step("log to MLflow")
 def keep(champion: WatchedChampion, found: Watch) -> str:
-    """Put a look on MLflow, with its reason; return its run."""
+    """Record a check in MLflow and return its run."""
     settings = read_settings()
     if found.refit is not None and found.refit.champion:
         tell_origin(settings, found, found.refit.champion)
@@ -174,21 +173,21 @@ def keep(champion: WatchedChampion, found: Watch) -> str:
 
 
 class BandCrossedError(UserError):
-    """New rows differ from the record, and no promoted refit answers that."""
+    """New rows crossed a band, and no refit was promoted."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
 class WatchedModel:
-    """Whom a watch of a model tells."""
+    """A watched model and its hooks."""
 
     name: str
     hooks: HooksConfig = field(default_factory=HooksConfig)
 
 
 def end_watch(watched: WatchedModel, found: Sequence[Watch], page: str) -> None:
-    """Call the hooks for each look, then raise if rows crossed without a promoted refit."""
+    """Call the hooks for each check; raise if rows crossed a band and no refit was promoted."""
     problems: list[str] = []
     for one in found:
         hook = watched.hooks.on_failure if one.verdict == CROSSED else watched.hooks.on_success
@@ -198,7 +197,7 @@ def end_watch(watched: WatchedModel, found: Sequence[Watch], page: str) -> None:
         rows = ", ".join(one.rows_from for one in left)
         refits = [f"{one.refit.why}." for one in left if one.refit is not None]
         remedy = refits or [
-            "The champion was not changed; add --refit to fit a candidate on old and new rows."
+            "The champion was not changed. --refit fits a candidate on old and new rows."
         ]
         text = f"{rows} crossed the band of {watched.name}."
         raise BandCrossedError(" ".join([text, *remedy, *problems]))
@@ -207,7 +206,7 @@ def end_watch(watched: WatchedModel, found: Sequence[Watch], page: str) -> None:
 
 
 def message_of(found: Watch, page: str) -> dict[str, Any]:
-    """Return what hooks are told of a look."""
+    """Return the message of a check for hooks."""
     return {
         "name": found.model,
         "state": found.verdict,
@@ -235,21 +234,21 @@ def watch_model(
     hooks: Path | None = None,
     refit: bool = False,
 ) -> None:
-    """Look at new rows with a champion; report whether something changed.
+    """Check a champion on new rows.
 
     Parameters
     ----------
     model
-        The registered model's name, such as crimes.
+        Name of the registered model, such as crimes.
     data
         New rows: files, patterns in quotes, or keys of the data such as "states=NJ year=2019";
-        "year=next" and "states=next" are the next not looked at.
+        "year=next" and "states=next" are the next that was not checked.
     cron
-        Look again by this rhythm until Ctrl-C, such as "0 3 * * 1": Mondays at three, UTC.
+        Repeat the check at these times until Ctrl-C, such as "0 3 * * 1": Mondays at three, UTC.
     every
-        Instead of cron: seconds between two looks.
+        Seconds between two checks, instead of cron.
     hooks
-        A YAML file whose `hooks` are told of every look, such as the configuration of the run.
+        A YAML file with `hooks` to call after every check, such as the run's configuration.
     refit
         If a band is crossed, refit on the rows of the champion and the new ones. The result is
         registered as a candidate; only a configured gate that it passes makes it the champion.
@@ -267,13 +266,13 @@ def watch_model(
     from tasks.monitor.batches import read_batches
     from tasks.monitor.champion import watched_champion
 
-    # Before a server is started: a mistyped name or file is told at once.
+    # Before a server starts, so that a mistyped name or file is reported at once.
     read_batches(watched_champion(settings, model).config, data)
-    from flows.outcome import failure_told
+    from flows.outcome import failure_hooks
     from tasks.servers.prefect import prefect_server
 
-    with prefect_server(settings), failure_told([watched]):
-        # Prefect reads its settings when it is first imported: only now are they in force.
+    with prefect_server(settings), failure_hooks([watched]):
+        # Prefect reads its environment variables when it is first imported.
         from flows.monitor import watch
 
         found = watch(model, list(data), refit)
@@ -284,7 +283,7 @@ def watch_model(
 
 
 def _show(found: list[Watch]) -> None:
-    """Print one line per look."""
+    """Print one line per check."""
     console = Console(highlight=False)
     for watch in found:
         if is_json():

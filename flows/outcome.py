@@ -1,4 +1,4 @@
-"""Results of runs and sweeps: on the terminal, in JSON, on Prefect's page."""
+"""Results of runs and sweeps: on the terminal, in JSON, on Prefect's page, for hooks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from fkd.measures import REPORTED
 from fkd.methods import method
 from flows.errors import as_user_error
 from flows.log_lines import is_json, write_line
-from flows.progress import watcher
+from flows.progress import run_log
 from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
 from tasks.select.champion import select_champion
@@ -33,34 +33,35 @@ from tasks.track.recording import model_address, recorded
 from tasks.track.registry import CHAMPION
 
 _SEARCHED = (
-    "‡ parameters searched on rows that most folds test on: these means look a little too good"
+    "‡ parameters chosen by a search, on rows that most folds test on: these means are slightly "
+    "too good"
 )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Results of a run with the places where they lie."""
+    """Results of a run and the paths of its files."""
 
     name: str
     columns: tuple[str, ...]
     results: tuple[TrialResult, ...]
-    champion: str | None  # the chosen trial's key
+    champion: str | None  # key of the chosen trial
     paths: dict[str, str]
     failures: dict[str, str]  # cause by fit
     notices: tuple[str, ...]
-    broken: tuple[str, ...]  # limits of the gate that the champion breaks
-    held_out: ScoreIntervals | None = None  # the champion's figures on rows it never saw
-    record: str | None = None  # where MLflow has the run, as it may be shown
-    finding: Finding | None = None  # what the champion changed, None where there is none
-    names: Mapping[str, str] = field(default_factory=dict)  # of methods and variants, by trial
-    words: Mapping[str, str] = field(default_factory=dict)  # for measured columns
-    searched: frozenset[str] = frozenset()  # trials that a search has won
+    broken: tuple[str, ...]  # limits of the gate that the champion exceeds
+    held_out: ScoreIntervals | None = None  # scores of the champion on held-out rows
+    record: str | None = None  # address of the run in MLflow, without credentials
+    finding: Finding | None = None  # None without a champion
+    names: Mapping[str, str] = field(default_factory=dict)  # of methods and variants, by trial key
+    words: Mapping[str, str] = field(default_factory=dict)  # titles of measured columns
+    searched: frozenset[str] = frozenset()  # keys of trials that a search has chosen
     checks: tuple[CheckResult, ...] = ()
-    weights: str = ""  # by which column rows were weighed in what
+    weights: str = ""  # description of the row weights
 
     @classmethod
     def of(cls, study: Study, page: str, notices: tuple[str, ...]) -> "Outcome":
-        """Return the outcome of a study whose stages have all run."""
+        """Return the outcome of a finished study."""
         champion, broken = None, []
         try:
             selected = select_champion(study)
@@ -92,7 +93,7 @@ class Outcome:
         )
 
     def message(self) -> dict[str, Any]:
-        """Return what hooks are told."""
+        """Return the message for hooks."""
         problem = self.problem()
         return {
             "name": self.name,
@@ -105,10 +106,11 @@ class Outcome:
         }
 
     def show(self) -> None:
-        """Print the trials as a table, then what was made where; as JSON one line of all that."""
+        """Print the trials as a table, and the paths of files; with JSON output, one line."""
         if is_json():
-            told = self.message()
-            write_line("info", "result", self._sentence(), run=told.pop("name"), **told)
+            text = "" if self.finding is None else " ".join(self.finding.sentences)
+            fields = self.message()
+            write_line("info", "result", text, run=fields.pop("name"), **fields)
             return
         console = Console(highlight=False)
         for column in self.columns:
@@ -127,12 +129,8 @@ class Outcome:
         for what, where in self.paths.items():
             console.print(f"[bold]{what:8}[/bold] {escape(where)}", soft_wrap=True)
 
-    def _sentence(self) -> str:
-        """Return what was found in a few words."""
-        return "" if self.finding is None else " ".join(self.finding.sentences)
-
     def _table(self, column: str) -> Table:
-        """Return the trials' means ± deviations on one measured column."""
+        """Return a table of means ± standard deviations for one measured column."""
         words = self.words.get(column, column)
         table = Table(
             title=f"Mean ± std over folds, dependence on {escape(words)}; ← champion",
@@ -159,31 +157,31 @@ class Outcome:
         return table
 
     def _name(self, result: TrialResult) -> str:
-        """Return method and variant, marked where a search has chosen its parameters."""
+        """Return method and variant, with a mark if a search has chosen the parameters."""
         key = result.trial.key
         name = self.names.get(key, method(result.trial.method).title)
         return escape(name) + (" ‡" if key in self.searched else "")
 
     def problem(self) -> UserError | None:
-        """Return what could not be done as one error, None where all is well."""
+        """Return all failures of the run as one error, None without failures."""
         problems = list(dict.fromkeys(self.notices))
         if self.failures:
             fit, cause = next(iter(self.failures.items()))
             problems.append(
-                f"{len(self.failures)} fits failed, the first ({fit}) by {cause}; the same "
+                f"{len(self.failures)} fits failed, the first ({fit}) with {cause}. The same "
                 "command tries them again."
             )
         if self.broken:
             text = (
                 f"The champion breaks the gate: {'; '.join(self.broken)}. It is registered as "
-                f"{self.paths['model']}; what was @{CHAMPION} before stays so."
+                f"{self.paths['model']}. The alias @{CHAMPION} was not moved."
             )
             return GateError(" ".join([text, *problems]))
         return UserError(" ".join(problems)) if problems else None
 
 
 def _record(study: Study) -> str | None:
-    """Return where MLflow has the run, without anybody's credentials."""
+    """Return the address of the run in MLflow, without credentials."""
     place = recorded(study)
     if place is None:
         return None
@@ -194,12 +192,12 @@ def _record(study: Study) -> str | None:
 
 
 def _short(value: float) -> str:
-    """Return four decimals without the leading zero: six columns must fit a terminal."""
+    """Return four decimals without the leading zero, so that six columns fit a terminal."""
     return f"{value:.4f}".removeprefix("0")
 
 
 def result_markdown(outcome: Outcome) -> str:
-    """Return the trials' means, the champion, its held-out figures, what went wrong, links."""
+    """Return the results of a run as Markdown."""
     problem = outcome.problem()
     parts = [f"# {outcome.name}", "" if problem is None else f"**{plain_markdown(str(problem))}**"]
     if outcome.finding is not None:
@@ -215,24 +213,24 @@ def result_markdown(outcome: Outcome) -> str:
             "## Broken limits",
             "\n".join(f"- {plain_markdown(text)}" for text in outcome.broken),
         ]
-    return "\n\n".join([*filter(None, parts), "## Where it lies", _places(outcome)])
+    return "\n\n".join([*filter(None, parts), "## Files", _places(outcome)])
 
 
 def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table, the first column to the left, all others to the right."""
+    """Return a Markdown table with the first column left-aligned, the others right-aligned."""
     rule = ["---", *["---:"] * (len(heading) - 1)]
     lines = [[plain_markdown(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rule, *lines))
 
 
 def file_link(path: str) -> str:
-    """Return a link to a file of the machine on which the run was."""
+    """Return a link to a file on the machine of the run."""
     place = Path(path).absolute()
     return f"[{plain_markdown(str(place))}](<{place.as_uri()}>)"
 
 
 def _trials(outcome: Outcome, column: str) -> str:
-    """Return the trials' means ± deviations on one measured column."""
+    """Return a table of means ± standard deviations for one measured column."""
     rows = []
     for result in outcome.results:
         declared, chosen = method(result.trial.method), result.trial.key == outcome.champion
@@ -253,7 +251,7 @@ def _trials(outcome: Outcome, column: str) -> str:
 
 
 def _held_out(outcome: Outcome) -> str:
-    """Return the champion's figures with their intervals."""
+    """Return a table of the champion's scores with intervals."""
     assert outcome.held_out is not None
     rows = [["MAE", "", *_interval(outcome.held_out.mae)]]
     for column, found in outcome.held_out.measures.items():
@@ -266,7 +264,7 @@ def _interval(ends: Sequence[float]) -> list[str]:
 
 
 def _places(outcome: Outcome) -> str:
-    """Return links to files, names of what is registered."""
+    """Return links to files and to the registered model."""
     places = {
         what: f"`{where}`" if what == "model" else file_link(where)
         for what, where in outcome.paths.items()
@@ -281,7 +279,7 @@ _COLOURS = {"done": "green", "failed": "red"}
 
 
 class SweepFailedError(UserError):
-    """The sweep went to its end, but some of its runs failed."""
+    """Some runs of a finished sweep failed."""
 
     exit_code = 3
 
@@ -315,8 +313,8 @@ class Cell:
         if isinstance(self.end, Outcome):
             self.end.show()
         elif is_json():
-            told = self.message()
-            write_line("error", "result", run=told.pop("name"), **told)
+            fields = self.message()
+            write_line("error", "result", run=fields.pop("name"), **fields)
 
 
 def failure_of(cells: Sequence[Cell]) -> UserError | None:
@@ -355,23 +353,23 @@ def cells_markdown(cells: Sequence[Cell]) -> str:
     return "\n".join(lines)
 
 
-_STOPPED = "It was stopped by a signal; what was computed is kept, the same command continues."
+_STOPPED = "The run was stopped by a signal. Computed results are kept; the same command continues."
 
 
 class Hooked(Protocol):
-    """What has a name and tells somebody of its end."""
+    """A configuration with a name and hooks."""
 
     @property
     def name(self) -> str:
-        """What is told of."""
+        """Name in messages."""
 
     @property
     def hooks(self) -> HooksConfig:
-        """Who is told."""
+        """Hooks that are called at the end."""
 
 
 class BadEndError(UserError):
-    """The flow went to its end, but some of its runs failed: the flow run counts as failed."""
+    """Some runs of a finished flow failed: the flow run counts as failed."""
 
     def __init__(self, cells: Sequence[Cell], failure: UserError) -> None:
         super().__init__(str(failure))
@@ -385,34 +383,35 @@ def check_end(cells: Sequence[Cell]) -> None:
 
 
 @contextmanager
-def failure_told(configs: Sequence[Hooked]) -> Iterator[None]:
-    """Tell the failure hooks of all runs where nothing comes of them, for whichever reason.
+def failure_hooks(configs: Sequence[Hooked]) -> Iterator[None]:
+    """Call the failure hooks of all runs if the block raises.
 
-    An error that nobody has foreseen counts as well; a run that is stopped by Ctrl-C or SIGTERM is
-    told as "stopped". A hook that could never be called is refused before any work.
+    The state of runs that Ctrl-C or SIGTERM stopped is "stopped". A hook that cannot be called is
+    refused before the block.
     """
     for config in configs:
         check_hooks(config.hooks)
         for key in literal_webhooks(config.hooks):
-            watcher().say(
-                f"{key} is never written out; better keep it as env:NAME or file:PATH", "warning"
+            run_log().log(
+                f"{key} is an address in the configuration. env:NAME or file:PATH keeps it secret",
+                "warning",
             )
     try:
         yield
     except BaseException as error:
         if not isinstance(error, GeneratorExit):
-            _tell_end(configs, error)
+            _call_failure_hooks(configs, error)
         raise
 
 
-def _tell_end(configs: Sequence[Hooked], error: BaseException) -> None:
-    """Tell the failure hooks of all runs by what they were ended."""
+def _call_failure_hooks(configs: Sequence[Hooked], error: BaseException) -> None:
+    """Call the failure hooks of all runs with the error that ended them."""
     crashed = isinstance(error, Exception)
     state, problem = ("failure", str(as_user_error(error))) if crashed else ("stopped", _STOPPED)
     for config in configs:
         message = {"name": config.name, "state": state, "problem": problem}
         for fault in tell(config.hooks.on_failure, message):
-            watcher().say(fault, "warning")
+            run_log().log(fault, "warning")
 
 
 def end_runs(cells: Sequence[Cell]) -> None:

@@ -1,4 +1,4 @@
-"""Progress and messages on the terminal and on Prefect's page."""
+"""Messages and progress bars of a run, on the terminal and on Prefect's page."""
 
 import codecs
 import os
@@ -21,48 +21,48 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from flows.log_lines import JsonWatcher, is_json, shows
-from flows.prefect_page import ProgressArtifact, log_line
+from flows.log_lines import JsonLog, is_json, shows
+from flows.prefect_page import log_line, progress_artifact
 
 console = Console(stderr=True, highlight=False)
 _LINE_SECONDS = 10.0
 
 
-class Watcher(Protocol):
-    """Someone who is told how a run goes on."""
+class RunLog(Protocol):
+    """Output of a run."""
 
-    def say(self, text: str, level: str = "info") -> None:
-        """Tell that a stage begins, or what it found."""
+    def log(self, text: str, level: str = "info") -> None:
+        """Write a message."""
 
-    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Tell of a single event, such as a fit, with what it is known by."""
+    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Write a single event, such as a finished fit, with its fields."""
 
     @contextmanager
-    def counting(self, text: str, total: int) -> Iterator["Counter"]:
+    def progress(self, text: str, total: int) -> Iterator["Counter"]:
         """Yield a counter of `total` steps."""
 
 
 class Counter(Protocol):
-    """Steps done so far."""
+    """Number of finished steps."""
 
     def advance(self, steps: int) -> None:
-        """Tell that steps were done."""
+        """Count finished steps."""
 
 
-class LiveWatcher:
-    """Stages as lines, steps as a bar with rate and remaining time."""
+class TerminalLog:
+    """Messages as lines and progress as a bar, with rate and remaining time."""
 
-    def say(self, text: str, level: str = "info") -> None:
+    def log(self, text: str, level: str = "info") -> None:
         """Print one line above the bar."""
         console.print(f"[dim]·[/dim] {escape(text)}")
 
-    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Print one line where somebody looks for faults."""
+    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Print one line if the log level is debug."""
         if shows("debug"):
-            self.say(message, level)
+            self.log(message, level)
 
     @contextmanager
-    def counting(self, text: str, total: int) -> Iterator[Counter]:
+    def progress(self, text: str, total: int) -> Iterator[Counter]:
         """Yield a counter that moves a bar."""
         columns = (
             TextColumn("  {task.description}"),
@@ -70,7 +70,7 @@ class LiveWatcher:
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TimeElapsedColumn(),
-            TextColumn("gone,"),
+            TextColumn("elapsed,"),
             TimeRemainingColumn(),
             TextColumn("left"),
         )
@@ -86,23 +86,23 @@ class LiveWatcher:
             yield _Bar()
 
 
-class PlainWatcher:
-    """Plain lines, at most one every few seconds while counting."""
+class PlainLog:
+    """Messages as lines with the time, and progress as a line every few seconds."""
 
-    def say(self, text: str, level: str = "info") -> None:
+    def log(self, text: str, level: str = "info") -> None:
         """Write one line."""
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
         sys.stderr.flush()
 
-    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Write one line where somebody looks for faults."""
+    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Write one line if the log level is debug."""
         if shows("debug"):
-            self.say(message, level)
+            self.log(message, level)
 
     @contextmanager
-    def counting(self, text: str, total: int) -> Iterator[Counter]:
-        """Yield a counter that writes a line now and then, and one at the end."""
-        watcher, start = self, time.monotonic()
+    def progress(self, text: str, total: int) -> Iterator[Counter]:
+        """Yield a counter that writes a line every few seconds and at the end."""
+        log, start = self.log, time.monotonic()
 
         class _Lines:
             done, last = 0, start
@@ -114,33 +114,34 @@ class PlainWatcher:
                     self.last = now
                     rate = self.done / max(now - start, 1e-9)
                     left = (total - self.done) / rate
-                    watcher.say(f"{text}: {self.done}/{total}, {rate:.1f}/s, {left:.0f} s left")
+                    log(f"{text}: {self.done}/{total}, {rate:.1f}/s, {left:.0f} s left")
 
         yield _Lines()
 
 
-class RunWatcher:
-    """Tells one watcher, besides the page of the run if one is on."""
+class PrefectLog:
+    """Another log, and in addition the page of the current run in Prefect."""
 
-    def __init__(self, inner: Watcher) -> None:
+    def __init__(self, inner: RunLog) -> None:
         self._inner = inner
 
-    def say(self, text: str, level: str = "info") -> None:
-        """Pass a line on."""
+    def log(self, text: str, level: str = "info") -> None:
+        """Write a message to both."""
         if shows(level):
-            self._inner.say(text, level)
+            self._inner.log(text, level)
         log_line(text)
 
-    def note(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Pass an event on, which Prefect's page has no place for."""
+    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
+        """Write an event to the other log only."""
         if shows(level):
-            self._inner.note(event, level, message, **fields)
+            self._inner.event(event, level, message, **fields)
 
     @contextmanager
-    def counting(self, text: str, total: int) -> Iterator[Counter]:
-        """Yield a counter that moves both."""
-        artifact = ProgressArtifact(text, total)
-        with self._inner.counting(text, total) as counter:
+    def progress(self, text: str, total: int) -> Iterator[Counter]:
+        """Yield a counter that moves both bars."""
+        artifact = progress_artifact()
+        artifact.start(text, total)
+        with self._inner.progress(text, total) as counter:
 
             class _Both:
                 def advance(self, steps: int) -> None:
@@ -150,26 +151,20 @@ class RunWatcher:
             try:
                 yield _Both()
             finally:
-                artifact.end()
+                artifact.update()
 
 
-_current: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_current: ContextVar[RunLog | None] = ContextVar("run log", default=None)
 
 
-def watcher() -> Watcher:
-    """Return who watches this run: live on a terminal, plain lines elsewhere, JSON if asked."""
+def run_log() -> RunLog:
+    """Return the log of this run: JSON if configured, otherwise for a terminal or a file."""
     found = _current.get()
     if found is None:
-        found = RunWatcher(_shown())
+        plain = TerminalLog() if console.is_terminal else PlainLog()
+        found = PrefectLog(JsonLog() if is_json() else plain)
         _current.set(found)
     return found
-
-
-def _shown() -> Watcher:
-    """Return who tells people, or whoever collects lines, how it goes on."""
-    if is_json():
-        return JsonWatcher()
-    return LiveWatcher() if console.is_terminal else PlainWatcher()
 
 
 _PLAIN = {
@@ -195,17 +190,17 @@ _PLAIN = {
 _NAME = "fkd.plain"
 
 
-def speak_any_encoding() -> None:
-    """Let text reach a terminal or log of any encoding, letters changed where they must be."""
-    codecs.register_error(_NAME, _plain)
+def replace_unencodable() -> None:
+    """Replace letters that the output's encoding lacks, instead of raising an error."""
+    codecs.register_error(_NAME, _replace)
     for stream in (sys.stdout, sys.stderr):
-        # A stream that a caller has put there may have no encoding at all.
+        # A caller may have replaced the stream by an object without an encoding.
         with suppress(AttributeError, ValueError):
             stream.reconfigure(errors=_NAME)  # type: ignore[union-attr]
 
 
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Return the plain form of letters that cannot be encoded, with where to go on."""
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    """Return ASCII text for letters that cannot be encoded, and the position after them."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -213,17 +208,17 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def _letter(letter: str) -> str:
-    """Return one letter in ASCII: a known form, the letter without its accent, or a mark."""
+    """Return a letter in ASCII: a known replacement, the letter without accent, or ?."""
     plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
     return _PLAIN.get(letter) or plain or "?"
 
 
 def close_broken_output() -> None:
-    """Let nothing more be written to a reader who has gone, as `head` does."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Redirect output whose reader has gone, as after `| head`, to the null device."""
+    null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
             continue
         with suppress(OSError, ValueError, AttributeError):
-            os.dup2(nowhere, stream.fileno())
+            os.dup2(null, stream.fileno())

@@ -1,4 +1,4 @@
-"""`fkd reproduce` on the command line."""
+"""`fkd reproduce` as a Prefect flow: run the paper's experiments and judge its claims."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ from flows.fitting import fit_all, run_counted
 from flows.log_lines import is_json, write_line
 from flows.outcome import file_link, markdown_table
 from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import watcher
+from flows.progress import run_log
 from flows.stages import reproduction_run_name, step
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import Failed
@@ -68,20 +68,20 @@ def reproduce_paper(
     *,
     is_quick: bool = False,
 ) -> None:
-    """Compute and judge experiments, then print their verdicts with the path of the page."""
+    """Compute and judge experiments; print their verdicts and the path of the page."""
     start = time.monotonic()
     cluster, reading = _settings(overrides)
     trees = chosen_trees(names, leave_out, is_quick=is_quick)
     trees, unread = _read(trees, reading) if reading else (trees, [])
     for tree in trees:
-        parse_experiment(tree)  # faults are told before any work
+        parse_experiment(tree)  # reports faults before any work
     settings = read_settings()
     ensure_writable(settings.home)
-    watcher().say(f"{len(trees)} experiments of the paper (state in {settings.home})")
+    run_log().log(f"{len(trees)} experiments of the paper (state in {settings.home})")
     for sentence in unread:
-        watcher().say(f"left out: {sentence}")
+        run_log().log(f"left out: {sentence}")
     with prefect_server(settings):
-        # Prefect reads its settings when it is first imported: only now are they in force.
+        # Prefect reads its environment variables when it is first imported.
         from flows.reproduce import reproduce
 
         try:
@@ -96,30 +96,30 @@ def reproduce_paper(
 def chosen_trees(
     names: Sequence[str], leave_out: Sequence[str] = (), *, is_quick: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the experiments that are meant, as they are to be run."""
+    """Return the chosen experiments as they will run."""
     return [_tree(name, leave_out, is_quick=is_quick) for name in _chosen(names)]
 
 
 def _settings(overrides: Sequence[str]) -> tuple[ClusterConfig, dict[str, Any]]:
-    """Return where trials are computed, which keys of the data are read otherwise."""
+    """Return the cluster and the keys of the data that --set changes."""
     tree = apply_overrides({}, overrides)
     if idle := sorted(set(tree) - {"cluster", "data"}):
         raise UserError(
-            "--set of fkd reproduce takes keys of cluster, or of data to read it otherwise "
-            f"({', '.join(READING_KEYS)}), got {', '.join(idle)}; the experiments are what their "
-            "files say."
+            "--set of fkd reproduce must name keys of cluster, or of data "
+            f"({', '.join(READING_KEYS)}), got {', '.join(idle)}. Other keys of the experiments "
+            "are fixed."
         )
     reading = tree.pop("data", {})
     if not isinstance(reading, dict):
-        raise UserError(f"--set data takes a key of it, such as data.drop=[], got {reading!r}.")
-    # As a run of its own, so that faults in it are told as everywhere.
+        raise UserError(f"--set data must name a key, such as data.drop=[], got {reading!r}.")
+    # Parsed as a run, so that errors read as everywhere.
     return parse_config({"methods": ["dummy"], **tree}, "--set").cluster, reading
 
 
 def _read(
     trees: Sequence[dict[str, Any]], reading: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the experiments under another reading, why the others have none."""
+    """Return the experiments with changed data keys, and why others cannot have them."""
     found, unread = list[dict[str, Any]](), list[str]()
     for tree in trees:
         try:
@@ -132,14 +132,14 @@ def _read(
 
 
 def _chosen(names: Sequence[str]) -> list[str]:
-    """Return the experiments that are meant, each once, in the given order."""
+    """Return the names of the chosen experiments without duplicates."""
     known = experiment_names()
     meant = [name for given in names for name in (known if given == "all" else (given,))]
     return list(dict.fromkeys(meant))
 
 
 def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, Any]:
-    """Return one experiment as it is to be run."""
+    """Return one experiment as it will run."""
     for group in leave_out:
         try:
             check_name(group, _GROUPS, key="--without")
@@ -148,7 +148,7 @@ def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, A
 
     def reason(declared: Method) -> str | None:
         if is_network(declared) and "neural" in leave_out:
-            return "the networks were left out by --without neural"
+            return "--without neural leaves out the networks"
         if declared.extra is not None and declared.extra.missing():
             return f"{declared.title} needs {', '.join(declared.extra.missing())}: `make neural`"
         return None
@@ -159,48 +159,47 @@ def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, A
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What a reproduction made: its page, its experiments, what could not be done."""
+    """Result of a reproduction: page, experiments, and what could not be done."""
 
     page: Path | None
     stories: tuple[Story, ...]
     problems: tuple[str, ...]
 
     def rows(self) -> list[list[str]]:
-        """Return how many claims of each experiment got which verdict."""
+        """Return the number of claims by experiment and verdict."""
         return [
             [f"{story.name} {story.title}", *(str(story.count(as_)) for as_ in COUNTS)]
             for story in self.stories
         ]
 
     def sentences(self) -> list[str]:
-        """Return the reading if it is not the published one, then what holds by which error."""
+        """Return a summary of the verdicts, and changes of the data keys."""
         readings = [reading_words(story.reading) for story in self.stories if story.reading]
-        told = [f"Read otherwise than published: {words}." for words in dict.fromkeys(readings)]
+        changed = [f"Data keys unlike the published ones: {w}." for w in dict.fromkeys(readings)]
         verdicts = [verdict for story in self.stories for verdict in story.verdicts]
         kinds = [ours for ours in (False, True) if any(is_ours(v) == ours for v in verdicts)]
-        return told + [headline(verdicts, ours=ours) for ours in kinds]
+        return changed + [headline(verdicts, ours=ours) for ours in kinds]
 
     def markdown(self) -> str:
-        """Return how many claims hold, what could not be done, where the page is."""
+        """Return the result as Markdown."""
         problems = "\n".join(f"- {problem}" for problem in self.problems)
         page = "" if self.page is None else f"report: {file_link(str(self.page))}"
         claims = markdown_table(["experiment", *COUNTS], self.rows())
         return "\n\n".join(filter(None, [*self.sentences(), claims, problems, page]))
 
     def show(self, seconds: float) -> None:
-        """Print how many claims hold, where the page is; as JSON a line for each experiment."""
+        """Print the verdicts and the path of the page; with JSON output, a line per experiment."""
         if is_json():
             for story in self.stories:
                 counts = {as_: story.count(as_) for as_ in COUNTS}
                 write_line("info", "result", story.title, run=story.name, claims=counts)
-            told = " ".join(self.sentences())
-            write_line("info", "result", told, report=self.page, seconds=round(seconds, 3))
+            text = " ".join(self.sentences())
+            write_line("info", "result", text, report=self.page, seconds=round(seconds, 3))
             return
         console = Console(highlight=False)
         table = Table(title="Claims, judged", title_justify="left")
         table.add_column("experiment")
         for as_ in COUNTS:
-            # No word of a heading is cut, however narrow the terminal.
             table.add_column(as_, justify="right", min_width=max(map(len, as_.split())))
         for row in self.rows():
             table.add_row(*map(escape, row))
@@ -213,7 +212,7 @@ class Reproduced:
 
 
 class IncompleteError(UserError):
-    """Something could not be run, though everything else was: the flow run counts as failed."""
+    """Part of a reproduction could not be run: the flow run counts as failed."""
 
     exit_code = 4
 
@@ -227,7 +226,7 @@ _QUICK_DRAWS = 40
 
 @dataclass(frozen=True)
 class Opened:
-    """An experiment with the studies of its runs, by seed, by variant; why others have none."""
+    """An experiment with the studies of its runs by seed and variant, and why runs are absent."""
 
     experiment: ExperimentConfig
     studies: Mapping[str, Mapping[int, Mapping[str, Study]]]
@@ -245,32 +244,31 @@ class Opened:
 
 @flow(name="reproduce", flow_run_name=reproduction_run_name, persist_result=False)
 def reproduce(trees: list[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
-    """Compute, judge and tell the experiments; raise where something could not be done."""
+    """Compute and judge experiments; raise an error if something could not be done."""
     return judge_all(trees, cluster)
 
 
 def judge_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
-    """Tell the experiments with their verdicts on the run that is on; raise as `reproduce` does."""
+    """Compute and judge experiments within the current flow run."""
     tags = [f"experiment:{tree['name']}" for tree in trees]
     tags += sorted(
         {f"reading:{reading_slug(tree['reading'])}" for tree in trees if "reading" in tree}
     )
     with tagged_run([*tags, "paper", f"fkd:{__version__}"]):
-        found = tell_all(trees, cluster)
+        found = _judge(trees, cluster)
         post_markdown("result-paper", found.markdown(), "Claims of the paper, judged")
     if found.problems:
         raise IncompleteError(found)
     return found
 
 
-def tell_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
-    """Compute, judge and tell the experiments one after the other; the page grows with them."""
+def _judge(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
+    """Compute and judge the experiments one after the other, and write the page after each."""
     stories, problems, page = list[Story](), list[str](), None
     for tree in trees:
         try:
             story, faults = _one(tree, cluster)
         except UserError as error:
-            # What stops one experiment need not stop the others.
             problems.append(f"{tree['name']}: {error}")
             continue
         stories.append(story)
@@ -281,7 +279,7 @@ def tell_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reprodu
 
 
 def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[Story, list[str]]:
-    """Return what one experiment found, with what could not be done."""
+    """Return the result of one experiment, and what could not be done."""
     start = time.monotonic()
     opened = load(tree, cluster)
     name = opened.experiment.name
@@ -289,22 +287,22 @@ def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[Story, list[str]
     if failed := fit(opened):
         problems.append(f"{name}: {failed} fits failed, `fkd status` has the causes")
     problems += record(opened)
-    story, faults = tell(opened, cluster, start)
+    story, faults = judge_claims(opened, cluster, start)
     return story, [*problems, *faults, *publish(story)]
 
 
 def pages(settings: Settings, collection: str) -> Path:
-    """Return the folder of the page that a collection of experiments has."""
+    """Return the folder of the page of a collection of experiments."""
     return settings.experiments / collection
 
 
 @step("fetch data")
 def load(tree: dict[str, Any], cluster: ClusterConfig) -> Opened:
-    """Return the experiment with its data; a run without data is left out, with the reason."""
+    """Return the experiment with its data. A run without data is left out with a reason."""
     settings, absent = read_settings(), dict[str, str]()
     studies: dict[str, dict[int, dict[str, Study]]] = {}
     experiment = parse_experiment(tree)
-    watcher().say(f"{experiment.name}: {experiment.title}")
+    run_log().log(f"{experiment.name}: {experiment.title}")
     for run in experiment.runs:
         try:
             studies[run] = _open(experiment, run, cluster, settings)
@@ -313,9 +311,9 @@ def load(tree: dict[str, Any], cluster: ClusterConfig) -> Opened:
             drawn = data.source != "synthetic" and "synthetic" in data.declaration.sources
             if not experiment.quick or not drawn:
                 absent[run] = str(error)
-                watcher().say(f"{run} is left out: {error}")
+                run_log().log(f"{run} is left out: {error}")
                 continue
-            watcher().say(f"{run} on synthetic rows instead: {error}")
+            run_log().log(f"{run} on synthetic rows instead: {error}")
             tree = synthetic(tree, run)
             experiment = parse_experiment(tree)
             studies[run] = _open(experiment, run, cluster, settings)
@@ -325,7 +323,7 @@ def load(tree: dict[str, Any], cluster: ClusterConfig) -> Opened:
 def _open(
     experiment: ExperimentConfig, run: str, cluster: ClusterConfig, settings: Settings
 ) -> dict[int, dict[str, Study]]:
-    """Return the studies of a run's variants under its seeds, which must have the same rows."""
+    """Return the studies of a run by seed and variant. All must have the same rows."""
     configs = {
         (seed, variant): config
         for seed in experiment.seeds_of(run)
@@ -338,30 +336,30 @@ def _open(
     targets = [study.loaded.table.target for found in studies.values() for study in found.values()]
     if not all(np.array_equal(targets[0], other) for other in targets):
         raise UserError(
-            f"the variants of {experiment.name}, {run} must have the same rows, got others; "
-            "leave the keys that choose rows out of them."
+            f"The variants of {experiment.name}, {run} must have the same rows, got other rows. "
+            "Leave out the keys that choose rows."
         )
     return studies
 
 
 @step("fit trials")
 def fit(opened: Opened) -> int:
-    """Compute on the cluster what is not stored yet; return the number of fits that failed."""
+    """Compute the missing fits and return how many failed."""
     studies = opened.all_studies()
     return fit_all(studies).failed if studies else 0
 
 
 @step("log to MLflow")
 def record(opened: Opened) -> list[str]:
-    """Fill MLflow with every trial; return what could not be done, in sentences."""
+    """Record every trial in MLflow; return messages of failures."""
     added, problems = record_studies(opened.all_studies())
-    watcher().say(f"MLflow: {added} new trial runs")
+    run_log().log(f"MLflow: {added} new trial runs")
     return problems
 
 
 @step("judge claims")
-def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, list[str]]:
-    """Judge the claims, write figures and tables; return the story with what failed."""
+def judge_claims(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, list[str]]:
+    """Judge the claims, write figures and tables; return the result and messages of failures."""
     experiment, settings = opened.experiment, read_settings()
     curves = {
         run: seeded_curves(seeds, experiment.runs[run]) for run, seeds in opened.studies.items()
@@ -389,12 +387,12 @@ def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, l
     folder = pages(settings, experiment.collection) / experiment.name
     write_story(story, experiment, curves, folder)
     counts = ", ".join(f"{story.count(as_)} {as_}" for as_ in COUNTS)
-    watcher().say(f"{experiment.name}: {counts} ({story.seconds:.0f} s)")
+    run_log().log(f"{experiment.name}: {counts} ({story.seconds:.0f} s)")
     return story, problems
 
 
 def _any_study(seeds: Mapping[int, Mapping[str, Study]]) -> Study:
-    """Return one of a run's studies: the rows are those of all."""
+    """Return one study of a run. All have the same rows."""
     return next(iter(next(iter(seeds.values())).values()))
 
 
@@ -405,7 +403,7 @@ def _compute(
     cluster: ClusterConfig,
     settings: Settings,
 ) -> list[Failed]:
-    """Run on the cluster what is not known yet; return failures."""
+    """Compute jobs on the cluster and return those that failed."""
     if not jobs:
         return []
     with connect(cluster, settings) as client:
@@ -414,7 +412,7 @@ def _compute(
 
 @step("publish verdicts")
 def publish(story: Story) -> list[str]:
-    """Put verdicts, figures and tables into MLflow; return what could not be done."""
+    """Record verdicts, figures and tables in MLflow; return messages of failures."""
     settings = read_settings()
     try:
         record_story(story, settings, pages(settings, story.collection) / story.name)

@@ -5,6 +5,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,8 +16,10 @@ from rich.table import Table
 from configs.errors import UserError
 from configs.run import RunConfig
 from flows.log_lines import is_json, write_line
-from flows.outcome import BadEndError, Cell, end_runs, failure_told, show_cells
-from flows.progress import watcher
+from flows.outcome import BadEndError, Cell, end_runs, failure_hooks, show_cells
+from flows.progress import run_log
+from tasks.cluster.leftovers import sweep_leftovers
+from tasks.data.file_cache import Cache
 from tasks.data.load import describe_rows, remarks
 from tasks.fit.cost import planned_cost
 from tasks.report.page import write_report
@@ -25,15 +28,29 @@ from tasks.servers.prefect import prefect_server
 from tasks.storage.settings import Settings, ensure_writable, read_settings
 from tasks.track.compare import read_plan, reasons
 
+_HEADINGS = ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB", "seconds")
+# A partial download can be continued until then.
+_PARTIAL_SECONDS = 7 * 24 * 3600.0
+
+
+def clear_leftovers() -> int:
+    """Remove files of killed processes from FKD_HOME and return their number."""
+    settings, removed = read_settings(), 0
+    with suppress(OSError):  # the run itself reports what cannot be written
+        removed = sweep_leftovers(settings)
+        if settings.downloads.is_dir():
+            removed += Cache(settings.downloads).remove_leftovers(older_than=_PARTIAL_SECONDS)[0]
+    return removed
+
 
 def run_configs(configs: Sequence[RunConfig]) -> None:
-    """Run configurations, then print their results; of several a table of all follows."""
+    """Run configurations and print their results."""
     start = time.monotonic()
     settings = read_settings()
     ensure_writable(settings.home)
     names = configs[0].name if len(configs) == 1 else f"{len(configs)} runs"
-    watcher().say(f"{names}: starting (state in {settings.home})")
-    with failure_told(configs):
+    run_log().log(f"{names}: starting (state in {settings.home})")
+    with failure_hooks(configs):
         cells = _run(configs, settings)
     seconds = time.monotonic() - start
     for cell in cells:
@@ -46,9 +63,9 @@ def run_configs(configs: Sequence[RunConfig]) -> None:
 
 
 def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Cell]:
-    """Return the results of the flow, with a Prefect server for as long as it takes."""
+    """Run the flow, with a Prefect server if none is configured."""
     with prefect_server(settings):
-        # Prefect reads its settings when it is first imported: only now are they in force.
+        # Prefect reads its environment variables when it is first imported.
         from flows.experiment import experiment, sweep
 
         try:
@@ -57,28 +74,25 @@ def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Cell]:
             return error.cells
 
 
-def rewrite_report(config: RunConfig, *, asked: tuple[str, Sequence[str]]) -> None:
-    """Write a configuration's report again from its stored results, then print its path.
+def rewrite_report(config: RunConfig, source: str, overrides: Sequence[str]) -> Study:
+    """Write the report of a configuration from its stored results, print its path.
 
-    `asked` are the words of the command line that the configuration was read from.
+    `source` and `overrides` are the arguments from which the configuration was read.
     """
-    source, overrides = asked
     study = open_study(config, read_settings())
     if jobs := study.missing():
         words = [word for override in overrides for word in ("--set", override)]
         raise UserError(
-            f"{config.name} is not finished: {sum(len(job.trials) for job in jobs)} fits are not "
-            f"stored; compute them by `{shlex.join(['fkd', 'run', source, *words])}`."
+            f"{config.name} is not finished: {sum(len(job.trials) for job in jobs)} fits are "
+            f"missing. Compute them with `{shlex.join(['fkd', 'run', source, *words])}`."
         )
     page = write_report(study, again=True)
     Console(markup=False, highlight=False).print(str(page), soft_wrap=True)
-
-
-_HEADINGS = ("trials", "fits", "stored", "to do", "tasks", "Gflop", "GiB", "seconds")
+    return study
 
 
 def show_plan(configs: Sequence[RunConfig]) -> None:
-    """Print each run's trials, tasks, cost, with what is stored already."""
+    """Print the trials, tasks and cost of each run, and how many fits are stored."""
     # Without vertical lines all columns fit into a terminal of 80 characters.
     title = "Plan (nothing is computed)"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
@@ -88,33 +102,28 @@ def show_plan(configs: Sequence[RunConfig]) -> None:
     why, rows = Counter[str](), list[str]()
     for config in configs:
         study = open_study(config, read_settings())
-        cells, its_reasons = _row(study)
-        rows += _rows(study)
+        cells, its_reasons = _plan_row(study)
+        if config.data.source == "file":
+            origin = study.loaded.provenance
+            rows += [f"{config.name}: {describe_rows(origin)}", *remarks(origin)]
         table.add_row(config.name, *cells)
         why += its_reasons
         if is_json():
             planned: dict[str, Any] = dict(zip(_HEADINGS, map(float, cells), strict=True))
             write_line("info", "plan", run=config.name, **planned)
+    notes = [*rows, *_plan_notes(configs, why)]
     if is_json():
-        for line in _remarks(configs, rows, why):
-            write_line("info", "said", line)
+        for line in notes:
+            write_line("info", "log", line)
         return
     console = Console(highlight=False)
     console.print(table)
-    for line in _remarks(configs, rows, why):
+    for line in notes:
         console.print(f"[dim]{escape(line)}[/dim]", soft_wrap=True)
 
 
-def _rows(study: Study) -> list[str]:
-    """Return what became of the rows of an own table, which nobody but its owner knows."""
-    story = study.loaded.provenance
-    if study.config.data.source != "file":
-        return []
-    return [f"{study.config.name}: {describe_rows(story)}", *remarks(story)]
-
-
-def _row(study: Study) -> tuple[list[str], Counter[str]]:
-    """Return a run as cells, with why its fits are to be computed."""
+def _plan_row(study: Study) -> tuple[list[str], Counter[str]]:
+    """Return the cells of a run, and the reasons why fits are missing."""
     config = study.config
     jobs = study.missing(again=True)
     failed = study.store.read_failures(key for job in jobs for key in job.record_keys)
@@ -130,17 +139,14 @@ def _row(study: Study) -> tuple[list[str], Counter[str]]:
     return [*map(str, counts), *costs], reasons(study, jobs, read_plan(study), failed)
 
 
-def _remarks(configs: Sequence[RunConfig], rows: Sequence[str], why: Counter[str]) -> list[str]:
-    """Return what the numbers of the table leave open."""
-    lines = [*rows, "a task computes the fits that share a factorisation on one fold"]
+def _plan_notes(configs: Sequence[RunConfig], why: Counter[str]) -> list[str]:
+    """Return explanations of the table."""
+    lines = ["A task computes the fits that share a factorisation on one fold."]
     if why:
-        told = "; ".join(f"{count} {reason}" for reason, count in why.most_common())
-        lines.append(f"to do: {told}")
-    lines.append("GiB: the largest task; seconds: arithmetic at this machine's speed, no start-up")
+        lines.append(f"To do: {'; '.join(f'{n} {reason}' for reason, n in why.most_common())}.")
+    lines.append("GiB: largest task. Seconds: arithmetic at this machine's speed, without start.")
     if any(entry.search for config in configs for entry in config.methods):
-        lines.append("a search's winner brings the fits of its grid afterwards")
+        lines.append("The winner of a search adds the fits of its grid.")
     if any(entry.grows(config.data.problem) for config in configs for entry in config.methods):
-        lines.append(
-            "strengths that are not given are added as long as removing more changes something"
-        )
+        lines.append("Strengths that are not given are added while they change the predictions.")
     return lines

@@ -19,11 +19,11 @@ from configs.errors import UserError
 from configs.hooks import refuse_kept_addresses
 from configs.load import load_configs, read_hooks
 from flows.experiment import run_all
-from flows.leftovers import clear_leftovers
 from flows.monitor import WatchedModel, end_watch, watch_all
-from flows.outcome import end_runs, failure_told
-from flows.progress import watcher
+from flows.outcome import end_runs, failure_hooks
+from flows.progress import run_log
 from flows.reproduce import chosen_trees, judge_all
+from flows.run import clear_leftovers
 from flows.stages import scheduled_run_name, step, watch_run_name
 from tasks.cluster.signals import end_with_parent
 from tasks.data.load import describe_rows, load_table
@@ -33,7 +33,7 @@ from tasks.servers.prefect import client_environment, prefect_server, quiet_chil
 from tasks.storage.settings import ensure_writable, read_settings, without_credentials
 
 if TYPE_CHECKING:
-    # Prefect itself is imported late, after `prefect_server` has decided where its state lies.
+    # Prefect is imported after `prefect_server` has set its environment variables.
     from prefect import Flow
     from prefect.runner import Runner
     from prefect.schedules import Schedule
@@ -57,9 +57,9 @@ def serve_schedule(
     refuse_kept_addresses(overrides)
     settings = read_settings()
     ensure_writable(settings.home)
-    # Runs are processes of their own, whose working folder need not be ours.
+    # Runs are processes of their own, possibly with another working folder.
     with client_environment(settings), set_variables({"FKD_HOME": str(settings.home)}):
-        # Before a server is started, so that a wrong expression is told at once.
+        # Before a server starts, so that a wrong expression is reported at once.
         schedule = make_schedule(cron, every)
         with prefect_server(settings) as url, quiet_children():
             from flows.schedule import scheduled_experiment
@@ -83,7 +83,7 @@ def serve_watch(
     hooks: Path | None = None,
     refit: bool = False,
 ) -> None:
-    """Look at new rows of a model on a schedule until Ctrl-C or SIGTERM.
+    """Check new rows of a model on a schedule until Ctrl-C or SIGTERM.
 
     Parameters
     ----------
@@ -91,15 +91,15 @@ def serve_watch(
     data : new rows, each a file, a pattern of files, or keys of the data; looked up at every run.
     cron : when to run, in UTC.
     every : seconds between two runs, instead of cron.
-    hooks : a YAML file whose hooks are told of every look; read anew at every run.
-    refit : whether to refit if a band is crossed.
+    hooks : a YAML file with hooks to call after every check, read at every run.
+    refit : refit if a band is crossed.
     """
     settings = read_settings()
     if hooks is not None:
         check_hooks(read_hooks(hooks))
     from tasks.monitor.champion import watched_champion
 
-    # A mistyped name or key would fail at every look, with nobody there to see it.
+    # A mistyped name or key would otherwise fail in every scheduled run.
     read_batches(watched_champion(settings, model).config, data)
     named = None if hooks is None else str(hooks.absolute())
     with client_environment(settings), set_variables({"FKD_HOME": str(settings.home)}):
@@ -122,7 +122,7 @@ def serve_watch(
 
 
 def make_schedule(cron: str | None, every: float | None) -> "Schedule":
-    """Return the rhythm in Prefect's words, or say how to write it."""
+    """Return a Prefect schedule."""
     from prefect.client.schemas.schedules import CronSchedule
     from prefect.schedules import Cron, Interval
 
@@ -131,11 +131,11 @@ def make_schedule(cron: str | None, every: float | None) -> "Schedule":
             raise UserError(f"--every must be at least 1 second, got {every:g}.")
         return Interval(datetime.timedelta(seconds=every))
     if cron is None or every is not None:
-        raise UserError(f"A schedule needs either --cron or --every; {_EXAMPLE}.")
+        raise UserError(f"A schedule needs either --cron or --every, {_EXAMPLE}.")
     try:
         CronSchedule(cron=cron)
     except ValueError as error:
-        raise UserError(f"--cron must be a cron expression, got {cron!r}; {_EXAMPLE}.") from error
+        raise UserError(f"--cron must be a cron expression, got {cron!r}, {_EXAMPLE}.") from error
     return Cron(cron, timezone="UTC")
 
 
@@ -151,7 +151,7 @@ def serve_flow(
     from prefect.runner import Runner
     from prefect.types.entrypoint import EntrypointType
 
-    # A run that comes due while another is on waits for its turn.
+    # A run that is due during another run waits.
     runner = Runner(name=name, limit=1)
     runner.add_flow(
         flow,
@@ -162,17 +162,17 @@ def serve_flow(
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     server = without_credentials(address)
-    watcher().say(f"{flow.name}/{name} is served by {server}; Ctrl-C ends it")
+    run_log().log(f"{flow.name}/{name} is served by {server}. Ctrl-C stops it")
     asyncio.run(_until_stopped(runner))
-    watcher().say(f"{flow.name}/{name} is no longer served; its schedule is paused")
+    run_log().log(f"{flow.name}/{name} is no longer served. Its schedule is paused")
 
 
 async def _until_stopped(runner: "Runner") -> None:
-    """Run the runner; at a signal let it cancel its runs, pause the schedule, leave."""
+    """Run the runner. At a signal, it cancels its runs and pauses the schedule."""
     asked = asyncio.Event()
     with _runs_out_of_reach():
         serving = asyncio.create_task(runner.start())
-        # The runner's own handler, which it has set by then, would leave its work undone.
+        # These replace the handlers that the runner has set, which end it without cleaning up.
         await asyncio.sleep(0)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, asked.set)
@@ -186,8 +186,8 @@ async def _until_stopped(runner: "Runner") -> None:
 
 @contextmanager
 def _runs_out_of_reach() -> Iterator[None]:
-    """Let Ctrl-C reach this process only: the runner ends the runs, which are its children."""
-    # Children inherit the blocked signal of this thread; another thread still receives it for us.
+    """Let Ctrl-C reach this process only. The runner ends the runs, which are its children."""
+    # Children inherit the blocked signal of this thread. Another thread receives it.
     left = threading.Event()
     threading.Thread(target=left.wait, name="receiver", daemon=True).start()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -205,58 +205,58 @@ _Found = TypeVar("_Found")
 def calendar_flow(
     name: str, run_name: Callable[[], str] | None = None
 ) -> Callable[[Callable[_Given, _Found]], Flow[_Given, _Found]]:
-    """Return a decorator: a flow that says how each of its runs ended, however it ended."""
+    """Return a decorator for a flow that logs the end of each of its runs."""
     ends = ("on_completion", "on_failure", "on_cancellation", "on_crashed")
-    told: dict[str, Any] = {end: [tell_run] for end in ends}
-    return flow(name=name, flow_run_name=run_name, persist_result=False, **told)
+    hooks: dict[str, Any] = {end: [log_end] for end in ends}
+    return flow(name=name, flow_run_name=run_name, persist_result=False, **hooks)
 
 
-def begin_run() -> None:
-    """Look whether a run can be gone through here, clear away what killed ones have left."""
+def prepare_run() -> None:
+    """End this process with its parent, check FKD_HOME and remove files of killed processes."""
     end_with_parent()
     check_home()
     clear_leftovers()
 
 
 def check_home() -> None:
-    """Refuse to start where the results would be lost with the run's working folder."""
+    """Raise a UserError if results would be lost with the temporary folder of the run."""
     named = os.environ.get("FKD_HOME", "")
     if not Path(named).expanduser().is_absolute():
         raise UserError(
             "FKD_HOME must be the absolute path of a folder that outlives a scheduled run, got "
-            f"{named!r}: a worker runs in a temporary folder which it deletes; set FKD_HOME in the "
-            "deployment's job_variables, as deploy/prefect.yaml does from the shell that deploys: "
-            "export it there, then deploy again."
+            f"{named!r}: a worker runs in a temporary folder and deletes it. Set FKD_HOME in the "
+            "deployment's job_variables. deploy/prefect.yaml takes it from the shell: export it, "
+            "then deploy again."
         )
 
 
-def tell_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Say in one line when a run was on, how it ended; its traceback is with the server."""
-    watcher().say(describe_run(flow_run, state))
+def log_end(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Log the end of a run in one line. The server has its traceback."""
+    run_log().log(describe_run(flow_run, state))
 
 
 def describe_run(flow_run: FlowRun, state: State[Any]) -> str:
-    """Return a run's name, start, end, state, seconds, with its report or what went wrong."""
+    """Return a run's name, start, end, state and duration, and its report or its error."""
     start, end = flow_run.start_time or flow_run.expected_start_time, state.timestamp
     ended = f"{start:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC, " if start else ""
     seconds = f" after {(end - start).total_seconds():.0f} s" if start else ""
     line = f"run {flow_run.name}: {ended}{(state.name or state.type.value).lower()}{seconds}"
-    return f"{line}; {told}" if (told := _told(state)) else line
+    return f"{line}; {text}" if (text := _result_text(state)) else line
 
 
-def _told(state: State[Any]) -> str:
-    """Return what a run that went well has made, one sentence of any other."""
+def _result_text(state: State[Any]) -> str:
+    """Return the result of a completed run, or the error of any other."""
     if state.is_completed():
         made = str(state.result(raise_on_failure=False))
         return f"report: {made}" if made.endswith(".html") else made
-    # A run that failed has its error; of one that was ended from outside there is a message.
+    # A failed run has an error, a cancelled one a message.
     error = state.result(raise_on_failure=False) if state.is_failed() else state.message
     return " ".join(str(error or "").split())
 
 
 @calendar_flow("scheduled-experiment", scheduled_run_name)
 def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = ()) -> str:
-    """Return the reports of a configuration that is read anew at every run.
+    """Run a configuration and return the paths of its reports.
 
     Parameters
     ----------
@@ -265,10 +265,10 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
     """
     end_with_parent()
     configs = load_configs(source, overrides)
-    with failure_told(configs):
+    with failure_hooks(configs):
         check_home()
         clear_leftovers()
-        # Not as flows of their own: the stages are then stages of this run, not of a second one.
+        # Called as a function: its tasks belong to this flow run.
         cells = run_all(configs)
     end_runs(cells)
     return ", ".join(cell.row()[2] for cell in cells)
@@ -281,18 +281,18 @@ def scheduled_watch(
     hooks: str | None = None,
     refit: bool = False,
 ) -> str:
-    """Return the history page of a model after a look at what is new.
+    """Check new rows of a model and return its history page.
 
     Parameters
     ----------
     model : the registered name of the champion.
     data : new rows, each a file, a pattern of files, or keys of the data.
-    hooks : a YAML file whose hooks are told of every look.
-    refit : whether to refit if a band is crossed.
+    hooks : a YAML file with hooks to call after every check.
+    refit : refit if a band is crossed.
     """
     end_with_parent()
     watched = WatchedModel(model, read_hooks(Path(hooks))) if hooks else WatchedModel(model)
-    with failure_told([watched]):
+    with failure_hooks([watched]):
         check_home()
         clear_leftovers()
         found, page = watch_all(model, data, refit=refit)
@@ -302,14 +302,14 @@ def scheduled_watch(
 
 @calendar_flow("scheduled-refresh", scheduled_run_name)
 def scheduled_refresh(source: str = "default", overrides: tuple[str, ...] = ()) -> str:
-    """Return what the tables of a configuration hold, fetched and prepared before a run needs them.
+    """Fetch and prepare the tables of a configuration, and return their rows.
 
     Parameters
     ----------
     source : a YAML file, or the name of a shipped one.
     overrides : changes of it, each as path.to.key=value.
     """
-    begin_run()
+    prepare_run()
     configs = load_configs(source, overrides)
     tables = {config.data.model_dump_json(): config.data for config in configs}
     return "; ".join(_refresh(data) for data in tables.values())
@@ -317,21 +317,21 @@ def scheduled_refresh(source: str = "default", overrides: tuple[str, ...] = ()) 
 
 @step("fetch data", patient=True)
 def _refresh(data: DataConfig) -> str:
-    """Return how many rows a table has, once its files are here and verified."""
+    """Fetch and verify the files of a table, and return its number of rows."""
     loaded = load_table(data, read_settings())
-    told = f"{data.problem}: {describe_rows(loaded.provenance)}"
-    watcher().say(told)
-    return told
+    text = f"{data.problem}: {describe_rows(loaded.provenance)}"
+    run_log().log(text)
+    return text
 
 
 @calendar_flow("scheduled-reproduction")
 def scheduled_reproduction(names: tuple[str, ...] = ("all",), quick: bool = True) -> str:
-    """Return the page with the paper's claims, judged anew; fail where one could not be judged.
+    """Judge the paper's claims and return their page; fail if one could not be judged.
 
     Parameters
     ----------
     names : E0 to E10, preprocessing, or all.
     quick : few rows, few folds, short grids.
     """
-    begin_run()
+    prepare_run()
     return str(judge_all(chosen_trees(names, is_quick=quick), ClusterConfig()).page)

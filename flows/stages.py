@@ -31,7 +31,7 @@ def step(
     name
         Name on Prefect's pages.
     patient
-        Whether to retry for half an hour, for servers that may be down for a while.
+        Retry for half an hour if the task fails.
     """
     retries: dict[str, Any] = {}
     if patient:
@@ -43,7 +43,7 @@ _DIGITS = 8  # of a configuration's digest
 
 
 def run_tags(configs: Sequence[RunConfig]) -> list[str]:
-    """Return what one may look for among runs: experiment, problem, configuration, version."""
+    """Return the tags of a flow run: experiments, problems, configurations, version."""
     found = {f"fkd:{__version__}"}
     for config in configs:
         found |= {
@@ -65,7 +65,7 @@ def sweep_run_name() -> str:
 
 
 def scheduled_run_name() -> str:
-    """Return the name of a scheduled run; a faulty configuration is told by the run itself."""
+    """Return the name of a scheduled run. The run itself reports a faulty configuration."""
     source = str(flow_run.parameters.get("source"))
     try:
         configs = load_configs(source, tuple(flow_run.parameters.get("overrides") or ()))
@@ -81,17 +81,17 @@ def reproduction_run_name() -> str:
 
 
 def watch_run_name() -> str:
-    """Return the name of a look at new rows."""
+    """Return the name of a check of new rows."""
     return _named(["watch", str(flow_run.parameters.get("model"))])
 
 
 def _names(configs: Sequence[Any]) -> list[str]:
-    """Return the first configuration's name, with how many follow."""
-    # A name is no reason to fail: whatever came, the flow itself checks it a moment later.
+    """Return the name of the first configuration and the number of others."""
+    # The flow itself validates its parameters afterwards.
     first = str(getattr(configs[0], "name", "run")) if configs else "run"
     return [first] if len(configs) < 2 else [first, f"and {len(configs) - 1} more"]
 
 
 def _named(words: Sequence[str]) -> str:
-    """Return the words with the moment for which the run was planned, in UTC."""
+    """Return the words and the scheduled start of the run, in UTC."""
     return f"{' '.join(words)} {flow_run.scheduled_start_time:%Y-%m-%d %H:%M:%S}Z"

@@ -1,4 +1,4 @@
-"""`fkd status` and `fkd ui`: runs of this home, servers and their pages."""
+"""`fkd status` and `fkd ui`: runs of FKD_HOME, and the pages of servers."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
-from flows.progress import watcher
+from flows.progress import run_log
 from tasks.servers.mlflow import mlflow_server
 from tasks.servers.prefect import (
     PrefectRefusedError,
@@ -25,11 +25,11 @@ from tasks.storage.settings import Settings, ensure_writable, read_settings, wit
 from tasks.track.client import TrackingRefusedError, runs_page, tracking_uri
 from tasks.track.run_status import Status, all_statuses
 
-_SERVES, _SILENT, _REFUSES = "[green]serves[/]", "[red]silent[/]", "[red]refuses us[/]"
+_UP, _DOWN, _REFUSED = "[green]up[/]", "[red]no answer[/]", "[red]login refused[/]"
 
 
 def show_servers(settings: Settings, console: Console) -> None:
-    """Print every named server with its address. Raise UserError if one refuses the credentials."""
+    """Print the configured servers. Raise a UserError if one refuses the credentials."""
     table = Table(
         title="Servers", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1)
     )
@@ -37,14 +37,14 @@ def show_servers(settings: Settings, console: Console) -> None:
         table.add_column(heading, overflow="fold")
     refused: list[UserError] = []
     for name, url, ask in _named(settings):
-        state = _SERVES
+        state = _UP
         try:
             ask()
         except (TrackingRefusedError, PrefectRefusedError) as error:
             refused.append(error)
-            state = _REFUSES
+            state = _REFUSED
         except UserError:
-            state = _SILENT
+            state = _DOWN
         table.add_row(name, state, escape(without_credentials(url)))
     if table.row_count:
         console.print(table)
@@ -53,7 +53,7 @@ def show_servers(settings: Settings, console: Console) -> None:
 
 
 def _named(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
-    """Yield the servers that the environment names, each with a question that it must answer."""
+    """Yield name, address and a check of each configured server."""
     if settings.prefect_api_url is not None:
         yield "Prefect", settings.prefect_api_url, lambda: _ask_prefect(settings)
     if (settings.mlflow_tracking_uri or "").startswith(("http://", "https://")):
@@ -61,14 +61,14 @@ def _named(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
 
 
 def _ask_prefect(settings: Settings) -> None:
-    """Connect once."""
+    """Connect to Prefect."""
     with prefect_server(settings):
         pass
 
 
 def _ask_mlflow(settings: Settings) -> None:
-    """Ask for one experiment."""
-    # Imported late: MLflow takes seconds to load.
+    """Request one experiment."""
+    # The import of MLflow takes seconds.
     from tasks.track.client import TimedClient
     from tasks.track.registry import told
     from tasks.track.runs import prepare_stores
@@ -82,20 +82,20 @@ _CAUSES = 5
 
 
 def show_status() -> None:
-    """Print every run of this FKD_HOME: done, failed, remaining, rate, causes; then the servers."""
+    """Print the runs of FKD_HOME with their progress and failures, and the servers."""
     settings, console = read_settings(), Console(highlight=False)
     statuses = list(all_statuses(settings))
     if statuses:
         _show_runs(statuses, console)
     else:
         home = escape(str(settings.home))
-        console.print(f"No run yet under {home}; start one by `fkd run`.", soft_wrap=True)
+        console.print(f"No run yet under {home}. Start one with `fkd run`.", soft_wrap=True)
     show_servers(settings, console)
 
 
 def _show_runs(statuses: Sequence[Status], console: Console) -> None:
-    """Print one line per run, then why fits failed."""
-    # One blank between columns: all of them fit into a terminal of 80 characters.
+    """Print one line per run, and the causes of failed fits."""
+    # Without padding all columns fit into a terminal of 80 characters.
     table = Table(
         title="Fits by run", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=0
     )
@@ -114,7 +114,7 @@ def _show_runs(statuses: Sequence[Status], console: Console) -> None:
 
 
 def _row(status: Status) -> list[str]:
-    """Return one run as cells."""
+    """Return the cells of a run."""
     left = status.remaining / status.rate if status.rate and status.seen == "running" else None
     return [
         status.name,
@@ -130,12 +130,12 @@ def _row(status: Status) -> list[str]:
 
 
 def _rate(rate: float) -> str:
-    """Return a rate with the digits that matter."""
+    """Return a rate with at most one decimal."""
     return f"{rate:.1f}" if rate < 100 else f"{rate:.0f}"
 
 
 def _moment(updated: float) -> str:
-    """Return the time of today, the day of any other."""
+    """Return the time of a moment today, the date of any other."""
     then, now = time.localtime(updated), time.localtime()
     return time.strftime("%H:%M" if then[:3] == now[:3] else "%m-%d", then)
 
@@ -144,7 +144,7 @@ _POLL = 1.0
 
 
 def open_pages() -> None:
-    """Show the addresses of all pages; those started by us stay until Ctrl-C or SIGTERM."""
+    """Show the addresses of all pages. Servers that are started here run until Ctrl-C."""
     settings = read_settings()
     ensure_writable(settings.home)
     with (
@@ -153,34 +153,34 @@ def open_pages() -> None:
         upcoming_prefect_server(settings) as connect,
         _mlflow_page(settings) as mlflow,
     ):
-        watcher().say(f"Prefect  {without_credentials(connect()).removesuffix('/api')}")
+        run_log().log(f"Prefect  {without_credentials(connect()).removesuffix('/api')}")
         _show_password(settings.prefect)
-        watcher().say(f"MLflow   {mlflow}")
+        run_log().log(f"MLflow   {mlflow}")
         _show_password(settings.mlflow / "server")
         _show_experiments(settings, mlflow)
-        watcher().say("Ctrl-C closes what was started for this")
+        run_log().log("Ctrl-C stops the servers that were started here")
         _follow_dask(settings.home / "dask.json")
-    watcher().say("The pages are closed")
+    run_log().log("The servers are stopped")
 
 
 def _show_password(folder: Path) -> None:
-    """Print where the user name and the password of a server of this process are."""
+    """Print which file contains user name and password of a server that fkd started."""
     if read_record(folder):
-        watcher().say(f"         user and password in {folder / 'server.json'}")
+        run_log().log(f"         user and password in {folder / 'server.json'}")
 
 
 def _show_experiments(settings: Settings, root: str) -> None:
-    """Say on which page of MLflow each experiment of this home is."""
-    # Imported late: it brings the library, while servers are to start at once.
+    """Print the MLflow page of each experiment of FKD_HOME."""
+    # Imported late: the import takes seconds, and the servers should start at once.
     from tasks.track.run_index import recorded_experiments
 
     for name, experiment in recorded_experiments(settings).items():
-        watcher().say(f"  {name}  {runs_page(root, experiment)}")
+        run_log().log(f"  {name}  {runs_page(root, experiment)}")
 
 
 @contextmanager
 def _mlflow_page(settings: Settings) -> Iterator[str]:
-    """Yield the address of the configured MLflow server, or of one that is started here."""
+    """Yield the address of the configured MLflow server, or start one."""
     from tasks.track.runs import prepare_stores
 
     store = tracking_uri(settings)
@@ -193,19 +193,19 @@ def _mlflow_page(settings: Settings) -> Iterator[str]:
 
 
 def _follow_dask(record: Path) -> None:
-    """Say where the Dask page is whenever a run opens one, until interrupted."""
+    """Print the address of the Dask page whenever a run opens one, until Ctrl-C."""
     shown = dask_page(record)
-    watcher().say(f"Dask     {shown or 'appears here while a run is on'}")
+    run_log().log(f"Dask     {shown or 'is shown here during a run'}")
     while True:
         time.sleep(_POLL)
         page = dask_page(record)
         if page is not None and page != shown:
-            watcher().say(f"Dask     {page}")
+            run_log().log(f"Dask     {page}")
         shown = page
 
 
 def dask_page(record: Path) -> str | None:
-    """Return the dashboard of the run that is on, None without one or if it was killed."""
+    """Return the address of the Dask page of the active run, or None."""
     try:
         found = json.loads(record.read_bytes())
         os.kill(int(found["pid"]), 0)

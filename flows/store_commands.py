@@ -1,4 +1,4 @@
-"""Commands for the store: clean it, copy a report from it."""
+"""Commands for stored results: clean the store, copy a report from it, record runs in MLflow."""
 
 import re
 import time
@@ -8,38 +8,51 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
+from tasks.report.model import report_data
+from tasks.report.narrative import finding_of
 from tasks.storage.backends import Entry
 from tasks.storage.settings import Settings, ensure_writable, read_settings
 from tasks.storage.store import STORE_ID, open_store
-from tasks.track.run_index import fetch_run, is_told_by_name, meant_run, referenced, shared_runs
+from tasks.track.client import TrackingUnreachableError
+from tasks.track.recording import record_champion, record_files, record_trials
+from tasks.track.run_index import (
+    KnownRun,
+    fetch_run,
+    is_told_by_name,
+    known_runs,
+    meant_run,
+    now,
+    referenced,
+    shared_runs,
+)
 from tasks.track.run_status import all_statuses, read_status
 
 _UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-# A run of another machine that has just begun is known to nobody else yet.
+# A run that another machine has just begun is not yet in any list.
 _YOUNG_SECONDS = 86400.0
 
 
 def clean_store(
     *, older_than: str | None = None, unreferenced: bool = False, dry_run: bool = False
 ) -> None:
-    """Remove from the store what is old, or what no known run refers to; say how much it frees.
+    """Remove old or unused results from the store and print how much space that frees.
 
-    What is removed is computed again where it is asked for. Nothing goes while a run of this
-    FKD_HOME is on. Downloads are `fkd data clean`'s.
+    Removed results are computed again when a run needs them. Nothing is removed while a run of
+    this FKD_HOME is active. `fkd data clean` removes downloads.
 
     Parameters
     ----------
     older_than
-        Remove what was written longer ago, such as 30d, 12h or 8w.
+        Remove results older than, for instance, 30d, 12h or 8w.
     unreferenced
-        Remove tables, records and predictions of no known run, older than a day. With
-        --older-than only what is both goes.
+        Remove tables, records and predictions that no known run uses, older than a day. With
+        --older-than, both conditions must hold.
     dry_run
-        Only say what would be removed.
+        Print how much would be removed, remove nothing.
     """
     if older_than is None and not unreferenced:
         raise UserError(
-            "say what shall go: --older-than 30d, --unreferenced, or both; --dry-run only tells."
+            "fkd clean needs --older-than, such as --older-than 30d, or --unreferenced, or both."
         )
     settings = read_settings()
     least = _seconds(older_than) if older_than else _YOUNG_SECONDS
@@ -56,7 +69,7 @@ def clean_store(
 
 
 def _chosen(settings: Settings, least: float, *, unreferenced: bool) -> list[Entry]:
-    """Return what shall go."""
+    """Return the entries to remove."""
     if unreferenced:
         least = max(least, _YOUNG_SECONDS)
     before = time.time() - least
@@ -70,24 +83,24 @@ def _chosen(settings: Settings, least: float, *, unreferenced: bool) -> list[Ent
     wanted, problems = referenced(settings)
     if problems:
         raise UserError(
-            f"what runs refer to must be known, but {' '.join(problems)} Remove what is told of "
-            "such runs, or choose by --older-than alone."
+            f"--unreferenced needs the settings of all runs, but {' '.join(problems)} Remove the "
+            "folders of such runs, or use --older-than alone."
         )
     return [e for e in old if is_told_by_name(e.name) and e.name not in wanted]
 
 
 def _refuse_meanwhile(settings: Settings) -> None:
-    """Raise while a run needs what is stored."""
+    """Raise a UserError while a run is active."""
     running = [status.name for status in all_statuses(settings) if status.seen == "running"]
     if running:
         raise UserError(
-            f"nothing may be removed while a run is on, but {', '.join(running)} is; clean when it "
-            "has ended (`fkd status`)."
+            f"fkd clean must not run beside a run, but {', '.join(running)} is active. Repeat the "
+            "command when it has ended (`fkd status`)."
         )
 
 
 def _seconds(text: str) -> float:
-    """Return a length of time as seconds."""
+    """Return a duration in seconds."""
     found = re.fullmatch(r"(\d+)([hdw])", text.strip())
     if found is None:
         raise UserError(
@@ -98,7 +111,7 @@ def _seconds(text: str) -> float:
 
 
 def report_from_store(word: str | None) -> None:
-    """Bring the report of a run, and all files beside it, from the shared store into this home.
+    """Copy the report of a run and its files from the shared store to FKD_HOME.
 
     Parameters
     ----------
@@ -139,3 +152,39 @@ def report_from_store(word: str | None) -> None:
         console.print(str(folder / "report.html"), markup=False, soft_wrap=True)
     if problems:
         raise UserError(" ".join(problems))
+
+
+def sync_all() -> None:
+    """Record every run of this FKD_HOME in MLflow. Existing records stay as they are.
+
+    Runs of one name with different settings or rows are separate runs. Runs that cannot be opened,
+    because their rows or settings are gone, are named at the end.
+    """
+    settings = read_settings()
+    runs, problems = known_runs(settings)
+    if not runs and not problems:
+        raise UserError(f"There is nothing to record under {settings.experiments}.")
+    for run in runs:
+        try:
+            _sync(run, settings)
+        except TrackingUnreachableError:
+            raise  # the next run would fail too
+        except UserError as error:
+            problems.append(f"{run.config.name}: {error}")
+    if problems:
+        raise UserError(" ".join(problems))
+
+
+def _sync(run: KnownRun, settings: Settings) -> None:
+    """Record one run and print how many of its trials were new."""
+    study = run.open(settings)
+    added = record_trials(study, afterwards=True)
+    note = ""
+    if study.missing():
+        note = " (the run is not finished, so that there is no champion)"
+    else:
+        record_champion(study, finding_of(report_data(study, curves=False)), ran=run.ran or now())
+        record_files(study)
+    Console(highlight=False).print(
+        f"{study.config.name}: {added} new trial runs{note}", markup=False, soft_wrap=True
+    )

@@ -20,7 +20,7 @@ PATIENCE = 180.0  # seconds; a busy machine needs many
 FIT = """
 import sys
 from flows.fitting import fit_all
-from flows.progress import watcher
+from flows.progress import run_log
 from sweep_sample import sweep_config
 from tasks.cluster.signals import ignore_interrupt
 from tasks.storage.settings import read_settings
@@ -28,7 +28,7 @@ from tasks.select.study import open_study
 
 if __name__ == "__main__":
     try:
-        watcher().say("beginning")
+        run_log().log("beginning")
         config = sweep_config(*sys.argv[1:], gammas=8, landmarks=400)
         fit_all([open_study(config, read_settings())])
     except KeyboardInterrupt:

@@ -31,12 +31,12 @@ def _fkd(*words, before="", **environment):
 SAY = """
 import flows.status
 from rich.console import Console
-from flows.progress import LiveWatcher, PlainWatcher
+from flows.progress import TerminalLog, PlainLog
 def show():
     for text in {texts!a}:
         Console(highlight=False).print(text, markup=False)
-        LiveWatcher().say(text)
-        PlainWatcher().say(text)
+        TerminalLog().log(text)
+        PlainLog().log(text)
 flows.status.show_status = show
 """
 
@@ -91,7 +91,7 @@ def test_a_crash_of_ours_is_a_sentence_with_exit_code_1():
     done = _fkd("status", before=CRASH)
     assert done.returncode == 1
     (line,) = done.stderr.decode().strip().splitlines()
-    assert "It crashed by KeyError" in line
+    assert "fkd failed with KeyError" in line
     assert "[/b]" in line
     assert "--debug" in line
     assert "hidden" not in line
@@ -166,7 +166,7 @@ class _ServerError(Exception):
         (RuntimeError("(sqlite3.OperationalError) database or disk is full"), "Free space", 2),
         (_ServerError("boom"), "status 503", 2),
         (UserError("as it is"), "as it is", 2),
-        (ValueError("x"), "It crashed by ValueError: x", 1),
+        (ValueError("x"), "fkd failed with ValueError: x", 1),
     ],
 )
 def test_errors_in_a_persons_words(error, says, code, settings):

@@ -14,7 +14,7 @@ from sweep_process import Fkd, fkd, records, warm_home, write_config
 from sweep_sample import sweep_config
 from tracking_server import mlflow_server, postgres, recorded_trials, warm_mlflow
 
-from flows.sync import sync_all
+from flows.store_commands import sync_all
 from tasks.report.model import report_data
 from tasks.report.page import render
 from tasks.select.study import open_study

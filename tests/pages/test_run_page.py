@@ -8,8 +8,15 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import prefect_page as run_page
 from flows.outcome import Outcome, file_link, result_markdown
-from flows.prefect_page import Post, ProgressArtifact, artifact_key, in_run, log_line, post_markdown
-from flows.progress import PlainWatcher, RunWatcher
+from flows.prefect_page import (
+    ProgressArtifact,
+    RequestQueue,
+    artifact_key,
+    in_run,
+    log_line,
+    post_markdown,
+)
+from flows.progress import PlainLog, PrefectLog
 
 
 @pytest.fixture
@@ -38,12 +45,12 @@ def sent(monkeypatch):
     monkeypatch.setattr(run_page, "in_run", lambda: True)
     monkeypatch.setattr(run_page, "send", notes.append)
     return SimpleNamespace(
-        notes=notes, asked=asked, deliver=lambda: [note(client) for note in notes]
+        notes=notes, asked=asked, client=client, deliver=lambda: [note(client) for note in notes]
     )
 
 
 def test_a_server_that_never_answers_holds_nobody_up(deaf):
-    post, begun = Post(), threading.Event()
+    post, begun = RequestQueue(), threading.Event()
 
     def note(client):
         begun.set()
@@ -55,7 +62,7 @@ def test_a_server_that_never_answers_holds_nobody_up(deaf):
 
 
 def test_a_note_that_fails_is_dropped_and_the_next_one_goes_out(deaf, capfd):
-    post, heard = Post(), []
+    post, heard = RequestQueue(), []
     post.put(lambda client: 1 / 0)
     post.put(lambda client: heard.append(str(client.api_url)))
     assert post.wait(60)
@@ -68,21 +75,23 @@ def test_outside_a_run_nothing_is_sent(monkeypatch):
     assert not in_run()
     log_line("hello")
     post_markdown("result", "text", "description")
-    artifact = ProgressArtifact("fits", 10)
+    artifact = ProgressArtifact()
+    artifact.start("fits", 10)
     artifact.advance(10)
-    artifact.end()
+    artifact.update()
 
 
 def test_progress_is_told_at_most_every_few_seconds(sent, monkeypatch):
     moment = SimpleNamespace(now=0.0)
     monkeypatch.setattr(run_page, "time", SimpleNamespace(monotonic=lambda: moment.now))
-    artifact = ProgressArtifact("fits", 200)
+    artifact = ProgressArtifact()
+    artifact.start("fits", 200)
     for step in range(100):
         moment.now = step / 10
         artifact.advance(1)
         sent.deliver()
         sent.notes.clear()
-    artifact.end()
+    artifact.update()
     sent.deliver()
     kinds = [name for name, _ in sent.asked]
     assert kinds == ["create_artifact", *["update_artifact"] * 2]
@@ -93,17 +102,32 @@ def test_progress_is_told_at_most_every_few_seconds(sent, monkeypatch):
 def test_a_slow_server_gets_one_update_at_a_time(sent, monkeypatch):
     moment = SimpleNamespace(now=0.0)
     monkeypatch.setattr(run_page, "time", SimpleNamespace(monotonic=lambda: moment.now))
-    artifact = ProgressArtifact("fits", 100)
+    artifact = ProgressArtifact()
+    artifact.start("fits", 100)
+    sent.deliver()
     for _ in range(100):
         moment.now += 60
         artifact.advance(1)
     assert len(sent.notes) == 2
-    sent.deliver()
-    assert [told.data for _, told in sent.asked] == [0.0, 100.0]
+    sent.notes[1](sent.client)
+    assert [fields.data for _, fields in sent.asked] == [0.0, 100.0]
+
+
+def test_a_run_has_one_bar_for_all_of_its_steps(sent):
+    artifact = ProgressArtifact()
+    for text in ("blocks", "fits"):
+        artifact.start(text, 10)
+        artifact.advance(10)
+        artifact.update()
+        sent.deliver()
+        sent.notes.clear()
+    kinds = [name for name, _ in sent.asked]
+    assert kinds.count("create_artifact") == 1
+    assert sent.asked[-1][1].description == "10 of 10 fits"
 
 
 def test_counting_moves_the_bar_of_the_terminal_and_that_of_the_page(sent, capsys):
-    with RunWatcher(PlainWatcher()).counting("fits", 3) as counter:
+    with PrefectLog(PlainLog()).progress("fits", 3) as counter:
         counter.advance(3)
     assert "fits: 3/3" in capsys.readouterr().err
     sent.deliver()

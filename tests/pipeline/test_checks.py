@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from flows.cli import main
-from flows.inspect_commands import checks_line
 from flows.outcome import Outcome
 from tasks.report.model import report_data
 from tasks.report.page import to_html
@@ -160,18 +159,19 @@ def test_report_terminal_and_outcome_have_the_same_list(quick_study, capsys):
 
 
 def test_the_command_ends_by_what_was_found(quick_study, capsys, monkeypatch):
-    monkeypatch.setattr("flows.inspect_commands.load_config", lambda *_: quick_study.config)
+    monkeypatch.setattr("configs.load.load_config", lambda *_: quick_study.config)
     expected = 3 if has_issue(check_study(quick_study)) else 0
     with pytest.raises(SystemExit) as end:
-        main(["check", "quick"])
+        main(["report", "quick", "--check"])
     assert end.value.code == expected
-    assert checks_line(check_study(quick_study)) in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert all(result.check.title in shown for result in check_study(quick_study))
 
 
 def test_a_run_that_is_not_finished_has_no_checks(settings, quick_config, monkeypatch, capsys):
-    monkeypatch.setattr("flows.inspect_commands.load_config", lambda *_: quick_config)
+    monkeypatch.setattr("configs.load.load_config", lambda *_: quick_config)
     with pytest.raises(SystemExit) as end:
-        main(["check", "quick"])
+        main(["report", "quick", "--check"])
     assert end.value.code == 2
     assert "is not finished" in capsys.readouterr().err
 

@@ -46,7 +46,7 @@ def test_a_plan_says_what_is_stored_and_why_the_rest_is_not(planned, settings):
     assert row[:6] == ["sweep", "12", "48", "48", "0", "0"]
     (row,), text = planned(sweep_config(THREADS, lengths=4))
     assert row[:6] == ["sweep", "16", "64", "48", "16", "8"]
-    assert "to do: 16 with a new value of iterations" in text
+    assert "To do: 16 with a new value of iterations" in text
 
 
 def test_a_plan_names_what_changed_since_the_last_run(planned, settings, monkeypatch):
@@ -78,7 +78,7 @@ def test_a_sweep_has_a_row_per_run_and_a_search_its_remark(planned):
     rows, _ = planned(plain, "sweep={seed: [0, 1]}")
     assert [row[0] for row in rows] == ["sweep-0", "sweep-1"]
     _, text = planned(plain, "methods=[{name: krr_fkd, search: {gamma: [0.1, 0.2]}}]")
-    assert "winner brings the fits of its grid" in text
+    assert "winner of a search adds the fits" in text
 
 
 def test_a_plan_of_an_own_table_says_how_its_rows_were_read(settings, tmp_path, capsys):
@@ -87,4 +87,4 @@ def test_a_plan_of_an_own_table_says_how_its_rows_were_read(settings, tmp_path, 
     assert "120 rows read" in text
     assert "read as Windows-1252, separated by semicolons, decimal comma" in text
     assert "data.missing: impute keeps them" in text
-    assert "strengths that are not given are added" in text
+    assert "Strengths that are not given are added" in text

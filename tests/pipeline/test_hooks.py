@@ -13,7 +13,7 @@ from configs.errors import UserError
 from configs.hooks import HookConfig, HooksConfig, refuse_kept_addresses
 from configs.load import load_config
 from configs.run import RunConfig
-from flows.outcome import failure_told
+from flows.outcome import failure_hooks
 from tasks.servers.hooks import check_hooks, tell
 
 MESSAGE = {"name": "crimes", "state": "success", "trials": 3}
@@ -262,7 +262,7 @@ def _config(**hooks):
     ("error", "state", "says"),
     [
         (UserError("the mirror is away."), "failure", "the mirror is away."),
-        (ZeroDivisionError("a slip"), "failure", "It crashed by ZeroDivisionError: a slip."),
+        (ZeroDivisionError("a slip"), "failure", "fkd failed with ZeroDivisionError: a slip."),
         (OSError(errno.ENOSPC, "No space left on device"), "failure", "No space left"),
         (KeyboardInterrupt(), "stopped", "stopped by a signal"),
     ],
@@ -270,7 +270,7 @@ def _config(**hooks):
 def test_whatever_ends_a_run_is_told_to_the_hooks_of_failure(error, state, says, address):
     url, heard = address
     config = _config(on_failure=HookConfig(webhook=url), on_success=HookConfig(webhook=url))
-    with pytest.raises(type(error)), failure_told([config]):
+    with pytest.raises(type(error)), failure_hooks([config]):
         raise error
     ((_, message),) = heard
     assert message["name"] == "run"
@@ -280,7 +280,7 @@ def test_whatever_ends_a_run_is_told_to_the_hooks_of_failure(error, state, says,
 
 def test_a_literal_webhook_gets_an_advice(address, capsys):
     url, _ = address
-    with failure_told([_config(on_failure=HookConfig(webhook=f"{url}/{TOKEN}"))]):
+    with failure_hooks([_config(on_failure=HookConfig(webhook=f"{url}/{TOKEN}"))]):
         pass
     said = capsys.readouterr().err
     assert "hooks.on_failure.webhook" in said

@@ -9,7 +9,7 @@ import time
 import pytest
 from stored_files import stored
 
-from flows.leftovers import clear_leftovers
+from flows.run import clear_leftovers
 from tasks.cluster.leftovers import sweep_leftovers
 from tasks.data.file_cache import Cache
 

@@ -16,14 +16,14 @@ from sweep_sample import sweep_config
 from configs.errors import UserError
 from flows.log_lines import (
     bound,
-    check_options,
-    form_variables,
+    check_log_options,
     is_json,
+    log_variables,
     shows,
-    taken_options,
+    split_log_options,
     write_line,
 )
-from flows.progress import PlainWatcher, RunWatcher
+from flows.progress import PlainLog, PrefectLog
 from tasks.select.study import open_study
 from tasks.servers.prefect import set_variables
 from tasks.storage.settings import Settings, read_log_form
@@ -54,7 +54,7 @@ def test_a_line_has_what_is_bound_and_no_password(capsys):
     with bound(run="crimes"), bound(flow_run=None):
         write_line("info", "fit", "at http://me:hidden@host\nand so on", share=0.5, lost=math.nan)
     write_line("debug", "fit", "unseen")
-    write_line("warning", "said", address=["http://me:hidden@host"], more={"b": math.inf})
+    write_line("warning", "log", address=["http://me:hidden@host"], more={"b": math.inf})
     told = capsys.readouterr()
     first, second = _objects(told.out)
     assert "hidden" not in told.out
@@ -72,7 +72,7 @@ def test_a_level_hides_what_is_below_it(level, monkeypatch, capsys):
     assert [one for one in levels if shows(one)] == shown
     for one in levels:
         write_line(one, "said")
-        RunWatcher(PlainWatcher()).say(one, one)
+        PrefectLog(PlainLog()).log(one, one)
     told = capsys.readouterr()
     assert [one["level"] for one in _objects(told.out)] == shown
     assert [line.split()[1] for line in told.err.splitlines()] == shown
@@ -80,11 +80,11 @@ def test_a_level_hides_what_is_below_it(level, monkeypatch, capsys):
 
 def test_options_are_taken_from_anywhere_on_the_line():
     words = ["run", "--log-level", "debug", "default", JSON, "--set", "a=b"]
-    left, chosen = taken_options(words)
+    left, chosen = split_log_options(words)
     assert left == ["run", "default", "--set", "a=b"]
     assert chosen == {"--log-level": "debug", "--log-format": "json"}
-    check_options(left, chosen)
-    with set_variables(form_variables(left, chosen)):
+    check_log_options(left, chosen)
+    with set_variables(log_variables(left, chosen)):
         assert is_json()
         assert shows("debug")
     assert not is_json()
@@ -93,16 +93,16 @@ def test_options_are_taken_from_anywhere_on_the_line():
 def test_other_commands_speak_text_whatever_the_environment_says(monkeypatch):
     monkeypatch.setenv("FKD_LOG_FORMAT", "json")
     assert is_json()
-    with set_variables(form_variables(["status"], {})):
+    with set_variables(log_variables(["status"], {})):
         assert not is_json()
     with pytest.raises(UserError, match=r"--log-format .*run, sweep.* got status"):
-        check_options(["status"], {"--log-format": "json"})
+        check_log_options(["status"], {"--log-format": "json"})
 
 
 @pytest.mark.parametrize("words", ["--log-format xml", "--log-level loud", "--log-format"])
 def test_unknown_words_are_refused_with_those_that_are_known(words):
     with pytest.raises(UserError, match=r"--log-(format|level) must be one of .*, got"):
-        check_options(*taken_options(["run", *words.split()]))
+        check_log_options(*split_log_options(["run", *words.split()]))
 
 
 def test_an_unknown_word_in_the_environment_is_named_by_its_variable(monkeypatch):
@@ -134,7 +134,7 @@ def test_faults_are_lines_with_the_same_exit_code(words, code, says, tmp_path):
     assert (done.returncode, done.stderr) == (code, "")
     lines = _objects(done.stdout)
     if says is None:
-        assert {line["event"] for line in lines} == {"plan", "said"}
+        assert {line["event"] for line in lines} == {"plan", "log"}
     else:
         (line,) = lines
         assert (line["level"], line["event"], line["exit_code"]) == ("error", "error", 2)

@@ -15,7 +15,7 @@ from pipeline_fixtures import QUICK
 from tracking_server import warm_mlflow
 
 from configs.load import load_config
-from flows.sync import sync_all
+from flows.store_commands import sync_all
 from tasks.fit.job import run_job
 from tasks.report.page import write_report
 from tasks.select.champion import select_champion

@@ -7,10 +7,10 @@ from rich.console import Console
 from flows import progress
 
 
-def test_gone_and_left_stand_behind_their_times(monkeypatch):
+def test_elapsed_and_left_follow_their_times(monkeypatch):
     console = Console(force_terminal=True, width=100, record=True, highlight=False)
     monkeypatch.setattr(progress, "console", console)
-    with progress.LiveWatcher().counting("fits", 4) as counter:
+    with progress.TerminalLog().progress("fits", 4) as counter:
         counter.advance(1)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.export_text())
-    assert re.search(r"\d:\d\d:\d\d gone, [-0-9:]+ left", shown), shown
+    assert re.search(r"\d:\d\d:\d\d elapsed, [-0-9:]+ left", shown), shown

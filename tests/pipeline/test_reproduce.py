@@ -53,7 +53,7 @@ def test_another_reading_has_a_page_of_its_own(home):
     assert (code, "read so already" in said) == (2, True), said
     code, said = fkd(home, "reproduce", "E2", "--quick", "--set", "data.drop=[]")
     assert code == 0, said
-    assert "Read otherwise than published: data.drop=[]." in " ".join(said.split())
+    assert "Data keys unlike the published ones: data.drop=[]." in " ".join(said.split())
     assert (published / "report.html").read_text() == "as it was"
     page = home / "experiments" / "paper-quick-drop-none" / "report.html"
     assert "Read otherwise than published: <code>data.drop=[]</code>" in page.read_text()
@@ -128,7 +128,7 @@ def test_what_stops_one_experiment_does_not_stop_the_next(settings, monkeypatch)
 
     monkeypatch.setattr(flows.reproduce, "_one", one)
     monkeypatch.setattr(flows.reproduce, "write_page", lambda stories, folder: folder)
-    found = flows.reproduce.tell_all([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
+    found = flows.reproduce._judge([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
     assert len(found.stories) == 1
     assert found.problems == ("E2: it needs more memory than there is", "E3: 2 fits failed")
 

@@ -18,7 +18,7 @@ def story(monkeypatch):
 @pytest.mark.parametrize("problems", [("E2: no memory.", "E3: 2 fits failed"), ()])
 def test_a_flow_in_which_something_could_not_be_done_fails(monkeypatch, story, problems):
     made = Reproduced(None, (story,), problems)
-    monkeypatch.setattr(flows.reproduce, "tell_all", lambda trees, cluster: made)
+    monkeypatch.setattr(flows.reproduce, "_judge", lambda trees, cluster: made)
     if not problems:
         assert flows.reproduce.reproduce.fn([{"name": "E3"}], ClusterConfig()) == made
         return
@@ -48,7 +48,7 @@ def test_the_error_and_the_reading_are_named_where_the_run_was_started(story, ca
     )
     made = Reproduced(None, (told, told), ())
     text = made.markdown()
-    assert text.count("Read otherwise than published: data.drop=[].") == 1
+    assert text.count("Data keys unlike the published ones: data.drop=[].") == 1
     assert "0 hold by MAE and by RMSE, 2 by MAE alone" in text
     assert "added here" not in text  # none of them is ours
     made.show(1.0)

@@ -4,7 +4,7 @@ from tracking_server import recorded_trials, warm_mlflow
 from configs.errors import UserError
 from configs.load import dump_config
 from flows.cli import main
-from flows.sync import sync_all
+from flows.store_commands import sync_all
 from tasks.track.client import runs_page
 from tasks.track.run_index import recorded, recorded_experiments
 

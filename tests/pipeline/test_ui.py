@@ -65,7 +65,7 @@ def _close(process):
     os.killpg(process.pid, signal.SIGINT)
     _, rest = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert "The pages are closed" in rest
+    assert "servers are stopped" in rest
     assert "Traceback" not in rest
 
 
@@ -79,7 +79,7 @@ def _address(process, title):
 def test_all_pages_open_on_loopback_and_close_with_ctrl_c(pages):
     home, process = pages
     prefect, mlflow = _address(process, "Prefect"), _address(process, "MLflow")
-    assert "appears here while a run is on" in _address(process, "Dask")
+    assert "is shown here during a run" in _address(process, "Dask")
     assert "<html" in read(prefect).lower()
     with pytest.raises(urllib.error.HTTPError, match="401"):
         read(mlflow)

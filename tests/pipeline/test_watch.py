@@ -17,7 +17,7 @@ from configs.errors import UserError
 from configs.load import dump_config, load_config, parse_config
 from fkd.measures import NumberChange, SampleChanges
 from flows.monitor import BandCrossedError, WatchedModel, _refit_config, end_watch
-from flows.sync import sync_all
+from flows.store_commands import sync_all
 from tasks.data.load import load_table
 from tasks.fit.job import run_job
 from tasks.monitor.batches import read_batches

@@ -9,7 +9,7 @@ from history_sample import look
 from configs.errors import UserError
 from configs.load import read_hooks
 from flows.monitor import BandCrossedError, WatchedModel, end_watch
-from flows.outcome import failure_told
+from flows.outcome import failure_hooks
 from tasks.monitor.check import Refit
 
 KEEP = "import pathlib, sys; pathlib.Path(sys.argv[1]).open('a').write(sys.stdin.read() + chr(10))"
@@ -76,7 +76,7 @@ def test_a_crossed_look_without_a_refit_ends_the_watch(heard):
 
 def test_a_watch_that_breaks_off_is_told_as_a_failure(heard):
     watched, files = heard
-    with pytest.raises(UserError), failure_told([watched]):
+    with pytest.raises(UserError), failure_hooks([watched]):
         raise UserError("wages has no champion.")
     (told,) = lines(files["on_failure"])
     assert told == {"name": "m", "state": "failure", "problem": "wages has no champion."}

@@ -137,7 +137,7 @@ def test_a_year_that_is_not_published_yet_is_one_sentence_and_no_fault(home, pub
     found, _ = watch_stages("incomes", "source=census synthetic=null year=next")
     assert found == []
     said = " ".join(capsys.readouterr().err.split())
-    assert "source=census synthetic=null year=2019 is not there yet" in said
+    assert "source=census synthetic=null year=2019 does not exist yet" in said
     assert "has no such file (404)" in said
     assert known_watches(home, "incomes") == []
 
