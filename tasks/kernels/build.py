@@ -97,7 +97,9 @@ def chunked_summaries(kernel: ChunkedKernel, job: Job) -> list[KernelSummary]:
     label = f"{len(job.trials)} fits of {job.trials[0].method} on fold {job.split}"
 
     def summary(name: str, array: Any) -> KernelSummary:
-        place = "kept on the workers" if is_kept(array) else "computed in every pass"
+        place = "kept on the workers"
+        if not is_kept(array):
+            place = "computed in every pass, for lack of memory"
         return KernelSummary(name, array.shape, _count(array), chunk_bytes(array), place, label)
 
     return [

@@ -41,8 +41,8 @@ def test_chunks_give_the_numbers_of_one_process(settings, tmp_path, capfd):
     study = open_study(config(), settings)
     assert fit_all([study]).failed == 0
     told = capfd.readouterr().err
-    assert "rows in 4 x 4 chunks" in told
-    assert "chunked fits: 8/8" in told
+    assert "K_nn, gamma 0.05: 997 x 997 in 16 chunks" in told
+    assert "chunked fits: 4/4" in told
     found, expected = numbers(study), numbers(undisturbed(config(), tmp_path / "alone"))
     assert len(found) == 2 * 5
     for fit, (measures, y_pred) in expected.items():

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -90,6 +91,30 @@ def test_a_cancelled_job_changes_no_number(site, tmp_path, tmp_path_factory):
     assert len(site.jobs()) == before + 2
     assert len(notes(home, "begin")) == tasks + 1
     assert set(Counter(key for key, _ in notes(home, "record")).values()) == {1}
+    assert study.missing() == []
+    assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
+
+
+@pytest.mark.timeout(1800)
+def test_two_thousand_trials_and_killed_workers_give_the_local_numbers(
+    site, tmp_path, tmp_path_factory
+):
+    home = warm_home(tmp_path / "home", tmp_path_factory.getbasetemp())
+    config = sweep_config(gammas=10, alphas=20, lengths=10)
+    path = write_config(config, tmp_path / "configs")
+    study = open_study(config, Settings(home, None, None, None))
+    assert len(study.trials) == 2000
+    doom(home, kills=4, every=8)
+    words = _here("cluster.workers=3")
+    run = Fkd(home, "run", path, *words, job="counted", **site.environment)
+    killed = set()
+    while len(killed) < 4:
+        run.wait_for(lambda: len(notes(home, "doomed")) > len(killed))
+        for _, pid in notes(home, "doomed"):
+            if pid not in killed:
+                killed.add(pid)
+                os.kill(int(pid), signal.SIGKILL)
+    assert run.wait() == 0, run.said
     assert study.missing() == []
     assert same_numbers(study, undisturbed(config, tmp_path / "reference"))
 

@@ -102,7 +102,7 @@ def test_the_command_prints_all_of_it(both, capsys):
     assert "Rows: the same" in told
     assert "Code: the same" in told
     assert re.search(r"MAE │ 0\.\d+ │ 0\.\d+ │ [+-]0\.\d+ \([+-]0\.\d+ to [+-]0\.\d+\)", told)
-    assert "One and the same stored fit in both: Dummy." in told
+    assert "Both runs use the same stored fits of: Dummy." in told
 
 
 @pytest.mark.parametrize(

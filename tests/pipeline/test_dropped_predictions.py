@@ -136,6 +136,7 @@ def test_auto_drops_beyond_its_number_of_rows_which_is_said(settings, monkeypatc
     study = open_study(config, settings)
     assert not {"0", "1"} & {job.split for job in study.missing()}
     monkeypatch.setattr(keeping, "AUTO_ROWS", 100)
+    monkeypatch.setattr("flows.fitting.AUTO_ROWS", 100)
     before = len(predictions(study))
     fit_all([study])
     assert len(predictions(study)) == before

@@ -10,9 +10,10 @@ from scipy.spatial.distance import cdist
 
 from configs.load import load_config
 from tasks.cluster.cluster import connect
+from tasks.kernels.build import chunked_summaries
 from tasks.kernels.kernel_arrays import (
     SplitRows,
-    cluster_passes,
+    build_kernel,
     compute_array,
     encoded_rows,
     is_chunked,
@@ -69,22 +70,31 @@ def test_the_rows_of_a_job_decide_whether_it_is_chunked(study, monkeypatch):
     assert [name for name, job in jobs.items() if is_chunked(job)] == ["krr_fkd_nystroem"]
 
 
-@pytest.mark.parametrize(("memory", "told"), [("4GiB", "kept on the workers"), (None, "no limit")])
-def test_it_is_told_what_becomes_of_the_chunks(study, monkeypatch, memory, told):
+@pytest.mark.parametrize(
+    ("memory", "place"), [("4GiB", "kept on the workers"), (None, "computed in every pass")]
+)
+def test_chunks_are_kept_if_the_workers_have_the_memory(study, monkeypatch, memory, place):
     monkeypatch.setattr("tasks.kernels.kernel_arrays.CHUNK_ROWS", 400)
     if memory is None:
         monkeypatch.setattr("tasks.kernels.kernel_arrays.cluster_memory", lambda client: None)
-    rows, heard, X = SplitRows(study.inputs, "0"), [], training(study.inputs, "0").X
-    config = in_threads(workers=2, memory_limit=memory or "4GiB")
-    with connect(config, study.settings) as client:
+    (job,) = [
+        job
+        for job in study.missing()
+        if job.split == "0" and job.trials[0].method == "krr_fkd_nystroem"
+    ]
+    X = training(study.inputs, "0").X
+    with connect(in_threads(workers=2, memory_limit="4GiB"), study.settings) as client:
 
         def compute(array):
             return compute_array(client, array, retries=0, time_limit=600.0)
 
-        found = cluster_passes(client, rows, compute, heard.append)(0.05, np.arange(0, 900, 30))
-        (product,) = found.products([X[:, :2]])
-    K = np.exp(-0.05 * cdist(X, X, "sqeuclidean"))
+        kernel = build_kernel(client, job)
+        passes = kernel.passes(compute)(kernel.gamma, kernel.landmarks)
+        (product,) = passes.products([X[:, :2]])
+        summaries = chunked_summaries(kernel, job)
+    K = np.exp(-kernel.gamma * cdist(X, X, "sqeuclidean"))
     assert_allclose(product, K @ X[:, :2], rtol=1e-9)
-    (sentence,) = heard
-    assert f"kernel matrix of {len(X)} rows in 4 x 4 chunks" in sentence
-    assert told in sentence
+    assert [s.shape for s in summaries] == [(len(X), len(X)), (len(X), len(kernel.landmarks))]
+    assert [s.chunks for s in summaries] == [16, 4]
+    assert all(place in s.place for s in summaries)
+    assert all("2 fits of krr_fkd_nystroem on fold 0" in s.consumers for s in summaries)

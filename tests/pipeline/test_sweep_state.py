@@ -50,8 +50,8 @@ def test_a_run_asks_once_for_what_is_missing_and_only_of_that_whether_it_failed(
 def test_what_failed_is_tried_again_once_a_run(two, settings):
     state = SweepState(two[:1])
     failed = state.jobs[0]
-    state.failed([Failed(failed, "ValueError: no such width")])
-    state.look_again()
+    state.add_failures([Failed(failed, "ValueError: no such width")])
+    state.refresh()
     assert not {*failed.record_keys} & {key for job in state.jobs for key in job.record_keys}
     again = SweepState([open_study(two[0].config, settings)])
     assert sum(len(job.trials) for job in again.jobs) == two[0].size()
@@ -67,25 +67,25 @@ def _keys(study):
 def test_a_finished_job_counts_for_every_run_that_waits_for_it(two, settings):
     state = SweepState(two)
     run_job(state.jobs[0])
-    state.done(state.jobs[0])
+    state.job_done(state.jobs[0])
     assert read_status(settings, "one").done == 4
     assert read_status(settings, "other").done == 4
     (rest,) = [
         j for j in state.jobs[1:] if j.split == "0" and j.trials[0].parameters["gamma"] == 0.02
     ]
     run_job(rest)
-    state.done(rest)
+    state.job_done(rest)
     assert read_status(settings, "one").done == 4
     assert read_status(settings, "other").done == 6
 
 
 def test_a_record_that_cannot_be_seen_is_a_failure_not_an_endless_round(two, settings):
     state = SweepState(two)
-    state.done(state.jobs[0])  # the worker kept its records where we do not look
+    state.job_done(state.jobs[0])  # the worker kept its records where we do not look
     status = read_status(settings, "one")
     assert (status.done, len(status.failures)) == (0, 4)
     assert "FKD_STORE" in status.failures[0]
-    state.look_again()
+    state.refresh()
     assert sum(len(job.trials) for job in state.jobs) == 12 * 4 - 4
 
 
@@ -95,10 +95,10 @@ def test_predictions_that_cannot_be_seen_are_a_failure_too(settings):
     job = state.jobs[0]
     run_job(job)
     predictions_file(study.store, job.record_keys[0]).unlink()
-    state.done(job)
+    state.job_done(job)
     status = read_status(settings, "sweep")
     assert (status.done, len(status.failures)) == (len(job.trials) - 1, 1)
-    state.look_again()
+    state.refresh()
     assert job.record_keys[0] not in {key for job in state.jobs for key in job.record_keys}
 
 
@@ -107,7 +107,7 @@ def test_a_failed_job_keeps_what_it_had_finished(two, settings):
     job = state.jobs[0]
     run_job(job)
     record_file(two[0].store, job.record_keys[-1]).unlink()
-    state.failed([Failed(job, "TimeoutError: too long")])
+    state.add_failures([Failed(job, "TimeoutError: too long")])
     status = read_status(settings, "one")
     assert (status.done, status.failures) == (3, ("krr_fkd on fold 0: TimeoutError: too long",))
     assert state.close() == 2  # both runs miss that fit
