@@ -95,7 +95,7 @@ def arithmetic(home: Path) -> dict[str, float]:
     stored = store_map(sums.shared)
     forget_sums(sums.shared)
     with blas_threads(1):
-        leaves = map_leaves(stored, sums.way)
+        leaves = map_leaves(stored, sums.precision)
         start = time.perf_counter()
         keys = [sum_leaf(leaf) for leaf in leaves]
         passed = time.perf_counter() - start + timed_cells(leaves, keys)

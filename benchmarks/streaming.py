@@ -53,7 +53,7 @@ GIB = 8.0
 def run() -> Record:
     """Return seconds of the pass, of the bare product, of all models, by landmarks and way."""
     with home() as settings, blas_threads(1), peak_memory() as peak:
-        rows = [_measured(settings, MOST, q, way) for q in LANDMARKS for way in LIMITS]
+        rows = [_measured(settings, MOST, q, precision) for q in LANDMARKS for precision in LIMITS]
         slopes = [_measured(settings, n, LANDMARKS[0], "float64") for n in SLOPE_ROWS if n <= MOST]
     goals = [
         Goal(
@@ -83,7 +83,7 @@ def home() -> Iterator[Settings]:
         yield Settings(Path(kept or folder), None, None, None)
 
 
-def scale_study(settings: Settings, n: int, landmarks: int, way: SumPrecision) -> Study:
+def scale_study(settings: Settings, n: int, landmarks: int, precision: SumPrecision) -> Study:
     """Return the study of so many rows without a champion, hence without inner folds."""
     entry = {
         "name": "krr_fkd",
@@ -91,7 +91,7 @@ def scale_study(settings: Settings, n: int, landmarks: int, way: SumPrecision) -
             "kind": "nystroem",
             "landmarks": landmarks,
             "shared": True,
-            "sums": way,
+            "sums": precision,
         },
         "ridges": "per_row",
         "grid": {"iterations": [0]},
@@ -108,13 +108,15 @@ def scale_study(settings: Settings, n: int, landmarks: int, way: SumPrecision) -
     return open_study(load_config("scale", overrides), settings)
 
 
-def _measured(settings: Settings, n: int, landmarks: int, way: SumPrecision) -> dict[str, Any]:
+def _measured(
+    settings: Settings, n: int, landmarks: int, precision: SumPrecision
+) -> dict[str, Any]:
     """Return the seconds of one pass with all that follows from it."""
-    study = scale_study(settings, n, landmarks, way)
+    study = scale_study(settings, n, landmarks, precision)
     (sums,) = shared_sums(study.missing(again=True))
     stored = store_map(sums.shared)
     forget_sums(sums.shared)
-    leaves = map_leaves(stored, way)
+    leaves = map_leaves(stored, precision)
     sum_leaf(leaves[0])  # opens table, map, encoder
     forget_sums(sums.shared)
     keys, passed, bare = _pass(leaves, landmarks, min(n, TASK_ROWS))
@@ -123,14 +125,14 @@ def _measured(settings: Settings, n: int, landmarks: int, way: SumPrecision) -> 
     start = time.perf_counter()
     folds = study.inputs.splits.outer(study.loaded.table).values()
     for fold in folds:
-        _models(moments_of(stored, way, fold.train))
+        _models(moments_of(stored, precision, fold.train))
     models = time.perf_counter() - start
     forget_sums(sums.shared)
     whole = bare / min(n, TASK_ROWS) * n
     return {
         "rows": n,
         "landmarks": landmarks,
-        "values": way,
+        "values": precision,
         "bare": whole,
         "pass": passed,
         "cells": added,
@@ -139,12 +141,12 @@ def _measured(settings: Settings, n: int, landmarks: int, way: SumPrecision) -> 
     }
 
 
-def map_leaves(stored: StoredMap, way: SumPrecision) -> list[Leaf]:
+def map_leaves(stored: StoredMap, precision: SumPrecision) -> list[Leaf]:
     """Return the blocks of rows of every cell whose sums are missing."""
     return [
         leaf
-        for cell, functions in missing_cells(stored, way).items()
-        for leaf in cell_leaves(stored, way, functions, cell)
+        for cell, functions in missing_cells(stored, precision).items()
+        for leaf in cell_leaves(stored, precision, functions, cell)
     ]
 
 
@@ -153,7 +155,7 @@ def timed_cells(leaves: Sequence[Leaf], keys: Sequence[str]) -> float:
     start = time.perf_counter()
     for cell in sorted({leaf.cell for leaf in leaves}):
         members = tuple(k for leaf, k in zip(leaves, keys, strict=True) if leaf.cell == cell)
-        add_leaves(Total(leaves[0].stored, leaves[0].way, (), cell, members))
+        add_leaves(Total(leaves[0].stored, leaves[0].precision, (), cell, members))
     return time.perf_counter() - start
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A fault that the user can cure: the message names thing, rule, what came, cure."""
+    """An error that the user can correct. The message names parameter, rule, value and remedy."""
 
     exit_code = 2
 
@@ -24,24 +24,24 @@ RENAMED = {
 
 
 def check_name(name: str, valid: Iterable[str], *, key: str) -> str:
-    """Return the name if it is valid; otherwise raise ValueError with the nearest valid one.
+    """Return the name if it is valid, or raise a ValueError with the nearest valid name.
 
     Parameters
     ----------
     name
-        What the user wrote.
+        Name that the user wrote.
     valid
-        The names that may stand there.
+        Valid names.
     key
-        Where it stands, as a path of keys.
+        Its path of keys, for the message.
     """
     choices = list(valid)
     if name in choices:
         return name
-    # Wrong capitals are the commonest slip, so they must not count as distance.
+    # Differences of case do not count.
     folded = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), folded, n=5, cutoff=0.5)
-    # Among similar names the one of fewest slips, the most similar first.
+    # Among similar names, the one with the fewest typing errors.
     meant = min(near, key=lambda choice: _slips(name.lower(), choice), default=None)
     hint = f"; the nearest is {folded[meant]!r}" if meant else ""
     if RENAMED.get(name) in choices:
@@ -51,7 +51,7 @@ def check_name(name: str, valid: Iterable[str], *, key: str) -> str:
 
 
 def _slips(a: str, b: str) -> int:
-    """Return how many letters were added, left out, mistaken or swapped with their neighbour."""
+    """Return the edit distance with swaps of neighbours."""
     before: list[int] = []
     last = list(range(len(b) + 1))
     for i in range(1, len(a) + 1):
@@ -67,4 +67,4 @@ def _slips(a: str, b: str) -> int:
 
 
 class UnreadableTableError(FileNotFoundError):
-    """The prepared table, which a worker or this process cannot read."""
+    """A process cannot read the prepared table."""

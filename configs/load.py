@@ -22,7 +22,7 @@ _SEPARATORS = (",", ";", "|", "\t")
 
 
 def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Return a copy of the tree with each `path=value` set; values are read as YAML."""
+    """Return a copy of the tree with each `path=value` set. Values are read as YAML."""
     for text in overrides:
         path, value = read_assignment(text, "--set", "folds.k=10")
         tree = set_path(tree, path, value)
@@ -30,18 +30,20 @@ def apply_overrides(tree: dict[str, Any], overrides: Iterable[str]) -> dict[str,
 
 
 def read_assignment(text: str, option: str, example: str) -> tuple[str, Any]:
-    """Return the path and the value of `path=value`, as an option of the command line has them."""
+    """Return path and value of an option `path=value`."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
         raise UserError(
-            f"{option} takes path.to.key=value, got {text!r}; for example {option} {example}."
+            f"{option} must be path.to.key=value, got {text!r}. For example {option} {example}."
         )
     try:
-        # A bare separator is no YAML value, or another one than it looks like.
+        # YAML reads a bare separator as something else.
         return path.strip(), value if value in _SEPARATORS else yaml.safe_load(value)
     except yaml.YAMLError as error:
         cause = " ".join(str(error).split())
-        raise UserError(f"{option} {path}: {value!r} is not a YAML value ({cause}).") from error
+        raise UserError(
+            f"{option} {path} must have a YAML value, got {value!r} ({cause})."
+        ) from error
 
 
 def set_path(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def set_path(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def _set(node: Any, keys: list[str], value: Any, path: str) -> Any:
-    """Return the node with the value at keys, sharing what is not on the way."""
+    """Return a copy of the node with the value at keys. Other nodes are shared."""
     if not keys:
         return value
     key, rest = keys[0], keys[1:]
@@ -62,17 +64,17 @@ def _set(node: Any, keys: list[str], value: Any, path: str) -> Any:
             )
         index = int(key)
         entry = node[index]
-        # A bare method name becomes an entry before a parameter is set on it.
+        # The name of a method becomes an entry, so that it can have a parameter.
         entry = {"name": entry} if isinstance(entry, str) and rest else entry
         return [*node[:index], _set(entry, rest, value, path), *node[index + 1 :]]
     if node is not None and not isinstance(node, dict):
-        raise UserError(f"--set {path}: {node!r} has no keys, so {key!r} cannot be set in it.")
+        raise UserError(f"--set {path}: {node!r} has no keys, so that {key!r} cannot be set.")
     tree: dict[str, Any] = dict(node or {})
     tree[key] = _set(tree.get(key), rest, value, path)
     return tree
 
 
-_LONGEST = 40  # characters that one value adds to a name; all states at once would be too many
+_LONGEST = 40  # characters of one value in a name
 
 
 def add_axes(tree: dict[str, Any], over: Iterable[str]) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def expand(tree: dict[str, Any], source: str) -> list[dict[str, Any]]:
 
 
 def _slug(value: Any) -> str:
-    """Return a value as a part of a name: letters, digits, dots."""
+    """Return a value as part of a name, with letters, digits, dots and underscores."""
     if isinstance(value, dict):
         value = list(value.values())
     words = value if isinstance(value, list) else [value]
@@ -136,25 +138,25 @@ def _slug(value: Any) -> str:
 
 
 def read_yaml(text: str) -> Any:
-    """Return what a text holds; of a key that stands twice beside itself only one could count."""
+    """Return the content of a YAML text; raise an error for duplicate keys."""
     return yaml.load(text, _Loader)
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that names keys which stand twice."""
+    """A safe loader that refuses duplicate keys."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Return a mapping as it is written: what an anchor brings is merged into it later."""
+        """Return a mapping node. Keys of anchors are merged into it later."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen = set[tuple[str, str]]()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                continue  # such as a list, which the schema refuses
+                continue  # the schema refuses it
             if (key.tag, key.value) in seen:
                 raise yaml.constructor.ConstructorError(
                     None,
                     None,
-                    f"the key {key.value} stands twice beside itself, leave one out",
+                    f"the key {key.value} is duplicate, remove one",
                     key.start_mark,
                 )
             seen.add((key.tag, key.value))
@@ -162,20 +164,20 @@ class _Loader(yaml.SafeLoader):
 
 
 def explain(error: ValidationError, source: str, tree: Any) -> str:
-    """Return what is wrong in the source, one sentence per fault."""
+    """Return the validation errors of a source, one sentence each."""
     faults = error.errors()
     sentences = [_sentence(f, tree) for f in faults if not _follows(f, [g["loc"] for g in faults])]
     return f"{source}: " + " ".join(sentences)
 
 
 def _follows(fault: Any, places: Sequence[tuple[int | str, ...]]) -> bool:
-    """Return whether a list is too short only because of its faulty items, which are told."""
+    """Return whether a list is too short only because of invalid items, which are reported."""
     loc = fault["loc"]
     return fault["type"] == "too_short" and any(p != loc and p[: len(loc)] == loc for p in places)
 
 
 def _sentence(fault: Any, tree: Any) -> str:
-    """Return one sentence for one fault of pydantic's list."""
+    """Return one validation error of pydantic as a sentence."""
     location = _readable(fault["loc"], tree)
     cause = fault.get("ctx", {}).get("error")
     if fault["type"] == "extra_forbidden":
@@ -183,21 +185,21 @@ def _sentence(fault: Any, tree: Any) -> str:
     if fault["type"] == "missing" or (fault["loc"] == ("methods",) and not fault["input"]):
         return f"{location}: {_absent_key(fault['loc'])}."
     message = fault["msg"].removeprefix("Value error, ")
-    # What stands in hooks may be a secret.
+    # Values of hooks may be secrets.
     hidden = cause is not None or fault["loc"][:1] == ("hooks",)
     shown = "" if hidden else f", got {fault['input']!r}"
     return f"{location}: {message[0].lower()}{message[1:]}{shown}."
 
 
 def _absent_key(loc: tuple[int | str, ...]) -> str:
-    """Return what to write where a key is missing or empty."""
+    """Return the message for a missing or empty key."""
     if loc == ("methods",):
-        return "at least one method must be named, such as `methods: [krr_fkd, dummy]`, got none"
+        return "at least one method must be given, such as `methods: [krr_fkd, dummy]`, got none"
     return f"the key {loc[-1]} must be given, got none"
 
 
 def _unknown_key(loc: tuple[int | str, ...], tree: Any) -> str:
-    """Return which keys are valid where the unknown one stands, the nearest one named."""
+    """Return the message for an unknown key, with the valid keys and the nearest one."""
     try:
         check_name(str(loc[-1]), _siblings(loc, tree), key="the key")
     except ValueError as error:
@@ -206,7 +208,7 @@ def _unknown_key(loc: tuple[int | str, ...], tree: Any) -> str:
 
 
 def _readable(loc: tuple[int | str, ...], tree: Any) -> str:
-    """Return a fault's place as the dotted path that `--set` takes, methods by their name."""
+    """Return the location of an error as a dotted path, with names of methods."""
     words: list[str] = []
     for depth, part in enumerate(loc):
         if part == "parameters" and len(words) == 1:
@@ -219,7 +221,7 @@ def _readable(loc: tuple[int | str, ...], tree: Any) -> str:
 
 
 def _method_name(tree: Any, index: int) -> str | None:
-    """Return the name written in the index-th entry of `methods`."""
+    """Return the name in an entry of `methods`."""
     try:
         entry = tree["methods"][index]
     except (KeyError, IndexError, TypeError):
@@ -229,7 +231,7 @@ def _method_name(tree: Any, index: int) -> str | None:
 
 
 def _siblings(loc: tuple[int | str, ...], tree: Any) -> tuple[str, ...]:
-    """Return the keys that are valid where the unknown one stands."""
+    """Return the valid keys at the location of an unknown one."""
     model: type[BaseModel] = RunConfig
     start = 0
     if loc[0] == "methods" and len(loc) > 2:
@@ -256,13 +258,13 @@ _TABLES = (".csv", ".tsv", ".xlsx", ".parquet", ".feather")
 
 
 def shipped() -> tuple[str, ...]:
-    """Return the names of the configurations that come with fkd."""
+    """Return the names of the shipped configurations."""
     found = (f.name for f in files("configs").iterdir() if f.name.endswith(".yaml"))
     return tuple(sorted(name.removesuffix(".yaml") for name in found))
 
 
 def load_config(source: str | Path = "default", overrides: Iterable[str] = ()) -> RunConfig:
-    """Return the validated configuration of a path, or of a shipped file's name."""
+    """Return the validated configuration of a YAML file, or of a shipped name."""
     found = load_configs(source, overrides)
     if len(found) > 1:
         raise UserError(f"{source} describes {len(found)} runs. Use `fkd sweep {source}`.")
@@ -272,7 +274,7 @@ def load_config(source: str | Path = "default", overrides: Iterable[str] = ()) -
 def load_configs(
     source: str | Path = "default", overrides: Iterable[str] = (), over: Iterable[str] = ()
 ) -> tuple[RunConfig, ...]:
-    """Return the validated runs of a file: one, or all combinations of its sweep.
+    """Return the validated runs of a YAML file: one, or all combinations of its sweep.
 
     Parameters
     ----------
@@ -284,12 +286,14 @@ def load_configs(
     try:
         tree = read_yaml(text)
     except yaml.YAMLError as error:
-        # The parser repeats the line at fault.
+        # The message of the parser contains the line.
         cause = withheld(" ".join(str(error).split()))
-        raise UserError(f"{source} must be a YAML file, but it cannot be read: {cause}.") from None
+        raise UserError(
+            f"{source} must be a YAML file, but it cannot be parsed: {cause}."
+        ) from None
     if not isinstance(tree, dict):
         raise UserError(
-            f"{source} must hold keys such as data and methods, got {type(tree).__name__}."
+            f"{source} must contain keys such as data and methods, got {type(tree).__name__}."
         )
     overrides, over = tuple(overrides), tuple(over)
     runs = expand(add_axes(apply_overrides(tree, overrides), over), str(source))
@@ -298,7 +302,7 @@ def load_configs(
 
 
 def parse_config(tree: dict[str, Any], source: str) -> RunConfig:
-    """Return the validated configuration of a plain tree; faults become one sentence each."""
+    """Return the validated configuration of a tree of plain values."""
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
@@ -308,20 +312,20 @@ def parse_config(tree: dict[str, Any], source: str) -> RunConfig:
 def dump_config(config: RunConfig) -> str:
     """Return the resolved configuration as YAML that loads to the same value.
 
-    Only addresses of hooks, which may be secrets, are cut to their hosts.
+    Addresses of hooks are reduced to their hosts, because they may be secrets.
     """
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def _sets_path(overrides: Iterable[str]) -> bool:
-    """Return whether the data's file is named on the command line, not in the YAML."""
+    """Return whether the command line sets the path of the data."""
     return any(text.partition("=")[0].strip() in ("data", "data.path") for text in overrides)
 
 
 def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the tree with the files that it names by their whole path.
+    """Return the tree with absolute paths of files.
 
-    Written out, because the resolved configuration is kept in another folder than the YAML.
+    The resolved configuration is stored in another folder than the YAML file.
     """
     data, cluster = tree.get("data"), tree.get("cluster")
     if isinstance(cluster, dict) and isinstance(tls := cluster.get("tls"), dict):
@@ -333,19 +337,19 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _found(name: str, folder: Path) -> str:
-    """Return the whole path of a file: beside the YAML, else from here."""
+    """Return the absolute path of a file beside the YAML file, or in the working folder."""
     named = Path(name).expanduser()
     places = [folder / named, Path.cwd() / named]
     return str(next((place for place in places if place.is_file()), places[0]))
 
 
 def _read(source: str | Path) -> str:
-    """Return a file's text: a path first, then a shipped name with or without its ending."""
+    """Return the text of a path, or of a shipped name with or without suffix."""
     path = Path(source)
     if path.suffix.lower() in _TABLES:
         raise UserError(
-            f"{source} must be a configuration, got a table; write one that names it as data.path "
-            "by `fkd init`, see docs/howto/own_table.md."
+            f"{source} must be a configuration, got a table. `fkd init` writes a configuration for "
+            "it, see docs/howto/own_table.md."
         )
     if path.is_file():
         try:
@@ -363,13 +367,13 @@ def _read(source: str | Path) -> str:
 
 
 class _Hooked(Frozen):
-    """The part of a file that is read here."""
+    """The key `hooks` of a file."""
 
     hooks: HooksConfig = Field()
 
 
 def read_hooks(path: Path) -> HooksConfig:
-    """Return what stands under `hooks` in a file, such as the configuration of a run."""
+    """Return the hooks of a YAML file, such as the configuration of a run."""
     try:
         tree = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -377,12 +381,12 @@ def read_hooks(path: Path) -> HooksConfig:
             f"--hooks must be a YAML file, got {path}, which cannot be read."
         ) from error
     except yaml.YAMLError as error:
-        # The parser repeats the line at fault.
+        # The message of the parser contains the line.
         cause = withheld(" ".join(str(error).split()))
-        raise UserError(f"{path} must be a YAML file, but it cannot be read: {cause}.") from None
+        raise UserError(f"{path} must be a YAML file, but it cannot be parsed: {cause}.") from None
     if not isinstance(tree, dict) or not tree.get("hooks"):
         raise UserError(
-            f"{path} must say under `hooks` whom to tell, got no such key; write for example "
+            f"{path} must have a key `hooks`, such as "
             "hooks: {on_failure: {command: [notify-send, drift]}}."
         )
     try:

@@ -31,12 +31,12 @@ def _annotation(hint: Any, declared: Field[Any]) -> Any:
 
 
 def _by_kind(value: Any) -> Any:
-    """Let a word alone be the kind of what has several parameters."""
+    """Read a single word as the parameter `kind`."""
     return {"kind": value} if isinstance(value, str) else value
 
 
 def _default(declared: Field[Any]) -> Any:
-    """Return the declared default, made anew where it is a factory."""
+    """Return the declared default."""
     if declared.default_factory is not MISSING:
         return declared.default_factory()
     return declared.default
@@ -44,7 +44,7 @@ def _default(declared: Field[Any]) -> Any:
 
 @cache
 def parameters_model(declaration: type) -> type[BaseModel]:
-    """Return a strict pydantic model of a parameter dataclass, defaults and bounds included."""
+    """Return a strict pydantic model of a parameter dataclass, with its defaults and bounds."""
     hints = get_type_hints(declaration)
     columns: dict[str, Any] = {}
     for declared in fields(declaration):
@@ -61,7 +61,7 @@ def parameters_model(declaration: type) -> type[BaseModel]:
 
 
 def build(declaration: type, values: Mapping[str, Any]) -> Any:
-    """Return the parameter dataclass of validated plain values, nested ones included."""
+    """Return the parameter dataclass of validated plain values."""
     hints = get_type_hints(declaration)
     return declaration(
         **{
@@ -74,13 +74,13 @@ def build(declaration: type, values: Mapping[str, Any]) -> Any:
 
 
 def _checked(declaration: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given values, converted; unnamed parameters stay unnamed."""
+    """Return the given values after validation, without defaults."""
     model = parameters_model(declaration).model_validate(dict(values))
     return model.model_dump(include=set(values))
 
 
 def _rules(parameters: dict[Any, Any]) -> dict[Any, Any]:
-    """Let the rule by which ridges grow stand in the place of the ridge, which is then its own."""
+    """Read a rule such as per_row given as `ridge` as the parameter `ridges`."""
     if parameters.get("ridge") not in RIDGE_RULES:
         return parameters
     return {**{k: v for k, v in parameters.items() if k != "ridge"}, "ridges": parameters["ridge"]}
@@ -107,7 +107,7 @@ class MethodConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _flatten(cls, value: Any) -> Any:
-        """Read a bare name as an entry; parameters stand beside the name."""
+        """Read a name as an entry, and other keys as parameters."""
         if isinstance(value, str):
             return {"name": value}
         if not isinstance(value, Mapping):
@@ -117,7 +117,7 @@ class MethodConfig(BaseModel):
 
     @model_validator(mode="after")
     def _validate_parameters(self) -> Self:
-        """Refuse what the named method does not declare, before any work."""
+        """Refuse parameters that the method does not declare."""
         declared = methods()[check_name(self.name, methods(), key="name")]
         _check_installed(declared)
         checked = _checked(declared.parameters, self.parameters)
@@ -129,17 +129,17 @@ class MethodConfig(BaseModel):
         return self
 
     def _check_search(self, declared: Method) -> None:
-        """Refuse a search over what is already decided."""
+        """Refuse a search over parameters with given values."""
         decided = {declared.strength, *self.parameters, *(self.grid or {})}
         if both := decided & set(self.search or {}):
             raise ValueError(
-                f"search of {self.name} must be over parameters that are neither its strength nor "
-                f"given beside it, got {', '.join(sorted(map(str, both)))}"
+                f"search of {self.name} must not contain its strength or parameters with given "
+                f"values, got {', '.join(sorted(map(str, both)))}"
             )
 
     @model_serializer
     def _plain(self) -> dict[str, Any]:
-        """Return the entry as it is written in YAML."""
+        """Return the entry as in YAML."""
         axes = {
             name: {k: list(v) for k, v in values.items()}
             for name in ("grid", "search")
@@ -149,9 +149,9 @@ class MethodConfig(BaseModel):
         return {"name": self.name, **self.parameters, **axes, **by}
 
     def on(self, problem: str) -> "MethodConfig":
-        """Return the entry with every parameter and grid that it means on a problem written out.
+        """Return the entry with all parameters and grids for a problem.
 
-        Strengths that grow with the results are left open, and so is what a search decides.
+        Strengths that grow with the results, and parameters of a search, are left out.
         """
         declared = methods()[self.name]
         fixed = self._fixed(declared)
@@ -165,7 +165,7 @@ class MethodConfig(BaseModel):
         return self.model_copy(update={"parameters": parameters, "grid": written})
 
     def settings(self, problem: str, winner: Any = None) -> list[Any]:
-        """Return the parameter values of every trial of the grid, on top of a search's winner."""
+        """Return the parameters of every trial of the grid, with those of a search's winner."""
         declared = methods()[self.name]
         fixed = self._fixed(declared)
         if winner is not None:
@@ -173,14 +173,14 @@ class MethodConfig(BaseModel):
         return declared.settings(problem, fixed, self._axes(declared, self.grid))
 
     def grows(self, problem: str) -> bool:
-        """Return whether the strengths are not given, so that more may follow the first ones."""
+        """Return whether strengths are not given, so that more are added to the first ones."""
         declared = methods()[self.name]
         if declared.ours or problem in PUBLISHED_PROBLEMS:
             return False
         return declared.strength not in self.parameters and self.grid is None
 
     def searched(self, problem: str) -> list[Any]:
-        """Return the parameter values of every trial of the search, at strength 0."""
+        """Return the parameters of every trial of the search, at strength 0."""
         declared = methods()[self.name]
         none = {declared.strength: 0} if declared.strength else {}
         axes = self._axes(declared, self.search) or {}
@@ -199,12 +199,12 @@ class MethodConfig(BaseModel):
 
 
 def _plain_value(value: Any) -> Any:
-    """Return a parameter's value as YAML holds it."""
+    """Return a parameter's value as a plain value."""
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _check_installed(declared: Method) -> None:
-    """Refuse a method whose optional packages are absent, before any work."""
+    """Refuse a method whose optional packages are not installed."""
     try:
         declared.check_installed()
     except ModuleNotFoundError as error:
@@ -212,15 +212,15 @@ def _check_installed(declared: Method) -> None:
 
 
 def _built(declared: Method, name: str, value: Any) -> Any:
-    """Return one validated plain value as the parameter dataclass holds it."""
+    """Return one validated plain value as a field of the parameter dataclass."""
     return getattr(build(declared.parameters, {name: value}), name)
 
 
 def _checked_grid(declared: Method, grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the grid with every value converted as a single parameter would be."""
+    """Return the grid with validated values."""
     for name, values in grid.items():
         if not values:
-            raise ValueError(f"grid of {name} must hold at least one value, got none")
+            raise ValueError(f"grid of {name} must contain at least one value, got none")
     return {
         name: tuple(_checked(declared.parameters, {name: value})[name] for value in values)
         for name, values in grid.items()

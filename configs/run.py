@@ -25,22 +25,22 @@ from fkd.measures import REPORTED
 from fkd.methods import method
 
 Keeping = Literal["auto", "keep", "drop"]
-# 800 kB a fit. What reads predictions makes those of one model again where there are none.
+# 800 kB per fit. Predictions that are not kept are computed again for one model if needed.
 AUTO_ROWS = 100_000
-# Those of the held-out fold are read: judgement and report would fit again what shows them. A trial
-# has one such fold, so that they take no more than all its folds do at that limit.
+# Factor for the held-out fold, whose predictions the judgement and the report read. Each trial has
+# one such fold.
 SHOWN_TIMES = 10
 
 
 def keeps(policy: Keeping, rows: int, *, shown: bool = False) -> bool:
-    """Return whether predictions of so many test rows are kept.
+    """Return whether predictions of a split are kept.
 
     Parameters
     ----------
     policy
-        What was asked for.
+        Value of `predictions` in the configuration.
     rows
-        How many the split tests on.
+        Number of test rows.
     shown
         Whether the split is the held-out fold.
     """
@@ -53,91 +53,91 @@ _KINDS = ("nystroem", "fourier")
 
 
 def check_shared(methods: Iterable[MethodConfig], folds: FoldsConfig) -> None:
-    """Refuse a shared map without rows to make it from, or of a kind that cannot be shared."""
+    """Refuse a shared map without reserved rows, or of a kind that cannot be shared."""
     for entry in methods:
         for value in _approximations(entry):
             if not value["shared"]:
                 continue
             if value["kind"] not in _KINDS:
                 raise ValueError(
-                    f"approximation.kind of {entry.name} must be nystroem or fourier where shared "
+                    f"approximation.kind of {entry.name} must be nystroem or fourier if shared "
                     f"is true, got {value['kind']!r}"
                 )
             if not folds.reserve:
                 raise ValueError(
-                    f"folds.reserve must be above 0 where {entry.name} has a shared map, got 0: "
-                    "the map is made from rows that no fold tests on, such as "
+                    f"folds.reserve must be above 0 if {entry.name} has a shared map, got 0. The "
+                    "map is computed from reserved rows, which no fold tests on. Use for instance "
                     "--set folds.reserve=0.2"
                 )
 
 
 def _approximations(entry: MethodConfig) -> list[Mapping[str, Any]]:
-    """Return every approximation that an entry names."""
+    """Return all approximations of an entry."""
     fixed = [entry.parameters["approximation"]] if "approximation" in entry.parameters else []
     axes = [axis.get("approximation", ()) for axis in (entry.grid or {}, entry.search or {})]
     return [*fixed, *(value for axis in axes for value in axis)]
 
 
 class WeightsConfig(Frozen):
-    """A column of weights, with what they count in."""
+    """A column of sample weights and the parts in which they count."""
 
     column: str
-    """A kept column of the table: PWGTP of the census, one of data.keep of an own table."""
+    """Column of the table: PWGTP of the census, or one of data.keep of an own table."""
     removal: bool = True
-    """Whether they count in what is removed."""
+    """Use the weights in the removal."""
     fit: bool = True
-    """Whether they count in what is fitted to the rest."""
+    """Use the weights in the fit."""
     measures: bool = True
-    """Whether they count in every measure that is taken of test rows."""
+    """Use the weights in measures of test rows."""
 
     @model_validator(mode="after")
     def _counts_somewhere(self) -> Self:
-        """Refuse weights that would count nowhere."""
+        """Refuse weights without a use."""
         if not (self.removal or self.fit or self.measures):
             raise ValueError(
-                "weights must count in removal, fit or measures, got false for each; set one of "
+                "weights must be used in removal, fit or measures, got false for each. Set one of "
                 "them, or leave out weights"
             )
         return self
 
     def counts_in(self, part: str) -> bool:
-        """Return whether they count in one part of a fit; elsewhere 0 is still an absent row."""
+        """Return whether a part of a fit uses the weights."""
         return {"removal": self.removal, "fit": self.fit}.get(part, False)
 
     def told(self) -> str:
-        """Return column and uses in a few words."""
+        """Return the column and its uses as text."""
         used = [name for name in ("removal", "fit", "measures") if getattr(self, name)]
         return f"{self.column} in {', '.join(used)}"
 
     @property
     def train(self) -> bool:
-        """Whether fits depend on them."""
+        """Whether fits depend on the weights."""
         return self.removal or self.fit
 
 
 def check_weights(
     weights: WeightsConfig, data: DataConfig, methods: Iterable[MethodConfig]
 ) -> None:
-    """Refuse a column that the table does not keep, and methods that cannot weigh rows so."""
+    """Refuse an absent column, and methods that cannot use the weights."""
     kept = data.declaration.extra
     if not kept:
         raise ValueError(
-            f"weights.column must be a column that the table keeps, got {weights.column!r}, but it "
-            "keeps none; name it under data.keep"
+            f"weights.column must be a kept column, got {weights.column!r}, but the table keeps "
+            "none. Add it to data.keep"
         )
     check_name(weights.column, kept, key="weights.column")
     for name in dict.fromkeys(entry.name for entry in methods):
         weighs = method(name).weighs
         if weights.train and weighs == "nothing":
             raise ValueError(
-                f"methods must be such as can weigh rows where weights are given, got {name}, "
-                "which cannot; leave it out, or weigh measures alone by weights.removal=false "
-                "with weights.fit=false"
+                f"methods must support sample weights if weights are given, got {name}, which does "
+                "not. Leave it out, or use weights in measures only: weights.removal=false and "
+                "weights.fit=false"
             )
         if weighs == "both" and weights.removal != weights.fit:
             raise ValueError(
-                f"weights.removal and weights.fit must be equal where methods name {name}, which "
-                f"removes and fits in one, got {weights.removal} and {weights.fit}".lower()
+                f"weights.removal and weights.fit must be equal for {name}, which removes and fits "
+                f"in one step, got {weights.removal} and {weights.fit}".lower()
             )
 
 
@@ -145,7 +145,7 @@ DEFAULT_KNEE = "gdp"
 
 
 def _known_measure(name: str) -> str:
-    """Refuse a measure that is not declared."""
+    """Refuse an unknown measure."""
     check_name(name, REPORTED, key="the measure")
     return name
 
@@ -154,7 +154,7 @@ Measure = Annotated[str, AfterValidator(_known_measure)]
 
 
 def _known_measures(value: dict[str, float]) -> dict[str, float]:
-    """Refuse a limit on something that is not measured, or on another scale than it is."""
+    """Refuse a limit on an unknown measure, or outside its range."""
     for name, limit in value.items():
         unit = REPORTED[_known_measure(name)].unit
         if not 0 <= limit <= 1:
@@ -170,7 +170,7 @@ Limits = Annotated[dict[str, float], AfterValidator(_known_measures)]
 
 
 class SelectConfig(Frozen):
-    """How the champion is chosen: the knee of GDP against error, or least error under limits."""
+    """Choice of the champion: the knee of a measure against error, or least error under limits."""
 
     minimise: Literal["mae"] = "mae"
     subject_to: Limits = Field(default_factory=dict)
@@ -180,14 +180,14 @@ class SelectConfig(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _a_knee_unless_told(cls, value: Any) -> Any:
-        """Let no policy mean the knee of GDP: the least error alone would remove nothing."""
+        """Use the knee of GDP by default: the least error alone would remove nothing."""
         if isinstance(value, dict) and not {"minimise", "subject_to", "knee_of"} & value.keys():
             return {**value, "knee_of": DEFAULT_KNEE}
         return value
 
     @model_validator(mode="after")
     def _one_policy(self) -> Self:
-        """Refuse a knee with limits: they would contradict each other."""
+        """Refuse a knee beside limits."""
         if self.knee_of and self.subject_to:
             raise ValueError(
                 f"select takes either knee_of or subject_to, got knee_of={self.knee_of!r} "
@@ -197,63 +197,63 @@ class SelectConfig(Frozen):
 
 
 class TrackingConfig(Frozen):
-    """Names in MLflow; they default to the run's name."""
+    """Names in MLflow; the default is the name of the run."""
 
     experiment: str | None = None
     model: str | None = None
 
 
 class RunConfig(Frozen):
-    """Everything that decides a run's numbers, with where it is computed."""
+    """Configuration of a run."""
 
     name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
     seed: int = Field(default=0, ge=0, lt=2**32)
     data: DataConfig = Field(default_factory=DataConfig)
     folds: FoldsConfig = Field(default_factory=FoldsConfig)
     methods: tuple[MethodConfig, ...] = Field(min_length=1)
-    # None: every row counts once.
+    # None: each row counts once.
     weights: WeightsConfig | None = None
     cluster: ClusterConfig = Field(default_factory=ClusterConfig)
-    # None: no champion is wanted, so that no inner folds are computed either.
+    # None: no champion is selected, and no inner folds are computed.
     select: SelectConfig | None = Field(default_factory=SelectConfig)
     tracking: TrackingConfig = Field(default_factory=TrackingConfig)
     hooks: HooksConfig = Field(default_factory=HooksConfig)
-    # Greatest value of each measure that the champion may have on the held-out rows.
+    # Upper limits of the champion's measures on the held-out rows.
     gate: Limits = Field(default_factory=dict)
-    # Of each fit's test rows, beside its numbers. They take room, they decide nothing.
+    # Whether predictions of test rows are stored. They decide no number.
     predictions: Keeping = "auto"
 
     @field_validator("name")
     @classmethod
     def _no_folder_trick(cls, value: str) -> str:
-        """Keep the folder of that name inside its parent."""
+        """Refuse names that leave the folder of experiments."""
         if ".." in value:
             raise ValueError(f"name must not contain '..', got {value!r}")
         return value
 
     @model_validator(mode="after")
     def _methods_say_their_form(self) -> Self:
-        """Write out whether S is centred and a constant fitted, which depends on the problem."""
+        """Fill in the parameters whose defaults depend on the problem."""
         written = tuple(entry.on(self.data.problem) for entry in self.methods)
         object.__setattr__(self, "methods", written)
         return self
 
     @model_validator(mode="after")
     def _shared_maps_have_rows(self) -> Self:
-        """Refuse a shared feature map that has no rows of its own."""
+        """Refuse a shared feature map without reserved rows."""
         check_shared(self.methods, self.folds)
         return self
 
     @model_validator(mode="after")
     def _rows_can_be_weighed(self) -> Self:
-        """Refuse weights that the table does not keep, or that a method cannot use."""
+        """Refuse absent weights, and methods that cannot use them."""
         if self.weights is not None:
             check_weights(self.weights, self.data, self.methods)
         return self
 
     @model_serializer(mode="wrap")
     def _without_idle_weights(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out weights where there are none: digests of before stay what they were."""
+        """Leave out `weights` if there are none."""
         plain: dict[str, Any] = handler(self)
         if self.weights is None:
             plain.pop("weights", None)
@@ -261,40 +261,40 @@ class RunConfig(Frozen):
 
     @model_validator(mode="after")
     def _search_has_inner_folds(self) -> Self:
-        """Refuse a search without the inner folds on which it is decided."""
+        """Refuse a search or a gate without inner folds."""
         searched = any(entry.search is not None for entry in self.methods)
         if self.select is None and (searched or self.gate):
             raise ValueError(
-                f"select must not be null where {'a search' if searched else 'a gate'} needs the "
-                "inner folds"
+                f"select must not be null: {'a search' if searched else 'a gate'} needs the inner "
+                "folds"
             )
         return self
 
     @property
     def inner_folds(self) -> int:
-        """Folds of the held-out fold's training rows, 0 where nothing is chosen."""
+        """Number of inner folds, 0 without selection."""
         return 0 if self.select is None else self.select.inner_folds
 
     @property
     def experiment(self) -> str:
-        """The MLflow experiment's name."""
+        """Name of the MLflow experiment."""
         return self.tracking.experiment or self.name
 
     @property
     def model(self) -> str:
-        """The registered model's name."""
+        """Name of the registered model."""
         return self.tracking.model or self.experiment
 
     @property
     def digest(self) -> str:
-        """Digest of all that decides the numbers: not where they are computed or kept."""
+        """Digest of everything that decides the numbers, without cluster, tracking and hooks."""
         around = dict.fromkeys(_AROUND, True)
         return self._digest(
             exclude={**around, "cluster": _PLACE, "data": {*METADATA_KEYS, "ranges"}}
         )
 
     def _digest(self, exclude: Any) -> str:
-        """Return 16 hexadecimal digits of the canonical JSON."""
+        """Return 16 hexadecimal digits of the digest of the configuration."""
         plain = self.model_dump(mode="json", exclude=exclude)
         if path := plain["data"].get("path"):
             plain["data"]["path"] = PurePath(path).name
@@ -302,5 +302,5 @@ class RunConfig(Frozen):
 
 
 _AROUND = ("tracking", "hooks", "gate", "predictions")
-# Of a cluster, only the threads of a task decide numbers.
+# Of the cluster, only the BLAS threads decide numbers.
 _PLACE = set(ClusterConfig.model_fields) - {"blas_threads"}

@@ -14,15 +14,15 @@ from tasks.storage.files import try_lock
 from tasks.storage.settings import Settings
 
 _PART_SECONDS = 24 * 3600.0  # no write takes a day
-_YOUNG_SECONDS = 60.0  # a worker makes its folder a moment before it holds the lock
-_LONG_SECONDS = 7 * 24 * 3600.0  # for a worker's folder without a lock: some have none while alive
-_FOREIGN = ("mlflow", "prefect", "dask", "downloads")  # these look after themselves, or below
+_YOUNG_SECONDS = 60.0  # a worker creates its folder before it locks it
+_LONG_SECONDS = 7 * 24 * 3600.0  # for a folder without lock, which some live workers have
+_FOREIGN = ("mlflow", "prefect", "dask", "downloads")  # cleaned by their owners, or below
 _SCRATCH = "dask-scratch-space"
-_LOCKED = ".dirlock"  # beside a worker's folder, held as long as the worker lives
+_LOCKED = ".dirlock"  # file beside a worker's folder, locked while the worker lives
 
 
 def sweep_leftovers(settings: Settings) -> int:
-    """Return how many half-written files and folders of dead workers were removed."""
+    """Remove partial files and folders of dead workers, and return their number."""
     if not settings.home.is_dir():
         return 0
     removed = sum(_remove_part(part) for part in _parts(settings.home))
@@ -32,7 +32,7 @@ def sweep_leftovers(settings: Settings) -> int:
 
 
 def _parts(home: Path) -> Iterator[Path]:
-    """Yield the temporary files that killed writers have left."""
+    """Yield the temporary files of killed writers."""
     for folder, folders, names in os.walk(home):
         if Path(folder) == home:
             folders[:] = [name for name in folders if name not in _FOREIGN]
@@ -45,20 +45,20 @@ def _remove_part(part: Path) -> bool:
         if _age(part) < _PART_SECONDS:
             return False
         part.unlink()
-    except OSError:  # it was renamed, or this user must not remove it
+    except OSError:  # it was renamed, or belongs to another user
         return False
     return True
 
 
 def _scratch(dask: Path) -> Iterator[Path]:
-    """Yield the folders that Dask's workers have made, whether folder or lock is still there."""
-    # Another user of a shared folder has one of their own beside it.
+    """Yield the folders of Dask workers, also if only their lock exists."""
+    # Dask gives each user of a shared folder another suffix.
     found = dask.glob(f"{_SCRATCH}*/worker-*")
     yield from {path.with_name(path.name.removesuffix(_LOCKED)) for path in found}
 
 
 def _remove_scratch(folder: Path) -> bool:
-    """Return whether a worker's folder was removed, with the lock beside it."""
+    """Remove the folder and lock of a dead worker; return True if they were removed."""
     lock = folder.with_name(folder.name + _LOCKED)
     try:
         least = _YOUNG_SECONDS if lock.exists() else _LONG_SECONDS
@@ -75,7 +75,7 @@ def _remove_scratch(folder: Path) -> bool:
 
 
 def _remove_dask_page(page: Path) -> None:
-    """Forget where the page of a run that is gone was."""
+    """Remove the record of a dead run's dashboard."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         if not psutil.pid_exists(int(json.loads(page.read_bytes())["pid"])):
             page.unlink()

@@ -24,35 +24,35 @@ from tasks.storage.environment import blas_threads
 from tasks.storage.records import digest
 from tasks.storage.store import open_store
 
-# Raised by hand when the same rows would get another number of landmarks.
+# To be raised when the same rows give another number of landmarks.
 _VERSION = 2
-# Rows that landmarks are tried on: more hardly change how many are enough.
+# Rows on which numbers of landmarks are compared; more rows hardly change the result.
 _SAMPLE = 8192
-# Landmarks beyond which a pass over the rows would take longer than anybody waits for a default.
+# Largest number of landmarks that is chosen by default, for the time of a pass over the rows.
 _MOST = 4000
-_STEP = 50  # landmarks are counted in so many, so that a few more rows do not change the number
+_STEP = 50  # numbers of landmarks are multiples, so that a few more rows do not change them
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An approximation with the reason for it, as it is told and recorded."""
+    """An approximation and the reason for it."""
 
     approximation: Approximation
     why: str
-    adequacy: Adequacy | None = None  # None where the kernel is exact
+    adequacy: Adequacy | None = None  # None if the kernel is exact
 
 
 def choose_approximation(setting: Any, inputs: Inputs, table: Table, memory: float) -> Choice:
-    """Return the exact kernel where it fits, else as many landmarks as the accuracy asks for.
+    """Return the exact kernel if it fits into memory, else landmarks for the required accuracy.
 
     Parameters
     ----------
     setting
-        Of which the kernel, the ridge and the accuracy are looked at.
+        Setting with kernel, ridge and accuracy.
     inputs, table
         The rows.
     memory
-        Bytes that a worker has.
+        Memory of a worker in bytes.
     """
     n = max(len(fold.train) for fold in inputs.splits.all(table).values())
     exact = Approximation("exact")
@@ -87,7 +87,7 @@ def _gib(size: float) -> str:
 
 @lru_cache(maxsize=64)
 def _adequacy(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequacy:
-    """Return how many landmarks are enough, found once and kept beside the moments."""
+    """Return the number of landmarks for an accuracy, from the store if it is known."""
     identity = {
         "version": _VERSION,
         "data": inputs.table_digest,
@@ -106,11 +106,14 @@ def _adequacy(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Ad
 
 
 def _tried(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequacy:
-    """Return how many landmarks are enough on a sample of rows that no fold tests on, if any."""
+    """Return the number of landmarks for an accuracy on a sample of rows.
+
+    The sample comes from reserved rows if there are any. Otherwise it comes from all rows: only a
+    number of landmarks is learned from them.
+    """
     table = cached_table(inputs.settings, inputs.table_digest)
     rng = np.random.default_rng([inputs.seed, _SAMPLE])
     reserved = inputs.splits.reserved(table)
-    # Without reserved rows all are looked at: a number of landmarks is all that comes of it.
     rows = reserved if len(reserved) else np.arange(table.n)
     rows = np.sort(rng.choice(rows, min(_SAMPLE, len(rows)), replace=False))
     with blas_threads(inputs.blas_threads):
@@ -129,28 +132,28 @@ def _tried(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequ
     return Adequacy(min(rounded, len(X)), found.unexplained, found.halved)
 
 
-def settled(settings: Sequence[Any], inputs: Inputs, table: Table, memory: float) -> list[Any]:
-    """Return the settings with nothing left open: each is decided by itself and its rows alone.
+def resolve_auto(settings: Sequence[Any], inputs: Inputs, table: Table, memory: float) -> list[Any]:
+    """Return the settings with `auto` options resolved, each from its rows only.
 
     Parameters
     ----------
     settings
-        As a configuration names them.
+        Settings of a configuration.
     inputs, table
-        The rows that they are meant for.
+        The rows.
     memory
         Bytes that a worker has.
     """
 
     @cache
     def rounding(shared: SharedMap) -> Rounding:
-        # Once for all settings on a map: its file is read whole each time.
+        # Cached, because each call reads the file of the map.
         return rounding_of(store_map(shared))
 
-    return [_settled(setting, inputs, table, memory, rounding) for setting in settings]
+    return [_resolve(setting, inputs, table, memory, rounding) for setting in settings]
 
 
-def _settled(
+def _resolve(
     setting: Any,
     inputs: Inputs,
     table: Table,
@@ -165,17 +168,16 @@ def _settled(
         setting = replace(setting, approximation=approximation)
     if getattr(setting, "solver", None) == "auto" and approximation.kind != "exact":
         n = max(len(fold.train) for fold in inputs.splits.all(table).values())
-        # Left as it is where libsvm solves, as it did before there was a choice: keys stay.
         setting = replace(setting, solver="batched") if n > LIBSVM_ROWS else setting
     if not approximation.shared or approximation.sums != "auto":
         return setting
     shared = SharedMap.of(inputs, setting.gamma, approximation)
-    way = rounding(shared).fastest(table.n, least_ridge(setting, table.n))
-    return replace(setting, approximation=replace(approximation, sums=way))
+    precision = rounding(shared).fastest(table.n, least_ridge(setting, table.n))
+    return replace(setting, approximation=replace(approximation, sums=precision))
 
 
 def sum_remarks(jobs: Iterable[Job]) -> list[str]:
-    """Return for each shared map how rows are summed under it, in a sentence with its reason."""
+    """Return for each shared map a message about the precision of sums."""
     least: dict[MapSums, float] = {}
     for trial, inputs in dict.fromkeys((t, job.inputs) for job in jobs for t in job.trials):
         if (sums := sums_of(trial, inputs)) is not None:
@@ -185,7 +187,7 @@ def sum_remarks(jobs: Iterable[Job]) -> list[str]:
 
 
 def _rows(sums: MapSums) -> int:
-    """Return the rows of the table that is summed over."""
+    """Return the number of rows of the table."""
     inputs = sums.shared.inputs
     return cached_table(inputs.settings, inputs.table_digest).n
 
@@ -193,7 +195,7 @@ def _rows(sums: MapSums) -> int:
 def _remark(sums: MapSums, ridge: float) -> str:
     n = _rows(sums)
     if sums.shared.approximation.kind != "nystroem":
-        return f"one pass over {n} rows, whose features are summed as they are"
+        return f"one pass over {n} rows, with sums of their features"
     rounding = rounding_of(store_map(sums.shared))
     means = {
         "float32": "kernel values in single precision",
@@ -201,7 +203,7 @@ def _remark(sums: MapSums, ridge: float) -> str:
         "rows": "rows whitened one by one",
     }
     return (
-        f"one pass over {n} rows, {means[sums.way]}: rounding would add {rounding.single * n:.1e} "
-        f"in single, {rounding.double * n:.1e} in double precision beside a ridge of {ridge:.3g} "
+        f"one pass over {n} rows, {means[sums.precision]}. Rounding adds {rounding.single * n:.1e} "
+        f"in single and {rounding.double * n:.1e} in double precision to a ridge of {ridge:.3g} "
         f"(condition number of the landmarks {rounding.condition:.1e})"
     )

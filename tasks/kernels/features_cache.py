@@ -1,4 +1,4 @@
-"""Keep float32 features of rows on disk, for methods that read them in several passes."""
+"""Cache float32 features of rows on disk, for methods that read them in several passes."""
 
 import shutil
 from collections.abc import Iterable, Iterator
@@ -23,42 +23,36 @@ from tasks.storage.files import named_disk_errors
 from tasks.storage.records import digest
 from tasks.storage.store import machine_store
 
-# Raised by hand when the same rows would give other features.
+# To be raised when the same rows give other features.
 FEATURES_VERSION = 1
-# Of the free disk, what features may take; where they need more they are made anew in each pass.
+# Largest share of the free disk for features. Larger ones are computed in each pass.
 DISK_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Spill:
-    """What features of all rows under a map take of the disk."""
+    """Disk space of the features of all rows under a map."""
 
     needed: int  # bytes
-    free: int  # bytes, with what features take already
+    free: int  # bytes, including those of features that are already there
 
     @property
     def fits(self) -> bool:
-        """Whether they are kept on disk."""
+        """Whether they are cached."""
         return self.needed <= DISK_SHARE * self.free
-
-    def told(self) -> str:
-        """Return the rule's answer as a sentence."""
-        sizes = f"{self.needed / 2**30:.1f} GiB of features, {self.free / 2**30:.1f} GiB of disk"
-        kept = "kept on disk from pass to pass" if self.fits else "made anew in every pass"
-        return f"support vector machines stream over all rows: {sizes} free, {kept}"
 
 
 def spill_features(run: RunBlocks, maps: Iterable[SharedMap]) -> None:
-    """Put the features of all training rows on disk where they fit, one task per block of rows.
+    """Cache the features of all training rows if they fit on the disk, one task per block.
 
-    A lost worker costs its block. What fails here is not lost: a fit makes what it misses.
+    A lost worker costs its block. A fit computes features that are missing.
 
     Parameters
     ----------
     run
-        ``run(function, jobs, done)`` computes jobs on the cluster, calling ``done(job, result)``.
+        ``run(function, jobs, keep)`` computes jobs on the cluster and calls ``keep(job, result)``.
     maps
-        Those under which machines are solved by passes over the rows.
+        Maps under which support vector machines are solved by passes over the rows.
     """
     for shared in maps:
         stored = store_map(shared)
@@ -69,7 +63,7 @@ def spill_features(run: RunBlocks, maps: Iterable[SharedMap]) -> None:
 
 
 def planned_spill(stored: StoredMap) -> Spill:
-    """Return what the features of a study's rows take, what the disk has for them."""
+    """Return the size of the features of a study's rows, and the free disk space."""
     inputs = stored.shared.inputs
     needed = 4 * load_map(stored).rank * sum(len(cell.rows) for cell in study_cells(inputs))
     folder = inputs.settings.features
@@ -81,7 +75,7 @@ def planned_spill(stored: StoredMap) -> Spill:
 
 
 def write_features(leaf: Leaf) -> None:
-    """Put the features of one block of rows on disk."""
+    """Cache the features of one block of rows."""
     settings = leaf.stored.shared.inputs.settings
     with named_disk_errors(settings.features):
         arrays = {"G": _features(leaf)}
@@ -89,9 +83,9 @@ def write_features(leaf: Leaf) -> None:
 
 
 def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
-    """Return the features of training rows for a solver, from disk or made anew by the rule.
+    """Return the features of training rows for a solver, from disk if they fit there.
 
-    Files are checked against their seals here, once; what is damaged or absent is written again.
+    The checksums of files are verified here. Damaged and absent files are written again.
     """
     inputs = stored.shared.inputs
     table, cells = cached_table(inputs.settings, inputs.table_digest), study_cells(inputs)
@@ -116,14 +110,14 @@ def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
 
 
 def _leaves(stored: StoredMap) -> Iterator[Leaf]:
-    """Yield the blocks of all rows that a split trains on, those that sums are taken over."""
+    """Yield the blocks of all rows that a split trains on."""
     for cell in range(len(study_cells(stored.shared.inputs))):
         yield from cell_leaves(stored, "rows", (), cell)
 
 
 def _read(leaf: Leaf) -> AnyArray:
-    """Return the features of one block of rows as they are on disk, made where they are not."""
-    # A view: its pages are given back with the block, so that one is in memory at a time.
+    """Return the cached features of one block of rows, or compute them."""
+    # A memory map: its pages are released with the block, so that one block is in memory.
     kept = machine_store(leaf.stored.shared.inputs.settings).mapped_arrays(features_name(leaf))
     if kept is None:
         return _features(leaf)
@@ -142,12 +136,12 @@ def _features(leaf: Leaf) -> AnyArray:
 
 
 def features_name(leaf: Leaf) -> str:
-    """Return as what the features of one block of rows are kept."""
+    """Return the name of the cached features of one block of rows."""
     inputs = leaf.stored.shared.inputs
     identity = {
         "features": FEATURES_VERSION,
         "data": inputs.table_digest,
-        "map": leaf.stored.seal,
+        "map": leaf.stored.checksum,
         "encoder": leaf.stored.shared.key,
         "rows": study_cells(inputs)[leaf.cell].digest,
         "block": [leaf.position, leaf.size],

@@ -39,7 +39,7 @@ def task_array(
     chunks: tuple[tuple[int, ...], ...],
     dtype: Any = float,
 ) -> da.Array:
-    """Return the array whose chunks are the tasks of a layer, which read those of other arrays."""
+    """Return an array whose chunks are the tasks of a layer on top of other arrays."""
     return da.Array(HighLevelGraph.from_collections(name, layer, sources), name, chunks, dtype)
 
 
@@ -74,11 +74,11 @@ def compute_array(
 
 # Rows of a chunk: 4096 x 4096 numbers are 134 MB, of which a pass makes one product each.
 CHUNK_ROWS = 4096
-# The rule: chunks that together take at most this share of the workers' memory are computed once,
-# kept there; what is more than that is made again in each pass. It is below Dask's target (0.6),
-# over which a worker spills to disk: that happens where a lost worker's chunks join its own.
+# Chunks are kept on the workers if they take at most this share of their memory. Others are
+# computed again in each pass. The share is below Dask's target (0.6), above which a worker spills
+# to disk, because the chunks of a lost worker are added to those of the others.
 KEPT_SHARE = 0.5
-# Numbers to one entry from which on rows of indicators are multiplied as sparse ones.
+# Rows with fewer nonzero values than 1 in this number are multiplied as sparse arrays.
 _MOSTLY_ZEROS = 8
 _MIRROR = "mirrored-"
 
@@ -94,19 +94,18 @@ def kernel_array(
 ) -> da.Array:
     """Return the kernel matrix k(x_i, z_j) as a Dask array; without Z, that of X with itself.
 
-    A chunk is a task, named by the content of the rows and by the kernel: the same matrix has the
-    same keys wherever it is built. Of a symmetric matrix the chunks on and above the diagonal are
-    made, those below are their transposes.
+    A chunk is a task. Its key is the digest of rows and kernel, so that the same matrix has the
+    same keys wherever it is built. Chunks below the diagonal of a symmetric matrix are transposes.
 
     Parameters
     ----------
     kernel
         Any but a precomputed one.
     X, Z
-        Rows (n, d) and (q, d), as numpy arrays, which then travel inside the graph, or as Dask
-        arrays, whose blocks of rows are made where they are needed.
+        Rows (n, d) and (q, d), as numpy arrays, which become part of the graph, or as Dask arrays,
+        whose blocks are computed on the workers.
     chunks
-        Rows and columns of a chunk: one number for both, or a pair where there is Z.
+        Rows and columns of a chunk, as one number or, with Z, as a pair.
     dtype
         Of the values, float64 or float32.
     threads
@@ -114,8 +113,8 @@ def kernel_array(
     """
     if kernel.name == "precomputed":
         raise ValueError(
-            "kernel must be computed from rows, got 'precomputed'; that matrix is an array already "
-            "(dask.array.from_array)"
+            "kernel must be computed from rows, got 'precomputed'. Use dask.array.from_array for a "
+            "matrix"
         )
     if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise ValueError(f"dtype must be float64 or float32, got {dtype!r}")
@@ -141,16 +140,16 @@ def kernel_array(
 
 
 def keep_what_fits(client: Any, arrays: Sequence[da.Array], memory: int | None) -> list[da.Array]:
-    """Return kernel arrays, those that the rule lets the workers keep as what they compute now.
+    """Return kernel arrays; start to compute those that fit into the workers' memory.
 
     Parameters
     ----------
     client
         Of the cluster.
     arrays
-        Of `kernel_array`; the first ones are kept first.
+        Results of `kernel_array`, in order of priority.
     memory
-        Bytes of all workers together; where nobody has set a limit, nothing is kept.
+        Sum of the workers' memory limits in bytes. Without limits nothing is kept.
     """
     room, found = KEPT_SHARE * (memory or 0), []
     for K in arrays:
@@ -161,19 +160,19 @@ def keep_what_fits(client: Any, arrays: Sequence[da.Array], memory: int | None) 
 
 
 def is_kept(K: da.Array) -> bool:
-    """Return whether the chunks of a kernel array are results on workers, not tasks."""
+    """Return whether the chunks of a kernel array are kept on the workers."""
     return not K.dask.dependencies[_made_name(K)]
 
 
 def chunk_bytes(K: da.Array) -> int:
-    """Return what the chunks that are made take; transposes take nothing."""
+    """Return the bytes of the computed chunks, without transposes."""
     heights, widths = K.chunks
     entries = sum(heights[i] * widths[j] for _, i, j in K.dask.layers[_made_name(K)])
     return int(entries * K.dtype.itemsize)
 
 
 def _kept(client: Any, K: da.Array) -> da.Array:
-    """Return the array on top of what the workers now compute."""
+    """Return the array on top of futures of its chunks."""
     name = _made_name(K)
     keys = list(K.dask.layers[name])
     futures = client.get(K.dask, keys, sync=False)
@@ -182,12 +181,12 @@ def _kept(client: Any, K: da.Array) -> da.Array:
 
 
 def _made_name(K: da.Array) -> str:
-    """Return the layer of a kernel array whose chunks are made."""
+    """Return the name of the layer with the computed chunks of a kernel array."""
     return str(K.name.removeprefix(_MIRROR))
 
 
 def _mirrored(K: da.Array) -> da.Array:
-    """Return the array with the chunks below the diagonal, which has those above it alone."""
+    """Return an array with the missing chunks below the diagonal as transposes."""
     count, mirror = K.numblocks[0], _MIRROR + K.name
     layer: dict[Any, Any] = {
         (mirror, i, j): (K.name, i, j) if i <= j else (np.transpose, (K.name, j, i))
@@ -198,7 +197,7 @@ def _mirrored(K: da.Array) -> da.Array:
 
 
 def _rows(X: Any, size: int) -> da.Array:
-    """Return rows as a Dask array of so many whole rows each."""
+    """Return rows as a Dask array with blocks of `size` rows."""
     size = whole("chunks", size, low=1)
     if isinstance(X, da.Array):
         found: da.Array = X.rechunk((size, -1))
@@ -211,10 +210,10 @@ def _rows(X: Any, size: int) -> da.Array:
 
 
 def aligned(*arrays: AnyArray) -> list[AnyArray]:
-    """Return arrays that begin where numbers may, in the order of rows and columns that they have.
+    """Return arrays that are aligned in memory, with unchanged order of rows and columns.
 
-    What comes from another worker can begin anywhere. numpy multiplies a copy of such an array,
-    transposed as it may be, by another routine of BLAS: the last bits would tell who computed it.
+    Arrays from other workers may be unaligned. numpy copies such an array and may multiply the copy
+    with another BLAS routine, so that the last bits would depend on which worker computed it.
     """
     return [np.require(array, requirements="A") for array in arrays]
 
@@ -229,23 +228,23 @@ def _chunk(kernel: Kernel, single: bool, threads: int, X: Array, Z: Array) -> An
         return KernelColumns(kernel, Z, single)(rows)
 
 
-# Computes an array on the cluster.
+# Function that computes an array on the cluster.
 Compute = Callable[[da.Array], AnyArray]
 
 
 @dataclass(frozen=True)
 class KernelArrays:
-    """A kernel matrix as `fkd.paper.algorithm2.KernelPasses` on a cluster, chunk by chunk.
+    """A kernel matrix on a cluster as `fkd.paper.algorithm2.KernelPasses`, chunk by chunk.
 
-    Parts are added in the order of the chunks, whoever computed them: neither the number of
-    workers nor the loss of one changes a bit.
+    Parts are added in the order of the chunks, so that the result does not depend on the number of
+    workers or on lost ones.
     """
 
     K: da.Array  # (n, n)
     K_nq: da.Array  # (n, q), one chunk wide
     landmarks: IntArray  # (q,)
     compute: Compute
-    threads: int = 1  # of BLAS, in a task
+    threads: int = 1  # BLAS threads of a task
 
     @cached_property
     def _K_qq(self) -> Array:
@@ -259,7 +258,7 @@ class KernelArrays:
         return self._K_qq - F_q @ F_q.T, found[:, :q], found[:, q:]
 
     def landmark_products(self, panels: Sequence[Array], F: Array) -> list[Array]:
-        """Return K_nq z of K - F Fᵀ, of each z."""
+        """Return K_nq z of K - F Fᵀ for each z."""
         widths = _widths(panels)
         beside = np.hstack([*panels, F[self.landmarks]])
         make = partial(_landmark_products, self.threads, widths)
@@ -267,7 +266,7 @@ class KernelArrays:
         return _split(found, widths)
 
     def landmark_adjoints(self, panels: Sequence[Array]) -> list[Array]:
-        """Return K_qn R of K, of each R."""
+        """Return K_qn R of K for each R."""
         widths = _widths(panels)
         if not widths:
             return []
@@ -277,9 +276,9 @@ class KernelArrays:
         return _split(self.compute(sums.sum(axis=0)), widths)
 
     def products(self, panels: Sequence[Array]) -> list[Array]:
-        """Return K B of each B."""
+        """Return K B for each B."""
         widths = _widths(panels)
-        # Not named by its content: that would have to be digested in every pass.
+        # Without a name by content, whose digest would take time in every pass.
         V = da.from_array(np.hstack(panels), chunks=(self.K.chunks[1], -1), name=False)
         parts = da.blockwise(
             partial(_products, self.threads, widths),
@@ -301,9 +300,9 @@ class KernelArrays:
         beside: Array,
         shape: tuple[int, ...],
     ) -> da.Array:
-        """Return ``make(K_nq, *columns, beside)`` of each block of rows, one below the other.
+        """Return ``make(K_nq, *columns, beside)`` for each block of rows, stacked.
 
-        `shape` is that of one part; its first length is 0 where it is the number of rows.
+        `shape` is the shape of one part; a first length of 0 stands for the number of rows.
         """
         name, shared = f"landmarks-{uuid4().hex}", f"beside-{uuid4().hex}"
         heights, rest = self.K_nq.chunks[0], (0,) * (len(shape) - 1)
@@ -319,7 +318,7 @@ class KernelArrays:
 
 
 def _widths(panels: Sequence[Array]) -> list[int]:
-    """Return the columns of each panel."""
+    """Return the number of columns of each panel."""
     return [panel.shape[1] for panel in panels]
 
 
@@ -329,14 +328,14 @@ def _split(found: AnyArray, widths: Sequence[int]) -> list[Array]:
 
 
 def _products(threads: int, widths: Sequence[int], K: AnyArray, V: Array) -> Array:
-    """Return what one chunk adds to the products, (rows, 1, columns)."""
+    """Return the contribution of one chunk to the products, (rows, 1, columns)."""
     K, V = aligned(K, V)
     with blas_threads(threads):
         return np.hstack(panel_products(K, _split(V, widths)))[:, None, :]
 
 
 def _system(threads: int, K_nq: AnyArray, S: Array, F: Array, F_q: Array) -> Array:
-    """Return what some rows add to K_qn K_nq beside K_qn S, of K - F Fᵀ."""
+    """Return the contribution of rows to K_qn K_nq and K_qn S, of K - F Fᵀ."""
     K_nq, S, F, F_q = aligned(K_nq, S, F, F_q)
     with blas_threads(threads):
         left = K_nq - F @ F_q.T
@@ -346,7 +345,7 @@ def _system(threads: int, K_nq: AnyArray, S: Array, F: Array, F_q: Array) -> Arr
 def _landmark_products(
     threads: int, widths: Sequence[int], K_nq: AnyArray, F: Array, beside: Array
 ) -> Array:
-    """Return some rows of K_nq z, of K - F Fᵀ."""
+    """Return rows of K_nq z, of K - F Fᵀ."""
     K_nq, F, beside = aligned(K_nq, F, beside)
     *panels, F_q = _split(beside, [*widths, F.shape[1]])
     with blas_threads(threads):
@@ -356,14 +355,14 @@ def _landmark_products(
 def _landmark_adjoints(
     threads: int, widths: Sequence[int], K_nq: AnyArray, R: Array, _: Array
 ) -> Array:
-    """Return what some rows add to K_qn R."""
+    """Return the contribution of rows to K_qn R."""
     K_nq, R = aligned(K_nq, R)
     with blas_threads(threads):
         return np.hstack(panel_products(K_nq.T, _split(R, widths)))[None]
 
 
 def is_chunked(job: Job) -> bool:
-    """Return whether a job's kernel matrix lies on the cluster in chunks, which its rows decide."""
+    """Return whether a job's kernel matrix is a Dask array, which its number of rows decides."""
     if not all(method(trial.method).in_passes for trial in job.trials):
         return False
     return len(_fold(SplitRows(job.inputs, job.split)).train) > WHOLE_ROWS
@@ -371,7 +370,7 @@ def is_chunked(job: Job) -> bool:
 
 @dataclass(frozen=True)
 class SplitRows:
-    """Which rows are meant: the training rows of a split, in the prepared table."""
+    """Reference to the training rows of a split in the prepared table."""
 
     inputs: Inputs
     split: str
@@ -420,7 +419,7 @@ def build_kernel(client: Any, job: Job) -> ChunkedKernel:
 
 
 def rows_array(rows: SplitRows, chosen: IntArray, size: int) -> da.Array:
-    """Return encoded training rows of these numbers as a Dask array, `size` of them in a block."""
+    """Return encoded training rows as a Dask array with `size` rows per block."""
     name = f"rows-{_identity(rows, chosen)}"
     blocks = [chosen[first : first + size] for first in range(0, len(chosen), size)]
     layer: dict[Any, Any] = {
@@ -431,7 +430,7 @@ def rows_array(rows: SplitRows, chosen: IntArray, size: int) -> da.Array:
 
 
 def encoded_rows(rows: SplitRows, chosen: IntArray) -> Array:
-    """Return training rows of these numbers as arrays, read by whoever needs them."""
+    """Return encoded training rows, read from the prepared table."""
     check_versions((), rows.inputs)
     table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
     return _encoder(rows).transform(table.take(_fold(rows).train[chosen]))
@@ -439,19 +438,19 @@ def encoded_rows(rows: SplitRows, chosen: IntArray) -> Array:
 
 @lru_cache(maxsize=2)
 def _encoder(rows: SplitRows) -> Encoder:
-    """Return the encoder of a split, learnt once per worker."""
+    """Return the encoder of a split, fitted once per worker."""
     table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
     return encoder_of(table.take(_fold(rows).train), rows.inputs)
 
 
 def _fold(rows: SplitRows) -> Fold:
-    """Return the split itself."""
+    """Return the split."""
     table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
     return rows.inputs.splits.all(table)[rows.split]
 
 
 def _identity(rows: SplitRows, chosen: IntArray) -> str:
-    """Return the digest of all that decides some encoded rows."""
+    """Return the digest of everything that decides encoded rows."""
     identity = {
         **rows.inputs.fit_identity(),
         "rows": _fold(rows).digest,

@@ -32,28 +32,28 @@ from tasks.storage.files import pack_arrays, sha256
 from tasks.storage.records import digest
 from tasks.storage.store import open_store
 
-# Raised by hand when the same rows would give another map or other moments.
+# To be raised when the same rows give another map or other moments.
 VERSION = 3
-# Sets the draw of rows to choose landmarks from apart from other draws of the same seed.
+# Distinguishes the sample of rows for landmarks from other samples with the same seed.
 _SAMPLE = 2
 
 
 @dataclass(frozen=True)
 class SharedMap:
-    """Which map is meant; the map itself is a blob of the store that every worker reads."""
+    """Reference to a map. The map itself is a blob in the store that every worker reads."""
 
     inputs: Inputs
     gamma: float
-    approximation: Approximation  # whose sums are left open: every way of summing has one map
+    approximation: Approximation  # with sums="auto": all precisions of sums share one map
 
     @classmethod
     def of(cls, inputs: Inputs, gamma: float, approximation: Approximation) -> "SharedMap":
-        """Return the map that an approximation rests on."""
+        """Return the map of an approximation."""
         return cls(inputs, gamma, replace(approximation, sums="auto"))
 
     @property
     def key(self) -> str:
-        """Digest of all that decides the map."""
+        """Digest of everything that decides the map."""
         inputs = self.inputs
         return digest(
             {
@@ -70,22 +70,23 @@ class SharedMap:
 
     @property
     def name(self) -> str:
-        """As what the map is kept."""
+        """Name of the map in the store."""
         return f"moments/{self.key}.map.arrays"
 
 
 @dataclass(frozen=True)
 class StoredMap:
-    """A map by its content: moments of two contents must never be added."""
+    """A map with the checksum of its content: only moments of one content can be added."""
 
     shared: SharedMap
-    seal: str  # sha256 of its arrays
+    checksum: str  # sha256 of its arrays
 
 
 def store_map(shared: SharedMap) -> StoredMap:
-    """Return the map by content; it is made first where it is absent or damaged.
+    """Return the map with its checksum. Compute it first if it is absent or damaged.
 
-    The first that is made counts: another processor can round, hence choose landmarks, differently.
+    The map that is stored first is used by all: with other rounding, another processor could choose
+    other landmarks.
     """
     check_versions((), shared.inputs)
     store = open_store(shared.inputs.settings)
@@ -107,51 +108,51 @@ def load_map(stored: StoredMap) -> FeatureMap:
 
 @lru_cache(maxsize=16)
 def rounding_of(stored: StoredMap) -> Rounding:
-    """Return what sums under a map lose, as it was measured when the map was made."""
+    """Return the rounding errors of sums, as measured when the map was computed."""
     return Rounding(**json.loads(str(_arrays(stored)["told"])))
 
 
 def _arrays(stored: StoredMap) -> dict[str, Any]:
-    """Return the arrays of a map, refused where they are not those that are meant."""
+    """Return the arrays of a map; raise an error if they have another checksum."""
     store, name = open_store(stored.shared.inputs.settings), stored.shared.name
     data = store.read(name)
-    arrays = None if data is None or sha256(data) != stored.seal else store.unpacked(name, data)
+    arrays = None if data is None or sha256(data) != stored.checksum else store.unpacked(name, data)
     if arrays is None:
         raise FileNotFoundError(
-            f"{store.location(name)} must stay as it was made, but it is gone, or another map has "
-            "taken its place; run the same command again"
+            f"{store.location(name)} must not change during a run, but it is absent or has another "
+            "content. Run the same command again"
         )
     return arrays
 
 
 def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
-    """Return the map of the reserved rows, what sums under it lose."""
+    """Return the map of the reserved rows, and the rounding errors of sums under it."""
     inputs, q = shared.inputs, shared.approximation.landmarks
     table = cached_table(inputs.settings, inputs.table_digest)
     reserved = inputs.splits.reserved(table)
     if shared.approximation.kind == "nystroem" and len(reserved) < q:
         raise UserError(
-            f"folds.reserve must leave at least as many rows as there are landmarks ({q}), but of "
-            f"{table.n} rows it reserves {len(reserved)}; raise it, or name fewer landmarks."
+            f"folds.reserve must reserve at least as many rows as there are landmarks ({q}), got "
+            f"{len(reserved)} of {table.n} rows. Raise it, or set fewer landmarks."
         )
     if len(reserved) > ROWS_PER_LANDMARK * q:
-        # More would hardly change the choice, and all of them need not fit into memory.
+        # More rows hardly change the choice, and might not fit into memory.
         rng = np.random.default_rng([inputs.seed, _SAMPLE])
         reserved = np.sort(rng.choice(reserved, ROWS_PER_LANDMARK * q, replace=False))
     with blas_threads(inputs.blas_threads):
-        # As the rows of a pass come: rounding is measured on what will be summed.
+        # Sparse as in a pass, so that rounding is measured on the same kind of rows.
         X = shared_encoder(inputs).rows(table.take(reserved))
         kernel = KernelSettings(gamma=shared.gamma, approximation=shared.approximation)
         feature_map = kernel.feature_map(X, inputs.seed)
         if isinstance(feature_map, NystroemMap):
-            # Few rows, that all others are multiplied with: sparse ones fastest by dense ones.
+            # Products of sparse rows with dense landmarks are fastest.
             feature_map = replace(feature_map, centers=to_dense(feature_map.centers))
         return feature_map, asdict(measure_rounding(feature_map, X))
 
 
 @lru_cache(maxsize=2)
 def _origin(inputs: Inputs) -> dict[str, Any]:
-    """Return what names the reserved rows: of a table that grows their content, as they stay."""
+    """Return the identity of the reserved rows: their content if the table may grow."""
     folds = inputs.splits.folds
     if not folds.base:
         return {"data": inputs.table_digest, "folds": folds.model_dump(mode="json")}
@@ -159,7 +160,7 @@ def _origin(inputs: Inputs) -> dict[str, Any]:
 
 
 def content_of(X: Rows, *columns: Array) -> list[Any]:
-    """Return shape and digest of encoded rows, of columns beside them."""
+    """Return shape and digest of encoded rows and further columns."""
     content = hashlib.sha256()
     for part in (*((X.data, X.indices) if isinstance(X, csr_array) else (X,)), *columns):
         content.update(np.ascontiguousarray(part).data)
@@ -170,33 +171,33 @@ def content_of(X: Rows, *columns: Array) -> list[Any]:
 def shared_encoder(inputs: Inputs) -> Encoder:
     """Return the encoder of the reserved rows.
 
-    A level that is absent there could not be told from other such levels: no landmark has it.
+    Levels that are absent there have no landmark, so that the map cannot distinguish them.
     """
     return encoder_of(_reserved(inputs), inputs)
 
 
 def _reserved(inputs: Inputs) -> Table:
-    """Return the rows that no split tests on; without them there is nothing to go on with."""
+    """Return the rows that no split tests on."""
     table = cached_table(inputs.settings, inputs.table_digest)
     try:
         return table.take(inputs.splits.reserved(table))
     except ValueError as error:
         place = open_store(inputs.settings).location(prepared_name(inputs.table_digest))
         raise UserError(
-            f"The prepared table {place} must stay as it was written, but {error}; remove it, then "
-            "run the same command."
+            f"The prepared table {place} must not be changed, but {error}. Remove it, then run the "
+            "same command."
         ) from error
 
 
 def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
-    """Return the encoder of some rows, of the whole table where the scale is taken from that."""
+    """Return the encoder of some rows, or of the whole table if `data.scale_on` is all."""
     if inputs.scale_on == "all":
-        # Taken though all are meant: rows are checked when they are taken.
+        # `take` validates the rows.
         rows = cached_table(inputs.settings, inputs.table_digest).take(slice(None))
     try:
         return Encoder.fit(rows, scale=inputs.scale)
     except ValueError as error:
         raise UserError(
-            f"The {rows.n} rows that landmarks come from must differ in their inputs, but {error}; "
-            "raise folds.reserve, or name other inputs."
+            f"The {rows.n} rows from which landmarks are chosen must differ in their inputs, but "
+            f"{error}. Raise folds.reserve, or choose other inputs."
         ) from error

@@ -1,4 +1,4 @@
-"""Training rows of a split whose moments come from a shared feature map."""
+"""Training rows of a split under a shared feature map."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -33,14 +33,14 @@ class FoldSums:
 
     def moments(self, kernel: KernelSettings, part: Part) -> Moments:
         """Return the moments of the training rows."""
-        precision = way_of(kernel.approximation)
+        precision = sum_precision(kernel.approximation)
         return moments_of(self._stored(kernel), precision, self.fold.train, part)
 
     def basis_moments(
         self, kernel: KernelSettings, functions: Functions, squares: float
     ) -> BasisMoments:
         """Return the products of the features with functions of s."""
-        precision, part = way_of(kernel.approximation), self.weights.alike_part("removal")
+        precision, part = sum_precision(kernel.approximation), self.weights.alike_part("removal")
         rows = self.fold.train
         return coupled_of(self._stored(kernel), precision, rows, functions, part, squares=squares)
 
@@ -54,9 +54,9 @@ class FoldSums:
 
 
 def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:
-    """Return the training rows of a fold with the encoder that all folds share."""
+    """Return the training rows of a fold, and the encoder that all folds share."""
     weights, encoder = study_weights(inputs), shared_encoder(inputs)
-    # Sums over cells already leave out absent rows.
+    # Sums over cells exclude absent rows already.
     present = weights.present(fold.train)
     training = EncodedRows(
         lambda: table.take(present),
@@ -69,22 +69,22 @@ def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training,
     return training, encoder
 
 
-def way_of(approximation: Approximation) -> SumPrecision:
-    """Return the way in which rows are summed; one that was left open is the exact one."""
-    return next((way for way in SUM_PRECISIONS if way == approximation.sums), "float64")
+def sum_precision(approximation: Approximation) -> SumPrecision:
+    """Return the precision of sums over rows; 'auto' means float64."""
+    return next((p for p in SUM_PRECISIONS if p == approximation.sums), "float64")
 
 
 def sums_of(trial: Trial, inputs: Inputs) -> MapSums | None:
-    """Return the sums under a shared map that a trial rests on, None where it has its own map."""
+    """Return the sums that a trial needs, None if it has a map of its own."""
     setting = trial.setting()
     approximation = getattr(setting, "approximation", None)
     if approximation is None or not approximation.shared:
         return None
-    return MapSums(SharedMap.of(inputs, setting.gamma, approximation), way_of(approximation))
+    return MapSums(SharedMap.of(inputs, setting.gamma, approximation), sum_precision(approximation))
 
 
 def shared_sums(jobs: Iterable[Job]) -> dict[MapSums, list[Functions]]:
-    """Return the distinct sums that jobs rest on, each with the functions of s they need."""
+    """Return the sums that jobs need, each with functions of s."""
     pairs = dict.fromkeys((trial, job.inputs) for job in jobs for trial in job.trials)
     found: dict[MapSums, list[Functions]] = {}
     for trial, inputs in pairs:
@@ -102,21 +102,21 @@ def shared_sums(jobs: Iterable[Job]) -> dict[MapSums, list[Functions]]:
 
 
 def _parts(trial: Trial) -> tuple[Part, ...]:
-    """Return what the fit of a trial needs sums for; functions of s belong to the last."""
+    """Return the parts of a fit that need sums; functions of s belong to the last one."""
     setting, declared = trial.setting(), method(trial.method)
-    # Weights of a support vector machine are factors of C, no part of its sums.
+    # Weights of a support vector machine are factors of C and not part of its sums.
     machine: Part = "once" if hasattr(setting, "solver") else "fit"
     removes = declared.weighs == "each" or declared.functions(setting) is not None
     return (machine, "removal") if removes else (machine,)
 
 
 def streamed_maps(jobs: Iterable[Job]) -> list[SharedMap]:
-    """Return the distinct maps under which jobs solve machines by passes over the rows."""
+    """Return the maps under which jobs solve support vector machines by passes over the rows."""
     pairs = dict.fromkeys((trial, job.inputs) for job in jobs for trial in job.trials)
     asked = (sums_of(trial, inputs) for trial, inputs in pairs if solves_by_passes(trial))
     return list(dict.fromkeys(sums.shared for sums in asked if sums))
 
 
 def solves_by_passes(trial: Trial) -> bool:
-    """Return whether a trial's machine is solved by passes over the features of all rows."""
+    """Return whether a trial is solved by passes over the features of all rows."""
     return getattr(trial.setting(), "solver", None) == "batched"

@@ -35,7 +35,7 @@ from tasks.storage.store import BlobStore, open_store
 
 @dataclass(frozen=True)
 class Cell:
-    """Rows that no split tells apart: the training rows of a split are a union of cells."""
+    """Rows that belong to the same splits: the training rows of a split are a union of cells."""
 
     rows: NDArray[np.int64]  # sorted
     trains: frozenset[str]  # labels of the splits that train on them
@@ -43,15 +43,15 @@ class Cell:
 
 
 def make_cells(folds: Mapping[str, Fold], n: int) -> list[Cell]:
-    """Return the cells of n rows; rows that no split trains on are in none.
+    """Return the cells of n rows. Rows that no split trains on are in none.
 
-    Five folds with four inner ones make 17 cells, one more for reserved rows.
+    Five folds with four inner folds give 17 cells, and one more for reserved rows.
     """
     pattern = np.zeros(n, dtype=np.int64)
     for fold in folds.values():
         trained = np.zeros(n, dtype=np.int64)
         trained[fold.train] = 1
-        # Renumbered each time, so that any number of splits fits an integer.
+        # Renumbered for each split, so that any number of splits fits an integer.
         pattern = np.unique(2 * pattern + trained, return_inverse=True)[1]
     order = np.argsort(pattern, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(pattern[order])) + 1)
@@ -69,17 +69,14 @@ def make_cells(folds: Mapping[str, Fold], n: int) -> list[Cell]:
 
 @lru_cache(maxsize=2)
 def study_cells(inputs: Inputs) -> list[Cell]:
-    """Return the cells of a study's rows, which are stored: a worker reads of them what it needs.
-
-    Whoever needs them first makes them.
-    """
+    """Return the cells of a study's rows from the store. Compute and store them if absent."""
     store, name = open_store(inputs.settings), cells_name(inputs)
     if store.read_arrays(name, cache=True) is None:
         table = cached_table(inputs.settings, inputs.table_digest)
         store.write_arrays(name, _arrays(make_cells(inputs.splits.all(table), table.n)))
     arrays = store.mapped_arrays(name)
     if arrays is None:
-        raise FileNotFoundError(f"{store.location(name)} was there a moment ago, but is gone")
+        raise FileNotFoundError(f"{store.location(name)} disappeared after it was written")
     told = json.loads(str(arrays["told"]))
     starts = np.cumsum([0, *(size for size, _, _ in told)]).tolist()
     return [
@@ -89,7 +86,7 @@ def study_cells(inputs: Inputs) -> list[Cell]:
 
 
 def cells_name(inputs: Inputs) -> str:
-    """Return as what the cells of a study are kept."""
+    """Return the name of a study's cells in the store."""
     splits = inputs.splits
     identity = {
         "data": inputs.table_digest,
@@ -101,29 +98,29 @@ def cells_name(inputs: Inputs) -> str:
 
 
 def _arrays(cells: list[Cell]) -> dict[str, AnyArray]:
-    """Return the cells as they are kept, their rows one after another."""
+    """Return the cells as arrays for the store."""
     told = [(len(cell.rows), sorted(cell.trains), cell.digest) for cell in cells]
     rows = np.concatenate([cell.rows for cell in cells])
     return {"told": np.array(json.dumps(told)), "rows": rows}
 
 
-# Rows per task: at 1000 landmarks a second of arithmetic for 8 MB of result.
+# Rows per task. With 1000 landmarks, a task computes for a second and returns 8 MB.
 TASK_ROWS = 8 * BLOCK_ROWS
-# Raised by hand when the same rows would give other functions of s.
+# To be raised when the same rows give other functions of s.
 FUNCTIONS_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """Some rows of one cell, with what is to be summed over them."""
+    """A block of rows of one cell, with the sums to compute."""
 
     stored: StoredMap
-    way: SumPrecision
-    functions: tuple[Functions, ...]  # of s, with which products are wanted beside the moments
+    precision: SumPrecision
+    functions: tuple[Functions, ...]  # functions of s to multiply the features with
     cell: int
-    position: int  # among the leaves of its cell
-    size: int  # rows of a leaf, the last one apart
-    part: Part = "fit"  # whose weights the rows have
+    position: int  # position among the blocks of its cell
+    size: int  # rows of a block; the last one may have fewer
+    part: Part = "fit"  # part of the fit whose weights are used
 
 
 @dataclass(frozen=True)
@@ -138,10 +135,10 @@ class LeafSums:
 
 
 def sum_leaf(leaf: Leaf) -> str:
-    """Return the key under which the sums of a leaf are stored, computed unless they are already.
+    """Store the sums of a block if they are absent, and return their key.
 
-    Only the rows of the leaf are read. The key is that of their content, so that rows of a table
-    that has grown since are not summed again.
+    Only the rows of the block are read. The key is the digest of their content, so that rows of a
+    table that has grown are not summed again.
     """
     inputs = leaf.stored.shared.inputs
     X, S, y = leaf_rows(leaf)
@@ -153,15 +150,15 @@ def sum_leaf(leaf: Leaf) -> str:
 
 
 def leaf_sums(leaf: Leaf) -> tuple[LeafSums, str]:
-    """Return the sums of a leaf, stored ones where there are any, with their name."""
+    """Return the sums of a block, from the store if possible, and their name."""
     X, S, y = leaf_rows(leaf)
     store, name = open_store(leaf.stored.shared.inputs.settings), leaf_name(_key(leaf, X, S, y))
-    # Who else needs this cell may take them away at any time: nobody waits for them here.
+    # Another process may remove the stored sums at any time.
     return read_sums(store, name) or _summed(leaf, X, S, y), name
 
 
 def leaf_rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
-    """Return the encoded rows of a leaf with their sensitive columns, target."""
+    """Return the encoded rows of a block, their sensitive columns and their targets."""
     inputs = leaf.stored.shared.inputs
     check_versions((), inputs)
     table = cached_table(inputs.settings, inputs.table_digest).take(_positions(leaf))
@@ -169,7 +166,7 @@ def leaf_rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
 
 
 def _positions(leaf: Leaf) -> IntArray:
-    """Return the positions of a leaf's rows in the table."""
+    """Return the positions of a block's rows in the table."""
     first = leaf.position * leaf.size
     cell = study_cells(leaf.stored.shared.inputs)[leaf.cell]
     return np.array(cell.rows[first : first + leaf.size])
@@ -177,24 +174,24 @@ def _positions(leaf: Leaf) -> IntArray:
 
 @lru_cache(maxsize=2)
 def study_weights(inputs: Inputs) -> RowWeights:
-    """Return for how many rows each row of the table counts in fits."""
+    """Return the weights of all rows of the table in fits."""
     return fit_weights(cached_table(inputs.settings, inputs.table_digest), inputs.weights)
 
 
 def _weights(leaf: Leaf) -> Array | None:
-    """Return for how many rows each row of a leaf counts, None where each counts once."""
+    """Return the weights of a block's rows, None if each counts once."""
     w = study_weights(leaf.stored.shared.inputs).by(leaf.part)
     return None if w is None else w[_positions(leaf)]
 
 
 def _summed(leaf: Leaf, X: Rows, S: Array, y: Array) -> LeafSums:
-    """Return the sums over these rows: moments, then products with functions of s."""
+    """Return the sums over rows: moments, then products with functions of s."""
     inputs = leaf.stored.shared.inputs
     with blas_threads(inputs.blas_threads):
         pairs = [_columns(inputs, wanted, leaf.part)(S, y) for wanted in leaf.functions]
         W = [B if Z is None else np.hstack([B, Z]) for B, Z in pairs]
         widths = [S.shape[1], *(columns.shape[1] for columns in W)]
-        sums = StreamedSums(load_map(leaf.stored), leaf.way, widths)
+        sums = StreamedSums(load_map(leaf.stored), leaf.precision, widths)
         sums.add(X, S, y, W, weights=_weights(leaf))
     coupled = (sums.basis_moments(i, B.shape[1]) for i, (B, _) in enumerate(pairs))
     return LeafSums((sums.moments(), *coupled))
@@ -204,7 +201,7 @@ def _summed(leaf: Leaf, X: Rows, S: Array, y: Array) -> LeafSums:
 def _columns(
     inputs: Inputs, functions: Functions, part: Part = "fit"
 ) -> Callable[[Array, Array], tuple[Array, Array | None]]:
-    """Return functions of s that the reserved rows decide, as they decide the map."""
+    """Return functions of s that are learned from the reserved rows."""
     return functions.columns(*_reserved(inputs, part))
 
 
@@ -217,40 +214,40 @@ def _reserved(inputs: Inputs, part: Part) -> tuple[Array, Array, Array | None]:
 
 
 def _key(leaf: Leaf, X: Rows, S: Array, y: Array) -> str:
-    """Return the digest of all that decides the sums of a leaf."""
+    """Return the digest of everything that decides the sums of a block."""
     identity: dict[str, Any] = {
         "version": VERSION,
-        "map": leaf.stored.seal,
-        "way": leaf.way,
+        "map": leaf.stored.checksum,
+        "way": leaf.precision,
         "rows": content_of(X, *_known(S, y, _weights(leaf))),
     }
     if leaf.functions:
         functions = [asdict(wanted) for wanted in leaf.functions]
         identity |= {"functions": functions, "functions_version": FUNCTIONS_VERSION}
-        # The map tells of their inputs only; functions rest on their other columns.
+        # The checksum of the map covers inputs only; functions depend on other columns.
         identity |= {"reserved": _reserved_content(leaf.stored.shared.inputs, leaf.part)}
     return digest(identity)
 
 
 @lru_cache(maxsize=8)
 def _reserved_content(inputs: Inputs, part: Part) -> str:
-    """Return the digest of what decides functions of s: columns of the reserved rows."""
+    """Return the digest of the columns of reserved rows that decide functions of s."""
     S, *columns = _reserved(inputs, part)
     return digest(content_of(S, *_known(*columns)))
 
 
 def _known(*columns: Array | None) -> list[Array]:
-    """Return the columns that there are: rows that count once have no weights in their key."""
+    """Return the columns that are not None."""
     return [column for column in columns if column is not None]
 
 
 def leaf_name(key: str) -> str:
-    """Return as what the sums of a leaf are kept."""
+    """Return the name of a block's sums in the store."""
     return f"moments/{key}.leaf.arrays"
 
 
 def write_sums(store: BlobStore, name: str, sums: LeafSums) -> None:
-    """Keep the sums over some rows, whole or not at all."""
+    """Store sums over rows."""
     arrays: dict[str, AnyArray] = {}
     for i, part in enumerate(sums.parts):
         arrays |= {f"{i}.{f.name}": np.asarray(getattr(part, f.name)) for f in fields(part)}
@@ -258,20 +255,20 @@ def write_sums(store: BlobStore, name: str, sums: LeafSums) -> None:
 
 
 def read_sums(store: BlobStore, name: str, *, cache: bool = False) -> LeafSums | None:
-    """Return stored sums, None where they are absent; `cache` as in `BlobStore.read_arrays`."""
+    """Return stored sums, or None; `cache` as in `BlobStore.read_arrays`."""
     arrays = store.read_arrays(name, cache=cache)
     if arrays is None:
         return None
     parts: dict[str, dict[str, Any]] = {}
     for place, value in arrays.items():
         index, _, field = place.partition(".")
-        # Numbers come back as arrays without a dimension.
+        # Numbers are stored as arrays without dimensions.
         parts.setdefault(index, {})[field] = value.item() if value.ndim == 0 else value
     ordered = (parts[str(i)] for i in range(len(parts)))
     return LeafSums(tuple((Moments if "C" in part else BasisMoments)(**part) for part in ordered))
 
 
-# ``run(function, jobs, keep)`` tells ``keep(job, result)`` of each, returns the jobs that failed.
+# ``run(function, jobs, keep)`` calls ``keep(job, result)`` and returns the failed jobs.
 RunBlocks = Callable[
     [Callable[[Any], Any], Sequence[Any], Callable[[Any, Any], None]], Sequence[Any]
 ]
@@ -279,38 +276,38 @@ RunBlocks = Callable[
 
 @dataclass(frozen=True)
 class MapSums:
-    """Which sums are meant: those under one map, taken in one way, of rows weighed for one part."""
+    """Reference to sums: their map, their precision, and the part whose weights are used."""
 
     shared: SharedMap
-    way: SumPrecision
+    precision: SumPrecision
     part: Part = "fit"
 
 
 @dataclass(frozen=True)
 class Total:
-    """The leaves of one cell that one task adds up."""
+    """The blocks of one cell that one task adds up."""
 
     stored: StoredMap
-    way: SumPrecision
+    precision: SumPrecision
     functions: tuple[Functions, ...]
     cell: int
-    keys: tuple[str, ...]  # of the leaves, in the order of their rows
+    keys: tuple[str, ...]  # of the blocks, in the order of their rows
     part: Part = "fit"
 
 
 def stream_moments(run: RunBlocks, needs: Mapping[MapSums, Sequence[Functions]]) -> None:
-    """Store the sums of every cell, computed in one pass by one task per block of rows.
+    """Store the sums of every cell, in one pass with one task per block of rows.
 
-    Blocks are stored until their cell is added up, by one task on a worker in the order of the
-    rows: a lost worker costs its block, and what the driver hears of are keys. What fails here is
-    not lost: a fit that misses moments makes them itself, or fails by name.
+    The sums of blocks are stored until one task adds up their cell, in the order of the rows. A
+    lost worker costs its block, and the driver receives keys only. A fit computes sums that are
+    missing because a task failed here.
 
     Parameters
     ----------
     run
-        ``run(function, jobs, done)`` computes jobs on the cluster, calling ``done(job, result)``.
+        ``run(function, jobs, keep)`` computes jobs on the cluster and calls ``keep(job, result)``.
     needs
-        Sums that fits are waiting for, each with the functions of s that they are coupled with.
+        Sums that fits need, each with functions of s.
     """
     stored: dict[SharedMap, StoredMap] = {}
     maps = list(dict.fromkeys(sums.shared for sums in needs))
@@ -319,8 +316,8 @@ def stream_moments(run: RunBlocks, needs: Mapping[MapSums, Sequence[Functions]])
         leaf
         for sums, functions in needs.items()
         if (own := stored.get(sums.shared))
-        for cell, missing in missing_cells(own, sums.way, functions, sums.part).items()
-        for leaf in cell_leaves(own, sums.way, missing, cell, sums.part)
+        for cell, missing in missing_cells(own, sums.precision, functions, sums.part).items()
+        for leaf in cell_leaves(own, sums.precision, missing, cell, sums.part)
     ]
     keys: dict[Leaf, str] = {}
     if wanted:
@@ -331,14 +328,14 @@ def stream_moments(run: RunBlocks, needs: Mapping[MapSums, Sequence[Functions]])
 
 
 def _totals(wanted: Sequence[Leaf], keys: Mapping[Leaf, str]) -> list[Total]:
-    """Return the cells whose leaves are all there."""
-    cells: dict[Leaf, list[Leaf]] = {}  # by the first leaf of each
+    """Return the cells whose blocks are all computed."""
+    cells: dict[Leaf, list[Leaf]] = {}  # by their first block
     for leaf in wanted:
         cells.setdefault(replace(leaf, position=0), []).append(leaf)
     return [
         Total(
             first.stored,
-            first.way,
+            first.precision,
             first.functions,
             first.cell,
             tuple(keys[leaf] for leaf in members),
@@ -351,25 +348,25 @@ def _totals(wanted: Sequence[Leaf], keys: Mapping[Leaf, str]) -> list[Total]:
 
 def cell_leaves(
     stored: StoredMap,
-    way: SumPrecision,
+    precision: SumPrecision,
     functions: tuple[Functions, ...],
     cell: int,
     part: Part = "fit",
 ) -> list[Leaf]:
-    """Return the tasks of one cell; they depend on its rows alone, not on who computes them."""
+    """Return the blocks of one cell, which depend on its rows only."""
     size = TASK_ROWS
     count = -(-len(study_cells(stored.shared.inputs)[cell].rows) // size)
-    return [Leaf(stored, way, functions, cell, i, size, part) for i in range(count)]
+    return [Leaf(stored, precision, functions, cell, i, size, part) for i in range(count)]
 
 
 def add_leaves(total: Total) -> None:
-    """Store the sum over a cell, whose leaves are added in the order of their rows."""
+    """Store the sum over a cell. Its blocks are added in the order of their rows."""
     store = open_store(total.stored.shared.inputs.settings)
     found: LeafSums | None = None
     for key in total.keys:
         part = read_sums(store, leaf_name(key))
         if part is None and _is_there(total):
-            return  # added up by a worker that was lost before it could say so
+            return  # a worker that was lost afterwards has added them up
         if part is None:
             raise FileNotFoundError(
                 f"{store.location(leaf_name(key))} must be readable on every worker. Set "
@@ -382,7 +379,7 @@ def add_leaves(total: Total) -> None:
 
 
 def _let_go(total: Total, names: Iterable[str]) -> None:
-    """Remove leaves that were added up; of a table that will grow they are asked for again."""
+    """Remove the sums of added blocks, unless the table may grow and need them again."""
     if not total.stored.shared.inputs.splits.folds.base:
         store = open_store(total.stored.shared.inputs.settings)
         for name in names:
@@ -390,81 +387,83 @@ def _let_go(total: Total, names: Iterable[str]) -> None:
 
 
 def _is_there(total: Total) -> bool:
-    """Return whether the sums over a cell are stored whole."""
+    """Return whether all sums over a cell are stored."""
     store = open_store(total.stored.shared.inputs.settings)
     return all(read_sums(store, _name_in(total, wanted)) for wanted in (None, *total.functions))
 
 
 def _write_cell(total: Total, sums: LeafSums) -> None:
-    """Keep the sums over a cell, one blob each: fits want different ones."""
+    """Store the sums over a cell in one blob each, because fits need different ones."""
     store = open_store(total.stored.shared.inputs.settings)
     for functions, part in zip((None, *total.functions), sums.parts, strict=True):
         write_sums(store, _name_in(total, functions), LeafSums((part,)))
 
 
 def _name_in(total: Total, functions: Functions | None) -> str:
-    """Return as what one of a cell's sums is kept."""
-    return sums_name(total.stored, total.way, total.cell, functions, total.part)
+    """Return the name of one sum over a cell in the store."""
+    return sums_name(total.stored, total.precision, total.cell, functions, total.part)
 
 
 def moments_of(
-    stored: StoredMap, way: SumPrecision, train: NDArray[np.int64], part: Part = "fit"
+    stored: StoredMap, precision: SumPrecision, train: NDArray[np.int64], part: Part = "fit"
 ) -> Moments:
-    """Return the moments of training rows as the sum of their cells: never as a difference."""
-    total = _total(stored, way, train, None, part)
+    """Return the moments of training rows as the sum over their cells."""
+    total = _total(stored, precision, train, None, part)
     assert isinstance(total, Moments)
-    return whitened(load_map(stored), way, total)
+    return whitened(load_map(stored), precision, total)
 
 
 def coupled_of(
     stored: StoredMap,
-    way: SumPrecision,
+    precision: SumPrecision,
     train: NDArray[np.int64],
     functions: Functions,
     part: Part = "fit",
     *,
     squares: float,
 ) -> BasisMoments:
-    """Return the products of training rows' features with functions of s, likewise.
+    """Return the products of training rows' features with functions of s.
 
     `squares` is the trace of the moments' GᵀG of the same part.
     """
-    total = _total(stored, way, train, functions, part)
+    total = _total(stored, precision, train, functions, part)
     assert isinstance(total, BasisMoments)
-    return whitened_products(load_map(stored), way, total, squares)
+    return whitened_products(load_map(stored), precision, total, squares)
 
 
 def _total(
     stored: StoredMap,
-    way: SumPrecision,
+    precision: SumPrecision,
     train: NDArray[np.int64],
     functions: Functions | None,
     part: Part,
 ) -> Moments | BasisMoments:
-    """Return the sum over the cells that training rows consist of."""
+    """Return the sum over the cells of training rows."""
     cells = study_cells(stored.shared.inputs)
     inside = np.isin([cell.rows[0] for cell in cells], train)
-    parts: Any = (cell_sums(stored, way, int(i), functions, part) for i in np.flatnonzero(inside))
+    parts: Any = (
+        cell_sums(stored, precision, int(i), functions, part) for i in np.flatnonzero(inside)
+    )
     total: Moments | BasisMoments = reduce(add, parts)
     return total
 
 
 def cell_sums(
     stored: StoredMap,
-    way: SumPrecision,
+    precision: SumPrecision,
     cell: int,
     functions: Functions | None = None,
     part: Part = "fit",
 ) -> Moments | BasisMoments:
-    """Return a stored sum over one cell; made here where it is absent or damaged."""
+    """Return a stored sum over one cell. Compute it if it is absent or damaged."""
     store = open_store(stored.shared.inputs.settings)
-    found = read_sums(store, sums_name(stored, way, cell, functions, part), cache=True)
+    found = read_sums(store, sums_name(stored, precision, cell, functions, part), cache=True)
     if found is None:
         wanted = () if functions is None else (functions,)
-        members = cell_leaves(stored, way, wanted, cell, part)
+        members = cell_leaves(stored, precision, wanted, cell, part)
         parts, names = zip(*(leaf_sums(leaf) for leaf in members), strict=True)
         made: LeafSums = reduce(add, parts)
-        total = Total(stored, way, wanted, cell, (), part)
+        total = Total(stored, precision, wanted, cell, (), part)
         _write_cell(total, made)
         _let_go(total, names)
         return made.parts[-1]
@@ -472,12 +471,15 @@ def cell_sums(
 
 
 def missing_cells(
-    stored: StoredMap, way: SumPrecision, functions: Sequence[Functions] = (), part: Part = "fit"
+    stored: StoredMap,
+    precision: SumPrecision,
+    functions: Sequence[Functions] = (),
+    part: Part = "fit",
 ) -> dict[int, tuple[Functions, ...]]:
-    """Return by position the cells of which something is not stored, with the functions of s."""
+    """Return the positions of cells with missing sums, and the missing functions of s."""
     store, found = open_store(stored.shared.inputs.settings), {}
     for cell in range(len(study_cells(stored.shared.inputs))):
-        named = {f: sums_name(stored, way, cell, f, part) for f in (None, *functions)}
+        named = {f: sums_name(stored, precision, cell, f, part) for f in (None, *functions)}
         absent = [f for f, name in named.items() if not store.has(name)]
         if absent:
             found[cell] = tuple(f for f in absent if f is not None)
@@ -485,15 +487,19 @@ def missing_cells(
 
 
 def sums_name(
-    stored: StoredMap, way: SumPrecision, cell: int, functions: Functions | None, part: Part = "fit"
+    stored: StoredMap,
+    precision: SumPrecision,
+    cell: int,
+    functions: Functions | None,
+    part: Part = "fit",
 ) -> str:
-    """Return as what a sum over a cell is kept."""
+    """Return the name of a sum over a cell in the store."""
     inputs = stored.shared.inputs
     identity = {
         "version": VERSION,
         "data": inputs.table_digest,
-        "map": stored.seal,
-        "way": way,
+        "map": stored.checksum,
+        "way": precision,
         "encoder": stored.shared.key,
         "rows": study_cells(inputs)[cell].digest,
         "sensitive": inputs.sensitive,

@@ -15,7 +15,7 @@ from configs.reproduction import CurvesConfig, FigureConfig
 from fkd.core.arrays import Array
 from fkd.measures import MEASURES
 from fkd.methods import method
-from tasks.kernels.auto_options import settled
+from tasks.kernels.auto_options import resolve_auto
 from tasks.plan.trials import make_trials
 from tasks.report.figures import DPI, Panel, Point, Series, draw, png_bytes, style_of, with_front
 from tasks.reproduce.resample import stored_predictions
@@ -148,7 +148,7 @@ def curves_of(studies: Mapping[str, Study], config: CurvesConfig) -> dict[str, C
         study, entry = studies[curve.variant], curve.method
         memory = memory_per_worker(study.config.cluster.workers)
         named, table = entry.settings(config.data.problem), study.loaded.table
-        settings = settled(named, study.inputs, table, memory)
+        settings = resolve_auto(named, study.inputs, table, memory)
         trials = make_trials(entry.name, settings, study.inputs)
         keys = [(curve.variant, trial.key) for trial in trials]
         results = tuple(stored[key] for key in keys if key in stored)

@@ -18,7 +18,7 @@ from fkd.measures.groups import level_names
 from fkd.methods import method
 from fkd.problems.table import Table
 from tasks.data.load import Loaded, load_table
-from tasks.kernels.auto_options import choose_approximation, settled
+from tasks.kernels.auto_options import choose_approximation, resolve_auto
 from tasks.plan.splits import Splits
 from tasks.plan.training import check_row_weights, measure_weights
 from tasks.plan.trials import Inputs, Job, Trial, make_trials, plan, record_key
@@ -391,7 +391,7 @@ def _trials(
         best = chosen = None
         if entry.search is not None:
             asked = entry.searched(config.data.problem)
-            searched = make_trials(entry.name, settled(asked, inputs, table, memory), inputs)
+            searched = make_trials(entry.name, resolve_auto(asked, inputs, table, memory), inputs)
             found += searched
             best = winner(searched, inputs, table, store, by=entry.search_by)
             if best is None:
@@ -399,7 +399,7 @@ def _trials(
             # As it was asked for: what was left open is decided anew for each of the grid.
             chosen = asked[searched.index(best)]
         named = entry.settings(config.data.problem, chosen)
-        settings = settled(named, inputs, table, memory)
+        settings = resolve_auto(named, inputs, table, memory)
         made = make_trials(entry.name, settings, inputs)
         while strength := next_setting(entry, config.data.problem, made, inputs, table, store):
             further = replace(settings[-1], **{str(method(entry.name).strength): strength})

@@ -5,7 +5,7 @@ from grown_sample import BASE, grown_study, write_rows
 
 from fkd.methods import Approximation, methods
 from tasks.kernels import auto_options as approximating
-from tasks.kernels.auto_options import choose_approximation, settled
+from tasks.kernels.auto_options import choose_approximation, resolve_auto
 
 PARAMETERS = methods()["krr_fkd"].parameters
 MEMORY = 1e12
@@ -51,6 +51,6 @@ def test_what_was_found_is_kept_and_is_a_setting_like_any_other(study, monkeypat
     monkeypatch.setattr(approximating, "_tried", lambda *_: pytest.fail("it was known"))
     assert chosen(study) == found
     asked = PARAMETERS(approximation=Approximation("auto"))
-    (setting,) = settled([asked], study.inputs, study.loaded.table, MEMORY)
+    (setting,) = resolve_auto([asked], study.inputs, study.loaded.table, MEMORY)
     assert setting.approximation.landmarks == found.approximation.landmarks
     assert setting.approximation.kind == "nystroem"

@@ -9,7 +9,7 @@ from fkd.core.moments import Rounding
 from fkd.methods import Approximation, methods
 from fkd.methods.kernel_methods import REFERENCE_ROWS, effective_ridge, least_ridge
 from tasks.kernels import auto_options as settling
-from tasks.kernels.auto_options import settled, sum_remarks
+from tasks.kernels.auto_options import resolve_auto, sum_remarks
 
 PARAMETERS = methods()["krr_fkd"].parameters
 SHARED = Approximation("nystroem", 50, shared=True)
@@ -22,7 +22,7 @@ def study(tmp_path, settings):
 
 
 def ways(study, settings):
-    found = settled(settings, study.inputs, study.loaded.table, 1e12)
+    found = resolve_auto(settings, study.inputs, study.loaded.table, 1e12)
     return [setting.approximation.sums for setting in found]
 
 
@@ -34,10 +34,10 @@ def test_each_setting_is_settled_by_its_own_ridge(study, monkeypatch):
     assert ways(study, [large, small, large]) == ["float64", "rows", "float64"]
 
 
-@pytest.mark.parametrize("way", ["float32", "float64", "rows"])
-def test_what_was_asked_for_is_kept(study, way):
-    asked = PARAMETERS(approximation=replace(SHARED, sums=way), alpha=1e-9)
-    assert ways(study, [asked]) == [way]
+@pytest.mark.parametrize("precision", ["float32", "float64", "rows"])
+def test_what_was_asked_for_is_kept(study, precision):
+    asked = PARAMETERS(approximation=replace(SHARED, sums=precision), alpha=1e-9)
+    assert ways(study, [asked]) == [precision]
     own = PARAMETERS(approximation=replace(SHARED, shared=False))
     assert ways(study, [own]) == ["auto"]
 
@@ -45,7 +45,7 @@ def test_what_was_asked_for_is_kept(study, way):
 def test_the_way_and_its_reason_are_told(study):
     (remark,) = sum_remarks(study.missing())
     assert remark.startswith(f"one pass over {BASE} rows, kernel values in double precision")
-    assert "beside a ridge of 0.1" in remark
+    assert "to a ridge of 0.1" in remark
 
 
 @pytest.mark.parametrize("n", [1, REFERENCE_ROWS, 10 * REFERENCE_ROWS])

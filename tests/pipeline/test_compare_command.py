@@ -143,7 +143,7 @@ def test_a_run_with_itself_is_the_same(both, capsys):
     code, told = compare(capsys, "quick", "quick")
     assert code == 0
     assert "Settings: the same" in told
-    assert "One and the same stored fit in both: champion:" in told
+    assert "Both runs use the same stored fits of: champion:" in told
     assert "B − A" not in told
 
 

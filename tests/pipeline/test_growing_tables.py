@@ -68,7 +68,7 @@ def here(function, jobs, keep):
 
 def one_leaf(study, **changes):
     ((sums, _),) = shared_sums(study.missing()).items()
-    return replace(Leaf(store_map(sums.shared), sums.way, (), 0, 0, SIZE), **changes)
+    return replace(Leaf(store_map(sums.shared), sums.precision, (), 0, 0, SIZE), **changes)
 
 
 def all_moments(study, functions=()):
@@ -77,9 +77,11 @@ def all_moments(study, functions=()):
     stored, table = store_map(sums.shared), study.loaded.table
     found = {}
     for label, fold in study.inputs.splits.all(table).items():
-        total = moments_of(stored, sums.way, fold.train)
+        total = moments_of(stored, sums.precision, fold.train)
         squares = float(total.C.trace())
-        coupled = [coupled_of(stored, sums.way, fold.train, f, squares=squares) for f in functions]
+        coupled = [
+            coupled_of(stored, sums.precision, fold.train, f, squares=squares) for f in functions
+        ]
         found[label] = [total, *coupled]
     return found
 
@@ -127,7 +129,7 @@ def test_of_a_grown_table_new_rows_alone_are_summed(path, settings, tmp_path, co
     assert sorted(computed) == sorted(map(len, new))
     assert sum(map(len, new)) < 1100 - 0.6 * BASE
     (sums,) = shared_sums(grown.missing())
-    assert store_map(sums.shared).seal == before.seal  # the reserved rows are what they were
+    assert store_map(sums.shared).checksum == before.checksum  # the same reserved rows
     wanted = [f for needed in shared_sums(grown.missing()).values() for f in needed]
     found, predictions = all_moments(grown, wanted), predicted(grown)
     # The same numbers, to the last bit, as in a home that never saw the smaller table.
@@ -172,7 +174,7 @@ def test_sums_with_functions_are_asked_for_by_the_rows_that_decide_these(path, s
         lines[place + 1] = ",".join([cut[0], "0.123456", *cut[2:]])
     path.write_text("\n".join([*lines, ""]))
     after = one_leaf(grown_study(path, settings, functions=True), functions=(RBF,))
-    assert after.stored.seal == before.stored.seal
+    assert after.stored.checksum == before.stored.checksum
     old, new = (leaf_sums(replace(leaf, cell=cell)) for leaf in (before, after))
     for name, value in vars(old[0].parts[0]).items():
         assert_array_equal(getattr(new[0].parts[0], name), value)
@@ -203,13 +205,13 @@ def test_every_input_of_a_leaf_is_in_its_key(path, settings, monkeypatch):
     moved.indices[-1] -= 1
     keys = [
         key(),
-        key(replace(leaf, way="rows")),
-        key(replace(leaf, way="float32")),
+        key(replace(leaf, precision="rows")),
+        key(replace(leaf, precision="float32")),
         key(replace(leaf, functions=(RBF,))),
         key(replace(leaf, functions=(GIVEN,))),
         key(replace(leaf, functions=(RBF, GIVEN))),
         key(replace(leaf, functions=(GIVEN, RBF))),
-        key(replace(leaf, stored=replace(leaf.stored, seal="0" * 64))),
+        key(replace(leaf, stored=replace(leaf.stored, checksum="0" * 64))),
         key(X=other),
         key(X=moved),
         key(X=X[:-1], S=S[:-1], y=y[:-1]),
@@ -269,13 +271,13 @@ def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, m
     """Two fits that need a cell both make it; who is done first removes its leaves."""
     study = grown_study(path, settings, kind="shuffled", base=None)
     leaf = one_leaf(study)
-    expected = cell_sums(leaf.stored, leaf.way, 0)
+    expected = cell_sums(leaf.stored, leaf.precision, 0)
     assert not list(stored(settings, "moments").glob("*.leaf.arrays"))
     own = map_file(leaf.stored.shared)
     for place in set(stored(settings, "moments").glob("*.arrays")) - {own}:
         if not place.name.endswith(".cells.arrays"):
             place.unlink()
-    members = cell_leaves(leaf.stored, leaf.way, (), 0)
+    members = cell_leaves(leaf.stored, leaf.precision, (), 0)
     assert len(members) > 1
     for member in members:
         sum_leaf(member)
@@ -288,7 +290,7 @@ def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, m
         return found
 
     monkeypatch.setattr(leaves, "read_sums", vanishing)
-    found = cell_sums(leaf.stored, leaf.way, 0)
+    found = cell_sums(leaf.stored, leaf.precision, 0)
     assert_same_bits({"": [expected]}, {"": [found]})
 
 
@@ -353,7 +355,7 @@ def test_fewer_reserved_rows_than_landmarks_are_refused(path, settings):
     with pytest.raises(UserError) as caught:
         grown_study(path, settings, reserve=0.05)
     message = str(caught.value)
-    assert message.startswith("folds.reserve must leave at least as many rows as there are land")
+    assert message.startswith("folds.reserve must reserve at least as many rows")
     assert "(50), but of 600 rows it reserves 30" in message
     assert message.count(". ") == 0
     assert grown_study(path, settings, reserve=50 / 600).trials
@@ -368,7 +370,7 @@ def test_landmarks_without_variance_are_refused(tmp_path, settings):
     with pytest.raises(UserError) as caught:
         grown_study(source, settings)
     message = str(caught.value)
-    assert message.startswith("The 180 rows that landmarks come from must differ in their inputs")
+    assert message.startswith("The 180 rows from which landmarks are chosen must differ in their inputs")
     assert "got only constant columns; raise folds.reserve" in message
     assert message.count(". ") == 0
 

@@ -232,8 +232,8 @@ def test_what_is_removed_or_measured_does_not_make_another_map(shared):
 def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
     stored = store_map(shared)
 
-    def path(stored, cell=0, way="float64"):
-        return streaming.sums_name(stored, way, cell, None)
+    def path(stored, cell=0, precision="float64"):
+        return streaming.sums_name(stored, precision, cell, None)
 
     def with_inputs(**changes):
         return replace(stored, shared=replace(shared, inputs=replace(shared.inputs, **changes)))
@@ -241,8 +241,8 @@ def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
     found = {
         path(stored),
         path(stored, 1),
-        path(stored, way="float32"),
-        path(stored, way="rows"),
+        path(stored, precision="float32"),
+        path(stored, precision="rows"),
         path(replace(stored, seal="0" * 64)),
         path(with_inputs(sensitive=("racePctWhite",))),
         path(with_inputs(scale="zscore")),

@@ -100,7 +100,7 @@ def test_another_home_fetches_the_files_of_a_run(first, other, capsys):
     assert study.missing() == []
     code, said = call(capsys, "compare", "quick", identity_of(first)[:12])
     assert code == 0
-    assert "One and the same stored fit in both" in said
+    assert "Both runs use the same stored fits of" in said
 
 
 def test_what_the_store_has_is_not_sent_again(first):

@@ -50,18 +50,18 @@ def direct(shared, rows):
     return Moments.from_rows(G, part.S(inputs.sensitive), part.y)
 
 
-def sums(shared, way="float64"):
+def sums(shared, precision="float64"):
     """The sums that most tests are about."""
-    return MapSums(shared, way)
+    return MapSums(shared, precision)
 
 
-def moments_of(stored, train, way="float64"):
-    return streaming.moments_of(stored, way, train)
+def moments_of(stored, train, precision="float64"):
+    return streaming.moments_of(stored, precision, train)
 
 
-def coupled_of(stored, train, functions, way="float64"):
-    squares = moments_of(stored, train, way).C.trace()
-    return streaming.coupled_of(stored, way, train, functions, squares=squares)
+def coupled_of(stored, train, functions, precision="float64"):
+    squares = moments_of(stored, train, precision).C.trace()
+    return streaming.coupled_of(stored, precision, train, functions, squares=squares)
 
 
 def folds(shared):
@@ -100,23 +100,23 @@ def test_training_moments_are_the_sum_of_the_other_folds(shared):
         assert_equal(direct(shared, fold.train), found, rtol=1e-10)
 
 
-@pytest.mark.parametrize("way", ["float64", "float32"])
-def test_sums_of_kernel_values_lose_what_was_measured(shared, way):
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_sums_of_kernel_values_lose_what_was_measured(shared, precision):
     """On other rows than those that were looked at, hence only about as much."""
-    stream_moments(here, {sums(shared, way): []})
+    stream_moments(here, {sums(shared, precision): []})
     stored = store_map(shared)
     rounding = rounding_of(stored)
-    a_row = {"float64": rounding.double, "float32": rounding.single}[way]
+    a_row = {"float64": rounding.double, "float32": rounding.single}[precision]
     assert rounding.single > 1e4 * rounding.double
     for fold in folds(shared).values():
-        exact, found = direct(shared, fold.train), moments_of(stored, fold.train, way)
+        exact, found = direct(shared, fold.train), moments_of(stored, fold.train, precision)
         lost = np.linalg.norm(found.C - exact.C, 2)
         assert lost < 5 * a_row * len(fold.train)
         assert lost > 0.02 * a_row * len(fold.train)
         assert (found.C == found.C.T).all()
         for name in ("n", "s", "y", "yy"):
             assert_allclose(getattr(found, name), getattr(exact, name), rtol=1e-12)
-        digits = 1e-8 if way == "float64" else 1e-3
+        digits = 1e-8 if precision == "float64" else 1e-3
         for name in ("b", "c", "g"):
             scale = np.abs(getattr(exact, name)).max()
             assert_allclose(getattr(found, name), getattr(exact, name), atol=digits * scale)
@@ -327,11 +327,11 @@ def test_products_have_a_place_per_meaning(shared, settings):
         Functions(BasisSettings("splines", 10.0)),
         Functions(BasisSettings("rbf", 10.0), "y"),
     ]
-    elsewhere = StoredMap(SharedMap(other, 0.05, shared.approximation), stored.seal)
+    elsewhere = StoredMap(SharedMap(other, 0.05, shared.approximation), stored.checksum)
     places = [
-        streaming.sums_name(where, way, cell, wanted)
+        streaming.sums_name(where, precision, cell, wanted)
         for where in (stored, elsewhere)
-        for way in ("float64", "float32", "rows")
+        for precision in ("float64", "float32", "rows")
         for cell in (0, 1)
         for wanted in meanings
     ]

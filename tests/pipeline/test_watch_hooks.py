@@ -92,11 +92,11 @@ def test_a_hook_that_fails_is_told_at_the_end(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("name: wages", "must say under `hooks` whom to tell, got no such key"),
+        ("name: wages", "must have a key `hooks`"),
         ("hooks: {on_failur: {command: [x]}}", "on_failur"),
         ("hooks: {on_failure: {webhook: 'ftp://secret'}}", "webhook must be env:NAME"),
         ("hooks: [", "must be a YAML file, but it cannot be read"),
-        ("[1]", "must say under `hooks`"),
+        ("[1]", "must have a key `hooks`"),
     ],
 )
 def test_a_file_without_hooks_is_told(tmp_path, text, sentence):
