@@ -356,8 +356,7 @@ def test_fewer_reserved_rows_than_landmarks_are_refused(path, settings):
         grown_study(path, settings, reserve=0.05)
     message = str(caught.value)
     assert message.startswith("folds.reserve must reserve at least as many rows")
-    assert "(50), but of 600 rows it reserves 30" in message
-    assert message.count(". ") == 0
+    assert "(50), got 30 of 600 rows" in message
     assert grown_study(path, settings, reserve=50 / 600).trials
 
 
@@ -370,9 +369,10 @@ def test_landmarks_without_variance_are_refused(tmp_path, settings):
     with pytest.raises(UserError) as caught:
         grown_study(source, settings)
     message = str(caught.value)
-    assert message.startswith("The 180 rows from which landmarks are chosen must differ in their inputs")
-    assert "got only constant columns; raise folds.reserve" in message
-    assert message.count(". ") == 0
+    assert message.startswith(
+        "The 180 rows from which landmarks are chosen must differ in their inputs"
+    )
+    assert "got only constant columns. Raise folds.reserve" in message
 
 
 def test_scaling_on_all_rows_checks_them(path, settings):

@@ -85,7 +85,10 @@ def test_the_block_survives_being_written_and_read_again(tmp_path):
         (["weights.column=flod"], "the nearest is 'fold'"),
         (["weights={}"], "column"),
         ([COLUMN, "weights.removed=true"], "removed"),
-        ([COLUMN, *(f"weights.{n}=false" for n in ("removal", "fit", "measures"))], "must be used in"),
+        (
+            [COLUMN, *(f"weights.{n}=false" for n in ("removal", "fit", "measures"))],
+            "must be used in",
+        ),
         pytest.param([COLUMN, "methods=[leace]"], "leace, which does not", marks=needs(LEACE)),
         pytest.param([COLUMN, "methods=[nn_hgr]"], "nn_hgr, which does not", marks=needs(NEURAL)),
         ([COLUMN, "weights.fit=false", "methods=[krr_fkl]"], "krr_fkl, which removes and fits"),

@@ -76,7 +76,7 @@ def test_a_damaged_map_is_made_again(shared):
 
 def test_a_map_that_was_replaced_is_not_taken_for_the_first(shared):
     stored = store_map(shared)
-    with pytest.raises(FileNotFoundError, match="another map has taken its place"):
+    with pytest.raises(FileNotFoundError, match="absent or has another content"):
         load_map(replace(stored, checksum="0" * 64))
 
 

@@ -95,7 +95,7 @@ def test_a_hook_that_fails_is_told_at_the_end(tmp_path):
         ("name: wages", "must have a key `hooks`"),
         ("hooks: {on_failur: {command: [x]}}", "on_failur"),
         ("hooks: {on_failure: {webhook: 'ftp://secret'}}", "webhook must be env:NAME"),
-        ("hooks: [", "must be a YAML file, but it cannot be read"),
+        ("hooks: [", "must be a YAML file, but it cannot be parsed"),
         ("[1]", "must have a key `hooks`"),
     ],
 )
