@@ -1,4 +1,4 @@
-"""Run a job on a worker: fit the trials of a split, measure them, keep their records."""
+"""Run a job on a worker: fit the trials of a split, measure them, store their records."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,42 +32,36 @@ from tasks.storage.records import (
 )
 from tasks.storage.store import open_store
 
-# Every fit of a run is drawn for: enough that the width of its interval is known to a seventh.
+# Subsamples per fit. With 25, the standard error of an interval's width is about 1/7 of it.
 DRAWS = 25
 _BINNED = tuple(m.scaled() for m in REPORTED.values() if m.interval == "binned")
-# Deviations within which 95 % lie: of a normal distribution, and where so few draws tell them.
+# Half width of a 95 % interval in standard deviations: normal, and Student's t for so few draws.
 _KNOWN, _DRAWN = float(ndtri(0.975)), float(stdtrit(DRAWS - 1, 0.975))
-# Sets the draws apart from others of the same seed.
+# Distinguishes these draws from others with the same seed.
 _ENDS = 3
 
 
 def is_counted(n: int, w: Array | None) -> bool:
-    """Return whether n rows are so many that draws are counted in cells.
-
-    There rows that weigh differently are alike.
-    """
+    """Return whether intervals of n rows are computed from counts in cells, without weights."""
     return w is None and n >= BINNED_FROM
 
 
 def end_names(measure: str) -> tuple[str, str]:
-    """Return as what a record has both ends.
-
-    Older records have `_low` and `_high`, quantiles of other draws: the two kinds do not mix.
-    """
+    """Return the names of the lower and upper end of a measure in a record."""
     return f"{measure}_lower", f"{measure}_upper"
 
 
 class CountedEnds:
-    """Both ends of the 95 % intervals of the error and of measures that can be binned.
+    """95 % intervals of the error and of measures that can be binned.
 
     Parameters
     ----------
     y
         Targets of the test rows.
     columns
-        The measured columns of these rows.
+        Measured columns of these rows.
     seed
-        Of the run: all its fits see draws of the same numbers.
+        Seed of the run. All of its fits use the same subsamples.
     """
 
     def __init__(self, y: Array, columns: Mapping[str, Array], seed: int) -> None:
@@ -79,14 +73,14 @@ class CountedEnds:
     def around(
         self, y_pred: Array, found: Mapping[str, Mapping[str, float]]
     ) -> dict[str, dict[str, float]]:
-        """Return the ends by measured column.
+        """Return the ends of intervals by measured column.
 
         Parameters
         ----------
         y_pred
             Predictions of the test rows.
         found
-            Their measures, by column.
+            Scores of the predictions by column.
         """
         errors = np.abs(y_pred - self.y)
         mean, rows = float(errors.mean(axis=0)), len(errors)
@@ -101,15 +95,15 @@ class CountedEnds:
 
 
 def _around(name: str, value: float, half: float, most: float) -> dict[str, float]:
-    """Return both ends by name, within what the measure can be."""
+    """Return both ends by name, within the range of the measure."""
     lower, upper = end_names(name)
     return {lower: max(0.0, value - half), upper: min(most, value + half)}
 
 
 T = TypeVar("T")
-# Encoded at a time; a multiple of a prediction's own blocks, which hence stay the same.
+# Rows that are encoded at a time; a multiple of the blocks of a prediction.
 _ROWS = 4 * BLOCK_ROWS
-# Models fitted within this time predict together: they share kernel blocks.
+# Models that were fitted within this time predict together, because they share kernel blocks.
 _BATCH_SECONDS = 5.0
 
 
@@ -204,7 +198,7 @@ def _computed(
 def training_for(
     trials: Sequence[Trial], table: Table, fold: Fold, inputs: Inputs
 ) -> tuple[Training, Encoder]:
-    """Return the training rows of a fold as these trials want them, with their encoder."""
+    """Return the training rows of a fold for trials, and their encoder."""
     shared = any(sums_of(trial, inputs) for trial in trials)
     return (shared_training if shared else make_training)(table, fold, inputs)
 
@@ -218,8 +212,7 @@ def predict_rows(
 ) -> list[Array]:
     """Return the predictions of several models of a method, encoding a block of rows at a time."""
     name = trials[0].method
-    # Models on a shared map are expansions on its landmarks, which read sparse rows; those of a
-    # kernel matrix that is read in passes are expansions on all training rows.
+    # Models on a shared map, or on a matrix read in passes, are expansions that read sparse rows.
     sparse = method(name).in_passes or all(sums_of(t, inputs) is not None for t in trials)
     parts = [
         predict_all(
@@ -276,7 +269,7 @@ class RowScores:
 
 
 def _batches(fitted: Iterable[T]) -> Iterator[list[T]]:
-    """Yield what was fitted in groups; a group ends when its oldest has waited long enough."""
+    """Yield fitted models in groups; a group ends when its first model has waited long enough."""
     batch: list[T] = []
     since = time.monotonic()
     for one in fitted:
@@ -289,7 +282,7 @@ def _batches(fitted: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _timed(fitted: Iterator[Predictor]) -> Iterator[tuple[Predictor, float]]:
-    """Yield each predictor with the seconds it took; the first carries what they share."""
+    """Yield each predictor with its seconds; the first includes shared computations."""
     start = time.perf_counter()
     for predictor in fitted:
         yield predictor, time.perf_counter() - start
