@@ -144,6 +144,8 @@ class CurveFigure:
         Whether the range includes zero, with a line.
     ticks
         Marks at the foot of the figure.
+    name
+        The id under which a page contains the figure once to show it in several places.
     """
 
     title: str
@@ -153,6 +155,7 @@ class CurveFigure:
     caption: str = ""
     zero: bool = False
     ticks: tuple[float, ...] = ()
+    name: str = ""
 
     @property
     def alt(self) -> str:
@@ -175,23 +178,23 @@ class CurveFigure:
             for band in ((curve.values,), curve.inner, curve.outer)
             for end in band or ()
         ]
-        low, high = padded(np.concatenate(bands), 0.05, zero=self.zero)
         left, right = float(x.min(axis=0)), float(x.max(axis=0))
         if left == right:
             left, right = left - 1.0, right + 1.0
-        axes = Axes((left, right), (low, high), self.x_label, self.y_label)
-        return axes.frame(self.ticks, zero=self.zero) + Markup("").join(
-            _curve(axes, one) for one in self.curves
-        )
+        y_range = padded(np.concatenate(bands), 0.05, zero=self.zero)
+        axes = Axes((left, right), y_range, self.x_label, self.y_label)
+        drawn = Markup("").join(_curve(axes, curve) for curve in self.curves)
+        return axes.frame(self.ticks, zero=self.zero) + drawn
 
     @property
     def svg(self) -> Markup:
         """The SVG element."""
         return element(self.alt, self.inside)
 
-    def reference(self, name: str) -> Markup:
-        """Return an SVG element that shows `inside`, which the page has under an id."""
-        return element(self.alt, Markup('<use href="#{}"/>').format(name))
+    @property
+    def reference(self) -> Markup:
+        """An SVG element that shows `inside`, which the page contains under the id `name`."""
+        return element(self.alt, Markup('<use href="#{}"/>').format(self.name))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fkd.measures import MEASURES
 from fkd.methods import method
 from tasks.kernels.auto_options import settled
 from tasks.plan.trials import make_trials
-from tasks.report.figures import DPI, Panel, Point, Series, draw, png_bytes, style_of, with_front
+from tasks.report.figures import DPI, Panel, Point, Series, draw, png_bytes, style_of
 from tasks.reproduce.resample import stored_predictions
 from tasks.select.results import TrialResult
 from tasks.select.study import Study
@@ -191,7 +191,7 @@ def run_figure(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes
         return _differences(run, curves)
     columns = next(iter(curves.values())).study.inputs.measure_on
     panels = [
-        with_front(_panel(curves, measure, column))
+        _panel(curves, measure, column)
         for column in columns
         for measure in figure.measures
     ]
@@ -283,4 +283,4 @@ def _line(ax: Axes, label: str, points: list[tuple[float, float]], slot: int) ->
     """Draw one line in the palette's look."""
     style = style_of(Series(label, (), slot))
     x, y = zip(*points, strict=True)
-    ax.plot(x, y, color=style.colour, marker=style.shape.marker, markersize=4, label=label)
+    ax.plot(x, y, color=style.colour, marker=style.marker, markersize=4, label=label)

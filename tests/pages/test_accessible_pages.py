@@ -98,7 +98,7 @@ def audited():
         control_features=job,
         replicates=50,
     )
-    return found, AuditLabels("wage", "dollars", "wages.csv")
+    return found, AuditLabels("wage", "dollars", source="wages.csv")
 
 
 @pytest.fixture
