@@ -41,17 +41,18 @@ from flows.stages import reproduction_run_name, stage
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import Failed
 from tasks.data.load import describe_rows
-from tasks.reproduce.claims import COUNTS, DRAWS, headline, is_ours, seeded_curves, verdicts_on
+from tasks.reproduce.claims import COUNTS, DRAWS, headline, verdicts_on
+from tasks.reproduce.curves import seeded_curves
 from tasks.reproduce.page import write_page
 from tasks.reproduce.recovery import recover_job, recovery_jobs
 from tasks.reproduce.resample import resample
 from tasks.reproduce.result import (
-    Story,
-    read_stories,
-    record_story,
+    ExperimentResult,
+    make_result,
+    read_results,
+    record_result,
     record_studies,
-    story_of,
-    write_story,
+    write_result,
 )
 from tasks.select.study import Study, study_opener
 from tasks.servers.prefect import prefect_server
@@ -162,7 +163,7 @@ class Reproduced:
     """What a reproduction made: its page, its experiments, what could not be done."""
 
     page: Path | None
-    stories: tuple[Story, ...]
+    stories: tuple[ExperimentResult, ...]
     problems: tuple[str, ...]
 
     def rows(self) -> list[list[str]]:
@@ -177,7 +178,7 @@ class Reproduced:
         readings = [reading_words(story.reading) for story in self.stories if story.reading]
         told = [f"Read otherwise than published: {words}." for words in dict.fromkeys(readings)]
         verdicts = [verdict for story in self.stories for verdict in story.verdicts]
-        kinds = [ours for ours in (False, True) if any(is_ours(v) == ours for v in verdicts)]
+        kinds = [ours for ours in (False, True) if any(v.is_ours == ours for v in verdicts)]
         return told + [headline(verdicts, ours=ours) for ours in kinds]
 
     def markdown(self) -> str:
@@ -265,7 +266,7 @@ def judge_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reprod
 
 def tell_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
     """Compute, judge and tell the experiments one after the other; the page grows with them."""
-    stories, problems, page = list[Story](), list[str](), None
+    stories, problems, page = list[ExperimentResult](), list[str](), None
     for tree in trees:
         try:
             story, faults = _one(tree, cluster)
@@ -276,11 +277,11 @@ def tell_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reprodu
         stories.append(story)
         problems += faults
         folder = pages(read_settings(), story.collection)
-        page = write_page(read_stories(folder, experiment_names()), folder)
+        page = write_page(read_results(folder, experiment_names()), folder)
     return Reproduced(page, tuple(stories), tuple(dict.fromkeys(problems)))
 
 
-def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[Story, list[str]]:
+def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[ExperimentResult, list[str]]:
     """Return what one experiment found, with what could not be done."""
     start = time.monotonic()
     opened = load(tree, cluster)
@@ -360,7 +361,9 @@ def record(opened: Opened) -> list[str]:
 
 
 @stage
-def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, list[str]]:
+def tell(
+    opened: Opened, cluster: ClusterConfig, start: float
+) -> tuple[ExperimentResult, list[str]]:
     """Judge the claims, write figures and tables; return the story with what failed."""
     experiment, settings = opened.experiment, read_settings()
     curves = {
@@ -384,10 +387,10 @@ def tell(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, l
         experiment.runs[run].title: describe_rows(_any_study(seeds).loaded.provenance)
         for run, seeds in opened.studies.items()
     }
-    story = story_of(experiment, curves, opened.absent, verdicts, told, draws=draws)
+    story = make_result(experiment, curves, opened.absent, verdicts, told, draws=draws)
     story = replace(story, seconds=time.monotonic() - start)
     folder = pages(settings, experiment.collection) / experiment.name
-    write_story(story, experiment, curves, folder)
+    write_result(story, experiment, curves, folder)
     counts = ", ".join(f"{story.count(as_)} {as_}" for as_ in COUNTS)
     watcher().say(f"{experiment.name}: {counts} ({story.seconds:.0f} s)")
     return story, problems
@@ -413,11 +416,11 @@ def _compute(
 
 
 @stage
-def publish(story: Story) -> list[str]:
+def publish(story: ExperimentResult) -> list[str]:
     """Put verdicts, figures and tables into MLflow; return what could not be done."""
     settings = read_settings()
     try:
-        record_story(story, settings, pages(settings, story.collection) / story.name)
+        record_result(story, settings, pages(settings, story.collection) / story.name)
     except TrackingUnreachableError as error:
         return [str(error)]
     return []

@@ -12,7 +12,7 @@ from configs.errors import UserError
 from configs.reproduction import quick, read_experiment, without
 from configs.run import ClusterConfig
 from flows.reproduce import load, reproduce_paper
-from tasks.reproduce.result import Story, record_studies
+from tasks.reproduce.result import ExperimentResult, record_studies
 from tasks.select.study import study_opener
 from tasks.track.client import TrackingUnreachableError
 
@@ -122,8 +122,8 @@ def test_what_stops_one_experiment_does_not_stop_the_next(settings, monkeypatch)
     def one(tree, cluster):
         if tree["name"] == "E2":
             raise UserError("it needs more memory than there is")
-        return Story(
-            **dict.fromkeys(Story.__annotations__, ""),
+        return ExperimentResult(
+            **dict.fromkeys(ExperimentResult.__annotations__, ""),
         ), ["E3: 2 fits failed"]
 
     monkeypatch.setattr(flows.reproduce, "_one", one)
