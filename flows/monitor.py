@@ -30,11 +30,11 @@ from tasks.monitor.check import (
     CROSSED,
     Refit,
     Watch,
+    check_batch,
     is_watched,
-    judged_refit,
-    look,
+    judge_refit,
+    record_refit_reason,
     record_watch,
-    tell_origin,
 )
 from tasks.report.history_page import write_history
 from tasks.select.selection import NoChampionError
@@ -113,12 +113,12 @@ def _known(champion: WatchedChampion, loaded: Loaded, refit: bool) -> str:
 
 def _watch_rows(champion: WatchedChampion, batch: Batch, loaded: Loaded, refit: bool) -> Watch:
     """Return the look at rows that were not looked at, with the refit if one is asked for."""
-    found = look(champion, batch, loaded)
+    found = check_batch(champion, batch, loaded)
     watcher().say(f"{batch.label}: {found.reason}")
     # Before the refit, which may fail: the crossing is known then.
     keep(champion, found)
     if found.reasons and refit:
-        found = found.with_refit(refit_champion(champion, batch, loaded))
+        found = replace(found, refit=refit_champion(champion, batch, loaded))
         watcher().say(f"{batch.label}: {found.refit.why if found.refit else ''}")
         keep(champion, found)
     return found
@@ -140,7 +140,7 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
     fit([study])
     study = study.again()
     try:
-        study, told = judged_refit(study, champion, before.table.n)
+        study, told = judge_refit(study, champion, before.table.n)
     except NoChampionError as error:
         told = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
     outcome = conclude(study, start)
@@ -169,7 +169,7 @@ def keep(champion: WatchedChampion, found: Watch) -> str:
     """Put a look on MLflow, with its reason; return its run."""
     settings = read_settings()
     if found.refit is not None and found.refit.champion:
-        tell_origin(settings, found, found.refit.champion)
+        record_refit_reason(settings, found, found.refit.champion)
     return record_watch(settings, champion.config.experiment, champion.version, found)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup, escape
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes as PlotAxes
@@ -35,7 +36,7 @@ from tasks.report.formatting import (
     with_std,
     with_std_in_unit,
 )
-from tasks.report.html import TOP, Axes, element
+from tasks.report.html import TOP, Axes, element, padded
 from tasks.report.model import ReportData, ReportedNumber, SensitiveColumn, TrialSummary
 
 
@@ -133,8 +134,6 @@ class Panel:
     @cached_property
     def front(self) -> tuple[Point, ...]:
         """The points on the Pareto front of all series, from left to right."""
-        if not self.points:
-            return ()
         mask = non_dominated([(point.x, point.y) for point in self.points])
         best = itertools.compress(self.points, mask)
         return tuple(sorted(best, key=lambda point: (point.x, -point.y)))
@@ -152,26 +151,19 @@ class Panel:
     @property
     def x_range(self) -> tuple[float, float]:
         """A range of x that contains zero, error bars and noise floor."""
-        left = min([0.0, *(point.x - point.x_bar for point in self.points)])
-        right = max([0.0, *(point.x + point.x_bar for point in self.points)])
-        right = max(right, self.floor[1] if self.floor else 0.0)
+        ends = [point.x + side * point.x_bar for point in self.points for side in (-1, 1)]
+        ends += self.floor or ()
         # A limit far to the right would press the points together.
-        if self.limit is not None and self.limit <= 2 * right:
-            right = max(right, self.limit)
+        if self.limit is not None and self.limit <= 2 * max(0.0, *ends):
+            ends.append(self.limit)
         # The margin leaves room for the marker of a dummy at zero.
-        margin = 0.05 * (right - left) or 1.0
-        return left - margin, right + margin
+        return padded(np.array(ends), 0.05, zero=True)
 
 
 def y_range(panels: Iterable[Panel]) -> tuple[float, float]:
     """Return one range of y for several panels that contains all error bars."""
     points = [point for panel in panels for point in panel.points]
-    if not points:
-        return 0.0, 1.0
-    low = min(point.y - point.y_bar for point in points)
-    high = max(point.y + point.y_bar for point in points)
-    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
-    return low - margin, high + margin
+    return padded(np.array([p.y + side * p.y_bar for p in points for side in (-1, 1)]), 0.06)
 
 
 def panels_of(report: ReportData, column: SensitiveColumn) -> tuple[Panel, ...]:
@@ -303,10 +295,7 @@ _DUMMY_SHAPES = (
     ("*", "M8 1l2 4.8 5 .4-3.9 3.3 1.2 5L8 11.8 3.7 14.5l1.2-5L1 6.2l5-.4z"),
     ("h", "M8 1.5l5.6 3.3v6.4L8 14.5l-5.6-3.3V4.8z"),
 )
-FLOOR_COLOUR = "#767676"
-FRONT_COLOUR = "#8A8A8A"
-CHOSEN_COLOUR = "#E5383B"
-LIMIT_COLOUR = "#C2403A"
+COLOURS = {"floor": "#767676", "front": "#8A8A8A", "chosen": "#E5383B", "limit": "#C2403A"}
 
 
 def style_of(series: Series) -> Style:
@@ -364,11 +353,9 @@ def _background(axes: Axes, panel: Panel) -> str:
         )
     if panel.limit is not None and panel.limit <= axes.x[1]:
         parts.append(f'<path class="bound" d="M{axes.across(panel.limit):.1f} {TOP}v{height}"/>')
-    steps = [(axes.across(point.x), axes.up(point.y)) for point in panel.front]
-    if steps:
-        path = "".join(f"H{x:.1f}V{y:.1f}" for x, y in steps[1:])
-        parts.append(f'<path class="pareto" d="M{steps[0][0]:.1f} {steps[0][1]:.1f}{path}"/>')
-    return "".join(parts)
+    (x, y), *steps = [(axes.across(point.x), axes.up(point.y)) for point in panel.front]
+    path = "".join(f"H{x:.1f}V{y:.1f}" for x, y in steps)
+    return "".join([*parts, f'<path class="pareto" d="M{x:.1f} {y:.1f}{path}"/>'])
 
 
 def _series_svg(axes: Axes, panel: Panel, series: Series, *, tab_stop: bool) -> Markup:
@@ -433,14 +420,10 @@ def draw(panels: Sequence[Panel], *, title: str = "") -> Figure:
     if title:
         figure.suptitle(_plain(title), fontsize=11)
     entries = _legend_entries(panels)
-    figure.legend(
-        list(entries.values()),
-        [_plain(label) for label in entries],
-        loc="outside lower center",
-        ncols=math.ceil(len(entries) / math.ceil(len(entries) / _LEGEND_WIDTH)),
-        frameon=False,
-        fontsize=9,
-    )
+    labels, symbols = [_plain(label) for label in entries], list(entries.values())
+    columns = math.ceil(len(entries) / math.ceil(len(entries) / _LEGEND_WIDTH))
+    place = "outside lower center"
+    figure.legend(symbols, labels, loc=place, ncols=columns, frameon=False, fontsize=9)
     return figure
 
 
@@ -460,16 +443,16 @@ def _draw_panel(ax: PlotAxes, panel: Panel) -> None:
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     if panel.floor:
-        ax.axvspan(0.0, panel.floor[1], color=FLOOR_COLOUR, alpha=0.15, linewidth=0)
-        ax.axvline(panel.floor[0], color=FLOOR_COLOUR, linewidth=1)
+        ax.axvspan(0.0, panel.floor[1], color=COLOURS["floor"], alpha=0.15, linewidth=0)
+        ax.axvline(panel.floor[0], color=COLOURS["floor"], linewidth=1)
     if panel.limit is not None:
-        ax.axvline(panel.limit, color=LIMIT_COLOUR, linewidth=1.4, linestyle=_DOTS)
+        ax.axvline(panel.limit, color=COLOURS["limit"], linewidth=1.4, linestyle=_DOTS)
     x, y = _coordinates(panel.front)
-    ax.plot(x, y, drawstyle="steps-post", color=FRONT_COLOUR, linewidth=1, linestyle=_DASHES)
+    ax.plot(x, y, drawstyle="steps-post", color=COLOURS["front"], linewidth=1, linestyle=_DASHES)
     for series in panel.series:
         _draw_series(ax, panel, series)
     x, y = _coordinates([point for point in panel.points if point.chosen])
-    ax.scatter(x, y, s=170, facecolors="none", edgecolors=CHOSEN_COLOUR, linewidths=2, zorder=5)
+    ax.scatter(x, y, s=170, facecolors="none", edgecolors=COLOURS["chosen"], linewidths=2, zorder=5)
     ax.set_xlim(*panel.x_range)
 
 
@@ -479,20 +462,11 @@ def _draw_series(ax: PlotAxes, panel: Panel, series: Series) -> None:
     for path in series.paths:
         ax.plot(*_coordinates(path), color=style.colour, linewidth=1)
     x, y = _coordinates(points)
-    ax.errorbar(
-        x,
-        y,
-        xerr=[point.x_bar for point in points],
-        yerr=[point.y_bar for point in points],
-        fmt="none",
-        ecolor=style.colour,
-        elinewidth=1,
-        capsize=2,
-        alpha=0.6,
-    )
-    faces = [style.colour if point in panel.front else "white" for point in points]
-    edges, marker = style.colour, style.marker
-    ax.scatter(x, y, s=42, marker=marker, facecolors=faces, edgecolors=edges, zorder=4)
+    colour, marker = style.colour, style.marker
+    y_bars, x_bars = [point.y_bar for point in points], [point.x_bar for point in points]
+    ax.errorbar(x, y, y_bars, x_bars, "none", colour, elinewidth=1, capsize=2, alpha=0.6)
+    faces = [colour if point in panel.front else "white" for point in points]
+    ax.scatter(x, y, s=42, marker=marker, facecolors=faces, edgecolors=colour, zorder=4)
 
 
 def _coordinates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
@@ -511,14 +485,14 @@ def _legend_entries(panels: Sequence[Panel]) -> dict[str, Artist]:
     for series in all_series:
         style = style_of(series)
         entries[series.legend] = symbol(style.marker, style.colour)
-    entries["Pareto front"] = Line2D([], [], color=FRONT_COLOUR, linewidth=1, linestyle=_DASHES)
+    entries["Pareto front"] = Line2D([], [], color=COLOURS["front"], linewidth=1, linestyle=_DASHES)
     if any(point.chosen for panel in panels for point in panel.points):
         ring: dict[str, Any] = {"markersize": 12, "markerfacecolor": "none", "markeredgewidth": 2}
-        entries["chosen model"] = symbol("o", CHOSEN_COLOUR, **ring)
+        entries["chosen model"] = symbol("o", COLOURS["chosen"], **ring)
     if any(panel.floor for panel in panels):
-        entries["noise floor"] = Line2D([], [], color=FLOOR_COLOUR, linewidth=1)
+        entries["noise floor"] = Line2D([], [], color=COLOURS["floor"], linewidth=1)
     if any(panel.limit is not None for panel in panels):
-        entries["limit"] = Line2D([], [], color=LIMIT_COLOUR, linewidth=1.4, linestyle=_DOTS)
+        entries["limit"] = Line2D([], [], color=COLOURS["limit"], linewidth=1.4, linestyle=_DOTS)
     if any(series.needs_sensitive for series in all_series):
         entries["† predictions need the sensitive column"] = Line2D([], [], linestyle="none")
     return entries

@@ -235,13 +235,11 @@ class Axes:
         """Return grid, tick labels and axis labels, with marks on the lower axis."""
         parts = []
         foot, end = self.foot, WIDTH - RIGHT
-        ticks = nice_ticks(*self.y)
-        for tick, text in zip(ticks, tick_labels(ticks), strict=True):
+        for tick, text in ticks(*self.y):
             y = self.up(tick)
             parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{end}"/>')
             parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" class="end">{escape(text)}</text>')
-        ticks = nice_ticks(*self.x)
-        for tick, text in zip(ticks, tick_labels(ticks), strict=True):
+        for tick, text in ticks(*self.x):
             x = self.across(tick)
             parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{foot}"/>')
             parts.append(f'<text x="{x:.1f}" y="{foot + 16}" class="middle">{escape(text)}</text>')
@@ -280,26 +278,21 @@ def element(
     )
 
 
-def nice_ticks(low: float, high: float) -> list[float]:
-    """Return about five round numbers within a range."""
+def ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return about five round numbers within a range, with the fewest decimals that differ."""
     raw = (high - low) / _TICKS
     unit = 10.0 ** math.floor(math.log10(raw))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= raw)
-    first = math.ceil(low / step)
-    return [step * i for i in range(first, math.floor(high / step) + 1)]
-
-
-def tick_labels(ticks: Sequence[float]) -> list[str]:
-    """Return round numbers with the fewest decimals that keep them distinct."""
-    greatest = max((abs(tick) for tick in ticks), default=0.0)
-    unit, letter = next(((u, w) for u, w in _UNITS if greatest >= 100 * u), (1.0, ""))
-    scaled = [tick / unit for tick in ticks]
-    step = scaled[1] - scaled[0] if len(scaled) > 1 else 1.0
+    values = [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    greatest = max((abs(value) for value in values), default=0.0)
+    scale, letter = next(((u, w) for u, w in _UNITS if greatest >= 100 * u), (1.0, ""))
+    step = step / scale if len(values) > 1 else 1.0
     decimals = max(0, -math.floor(math.log10(step) + _ROUNDING))
     if round(step * 10**decimals, 6) % 1:
         decimals += 1  # steps of 2.5
     # Adding zero turns -0 into 0.
-    return [f"{round(tick, decimals) + 0.0:.{decimals}f}{letter}" for tick in scaled]
+    texts = (f"{round(value / scale, decimals) + 0.0:.{decimals}f}{letter}" for value in values)
+    return list(zip(values, texts, strict=True))
 
 
 def _label_lines(label: str, length: float) -> list[str]:

@@ -4,7 +4,7 @@
 chose the model, on persons, on recoverability, and the cautions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from fkd.measures import MEASURES, REPORTED
@@ -87,25 +87,45 @@ def effect_of(change: Estimate) -> str:
 
 def broken_limits(report: ReportData) -> tuple[str, ...]:
     """Return one sentence per limit that the chosen model exceeds on the held-out rows."""
-    champion = report.champion
-    if champion is None:
-        return ()
     sentences = []
-    for name, limit in champion.limits.items():
-        for column in report.columns:
-            found = champion.judgement.held_out.measures[column.name].get(name)
-            subject = f"{MEASURES[name].label} on {column.text} is"
-            if found is None:
-                sentences.append(
-                    f"A limit cannot be checked: {subject} undefined on the held-out rows."
-                )
-            elif found[0] > limit:
-                number = with_interval(found, MEASURES[name].decimals)
-                sentences.append(
-                    f"The chosen model breaks its limit: {subject} {number} on the held-out rows, "
-                    f"above {limit:g}."
-                )
+    limits = report.champion.limits if report.champion else {}
+    for subject, name, limit, found in _held_out_limits(report, limits):
+        if found is None:
+            sentences.append(
+                f"A limit cannot be checked: {subject} is undefined on the held-out rows."
+            )
+        elif found[0] > limit:
+            number = with_interval(found, measure_decimals(name))
+            sentences.append(
+                f"The chosen model breaks its limit: {subject} is {number} on the held-out rows, "
+                f"above {limit:g}."
+            )
     return tuple(sentences)
+
+
+def limit_sentences(report: ReportData) -> tuple[str, ...]:
+    """Return for each limit of the rule how the held-out numbers compare with it."""
+    sentences = []
+    limits = report.champion.policy.subject_to if report.champion else {}
+    for subject, name, limit, found in _held_out_limits(report, limits):
+        if found is not None:  # broken_limits has the others
+            value, low, high = found
+            verdict = "within" if value <= limit else "above"
+            doubt = ". The interval includes the limit" if low <= limit < high else ""
+            number = with_interval(found, measure_decimals(name))
+            sentences.append(f"{subject} is {number}, {verdict} the limit of {limit:g}{doubt}.")
+    return tuple(sentences)
+
+
+def _held_out_limits(
+    report: ReportData, limits: Mapping[str, float]
+) -> Iterator[tuple[str, str, float, Estimate | None]]:
+    """Yield a subject, the measure, its limit and its held-out value for every column."""
+    measures = report.champion.judgement.held_out.measures if report.champion else {}
+    for name, limit in limits.items():
+        for column in report.columns:
+            subject = f"{measure_label(name)} on {column.text}"
+            yield subject, name, limit, measures[column.name].get(name)
 
 
 class _Comparison(NamedTuple):
@@ -346,28 +366,6 @@ def deciding_sentence(champion: ChampionSummary) -> str:
         for name, value in champion.deciding.items()
     ]
     return f"{opening}. There this setting has {joined(numbers)}. The figures use all rows."
-
-
-def limit_sentences(report: ReportData) -> tuple[str, ...]:
-    """Return for each limit of the rule how the held-out numbers compare with it."""
-    champion = report.champion
-    if champion is None:
-        return ()
-    sentences = []
-    for name, limit in champion.policy.subject_to.items():
-        for column in report.columns:
-            found = champion.judgement.held_out.measures[column.name].get(name)
-            if found is None:  # broken_limits has the others
-                continue
-            value, low, high = found
-            verdict = "within" if value <= limit else "above"
-            doubt = ". The interval includes the limit" if low <= limit < high else ""
-            sentences.append(
-                f"{measure_label(name)} on {column.text} is "
-                f"{with_interval(found, measure_decimals(name))}, {verdict} the limit of {limit:g}"
-                f"{doubt}."
-            )
-    return tuple(sentences)
 
 
 def recoverability_sentence(report: ReportData, column: SensitiveColumn) -> str:

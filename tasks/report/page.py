@@ -77,14 +77,8 @@ def _trade_off(report: ReportData) -> dict[str, Any]:
                 "needs_sensitive": any(one.needs_sensitive for one in series.values()),
             }
         )
-    colours = {
-        "front": figures.FRONT_COLOUR,
-        "chosen": figures.CHOSEN_COLOUR,
-        "floor": figures.FLOOR_COLOUR,
-        "limit": figures.LIMIT_COLOUR,
-    }
     bars = figures.bars_sentence(report.trials)
-    return {"columns": columns, "bars": bars, "colours": colours} if columns else {}
+    return {"columns": columns, "bars": bars, "colours": figures.COLOURS} if columns else {}
 
 
 def _floor_sentence(report: ReportData, panel: Panel) -> str:

@@ -178,11 +178,7 @@ def profile_figures(
     ticks = tuple(group.ranges[0][1] for group in profile.groups[:-1])
 
     def figure(
-        title: str,
-        y_label: str,
-        *names: tuple[str, str, str],
-        zero: bool = False,
-        caption: str = "",
+        title: str, y_label: str, *names: tuple[str, str, str], zero: bool = False, text: str = ""
     ) -> CurveFigure:
         curves = tuple(
             DrawnCurve(label, look, c.points, c.mean, (c.low, c.high), (c.lowest, c.highest))
@@ -190,42 +186,27 @@ def profile_figures(
             if (c := profile.curves.get(name)) is not None
         )
         y_label = f"{y_label}{labels.in_brackets}"
-        return CurveFigure(title, column, y_label, curves, caption, zero, ticks)
+        return CurveFigure(title, column, y_label, curves, text, zero, ticks)
 
+    def both(other: str, own: str) -> tuple[tuple[str, str, str], ...]:
+        return (other, labels.other, OTHER), (own, labels.model, MODEL)
+
+    truth = (TARGET, "true value", TRUTH)
+    predictions, errors = both(OTHER_PREDICTION, PREDICTION), both(OTHER_ERROR, ERROR)
+    sides = "Above the line predictions are too high on average, below it too low."
     figures = [
-        figure(
-            PREDICTIONS_TITLE,
-            f"mean {labels.target}",
-            (TARGET, "true value", TRUTH),
-            (OTHER_PREDICTION, labels.other, OTHER),
-            (PREDICTION, labels.model, MODEL),
-        ),
-        figure(
-            "Signed error",
-            "prediction minus truth",
-            (OTHER_ERROR, labels.other, OTHER),
-            (ERROR, labels.model, MODEL),
-            zero=True,
-            caption="Above the line predictions are too high on average, below it too low.",
-        ),
-        figure(
-            ABSOLUTE_TITLE,
-            "mean absolute error",
-            (OTHER_ABSOLUTE, labels.other, OTHER),
-            (ABSOLUTE, labels.model, MODEL),
-        ),
+        figure(PREDICTIONS_TITLE, f"mean {labels.target}", truth, *predictions),
+        figure("Signed error", "prediction minus truth", *errors, zero=True, text=sides),
+        figure(ABSOLUTE_TITLE, "mean absolute error", *both(OTHER_ABSOLUTE, ABSOLUTE)),
     ]
     if GAIN in profile.curves:
-        figures.append(
-            figure(
-                "Change of the prediction",
-                "difference of predictions",
-                (GAIN, f"{labels.model} minus {labels.other}", MODEL),
-                zero=True,
-                caption=f"Predictions of the {labels.model} minus those of {labels.other}, for the "
-                "same rows. Whether a higher prediction is an advantage depends on the target.",
-            )
+        gain = (GAIN, f"{labels.model} minus {labels.other}", MODEL)
+        text = (
+            f"Predictions of the {labels.model} minus those of {labels.other}, for the same rows. "
+            "Whether a higher prediction is an advantage depends on the target."
         )
+        title, y_label = "Change of the prediction", "difference of predictions"
+        figures.append(figure(title, y_label, gain, zero=True, text=text))
     leaking = _leaking_figure(profile, column, labels, floor)
     return (*figures, leaking) if leaking else tuple(figures)
 
@@ -235,18 +216,15 @@ def _leaking_figure(
 ) -> CurveFigure | None:
     """Return the functions of the column that predictions determine best."""
     name = MEASURES[LEAKING].label
+    leaks = ((profile.other_leak, labels.other, OTHER), (profile.leak, labels.model, MODEL))
     drawn, noisy = [], []
-    for leak, label, look in (
-        (profile.other_leak, labels.other, OTHER),
-        (profile.leak, labels.model, MODEL),
-    ):
-        if leak is None:
-            continue
-        text = f"{name} {leak.correlation:.3f}"
-        if floor is not None and leak.correlation <= floor:
-            noisy.append(label)
-            text, look = f"{text}, within noise", f"{look} {NOISE}"
-        drawn.append(DrawnCurve(f"{label} ({text})", look, leak.points, leak.values))
+    for leak, label, look in leaks:
+        if leak is not None:
+            text = f"{name} {leak.correlation:.3f}"
+            if floor is not None and leak.correlation <= floor:
+                noisy.append(label)
+                text, look = f"{text}, within noise", f"{look} {NOISE}"
+            drawn.append(DrawnCurve(f"{label} ({text})", look, leak.points, leak.values))
     if not drawn:
         return None
     caption = (

@@ -58,9 +58,10 @@ class Table:
 
 def trial_table(report: ReportData) -> Table:
     """Return one row per trial: mean ± standard deviation over folds."""
+    several = len(report.columns) > 1
     # Column, measure and heading of all numbers that at least one trial has.
     measured = [
-        (column.name, measure, _heading(report, measure.label, column.text))
+        (column.name, measure, measure.label + (f", {column.text}" if several else ""))
         for column in report.columns
         for measure in REPORTED.values()
         if any(measure.name in trial.scores[column.name] for trial in report.trials)
@@ -111,11 +112,6 @@ def trial_table(report: ReportData) -> Table:
             "optimistic."
         )
     return Table(headings, tuple(rows), caption)
-
-
-def _heading(report: ReportData, label: str, column: str) -> str:
-    """Return the label of a measure, with the column if there are several."""
-    return label if len(report.columns) == 1 else f"{label}, {column}"
 
 
 def front_of(report: ReportData, column: str, measure: str) -> list[str]:

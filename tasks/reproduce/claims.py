@@ -241,7 +241,11 @@ def _trend(claim: Trend, curves: Curves, scores: CurveScores, error: Error) -> R
 
 def _change(claim: Change, curves: Curves, scores: CurveScores, error: Error) -> Rule:
     start, stop = (_setting(curves[claim.curve], at) for at in (claim.start, claim.stop))
-    regions = {"up": {"low": 0.0}, "down": {"high": 0.0}, "not_down": {"low": -claim.margin}}
+    regions = {
+        "up": (0.0, math.inf),
+        "down": (-math.inf, 0.0),
+        "not_down": (-claim.margin, math.inf),
+    }
     # A share of the value at the start would be useless if that is nearly zero.
     greatest = float(scores[claim.curve][claim.of].max()) or 1.0
 
@@ -253,7 +257,7 @@ def _change(claim: Change, curves: Curves, scores: CurveScores, error: Error) ->
         f"change of {claim.of.upper()} from {claim.start:g} to {claim.stop:g}, as a share of its "
         "greatest value"
     )
-    return Rule(statistic, unit, **regions[claim.direction])
+    return Rule(statistic, unit, *regions[claim.direction])
 
 
 def _faster(claim: Faster, curves: Curves, scores: CurveScores, error: Error) -> Rule:
