@@ -60,7 +60,7 @@ class Refit:
     title
         The chosen model, empty if none could be chosen.
     promoted
-        Whether it became the champion.
+        True if it became the champion.
     why
         The reason as a sentence.
     champion
@@ -112,7 +112,7 @@ class Watch:
 
     @property
     def verdict(self) -> str:
-        """Whether something has changed: quiet or crossed."""
+        """The word quiet if nothing has changed, else crossed."""
         return CROSSED if self.reasons else QUIET
 
     @property

@@ -209,7 +209,8 @@ class ScoreRequest:
     keep
         Columns that are copied to the result.
     missing
-        Whether a row without a number that the model needs is an error or has no prediction.
+        "refuse" to raise an error for a row without a number that the model needs, "null" to leave
+        its prediction empty.
     """
 
     data: Path

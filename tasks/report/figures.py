@@ -53,7 +53,7 @@ class Point:
     text
         The lines of its tooltip.
     chosen
-        Whether this is the chosen model.
+        True for the chosen model.
     """
 
     x: float
@@ -420,10 +420,14 @@ def draw(panels: Sequence[Panel], *, title: str = "") -> Figure:
     if title:
         figure.suptitle(_plain(title), fontsize=11)
     entries = _legend_entries(panels)
-    labels, symbols = [_plain(label) for label in entries], list(entries.values())
-    columns = math.ceil(len(entries) / math.ceil(len(entries) / _LEGEND_WIDTH))
-    place = "outside lower center"
-    figure.legend(symbols, labels, loc=place, ncols=columns, frameon=False, fontsize=9)
+    figure.legend(
+        list(entries.values()),
+        [_plain(label) for label in entries],
+        loc="outside lower center",
+        ncols=math.ceil(len(entries) / math.ceil(len(entries) / _LEGEND_WIDTH)),
+        frameon=False,
+        fontsize=9,
+    )
     return figure
 
 
@@ -463,8 +467,8 @@ def _draw_series(ax: PlotAxes, panel: Panel, series: Series) -> None:
         ax.plot(*_coordinates(path), color=style.colour, linewidth=1)
     x, y = _coordinates(points)
     colour, marker = style.colour, style.marker
-    y_bars, x_bars = [point.y_bar for point in points], [point.x_bar for point in points]
-    ax.errorbar(x, y, y_bars, x_bars, "none", colour, elinewidth=1, capsize=2, alpha=0.6)
+    bars = [point.y_bar for point in points], [point.x_bar for point in points]
+    ax.errorbar(x, y, *bars, fmt="none", ecolor=colour, elinewidth=1, capsize=2, alpha=0.6)
     faces = [colour if point in panel.front else "white" for point in points]
     ax.scatter(x, y, s=42, marker=marker, facecolors=faces, edgecolors=colour, zorder=4)
 

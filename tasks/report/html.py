@@ -141,7 +141,7 @@ class CurveFigure:
     curves
         The curves.
     zero
-        Whether the range includes zero, with a line.
+        If True, the range includes zero, with a line.
     ticks
         Marks at the foot of the figure.
     name

@@ -39,7 +39,7 @@ class LimitState:
     curves
         Figures of the trial.
     checked
-        Whether the page shows this range first.
+        True if the page shows this range first.
     """
 
     label: str
@@ -62,7 +62,7 @@ class MovableLimit:
     states, table
         The ranges, and a table of all ranges.
     opened
-        Whether the page shows this measure first.
+        True if the page shows this measure first.
     note
         A sentence on limits below the first range.
     """

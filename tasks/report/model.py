@@ -74,9 +74,9 @@ class SensitiveColumn:
     name, title
         The name in the table, and the name for readers.
     removed
-        Whether the column was to be removed, not only measured.
+        True if the column was to be removed, False if it was only measured.
     is_input
-        Whether the models have the column among their inputs.
+        True if the column is an input of the models.
     noise_floor
         Mean and 95 % quantile of a measure on permuted held-out rows, by measure.
     proxies
@@ -117,13 +117,13 @@ class TrialSummary:
     seconds
         The sum over folds.
     dummy
-        Whether the method predicts a constant.
+        True if the method predicts a constant.
     needs_sensitive
-        Whether predictions need the sensitive column.
+        True if predictions need the sensitive column.
     removes_nothing
-        Whether the method has no removal, or its strength is 0.
+        True if the method has no removal, or its strength is 0.
     searched
-        Whether a search chose the parameters on rows that most folds test on.
+        True if a search chose the parameters on rows that most folds test on.
     """
 
     key: str
@@ -160,7 +160,7 @@ class ChampionSummary:
     judgement
         Its numbers on the held-out rows, and those of the same model without removal.
     within_noise
-        Whether the most accurate trial was chosen because it depends on no column beyond noise.
+        True if the most accurate trial was chosen because it depends on no column beyond noise.
     deciding
         The means over inner folds that decided, by measure.
     approximation, stored_rows
@@ -207,7 +207,7 @@ class DataProvenance:
     survey_weight, weighted
         The column of weights if the data has one, and the computations that used it.
     synthetic
-        Whether a program generated the rows.
+        True if a program generated the rows.
     datasheet
         Markdown.
     """
@@ -315,7 +315,7 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
     study
         A study whose fits are stored.
     curves
-        Whether to compute the curves along the sensitive columns, see `with_curves`.
+        If True, compute the curves along the sensitive columns, see `with_curves`.
     """
     try:
         champion, reason = select_champion(study), ""

@@ -158,7 +158,7 @@ def write_report(study: Study, *, again: bool = False) -> Path:
     study
         A study whose fits are stored.
     again
-        Whether to write unchanged files as well.
+        If True, write unchanged files as well.
     """
     take_folder(study)
     report = replace(report_data(study, curves=False), promotion=_promotion(study))

@@ -243,7 +243,7 @@ def _leaking_figure(
 
 
 def profile_sentences(profile: Profile, column: str, labels: Labels) -> tuple[str, ...]:
-    """Return where errors are largest, who bears the added error, and who is predicted less."""
+    """Return the ranges with the largest error, with added error, and with changed predictions."""
     names, decimals = profile.names, _error_decimals(profile.groups, profile.names)
     ranges = range_texts([group.ranges[0] for group in profile.groups])
     compared = OTHER_ABSOLUTE in names
@@ -289,20 +289,20 @@ def burden_sentence(profile: Profile, column: str) -> str:
     part, share = rows[most] * change[most], rows[most] / rows.sum(axis=0)
     if total <= 0 or profile.groups[most].low[j] <= 0 or part < _MARKED * share * total:
         return ""
-    where = f"{column} {range_texts([group.ranges[0] for group in profile.groups])[most]}"
+    bounds = f"{column} {range_texts([group.ranges[0] for group in profile.groups])[most]}"
     if part > total:
         return (
-            f"The added error falls on the {100 * share:.0f} % of rows with {where}. On all other "
+            f"The added error falls on the {100 * share:.0f} % of rows with {bounds}. On all other "
             "rows together the error fell."
         )
     return (
         f"Of the added error, {100 * part / total:.0f} % falls on the {100 * share:.0f} % of rows "
-        f"with {where}."
+        f"with {bounds}."
     )
 
 
 def _gain_sentence(profile: Profile, column: str, labels: Labels) -> str:
-    """Return where predictions differ from those of the other model, by the whole band."""
+    """Return the greatest differences from the predictions of the other model beyond the band."""
     curve = profile.curves[GAIN]
     decimals = unit_decimals(float(np.abs(curve.mean).max(axis=0)))
     low, high = profile.groups[0].ranges[0][0], profile.groups[-1].ranges[0][1]

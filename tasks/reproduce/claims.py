@@ -63,7 +63,7 @@ class Rule:
     low, high
         The range in which the claim is true.
     bounded
-        Whether shifted draws could pass a bound of the statistic.
+        True if shifted draws could pass a bound of the statistic.
     least
         The least possible value.
     """
@@ -389,7 +389,7 @@ class Verdict:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the paper does not make this claim."""
+        """True if the paper does not make this claim."""
         return self.source == OURS
 
 

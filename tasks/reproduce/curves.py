@@ -69,7 +69,7 @@ class Curve:
 
     @property
     def constant(self) -> bool:
-        """Whether the predictions hardly vary, at every strength, on every fold."""
+        """True if the predictions hardly vary, at every strength, on every fold."""
         limit = _CONSTANT * float(self.study.loaded.table.y.std())
         return all(
             record.predicted.std < limit
@@ -80,7 +80,7 @@ class Curve:
 
     @property
     def collapsed(self) -> bool:
-        """Whether the predictions hardly vary although the method is no dummy."""
+        """True if the predictions hardly vary although the method is no dummy."""
         return self.method not in DUMMIES and self.constant
 
     @property

@@ -41,7 +41,7 @@ class ExperimentResult:
     finished
         Day and time.
     quick
-        Whether few rows, folds and settings were computed.
+        True if few rows, folds and settings were computed.
     reading, unread
         The keys of the data that differ from the published ones, and the runs that they do not
         change with the reason.
@@ -85,7 +85,7 @@ class ExperimentResult:
 
     @property
     def outdated(self) -> bool:
-        """Whether the file of the experiment has other claims now."""
+        """True if the file of the experiment has other claims now."""
         shipped = read_experiment(self.name)
         if self.reading:
             shipped = read_otherwise(shipped, self.reading)
