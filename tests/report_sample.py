@@ -88,7 +88,6 @@ def make_trials(
     trials = [
         TrialSummary(
             key=f"trial-{next(numbers)}",
-            method=method,
             label=label,
             mae=estimate(mae, 0.03),
             scores={c: _scores(hgr, gdp, pf, 1 - 0.2 * i) for i, c in enumerate(columns)},
@@ -105,7 +104,6 @@ def make_trials(
     ]
     nothing = {c: _scores(0.0, 0.0, 0.0, 1.0) for c in columns}
     dummy = TrialSummary(
-        "dummy",
         "dummy",
         "Mean dummy",
         ReportedNumber(0.1785, 0.004),
@@ -192,7 +190,7 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
         name="crimes",
         title="Violent crime without dependence on race",
         problem="Communities and Crime",
-        target=TargetColumn("ViolentCrimesPerPop", "violent crimes per population"),
+        target=TargetColumn("violent crimes per population"),
         columns=tuple(
             SensitiveColumn(c, TITLES.get(c, ""), noise_floor={"hgr": (0.103, 0.152)})
             for c in columns
@@ -239,7 +237,7 @@ def poison_report(text: str) -> ReportData:
         name=text,
         title=text,
         problem=text,
-        target=TargetColumn(text, text, text, 2.0),
+        target=TargetColumn(text, text, 2.0),
         columns=(replace(report.columns[0], title=text),),
         trials=(*report.trials[:4], chosen, *report.trials[5:]),
         removed=(text,),

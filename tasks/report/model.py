@@ -59,7 +59,6 @@ class ReportedNumber:
 class TargetColumn:
     """The predicted column. A scaled error times `scale` is an error in `unit`."""
 
-    name: str
     title: str
     unit: str = ""
     scale: float = 1.0
@@ -102,8 +101,8 @@ class TrialSummary:
 
     Parameters
     ----------
-    key, method, label
-        The key of the trial, the name of the method, and its name for readers.
+    key, label
+        The key of the trial, and the name of its method for readers.
     mae
         The mean absolute error, scaled.
     scores
@@ -127,7 +126,6 @@ class TrialSummary:
     """
 
     key: str
-    method: str
     label: str
     mae: ReportedNumber
     scores: Mapping[str, Mapping[str, ReportedNumber]]
@@ -323,13 +321,12 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         champion, reason = None, str(error)
     problem = study.config.data.declaration
     low, high = study.loaded.table.target_range
-    target = problem.target
     report = ReportData(
         name=study.config.name,
         title=f"{problem.title}: accuracy against fairness",
         problem=problem.title,
         target=TargetColumn(
-            target, problem.titles.get(target, target), problem.target_unit, high - low
+            problem.titles.get(problem.target, problem.target), problem.target_unit, high - low
         ),
         columns=tuple(_column(study, name, champion) for name in study.inputs.measure_on),
         trials=tuple(_trial(study, result) for result in study.results()),
@@ -381,7 +378,6 @@ def _trial(study: Study, result: TrialResult) -> TrialSummary:
 
     return TrialSummary(
         key=trial.key,
-        method=declared.name,
         label=study.names[trial.key],
         mae=number(MAE, study.inputs.measure_on[0]),
         scores={

@@ -4,8 +4,9 @@ A claim is a rule on a statistic of the scores of some curves. The statistic is 
 pooled test rows, on draws of them, and on every fold.
 """
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -421,9 +422,7 @@ def verdicts_on(
         for claim, run in cases
         if not isinstance(claim, Agree) and not _missing(claim, curves.get(run, {}), experiment)
         for alone in by_seed(curves[run], scores_needed(claim))
-        for by_score in _resamplings(claim, alone, draws).values()
-        for found in by_score.values()
-        for job in found
+        for _, _, job in _resamplings(claim, alone, draws)
     ]
     compute([job for job in dict.fromkeys(jobs) if job.read() is None])
     return [_verdict(claim, run, experiment, curves, absent, draws) for claim, run in cases]
@@ -465,44 +464,31 @@ def _missing(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
     return ""
 
 
-def _resamplings(
-    claim: Claim, curves: Curves, draws: int
-) -> dict[str, dict[str, list[Resampling]]]:
-    """Return the resampling of every setting, by curve, then score."""
-    return {
-        label: {
-            score: [
-                Resampling(
-                    curves[label].study.inputs,
-                    tuple(record.key for record in result.records),
-                    claim.column or curves[label].study.inputs.measure_on[0],
-                    score,
-                    draws,
-                )
-                for result in curves[label].results
-            ]
-            for score in scores
-        }
-        for label, scores in scores_needed(claim).items()
-        if label in curves
-    }
+def _resamplings(claim: Claim, curves: Curves, draws: int) -> Iterator[tuple[str, str, Resampling]]:
+    """Yield the label, the score and the resampling of every setting that a claim needs."""
+    for label, scores in scores_needed(claim).items():
+        if label in curves:
+            inputs = curves[label].study.inputs
+            column = claim.column or inputs.measure_on[0]
+            for score, result in itertools.product(scores, curves[label].results):
+                keys = tuple(record.key for record in result.records)
+                yield label, score, Resampling(inputs, keys, column, score, draws)
 
 
 def resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[CurveScores]:
     """Return the scores on the pooled rows, then on every draw."""
-
-    def values(job: Resampling) -> Array:
-        found = job.read()
-        if found is None:
-            raise NotJudgedError(f"{job.score.upper()} on resampled rows could not be computed")
-        return found
-
-    table = {
-        label: {score: np.stack([*map(values, jobs)], axis=1) for score, jobs in by_score.items()}
-        for label, by_score in _resamplings(claim, curves, draws).items()
+    table: dict[str, dict[str, list[Array]]] = {}
+    for label, score, job in _resamplings(claim, curves, draws):
+        values = job.read()
+        if values is None:
+            raise NotJudgedError(f"{score.upper()} on resampled rows could not be computed")
+        table.setdefault(label, {}).setdefault(score, []).append(values)
+    rows = {
+        label: {score: np.stack(own, axis=1) for score, own in by_score.items()}
+        for label, by_score in table.items()
     }
     return [
-        {label: {score: rows[b] for score, rows in own.items()} for label, own in table.items()}
+        {label: {score: values[b] for score, values in own.items()} for label, own in rows.items()}
         for b in range(1 + draws)
     ]
 

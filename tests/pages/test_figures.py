@@ -68,7 +68,7 @@ def test_methods_keep_their_slot_when_another_has_no_number():
     report = make_report()
     unknown = {BLACK: {"gdp": ReportedNumber(0.05), "hgr": ReportedNumber(math.nan)}}
     trials = [
-        replace(trial, scores=unknown) if trial.method == "svr_fkd" else trial
+        replace(trial, scores=unknown) if trial.label == "SVR-FKD" else trial
         for trial in report.trials
     ]
     hgr, gdp, _ = panels_of(replace(report, trials=tuple(trials)), report.columns[0])
@@ -95,7 +95,7 @@ def test_lines_join_only_settings_that_differ_in_strength():
     other = [
         replace(trial, key=f"{trial.key}-wide", params={**trial.params, "gamma": 0.1})
         for trial in report.trials
-        if trial.method == "krr_fkd"
+        if trial.label == "KRR-FKD"
     ]
     panel = first_panel(replace(report, trials=(*report.trials, *other)))
     krr = next(series for series in panel.series if series.label == "KRR-FKD")
@@ -115,7 +115,7 @@ def test_only_the_champion_is_chosen():
 
 
 def test_hovering_tells_method_strength_and_values():
-    report = make_report(target=TargetColumn("y", "income", "dollars", 1000.0))
+    report = make_report(target=TargetColumn("income", "dollars", 1000.0))
     chosen = next(point for point in first_panel(report).points if point.chosen)
     text = "\n".join(chosen.text)
     assert "SVR-FKD (the chosen model)\niterations 60\nHGR 0.380 ± 0.023\nMAE 0.1250 ±" in text
@@ -124,7 +124,7 @@ def test_hovering_tells_method_strength_and_values():
 
 
 def test_the_error_is_drawn_in_the_targets_own_unit():
-    target = TargetColumn("rent", "monthly rent", "euros", 1000.0)
+    target = TargetColumn("monthly rent", "euros", 1000.0)
     report = make_report(target=target)
     panel = panels_of(report, report.columns[0])[1]
     assert panel.y_label == "MAE of monthly rent in euros"

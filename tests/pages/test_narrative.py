@@ -228,7 +228,7 @@ def test_every_column_has_its_tiles():
 
 
 def test_the_error_stands_in_the_targets_own_unit():
-    target = TargetColumn("y", "income", "dollars", 100_000.0)
+    target = TargetColumn("income", "dollars", 100_000.0)
     assert tiles_of(make_report(target=target))[0].value == "12,710 dollars"
 
 
@@ -302,7 +302,7 @@ def test_the_best_probe_speaks_for_all(after, share):
 
 def test_a_person_learns_what_entered_what_is_left_and_how_wrong_it_can_be():
     inputs, left, error = person_sentences(
-        make_report(target=TargetColumn("y", "yearly income", "dollars", 100_000.0))
+        make_report(target=TargetColumn("yearly income", "dollars", 100_000.0))
     )
     assert "do not include the share of Black residents" in inputs
     assert "by about 1,890 dollars (with nothing removed: 5,510)" in left

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from importlib.resources import files
 
+import pandas as pd
 import pytest
 from report_sample import (
     BLACK,
@@ -15,8 +16,15 @@ from report_sample import (
     poison_report,
     rejudged,
 )
+from stored_files import stored
 
-from tasks.report.page import SECTIONS, render, to_html
+from configs.load import load_config, parse_config
+from tasks.fit.job import run_job
+from tasks.report import page as module
+from tasks.report.model import report_data
+from tasks.report.page import SECTIONS, render, to_html, write_report
+from tasks.select.study import open_study
+from tasks.track.run_index import note_time
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +176,138 @@ def test_the_navigation_lists_the_sections_in_their_order(full_page):
     assert links == re.findall(r'<section id="([\w-]+)"', full_page)
     assert links == [section.name for section in SECTIONS if section.name in links]
     assert len(links) == 7
+
+
+def test_a_report_without_champion_has_no_chosen_trial():
+    assert make_report().chosen == make_report().trials[4]
+    assert make_report(champion=None).chosen is None
+
+
+def test_made_up_rows_are_reported_as_such(settings, tmp_path):
+    config = load_config(
+        "acs_income",
+        ["data.source=synthetic", "data.synthetic.rows=1500", "methods=[dummy]", "folds.k=2"],
+    )
+    study = open_study(config, settings)
+    for job in study.missing():
+        run_job(job)
+    page = render(report_data(study), tmp_path)[0].read_text()
+    assert "synthetic" in page.lower()
+    assert "sha256 <" not in page
+
+
+def test_the_words_of_an_own_table_reach_the_whole_page(settings, tmp_path, rng):
+    n = 60
+    size, age = rng.uniform(20, 120, n), rng.uniform(20, 80, n)
+    rent = 10 * size + 3 * age + rng.normal(0, 20, n)
+    frame = pd.DataFrame({"size": size, "age": age, "rent": rent})
+    frame.to_csv(tmp_path / "rents.csv", index=False)
+    data = {
+        "problem": "table",
+        "path": str(tmp_path / "rents.csv"),
+        "target": "rent",
+        "sensitive": "age",
+        "numeric": ["size"],
+    }
+    words = {
+        "title": "Rents of Berlin",
+        "row_noun": "flats",
+        "titles": {"rent": "monthly rent", "age": "age of the tenant", "size": "living space"},
+        "units": {"rent": "euros"},
+        "descriptions": {"size": "without cellar"},
+    }
+    methods = [{"name": "krr_fkd", "grid": {"iterations": [0, 1]}}]
+    rest = {"folds": {"k": 2}, "select": {"inner_folds": 2}, "methods": methods}
+    study = open_study(parse_config({"data": data, **rest}, "rents"), settings)
+    for job in study.missing():
+        run_job(job)
+    # Words that come later find the same results.
+    study = open_study(parse_config({"data": {**data, **words}, **rest}, "rents"), settings)
+    assert not study.missing()
+    report = report_data(study)
+    page = render(report, tmp_path)[0].read_text()
+    assert "predict monthly rent from 1 columns of data on 60 flats (Rents of Berlin)" in page
+    assert "HGR on age of the tenant" in page
+    assert "MAE of monthly rent in euros" in page
+    assert "columns with the highest correlation with it: living space" in page
+    assert '<td data-heading="description">without cellar</td>' in page
+    assert "units of rent" not in page
+
+
+@pytest.fixture
+def drawn(quick_study, monkeypatch, tmp_path):
+    """A study in a folder of its own, with the number of times that its curves were made."""
+    settings = replace(quick_study.settings, home=tmp_path)
+    study = replace(quick_study, settings=settings)
+    note_time(study, 1.0)
+    count = []
+    real = module.with_curves
+
+    def counted(*arguments):
+        count.append(1)
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "with_curves", counted)
+    return study, count
+
+
+def test_the_same_report_is_drawn_once(drawn):
+    study, count = drawn
+    page = write_report(study)
+    content = page.read_bytes()
+    assert write_report(study) == page
+    assert len(count) == 1
+    assert page.read_bytes() == content
+    # Told to, it is drawn again, and is the same.
+    write_report(study, again=True)
+    assert len(count) == 2
+    assert page.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["report.html", "model_card.md"])
+def test_a_file_that_was_changed_or_taken_away_is_written_again(drawn, name):
+    study, count = drawn
+    page = write_report(study)
+    content = (page.parent / name).read_bytes()
+    (page.parent / name).write_bytes(content + b" ")
+    write_report(study)
+    assert (page.parent / name).read_bytes() == content
+    (page.parent / name).unlink()
+    write_report(study)
+    assert (page.parent / name).read_bytes() == content
+    assert len(count) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda study: replace(study, trials=study.trials[:-1]),
+        lambda study: replace(
+            study, config=study.config.model_copy(update={"gate": {"hgr": 0.01}})
+        ),
+        lambda study: replace(study, searched=frozenset({study.trials[0].key})),
+    ],
+)
+def test_what_it_shows_decides(drawn, change):
+    study, count = drawn
+    write_report(study)
+    write_report(change(study))
+    assert len(count) == 2
+
+
+def test_other_code_draws_anew(drawn, monkeypatch):
+    study, count = drawn
+    write_report(study)
+    monkeypatch.setattr(module, "code_digest", lambda: "other")
+    write_report(study)
+    assert len(count) == 2
+
+
+def test_damaged_notes_mean_that_nothing_is_known(drawn):
+    study, count = drawn
+    write_report(study)
+    (note,) = (stored(study.settings, "pages")).iterdir()
+    for content in ("", "[]", "{"):
+        note.write_text(content)
+        write_report(study)
+    assert len(count) == 4

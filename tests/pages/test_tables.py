@@ -35,7 +35,7 @@ def test_numbers_are_shown_with_spread_and_sorted_by_their_mean():
 
 
 def test_the_error_stands_in_its_own_unit_where_the_target_has_one():
-    target = TargetColumn("y", "income", "dollars", 100_000.0)
+    target = TargetColumn("income", "dollars", 100_000.0)
     grid = trial_table(make_report(target=target))
     assert column_of(grid, "MAE in dollars")[0] == "9,150 ± 274"
     assert "MAE in dollars" not in trial_table(make_report()).headings
@@ -78,7 +78,7 @@ def test_the_champion_stands_beside_the_untreated_model():
 
 def test_a_champion_without_reference_stands_alone():
     champion = rejudged(make_champion((BLACK,)), reference=None)
-    target = TargetColumn("y", "income", "dollars", 100_000.0)
+    target = TargetColumn("income", "dollars", 100_000.0)
     grid = champion_table(make_report(champion=champion, target=target), champion)
     assert grid.headings == ("Measure", "Chosen model")
     assert column_of(grid, "Measure")[1] == "MAE in dollars"
