@@ -4,11 +4,12 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
@@ -22,30 +23,41 @@ CONTENT_POLICY = (
 )
 
 
-def render_page(name: str, *, title: str, policy: str = CONTENT_POLICY, **content: Any) -> str:
-    """Return a page of this package; the template escapes every value."""
-    css = Markup(resource("tasks.report", "report.css"))
-    return page_template("tasks.report", name).render(
-        title=title, policy=policy, css=css, **content
+def render_page(
+    name: str,
+    *,
+    title: str,
+    package: str = "tasks.report",
+    policy: str = CONTENT_POLICY,
+    **content: Any,
+) -> str:
+    """Return a page from a template of a package, which extends `base.html.j2`."""
+    css = Markup(resource("report.css"))
+    return (
+        templates(package).get_template(name).render(title=title, policy=policy, css=css, **content)
     )
 
 
-def page_template(package: str, name: str) -> Template:
-    """Return a template that escapes every value and raises an error for an undefined name."""
+@cache
+def templates(package: str) -> Environment:
+    """Return the templates of a package and of this one.
+
+    They escape every value and raise an error for an undefined name.
+    """
     environment = Environment(
-        loader=FunctionLoader(lambda part: resource(package, part)),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("tasks.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.globals |= {"count": count, "day": day, "duration": duration, "joined": joined}
-    return environment.get_template(name)
+    return environment
 
 
-def resource(package: str, name: str) -> str:
-    """Return a file from the templates folder of an installed package."""
-    return (files(package) / "templates" / name).read_text(encoding="utf-8")
+def resource(name: str) -> str:
+    """Return a file from the templates folder."""
+    return (files("tasks.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def markdown_html(text: str, *, deeper: int = 0) -> Markup:

@@ -23,7 +23,7 @@ from tasks.report import figures, narrative, tables
 from tasks.report.cards import write_cards
 from tasks.report.figures import Panel, panels_of
 from tasks.report.formatting import count, params_text, setting_text
-from tasks.report.html import markdown_html, page_template, render_page, resource
+from tasks.report.html import markdown_html, render_page, resource, templates
 from tasks.report.limit_section import limits_of
 from tasks.report.model import ReportData, SensitiveColumn, report_data, with_curves
 from tasks.report.profile_section import burden_sentences, profiles_of
@@ -253,9 +253,9 @@ def to_html(report: ReportData) -> str:
     for section in SECTIONS:
         content = section.content(report)
         if content:
-            template = page_template("tasks.report", f"sections/{section.name}.html.j2")
+            template = templates("tasks.report").get_template(f"sections/{section.name}.html.j2")
             sections.append((section, Markup(template.render(report=report, content=content))))
-    script = f"\n{resource('tasks.report', 'report.js').strip()}\n"
+    script = f"\n{resource('report.js').strip()}\n"
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     found = narrative.finding_of(report)
     panels = [panel for _, column_panels in _column_panels(report) for panel in column_panels]

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from markupsafe import Markup
-
 from configs.reproduction import reading_words
-from tasks.report.formatting import duration, shown
-from tasks.report.html import page_template, resource
+from tasks.report.formatting import shown
+from tasks.report.html import CONTENT_POLICY, render_page
 from tasks.reproduce.claims import COUNTS, Verdict, headline
 from tasks.reproduce.result import ExperimentResult
 from tasks.storage.files import write_atomic
@@ -62,8 +60,11 @@ def _bar(verdict: Verdict, scale: Sequence[float]) -> Bar | None:
 def write_page(results: Sequence[ExperimentResult], folder: Path) -> Path:
     """Write report.html and summary.md of all experiments; return the path of the page."""
     verdicts = [verdict for result in results for verdict in result.verdicts]
-    css = resource("tasks.report", "report.css") + resource("tasks.reproduce", "reproduction.css")
-    text = page_template("tasks.reproduce", "reproduction.html.j2").render(
+    text = render_page(
+        "reproduction.html.j2",
+        title="The paper's experiments, reproduced",
+        package="tasks.reproduce",
+        policy=f"{CONTENT_POLICY}; img-src data:",
         results=results,
         images={
             (result.name, run): "data:image/png;base64,"
@@ -72,7 +73,6 @@ def write_page(results: Sequence[ExperimentResult], folder: Path) -> Path:
             for run, file in result.figures.items()
         },
         counts=COUNTS,
-        css=Markup(css),
         headlines=[headline(verdicts, ours=ours) for ours in (False, True)],
         readings=list(dict.fromkeys(reading_words(r.reading) for r in results if r.reading)),
         synthetic=any("SYNTHETIC" in text for result in results for text in result.rows.values()),
@@ -81,7 +81,6 @@ def write_page(results: Sequence[ExperimentResult], folder: Path) -> Path:
         seeds_of=seeds_of,
         bars={result.name: bars(result.verdicts) for result in results},
         bar_width=WIDTH,
-        duration=duration,
         shown=shown,
     )
     page = folder / "report.html"
