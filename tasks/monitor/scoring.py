@@ -1,5 +1,6 @@
 """Predict the rows of a table with a registered model, and count values unknown to the model."""
 
+import itertools
 import os
 import re
 from collections import Counter
@@ -259,13 +260,10 @@ def score_table(request: ScoreRequest, client: Any = None) -> OutOfRange:
         A client of a Dask cluster, None to compute in this process.
     """
     jobs = [ScoreJob(request, piece) for piece in pieces_of(request.data)]
-    # One piece is scored block by block, so that its result need not be in memory.
-    local = client is None or len(jobs) == 1
-    scored = (
-        (pair for job in jobs for pair in score_blocks(job))
-        if local
-        else (_on_cluster(jobs, client))
-    )
+    # In this process, memory holds one block at a time.
+    scored: _Scored = itertools.chain.from_iterable(map(score_blocks, jobs))
+    if client is not None and len(jobs) > 1:
+        scored = _on_cluster(jobs, client)
     seen = OutOfRange()
     with _atomic_file(request.out) as part:
         writer = None

@@ -1,5 +1,6 @@
 """Fill the tables of a report: trials, the chosen model, dependence within groups."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,50 +59,43 @@ class Table:
 
 def trial_table(report: ReportData) -> Table:
     """Return one row per trial: mean ± standard deviation over folds."""
-    several = len(report.columns) > 1
-    # Column, measure and heading of all numbers that at least one trial has.
-    measured = [
-        (column.name, measure, measure.label + (f", {column.text}" if several else ""))
-        for column in report.columns
-        for measure in REPORTED.values()
-        if any(measure.name in trial.scores[column.name] for trial in report.trials)
+    trials, own_unit = report.trials, has_own_unit(report.target)
+    columns = [
+        (
+            "Method",
+            [Cell(one.label + " †" * one.needs_sensitive + " ‡" * one.searched) for one in trials],
+        ),
+        ("Strength", [Cell(strength_text(one) or ABSENT, one.strength) for one in trials]),
+        ("MAE", [Cell(with_std(one.mae, MAE_DECIMALS), one.mae.mean) for one in trials]),
     ]
-    fronts: dict[str, list[str]] = {trial.key: [] for trial in report.trials}
-    for column, measure, heading in measured:
-        for key in front_of(report, column, measure.name):
-            fronts[key].append(heading)
-    own_unit = has_own_unit(report.target)
-    folds_differ = len({trial.folds for trial in report.trials}) > 1
-    headings = (
-        "Method",
-        "Strength",
-        "MAE",
-        *([f"MAE in {report.target.unit}"] if own_unit else []),
-        *(heading for *_, heading in measured),
-        "On front of",
-        *(["Folds"] if folds_differ else []),
-        "Time",
-    )
-    rows = []
-    for trial in report.trials:
-        mae = trial.mae
-        scores = [
-            (measure, trial.scores[column].get(measure.name)) for column, measure, _ in measured
-        ]
-        cells = (
-            Cell(trial.label + " †" * trial.needs_sensitive + " ‡" * trial.searched),
-            Cell(strength_text(trial) or ABSENT, trial.strength),
-            Cell(with_std(mae, MAE_DECIMALS), mae.mean),
-            *([Cell(with_std_in_unit(mae, report.target), mae.mean)] if own_unit else []),
-            *(
+    if own_unit:
+        texts = [with_std_in_unit(one.mae, report.target) for one in trials]
+        cells = [Cell(text, one.mae.mean) for text, one in zip(texts, trials, strict=True)]
+        columns.append((f"MAE in {report.target.unit}", cells))
+    fronts: dict[str, list[str]] = {one.key: [] for one in trials}
+    for column, measure in itertools.product(report.columns, REPORTED.values()):
+        scores = [one.scores[column.name].get(measure.name) for one in trials]
+        if any(scores):
+            several = len(report.columns) > 1
+            heading = f"{measure.label}, {column.text}" if several else measure.label
+            cells = [
                 Cell(with_std(score, measure.decimals), score.mean) if score else Cell("undefined")
-                for measure, score in scores
-            ),
-            Cell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
-            *([Cell(str(trial.folds), trial.folds)] if folds_differ else []),
-            Cell(duration(trial.seconds), trial.seconds),
-        )
-        rows.append(Row(cells, trial == report.chosen))
+                for score in scores
+            ]
+            columns.append((heading, cells))
+            for key in front_of(report, column.name, measure.name):
+                fronts[key].append(heading)
+    found = fronts.values()
+    columns.append(("On front of", [Cell(", ".join(one) or ABSENT, -len(one)) for one in found]))
+    folds_differ = len({one.folds for one in trials}) > 1
+    if folds_differ:
+        columns.append(("Folds", [Cell(str(one.folds), one.folds) for one in trials]))
+    columns.append(("Time", [Cell(duration(one.seconds), one.seconds) for one in trials]))
+    headings, cell_columns = zip(*columns, strict=True)
+    rows = tuple(
+        Row(tuple(cells), one == report.chosen)
+        for one, *cells in zip(trials, *cell_columns, strict=True)
+    )
     folds = "" if folds_differ or not rows else f"{report.trials[0].folds} "
     caption = f"Mean ± standard deviation over {folds}folds. Press a heading to sort."
     if report.champion:
@@ -111,7 +105,7 @@ def trial_table(report: ReportData) -> Table:
             " ‡ parameters searched on rows that most folds test on: these means are slightly "
             "optimistic."
         )
-    return Table(headings, tuple(rows), caption)
+    return Table(headings, rows, caption)
 
 
 def front_of(report: ReportData, column: str, measure: str) -> list[str]:
