@@ -9,7 +9,6 @@ from fkd.measures import MEASURES, GroupMeans, Profile
 from fkd.measures.groups import LeftOutStratum
 from fkd.measures.profiles import (
     ABSOLUTE,
-    ABSOLUTE_CHANGE,
     ERROR,
     GAIN,
     OTHER_ABSOLUTE,
@@ -28,8 +27,6 @@ from tasks.select.groups import StudyProfiles
 MODEL, OTHER, TRUTH = "model", "other", "truth"  # classes of the style sheet
 NOISE = "noise"  # added for a curve within the noise floor
 PREDICTIONS_TITLE, ABSOLUTE_TITLE = "Mean prediction", "Absolute error"
-# A group is named if it has this multiple of its share of the added error.
-_MARKED = 1.5
 
 
 @dataclass(frozen=True)
@@ -275,30 +272,15 @@ def profile_sentences(profile: Profile, column: str, labels: Labels) -> tuple[st
 
 
 def burden_sentence(profile: Profile, column: str) -> str:
-    """Return the group that clearly bears more than its share of the added error.
-
-    The sentence is empty without a second model, or if the error did not grow.
-    """
-    if ABSOLUTE_CHANGE not in profile.names:
+    """Return the group that clearly bears more than its share of the added error, if any."""
+    if profile.added_error is None:
         return ""
-    j = profile.names.index(ABSOLUTE_CHANGE)
-    rows = np.array([group.rows for group in profile.groups])
-    change = np.array([float(group.mean[j]) for group in profile.groups])
-    total = float(rows @ change)
-    most = int(change.argmax(axis=0))
-    part, share = rows[most] * change[most], rows[most] / rows.sum(axis=0)
-    if total <= 0 or profile.groups[most].low[j] <= 0 or part < _MARKED * share * total:
-        return ""
-    bounds = f"{column} {range_texts([group.ranges[0] for group in profile.groups])[most]}"
-    if part > total:
-        return (
-            f"The added error falls on the {100 * share:.0f} % of rows with {bounds}. On all other "
-            "rows together the error fell."
-        )
-    return (
-        f"Of the added error, {100 * part / total:.0f} % falls on the {100 * share:.0f} % of rows "
-        f"with {bounds}."
-    )
+    most, rows, error = profile.added_error
+    ranges = range_texts([group.ranges[0] for group in profile.groups])
+    subject = f"the {100 * rows:.0f} % of rows with {column} {ranges[most]}"
+    if error > 1:
+        return f"The added error falls on {subject}. On all other rows together the error fell."
+    return f"Of the added error, {100 * error:.0f} % falls on {subject}."
 
 
 def _gain_sentence(profile: Profile, column: str, labels: Labels) -> str:
