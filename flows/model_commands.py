@@ -76,13 +76,13 @@ def score_rows(
         seen = score_table(request, client)
     scored = seen.rows - sum(seen.unscored.values())
     if is_json():
-        for line in seen.told(found.bundle()):
+        for line in seen.messages(found.bundle()):
             write_line("warning", "log", line)
         fields = {"rows": scored, "model": found.address, "bundle": found.digest}
         write_line("info", "result", f"{scored} rows scored", **fields, predictions=out)
         return
     console = Console(highlight=False)
-    for line in seen.told(found.bundle()):
+    for line in seen.messages(found.bundle()):
         console.print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True)
     console.print(
         f"{scored:,} rows scored by {escape(found.address)} (bundle {found.digest[:12]})",

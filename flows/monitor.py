@@ -30,11 +30,11 @@ from tasks.monitor.check import (
     CROSSED,
     Refit,
     Watch,
+    check_batch,
     is_watched,
-    judged_refit,
-    look,
+    judge_refit,
+    record_refit_reason,
     record_watch,
-    tell_origin,
 )
 from tasks.report.history_page import write_history
 from tasks.select.selection import NoChampionError
@@ -112,12 +112,12 @@ def _known(champion: WatchedChampion, loaded: Loaded, refit: bool) -> str:
 
 def _watch_rows(champion: WatchedChampion, batch: Batch, loaded: Loaded, refit: bool) -> Watch:
     """Check new rows, refit if a band is crossed and a refit is requested."""
-    found = look(champion, batch, loaded)
+    found = check_batch(champion, batch, loaded)
     run_log().log(f"{batch.label}: {found.reason}")
     # Recorded before the refit, which may fail.
     keep(champion, found)
     if found.reasons and refit:
-        found = found.with_refit(refit_champion(champion, batch, loaded))
+        found = replace(found, refit=refit_champion(champion, batch, loaded))
         run_log().log(f"{batch.label}: {found.refit.why if found.refit else ''}")
         keep(champion, found)
     return found
@@ -139,7 +139,7 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
     fit_studies([study])
     study = study.again()
     try:
-        study, told = judged_refit(study, champion, before.table.n)
+        study, told = judge_refit(study, champion, before.table.n)
     except NoChampionError as error:
         told = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
     outcome = finish(study, start)
@@ -168,7 +168,7 @@ def keep(champion: WatchedChampion, found: Watch) -> str:
     """Record a check in MLflow and return its run."""
     settings = read_settings()
     if found.refit is not None and found.refit.champion:
-        tell_origin(settings, found, found.refit.champion)
+        record_refit_reason(settings, found, found.refit.champion)
     return record_watch(settings, champion.config.experiment, champion.version, found)
 
 

@@ -41,17 +41,18 @@ from flows.stages import reproduction_run_name, step
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import Failed
 from tasks.data.load import describe_rows
-from tasks.reproduce.claims import COUNTS, DRAWS, headline, is_ours, seeded_curves, verdicts_on
+from tasks.reproduce.claims import COUNTS, DRAWS, headline, verdicts_on
+from tasks.reproduce.curves import seeded_curves
 from tasks.reproduce.page import write_page
 from tasks.reproduce.recovery import recover_job, recovery_jobs
 from tasks.reproduce.resample import resample
 from tasks.reproduce.result import (
-    Story,
-    read_stories,
-    record_story,
+    ExperimentResult,
+    make_result,
+    read_results,
+    record_result,
     record_studies,
-    story_of,
-    write_story,
+    write_result,
 )
 from tasks.select.study import Study, study_opener
 from tasks.servers.prefect import prefect_server
@@ -162,22 +163,22 @@ class Reproduced:
     """Result of a reproduction: page, experiments, and what could not be done."""
 
     page: Path | None
-    stories: tuple[Story, ...]
+    results: tuple[ExperimentResult, ...]
     problems: tuple[str, ...]
 
     def rows(self) -> list[list[str]]:
         """Return the number of claims by experiment and verdict."""
         return [
-            [f"{story.name} {story.title}", *(str(story.count(as_)) for as_ in COUNTS)]
-            for story in self.stories
+            [f"{result.name} {result.title}", *(str(result.count(as_)) for as_ in COUNTS)]
+            for result in self.results
         ]
 
     def sentences(self) -> list[str]:
         """Return a summary of the verdicts, and changes of the data keys."""
-        readings = [reading_words(story.reading) for story in self.stories if story.reading]
+        readings = [reading_words(result.reading) for result in self.results if result.reading]
         changed = [f"Data keys unlike the published ones: {w}." for w in dict.fromkeys(readings)]
-        verdicts = [verdict for story in self.stories for verdict in story.verdicts]
-        kinds = [ours for ours in (False, True) if any(is_ours(v) == ours for v in verdicts)]
+        verdicts = [verdict for result in self.results for verdict in result.verdicts]
+        kinds = [ours for ours in (False, True) if any(v.is_ours == ours for v in verdicts)]
         return changed + [headline(verdicts, ours=ours) for ours in kinds]
 
     def markdown(self) -> str:
@@ -190,9 +191,9 @@ class Reproduced:
     def show(self, seconds: float) -> None:
         """Print the verdicts and the path of the page; with JSON output, a line per experiment."""
         if is_json():
-            for story in self.stories:
-                counts = {as_: story.count(as_) for as_ in COUNTS}
-                write_line("info", "result", story.title, run=story.name, claims=counts)
+            for result in self.results:
+                counts = {as_: result.count(as_) for as_ in COUNTS}
+                write_line("info", "result", result.title, run=result.name, claims=counts)
             text = " ".join(self.sentences())
             write_line("info", "result", text, report=self.page, seconds=round(seconds, 3))
             return
@@ -264,21 +265,21 @@ def judge_all(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reprod
 
 def _judge(trees: Sequence[dict[str, Any]], cluster: ClusterConfig) -> Reproduced:
     """Compute and judge the experiments one after the other, and write the page after each."""
-    stories, problems, page = list[Story](), list[str](), None
+    results, problems, page = list[ExperimentResult](), list[str](), None
     for tree in trees:
         try:
-            story, faults = _one(tree, cluster)
+            result, faults = _one(tree, cluster)
         except UserError as error:
             problems.append(f"{tree['name']}: {error}")
             continue
-        stories.append(story)
+        results.append(result)
         problems += faults
-        folder = pages(read_settings(), story.collection)
-        page = write_page(read_stories(folder, experiment_names()), folder)
-    return Reproduced(page, tuple(stories), tuple(dict.fromkeys(problems)))
+        folder = pages(read_settings(), result.collection)
+        page = write_page(read_results(folder, experiment_names()), folder)
+    return Reproduced(page, tuple(results), tuple(dict.fromkeys(problems)))
 
 
-def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[Story, list[str]]:
+def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[ExperimentResult, list[str]]:
     """Return the result of one experiment, and what could not be done."""
     start = time.monotonic()
     opened = load(tree, cluster)
@@ -287,8 +288,8 @@ def _one(tree: dict[str, Any], cluster: ClusterConfig) -> tuple[Story, list[str]
     if failed := fit(opened):
         problems.append(f"{name}: {failed} fits failed, `fkd status` has the causes")
     problems += record(opened)
-    story, faults = judge_claims(opened, cluster, start)
-    return story, [*problems, *faults, *publish(story)]
+    result, faults = judge_claims(opened, cluster, start)
+    return result, [*problems, *faults, *publish(result)]
 
 
 def pages(settings: Settings, collection: str) -> Path:
@@ -358,7 +359,9 @@ def record(opened: Opened) -> list[str]:
 
 
 @step("judge claims")
-def judge_claims(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[Story, list[str]]:
+def judge_claims(
+    opened: Opened, cluster: ClusterConfig, start: float
+) -> tuple[ExperimentResult, list[str]]:
     """Judge the claims, write figures and tables; return the result and messages of failures."""
     experiment, settings = opened.experiment, read_settings()
     curves = {
@@ -382,13 +385,13 @@ def judge_claims(opened: Opened, cluster: ClusterConfig, start: float) -> tuple[
         experiment.runs[run].title: describe_rows(_any_study(seeds).loaded.provenance)
         for run, seeds in opened.studies.items()
     }
-    story = story_of(experiment, curves, opened.absent, verdicts, told, draws=draws)
-    story = replace(story, seconds=time.monotonic() - start)
+    result = make_result(experiment, curves, opened.absent, verdicts, told, draws=draws)
+    result = replace(result, seconds=time.monotonic() - start)
     folder = pages(settings, experiment.collection) / experiment.name
-    write_story(story, experiment, curves, folder)
-    counts = ", ".join(f"{story.count(as_)} {as_}" for as_ in COUNTS)
-    run_log().log(f"{experiment.name}: {counts} ({story.seconds:.0f} s)")
-    return story, problems
+    write_result(result, experiment, curves, folder)
+    counts = ", ".join(f"{result.count(as_)} {as_}" for as_ in COUNTS)
+    run_log().log(f"{experiment.name}: {counts} ({result.seconds:.0f} s)")
+    return result, problems
 
 
 def _any_study(seeds: Mapping[int, Mapping[str, Study]]) -> Study:
@@ -411,11 +414,11 @@ def _compute(
 
 
 @step("publish verdicts")
-def publish(story: Story) -> list[str]:
+def publish(result: ExperimentResult) -> list[str]:
     """Record verdicts, figures and tables in MLflow; return messages of failures."""
     settings = read_settings()
     try:
-        record_story(story, settings, pages(settings, story.collection) / story.name)
+        record_result(result, settings, pages(settings, result.collection) / result.name)
     except TrackingUnreachableError as error:
         return [str(error)]
     return []

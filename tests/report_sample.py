@@ -4,22 +4,19 @@ import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from fkd.measures import NoiseFloor
+from configs.run import SelectConfig
 from tasks.report.model import (
     ChampionSummary,
-    DataFile,
     DataProvenance,
     Estimate,
-    Failure,
     ReportData,
     ReportedNumber,
     RunProvenance,
-    SelectionPolicy,
     SensitiveColumn,
     TargetColumn,
     TrialSummary,
 )
-from tasks.select.judgement import Recovered, ScoreIntervals
+from tasks.select.judgement import Judgement, Recovered, ScoreIntervals
 
 BLACK, WHITE = "racepctblack", "racePctWhite"
 TITLES = {BLACK: "the share of Black residents", WHITE: "the share of white residents"}
@@ -83,11 +80,6 @@ def interval(value: float) -> Estimate:
     return value, 0.9 * value, 1.1 * value
 
 
-def floor(mean: float, upper: float) -> NoiseFloor:
-    """A noise floor of 200 permutations."""
-    return NoiseFloor(mean, upper, 0.95, 200)
-
-
 def make_trials(
     columns: tuple[str, ...], needs_sensitive: bool = False
 ) -> tuple[TrialSummary, ...]:
@@ -96,7 +88,6 @@ def make_trials(
     trials = [
         TrialSummary(
             key=f"trial-{next(numbers)}",
-            method=method,
             label=label,
             mae=estimate(mae, 0.03),
             scores={c: _scores(hgr, gdp, pf, 1 - 0.2 * i) for i, c in enumerate(columns)},
@@ -113,7 +104,6 @@ def make_trials(
     ]
     nothing = {c: _scores(0.0, 0.0, 0.0, 1.0) for c in columns}
     dummy = TrialSummary(
-        "dummy",
         "dummy",
         "Mean dummy",
         ReportedNumber(0.1785, 0.004),
@@ -165,29 +155,33 @@ def make_champion(columns: tuple[str, ...]) -> ChampionSummary:
     """SVR-FKD at 60 iterations, an exact kernel model."""
     after = held_out(0.1271, 0.391, 0.0189, 0.111, columns)
     before = held_out(0.0932, 0.577, 0.0551, 0.296, columns)
+    probes = (
+        ("ridge regression", 0.861, 0.012),
+        ("kernel ridge (RBF)", 0.902, 0.334),
+        ("gradient boosting", 0.917, 0.412),
+    )
     return ChampionSummary(
         trial="trial-4",
-        policy=SelectionPolicy("least", subject_to={"gdp": 0.02}),
+        policy=SelectConfig(subject_to={"gdp": 0.02}),
+        judgement=Judgement(
+            held_out=after,
+            reference=before,
+            changes=changed(after, before),
+            noise={},
+            rows_choosing=1594,
+            rows_held_out=399,
+            recovered=tuple(Recovered(column, *probe) for column in columns for probe in probes),
+        ),
         deciding={"mae": 0.1243, "gdp": 0.0182},
-        held_out=after,
-        reference=before,
-        changes=changed(after, before),
-        rows_choosing=1594,
-        rows_held_out=399,
-        interval_method="from 2,000 random quarters of the held-out rows",
-        approximation="exact",
         stored_rows=1594,
         model_uri="models:/crimes@champion",
-        recovered=tuple(
-            Recovered(c, probe, before, after)
-            for c in columns
-            for probe, before, after in (
-                ("ridge regression", 0.861, 0.012),
-                ("kernel ridge (RBF)", 0.902, 0.334),
-                ("gradient boosting", 0.917, 0.412),
-            )
-        ),
     )
+
+
+def rejudged(champion: ChampionSummary, **changes: object) -> ChampionSummary:
+    """The champion with other held-out numbers."""
+    judgement = replace(champion.judgement, **changes)  # type: ignore[arg-type]
+    return replace(champion, judgement=judgement)
 
 
 def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> ReportData:
@@ -196,9 +190,9 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
         name="crimes",
         title="Violent crime without dependence on race",
         problem="Communities and Crime",
-        target=TargetColumn("ViolentCrimesPerPop", "violent crimes per population"),
+        target=TargetColumn("violent crimes per population"),
         columns=tuple(
-            SensitiveColumn(c, TITLES.get(c, ""), noise_floor={"hgr": floor(0.103, 0.152)})
+            SensitiveColumn(c, TITLES.get(c, ""), noise_floor={"hgr": (0.103, 0.152)})
             for c in columns
         ),
         trials=make_trials(columns),
@@ -206,7 +200,7 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
             source="embedded copy, UCI Machine Learning Repository",
             rows_read=1994,
             rows_used=1993,
-            files=(DataFile("crimes.csv.gz", "9f2c" * 16),),
+            files=(("crimes.csv.gz", "9f2c" * 16),),
             rows_dropped={"no value for the target": 1},
             inputs=98,
             row_noun="communities",
@@ -236,21 +230,21 @@ def make_report(columns: tuple[str, ...] = (BLACK,), **changes: object) -> Repor
 
 def poison_report(text: str) -> ReportData:
     """A report that carries the text in every place that comes from data."""
-    report = make_report((text,), failures=(Failure(text, text),))
+    report = make_report((text,), failures={text: text})
     chosen = replace(report.trials[4], label=text, strength_name=text, params={text: text})
     return replace(
         report,
         name=text,
         title=text,
         problem=text,
-        target=TargetColumn(text, text, text, 2.0),
+        target=TargetColumn(text, text, 2.0),
         columns=(replace(report.columns[0], title=text),),
         trials=(*report.trials[:4], chosen, *report.trials[5:]),
         removed=(text,),
         data=replace(
             report.data,
             source=text,
-            files=(DataFile(text, text),),
+            files=((text, text),),
             rows_dropped={text: 1},
             row_noun=text,
             survey_weight=text,
@@ -267,14 +261,12 @@ def poison_report(text: str) -> ReportData:
             tracking={text: text},
         ),
         champion=replace(
-            make_champion((text,)),
-            interval_method=text,
+            rejudged(make_champion((text,)), recovered=(Recovered(text, text, 0.9, 0.1),)),
             model_uri=text,
-            recovered=(Recovered(text, text, 0.9, 0.1),),
         ),
     )
 
 
-def failure() -> Failure:
-    """A trial that did not end."""
-    return Failure("SVR-FKD with iterations 100", "the solver did not converge in 10,000,000 steps")
+FAILURES = {
+    "SVR-FKD with iterations 100": "the solver did not converge in 10,000,000 steps",
+}

@@ -3,7 +3,8 @@
 from configs.cluster import ClusterConfig
 from configs.reproduction import parse_experiment
 from tasks.fit.job import run_job
-from tasks.reproduce.claims import seeded_curves, verdicts_on
+from tasks.reproduce.claims import verdicts_on
+from tasks.reproduce.curves import seeded_curves
 from tasks.reproduce.resample import resample
 from tasks.select.study import open_study
 

@@ -67,6 +67,8 @@ OTHER_PREDICTION, OTHER_ERROR = "other_prediction", "other_error"
 OTHER_ABSOLUTE = "other_absolute_error"
 # Differences between the predictions, and between the absolute errors, of two models.
 GAIN, ABSOLUTE_CHANGE = "gain", "absolute_error_change"
+# A group is named if it has this multiple of its share of the added error.
+_MARKED = 1.5
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,25 @@ class Profile:
     def names(self) -> tuple[str, ...]:
         """Names of the columns, in the order of the means in `groups`."""
         return tuple(self.curves)
+
+    @property
+    def added_error(self) -> tuple[int, float, float] | None:
+        """Index of the group with the greatest increase of the error over the other model.
+
+        The second and third value are its share of the rows and of the whole increase, which is
+        above 1 if the error of all other rows together fell. None if there is no other model, if
+        the error did not increase, or if the group does not clearly have 1.5 times its share.
+        """
+        if ABSOLUTE_CHANGE not in self.names:
+            return None
+        j = self.names.index(ABSOLUTE_CHANGE)
+        rows = np.array([group.rows for group in self.groups])
+        change = np.array([float(group.mean[j]) for group in self.groups])
+        total, most = float(rows @ change), int(change.argmax(axis=0))
+        part, share = float(rows[most] * change[most]), float(rows[most] / rows.sum(axis=0))
+        if total <= 0 or self.groups[most].low[j] <= 0 or part < _MARKED * share * total:
+            return None
+        return most, share, part / total
 
 
 @dataclass(frozen=True)

@@ -28,81 +28,85 @@ _CHECK = "fkd.check."
 
 @dataclass(frozen=True)
 class WatchedChampion:
-    """A registered champion with all that watching it needs."""
+    """A registered champion with everything that a check of new rows needs.
+
+    Parameters
+    ----------
+    version
+        Its version in the registry.
+    config
+        The configuration of the run that chose it.
+    record
+        Its predictions of the held-out rows.
+    predict, inputs
+        The registered model and its input columns.
+    data, parts
+        The digest of the rows on which it was chosen, and prefixes of the digests of tables that
+        were joined into these rows.
+    """
 
     version: KnownVersion
-    config: RunConfig  # of the run that chose it
+    config: RunConfig
     record: HeldOutRecord
     predict: Callable[[pd.DataFrame], Any]
     inputs: tuple[str, ...]
-    data: str  # the digest of the rows that it was chosen on
-    parts: tuple[str, ...] = ()  # beginnings of the digests of tables joined into these rows
+    data: str
+    parts: tuple[str, ...] = ()
 
     @property
     def issues(self) -> frozenset[str]:
         """Codes of the checks that found an issue when it was registered."""
-        tags = self.version.tags
         return frozenset(
             name.removeprefix(_CHECK)
-            for name, outcome in tags.items()
+            for name, outcome in self.version.tags.items()
             if name.startswith(_CHECK) and outcome == "issue"
         )
 
     def predictions(self, table: Table) -> Array:
-        """Return the registered model's predictions, in the target's own unit."""
+        """Return the predictions of the registered model in the unit of the target."""
+        name = f"{self.version.model} version {self.version.version}"
         try:
             frame = raw_frame(table, self.inputs)
         except ValueError as error:
             raise UserError(
-                f"{error}; {self.version.model} version {self.version.version} takes "
-                f"{len(self.inputs)} columns, see its signature in MLflow."
+                f"{error}. {name} needs {len(self.inputs)} columns; its signature in MLflow lists "
+                "them."
             ) from None
         try:
             return np.asarray(self.predict(frame), dtype=np.float64).ravel()
         except NonFinitePredictionError as error:
             raise UserError(
-                f"{self.version.model} version {self.version.version} cannot predict these rows: "
-                f"{error}. Check the inputs of these rows."
+                f"{name} cannot predict these rows: {error}. Check the inputs of these rows."
             ) from error
 
 
-def champion_rows(settings: Settings, champion: WatchedChampion) -> Loaded:
-    """Return the rows that a champion was chosen on; refuse others in their place."""
-    found, why = read_prepared(settings, champion.data), "the source has other rows now"
-    if found is None:
-        try:
-            found = load_table(champion.config.data, settings)
-        except UserError as error:
-            why = str(error).rstrip(".")
-    if found is None or found.digest != champion.data:
-        raise UserError(
-            f"--refit needs the rows that {champion.version.model} version "
-            f"{champion.version.version} was chosen on (digest {champion.data[:12]}). They are not "
-            f"in the store {settings.store}, and cannot be read again: {why}. Restore them, or "
-            "fit a configuration that names old and new rows with `fkd run`."
-        )
-    return found
-
-
 def watched_champion(settings: Settings, model: str) -> WatchedChampion:
-    """Return the champion of a registered name; what is missing of it is told with the cure."""
+    """Return the champion of a registered model."""
     version = champion_version(settings, model)
-    client = TimedClient(settings)
+    tags: Mapping[str, str] = {}
+    record = config = None
     if version.run:
-        tags, kept, written = told(settings, lambda: _files(client, version))
-    if not version.run or kept is None or written is None:
-        raise UserError(
-            f"{model} version {version.version} has no record of its held-out rows, which fkd did "
-            "not keep at the time; run its configuration again by `fkd run`, which adds it."
+        client = TimedClient(settings)
+        tags, record, config = told(
+            settings,
+            lambda: (
+                client.get_run(version.run).data.tags,
+                read_file(client, version.run, record_name(version.key)),
+                read_file(client, version.run, "config.yaml"),
+            ),
         )
-    tree = yaml.safe_load(written)
-    # Addresses of hooks were cut to their hosts before the file was written.
-    tree.pop("hooks", None)
+    if record is None or config is None:
+        raise UserError(
+            f"{model} version {version.version} has no record of its held-out rows. Run its "
+            "configuration again by `fkd run`, which adds the record."
+        )
+    tree = yaml.safe_load(config)
+    tree.pop("hooks", None)  # their addresses were shortened in the recorded file
     bundle = fetch_bundle(settings, f"models:/{model}/{version.version}").bundle()
     return WatchedChampion(
         version,
         parse_config(tree, f"config.yaml of {model} version {version.version}"),
-        HeldOutRecord.from_arrays(unpack_npz(kept)),
+        HeldOutRecord.from_arrays(unpack_npz(record)),
         bundle.predict,
         bundle.input_columns,
         tags.get("fkd.data", ""),
@@ -110,12 +114,19 @@ def watched_champion(settings: Settings, model: str) -> WatchedChampion:
     )
 
 
-def _files(
-    client: TimedClient, version: KnownVersion
-) -> tuple[Mapping[str, str], bytes | None, bytes | None]:
-    """Return the tags of a version's run, its record, its configuration."""
-    tags: Mapping[str, str] = client.get_run(version.run).data.tags
-    kept, written = (
-        read_file(client, version.run, name) for name in (record_name(version.key), "config.yaml")
-    )
-    return tags, kept, written
+def champion_rows(settings: Settings, champion: WatchedChampion) -> Loaded:
+    """Return the rows on which a champion was chosen; raise an error if only others are left."""
+    found, reason = read_prepared(settings, champion.data), "the source has other rows now"
+    if found is None:
+        try:
+            found = load_table(champion.config.data, settings)
+        except UserError as error:
+            reason = str(error).rstrip(".")
+    if found is None or found.digest != champion.data:
+        raise UserError(
+            f"--refit needs the rows that {champion.version.model} version "
+            f"{champion.version.version} was chosen on (digest {champion.data[:12]}). They are not "
+            f"in the store {settings.store}, and cannot be read again: {reason}. Restore them, or "
+            "fit a configuration that names old and new rows with `fkd run`."
+        )
+    return found

@@ -1,4 +1,4 @@
-"""Compare new rows with the held-out record of a champion."""
+"""Compare new rows with the held-out record of a champion, and record the result in MLflow."""
 
 import json
 import tempfile
@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from configs.errors import UserError
 from configs.run import RunConfig
 from fkd.core.arrays import Array
-from fkd.measures import CurveChange, Interval, NumberChange, SampleChanges, compare, sample_changes
+from fkd.measures import CurveChange, NumberChange, SampleChanges, compare, sample_changes
 from fkd.measures.drift import ERROR_RANK
 from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION
 from tasks.data.load import Loaded
@@ -31,42 +30,71 @@ from tasks.track.registry import KnownVersion, tag_version, told, versions_of
 from tasks.track.run_index import now
 from tasks.track.runs import RunDetails, Tracking, metric_name, prepare_stores, read_file
 
-VERSION = 2  # to be raised whenever a look's numbers change; part of what it is found by
+VERSION = 2  # of the numbers of a check, part of its identity; raise it if they change
+PERMUTATIONS = 199
 QUIET, CROSSED = "quiet", "crossed"
+ERRORS = {
+    "mae": "mean absolute error",
+    ERROR: "mean signed error",
+    ERROR_RANK: "mean rank of the signed error",
+}
+CURVES = {
+    PREDICTION: "mean prediction",
+    ERROR: "mean signed error",
+    ABSOLUTE: "mean absolute error",
+    ERROR_RANK: "mean rank of the signed error",
+}
+_FILE = "watch.json"
+_MODEL, _VERDICT, _REASON = "fkd.watch.model", "fkd.watch", "fkd.watch.reason"
+_REFIT = "fkd.watch.refit"
+_LONGEST = 4000  # characters; MLflow refuses a tag of more than 5000
+_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class Refit:
-    """The result of refitting on the rows of the champion and those that crossed."""
+    """The result of a refit on the rows of the champion and the new rows.
 
-    title: str  # of the model that was chosen there, empty where none could be
+    Parameters
+    ----------
+    title
+        The chosen model, empty if none could be chosen.
+    promoted
+        True if it became the champion.
+    why
+        The reason as a sentence.
+    champion
+        The key of its version in the registry.
+    """
+
+    title: str
     promoted: bool
     why: str
-    champion: str = ""  # the key that its version is found by
+    champion: str = ""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What a champion does on new rows, beside its record.
+    """One check of new rows: a champion on these rows compared with its record.
 
     Parameters
     ----------
     model, version, title
-        Which registered version was looked at.
-    rows_from
-        Which rows it was shown, in words.
-    data
-        The digest of these rows.
+        The registered version.
+    rows_from, data
+        A label of the rows, and their digest.
     at
-        When, in ISO form.
+        The time in ISO format.
     target, unit
-        What is predicted, in what errors and curves are counted.
+        The predicted column and its unit.
     changes
-        Numbers and curves with their bands; GDP as a share of the target's range, as limits are.
+        Numbers and curves with their bands. GDP is a share of the target's range, like limits.
     reasons
-        Why it counts as crossed, in sentences; none where it is quiet.
+        One sentence per number or curve outside its band and per broken limit.
     refit
         The refit, None if there was none.
+    words
+        Titles of the measured columns.
     """
 
     model: str
@@ -80,148 +108,59 @@ class Watch:
     changes: SampleChanges
     reasons: tuple[str, ...] = ()
     refit: Refit | None = None
-    words: Mapping[str, str] = field(default_factory=dict)  # for measured columns
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
-        """Whether something has changed, in one word."""
+        """The word quiet if nothing has changed, else crossed."""
         return CROSSED if self.reasons else QUIET
 
     @property
     def reason(self) -> str:
-        """The verdict with its reasons, in one line."""
+        """The verdict with its reasons in one line."""
         if not self.reasons:
             return f"quiet: nothing outside the band (p = {self.changes.chance:.3g})"
         return f"crossed: {'; '.join(self.reasons)}"
 
-    def with_refit(self, refit: Refit) -> Self:
-        """Return the look with what was done about it."""
-        return replace(self, refit=refit)
-
     def to_json(self) -> str:
-        """Return the look as text; what is not known there is null."""
-        return json.dumps({"watch": VERSION, **asdict(self)}, default=_listed, allow_nan=False)
+        """Return the check as JSON, with null for NaN."""
+
+        def plain(value: Any) -> Any:
+            if value.dtype == bool:
+                return value.tolist()
+            return [None if np.isnan(one) else one for one in value.tolist()]
+
+        return json.dumps({"watch": VERSION, **asdict(self)}, default=plain, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the look whose text this is."""
+        """Return the check from JSON."""
         plain: dict[str, Any] = json.loads(text)
-        plain.pop("watch")
-        changes = plain.pop("changes")
-        return cls(
-            **{
-                **plain,
-                "reasons": tuple(plain["reasons"]),
-                "refit": plain["refit"] and Refit(**plain["refit"]),
-                "changes": SampleChanges(
-                    tuple(NumberChange(**one) for one in changes["numbers"]),
-                    tuple(_curve(one) for one in changes["curves"]),
-                    changes["chance"],
-                    tuple(changes["rows"]),
-                    changes["level"],
-                ),
+        del plain["watch"]
+        changes = plain["changes"]
+        curves = []
+        for one in changes["curves"]:
+            arrays = {
+                name: np.array(value, dtype=bool if name == "crossed" else np.float64)
+                for name, value in one.items()
+                if isinstance(value, list)
             }
+            curves.append(CurveChange(**{**one, **arrays}))
+        plain["reasons"] = tuple(plain["reasons"])
+        plain["refit"] = plain["refit"] and Refit(**plain["refit"])
+        plain["changes"] = SampleChanges(
+            tuple(NumberChange(**one) for one in changes["numbers"]),
+            tuple(curves),
+            changes["chance"],
+            tuple(changes["rows"]),
+            changes["level"],
         )
+        return cls(**plain)
 
 
-def _listed(value: Any) -> Any:
-    """Return an array as a list, NaN as null."""
-    if isinstance(value, np.ndarray):
-        if value.dtype == bool:
-            return value.tolist()
-        return [None if np.isnan(one) else one for one in value.tolist()]
-    raise TypeError(f"a look holds numbers, text and arrays, got {type(value).__name__}")
-
-
-def _curve(plain: Mapping[str, Any]) -> CurveChange:
-    """Return a curve whose arrays JSON made lists."""
-    arrays: dict[str, Array] = {
-        name: np.array([np.nan if one is None else one for one in value], dtype=np.float64)
-        for name, value in plain.items()
-        if isinstance(value, list) and name != "crossed"
-    }
-    return CurveChange(**{**plain, **arrays, "crossed": np.array(plain["crossed"], dtype=bool)})
-
-
-ERRORS = {
-    "mae": "mean absolute error",
-    ERROR: "mean signed error",
-    ERROR_RANK: "mean rank of the signed error",
-}
-CURVES = {
-    PREDICTION: "mean prediction",
-    ERROR: "mean signed error",
-    ABSOLUTE: "mean absolute error",
-    ERROR_RANK: "mean rank of the signed error",
-}
-
-
-def reasons_of(watch: Watch, limits: Mapping[str, float]) -> tuple[str, ...]:
-    """Return one sentence per number and curve outside the band, then per limit left behind.
-
-    A limit is left behind where the record kept it and the whole band of the new value lies above.
-    """
-    changes = watch.changes
-    return (
-        *(number_words(watch, one) for one in changes.numbers if one.crossed),
-        *(_curve_sentence(watch, one) for one in changes.curves if one.crossed.any()),
-        *(
-            f"{one.quantity} on {one.column} is {one.after:.4f} with a band from "
-            f"{_lowest(one):.4f} on, above the limit {limits[one.quantity]:g}"
-            for one in changes.numbers
-            if one.quantity in limits and one.before <= limits[one.quantity] < _lowest(one)
-        ),
-    )
-
-
-def number_words(watch: Watch, one: NumberChange) -> str:
-    """Return a number's way from record to new rows."""
-    name = ERRORS[one.quantity] if not one.column else f"{one.quantity} on {one.column}"
-    moved = "rose" if one.change > 0 else "fell"
-    shown = [short(value) for value in (one.before, one.after, one.change, one.low, one.high)]
-    unit = f" {word}" if not one.column and (word := unit_of(watch, one.quantity)) else ""
-    before, after, change, low, high = shown
-    return f"{name} {moved} from {before} to {after}{unit} (by {change}, band {low} to {high})"
-
-
-def unit_of(watch: Watch, quantity: str) -> str:
-    """Return what an error or a curve is counted in; nothing for a rank, which is a share."""
-    return "" if quantity == ERROR_RANK else watch.unit
-
-
-def short(value: float) -> str:
-    """Return a number with four figures, thousands apart, without an exponent."""
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return np.format_float_positional(float(f"{value:.4g}"), trim="-")
-
-
-def _curve_sentence(watch: Watch, one: CurveChange) -> str:
-    """Return where a curve moved most among the points outside the band."""
-    where = np.flatnonzero(one.crossed)
-    most = where[np.argmax(np.abs(one.change[where]))]
-    word = "higher" if one.change[most] > 0 else "lower"
-    unit = f" {named}" if (named := unit_of(watch, one.quantity)) else ""
-    return (
-        f"{CURVES[one.quantity]} along {one.column} moved at {len(where)} of {len(one.points)} "
-        f"points, most at {short(one.points[most])}: {short(abs(one.change[most]))}{unit} {word} "
-        f"(band {short(one.low[most])} to {short(one.high[most])})"
-    )
-
-
-def _lowest(one: NumberChange) -> float:
-    """Return the lower end of the band around the new value."""
-    return one.after - (one.high - one.low) / 2
-
-
-PERMUTATIONS = 199
-
-
-def look(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
-    """Return what the champion does on rows that were loaded."""
-    config = champion.config
-    changes = _changes(champion, batch, loaded)
-    problem = config.data.declaration
+def check_batch(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
+    """Return the check of loaded rows."""
+    problem = champion.config.data.declaration
     found = Watch(
         model=champion.version.model,
         version=champion.version.version,
@@ -231,28 +170,26 @@ def look(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
         at=now(),
         target=problem.titles.get(problem.target, problem.target),
         unit=problem.target_unit,
-        changes=changes,
+        changes=_changes(champion, batch, loaded),
         words={name: problem.titles.get(name, name) for name in champion.record.columns},
     )
-    return replace(found, reasons=reasons_of(found, strictest_limits(config)))
+    return replace(found, reasons=reasons_of(found, strictest_limits(champion.config)))
 
 
 def strictest_limits(config: RunConfig) -> Mapping[str, float]:
-    """Return the stricter of the limits that choosing and the gate have on each measure."""
-    chosen = {} if config.select is None else dict(config.select.subject_to)
-    both = (chosen, config.gate)
+    """Return the stricter of the limits of selection and gate on each measure."""
+    both = ({} if config.select is None else config.select.subject_to, config.gate)
     names = dict.fromkeys(name for limits in both for name in limits)
     return {name: min(limits[name] for limits in both if name in limits) for name in names}
 
 
 def _changes(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> SampleChanges:
-    """Return numbers and curves of record and new rows."""
+    """Return the changes of numbers and curves from the record to the new rows."""
     table, record = loaded.table, champion.record
-    low, high = record.target_range
     absent = [name for name in record.columns if name not in table.sensitive_names]
     if absent:
         raise UserError(
-            f"the new rows must have the measured column {absent[0]}; {batch.label} has "
+            f"The new rows must have the measured column {absent[0]}. {batch.label} has "
             f"{', '.join(table.sensitive_names)}."
         )
     places = [table.sensitive_names.index(name) for name in record.columns]
@@ -267,26 +204,70 @@ def _changes(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> SampleC
         )
     except ValueError as error:
         raise UserError(f"{batch.label} cannot be compared with the record: {error}.") from error
-    return replace(
-        found,
-        numbers=tuple(
-            replace(
-                one,
-                **{
-                    name: getattr(one, name) / (high - low)
-                    for name in ("before", "after", "change", "low", "high")
-                },
+    low, high = record.target_range
+
+    def scaled(one: NumberChange) -> NumberChange:
+        names = ("before", "after", "change", "low", "high")
+        return replace(one, **{name: getattr(one, name) / (high - low) for name in names})
+
+    numbers = tuple(scaled(one) if one.quantity == "gdp" else one for one in found.numbers)
+    return replace(found, numbers=numbers)
+
+
+def reasons_of(watch: Watch, limits: Mapping[str, float]) -> tuple[str, ...]:
+    """Return one sentence per number and curve outside its band, then per broken limit.
+
+    A limit is broken if the record kept it and the whole band of the new value is above it.
+    """
+    sentences = []
+    for one in watch.changes.numbers:
+        if one.crossed:
+            name = f"{one.quantity} on {one.column}" if one.column else ERRORS[one.quantity]
+            unit = "" if one.column else _with_space(unit_of(watch, one.quantity))
+            sentences.append(
+                f"{name} {'rose' if one.change > 0 else 'fell'} from {short(one.before)} to "
+                f"{short(one.after)}{unit} (by {short(one.change)}, band {short(one.low)} to "
+                f"{short(one.high)})"
             )
-            if one.quantity == "gdp"
-            else one
-            for one in found.numbers
-        ),
-    )
+    for curve in watch.changes.curves:
+        if curve.crossed.any():
+            outside = np.flatnonzero(curve.crossed)
+            most = outside[np.argmax(np.abs(curve.change[outside]))]
+            unit = _with_space(unit_of(watch, curve.quantity))
+            sentences.append(
+                f"{CURVES[curve.quantity]} along {curve.column} moved at {len(outside)} of "
+                f"{len(curve.points)} points, most at {short(curve.points[most])}: "
+                f"{short(abs(curve.change[most]))}{unit} "
+                f"{'higher' if curve.change[most] > 0 else 'lower'} "
+                f"(band {short(curve.low[most])} to {short(curve.high[most])})"
+            )
+    for one in watch.changes.numbers:
+        limit, lowest = limits.get(one.quantity), one.after - (one.high - one.low) / 2
+        if limit is not None and one.before <= limit < lowest:
+            sentences.append(
+                f"{one.quantity} on {one.column} is {one.after:.4f} with a band from "
+                f"{lowest:.4f} on, above the limit {limit:g}"
+            )
+    return tuple(sentences)
 
 
-def judged_refit(
-    study: Study, champion: WatchedChampion, first_new: int = 0
-) -> tuple[Study, Refit]:
+def unit_of(watch: Watch, quantity: str) -> str:
+    """Return the unit of an error or a curve, empty for ranks, which are shares."""
+    return "" if quantity == ERROR_RANK else watch.unit
+
+
+def _with_space(unit: str) -> str:
+    return f" {unit}" if unit else ""
+
+
+def short(value: float) -> str:
+    """Return a number with four digits and thousands separators, without an exponent."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return np.format_float_positional(float(f"{value:.4g}"), trim="-")
+
+
+def judge_refit(study: Study, champion: WatchedChampion, first_new: int = 0) -> tuple[Study, Refit]:
     """Return the study with the reasons against promoting its champion, and the decision.
 
     Parameters
@@ -302,22 +283,21 @@ def judged_refit(
     against = refusals(study, champion, first_new)
     if not study.config.gate:
         against = (*against, "no gate is configured")
-    broken = broken_limits(chosen.judgement, study.config.gate)
-    why = [*broken, *against]
-    said = (
-        f"refitted: {chosen.title} stays a candidate: {'; '.join(why)}"
-        if why
+    reasons = [*broken_limits(chosen.judgement, study.config.gate), *against]
+    decision = (
+        f"refitted: {chosen.title} stays a candidate: {'; '.join(reasons)}"
+        if reasons
         else f"refitted: {chosen.title} is promoted, it passed the gate and every check"
     )
-    return replace(study, refused=against), Refit(chosen.title, not why, said, chosen.key)
+    return replace(study, refused=against), Refit(chosen.title, not reasons, decision, chosen.key)
 
 
 def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tuple[str, ...]:
-    """Return the reasons against the study's champion, apart from the limits of the gate.
+    """Return the reasons against the champion of a study, apart from the limits of the gate.
 
     A check found an issue that the old champion did not have, or the error on the held-out rows
-    among the new ones is greater than the old champion's. Other held-out rows are not compared:
-    the old champion may have been fitted on them.
+    among the new ones is greater than that of the old champion. Other held-out rows are not
+    compared: the old champion may have been fitted to them.
     """
     found = [
         f"check {result.check.code} found an issue that version {champion.version.version} did "
@@ -326,11 +306,18 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
         if result.outcome is CheckOutcome.ISSUE and result.check.code not in champion.issues
     ]
     table = study.loaded.table
-    new = study.inputs.splits.held_out_fold(table).test >= first_new
+    held_out = study.inputs.splits.held_out_fold(table).test
+    new = held_out >= first_new
     if not new.any():
         return (*found, "none of the new rows is held out, so its error cannot be compared")
-    change = _error_change(study, champion, new)
-    if change is not None and float(change.low) > 0:
+    predicted = predicted_targets(study, select_champion(study).trial)
+    if predicted is None:
+        return tuple(found)
+    test = table.take(held_out[new])
+    after, before = (predicted[new], test.target), (champion.predictions(test), test.target)
+    rng = np.random.default_rng(study.config.seed)
+    change = compare(_mae, after, before, rng=rng, replicates=DRAWS).difference
+    if float(change.low) > 0:
         found.append(
             f"its mean absolute error on the new held-out rows is greater by "
             f"{short(float(change.estimate))} ({short(float(change.low))} to "
@@ -339,72 +326,53 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
     return tuple(found)
 
 
-def _error_change(
-    study: Study, champion: WatchedChampion, new: NDArray[np.bool_]
-) -> Interval | None:
-    """Return the new model's error minus the old one's on the new ones of the held-out rows."""
-    table = study.loaded.table
-    test = table.take(study.inputs.splits.held_out_fold(table).test[new])
-    f = predicted_targets(study, select_champion(study).trial)
-    if f is None:
-        return None
-    f = f[new]
-    y, rng = test.target, np.random.default_rng(study.config.seed)
-    before = champion.predictions(test)
-    return compare(_mae, (f, y), (before, y), rng=rng, replicates=DRAWS).difference
-
-
 def _mae(f: Array, y: Array) -> float:
-    """Mean absolute error."""
+    """Return the mean absolute error."""
     return float(np.abs(f - y).mean(axis=0))
 
 
-_FILE = "watch.json"
-_MODEL, _VERDICT, _REASON = "fkd.watch.model", "fkd.watch", "fkd.watch.reason"
-_REFIT = "fkd.watch.refit"
-_LONGEST = 4000  # characters; MLflow refuses a tag of more than 5000
-_AT_ONCE = 1000
-
-
 def record_watch(settings: Settings, experiment: str, version: KnownVersion, watch: Watch) -> str:
-    """Return the run that holds a look; the version says what the last one found."""
+    """Record a check in a run and in the tags of the version; return the id of the run."""
     tracking = Tracking(settings, experiment)
     name = f"watch {watch.model} {watch.version} on {watch.rows_from}"
-    said = {
-        _MODEL: watch.model,
-        "fkd.watch.version": str(watch.version),
-        "fkd.watch.at": watch.at,
-        **_said(watch),
-    }
+    result = {_VERDICT: watch.verdict, _REASON: watch.reason[:_LONGEST], "fkd.watch.at": watch.at}
+    if watch.refit is not None:
+        result[_REFIT] = watch.refit.why[:_LONGEST]
+    tags = {_MODEL: watch.model, "fkd.watch.version": str(watch.version), **result}
     details = RunDetails(note=watch.reason)
-    run = tracking.parent_run(_identity(watch.model, watch.data), name, said, details)
+    run = tracking.parent_run(_identity(watch.model, watch.data), name, tags, details)
+    metrics = {"watch/chance": watch.changes.chance}
+    for one in watch.changes.numbers:
+        number = f"{one.quantity}.{one.column}" if one.column else one.quantity
+        for ending in ("after", "change", "low", "high"):
+            metrics[metric_name(f"watch/{number}_{ending}")] = getattr(one, ending)
 
     def work() -> None:
-        for metric, value in _metrics(watch).items():
+        for metric, value in metrics.items():
             tracking.client.log_metric(run, metric, value)
 
     tracking.safely(work)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / _FILE).write_text(watch.to_json(), encoding="utf-8")
-        tracking.finish(run, said, Path(folder))
-    tag_version(settings, version, {**_said(watch), "fkd.watch.at": watch.at})
+        tracking.finish(run, tags, Path(folder))
+    tag_version(settings, version, result)
     return run
 
 
-def tell_origin(settings: Settings, watch: Watch, champion: str) -> None:
-    """Say on the version of a champion, by its key, that it was fitted because of a look."""
-    said = f"{watch.rows_from} {watch.reason}"[:_LONGEST]
+def record_refit_reason(settings: Settings, watch: Watch, champion: str) -> None:
+    """Tag the version with a champion's key with the check that caused its fit."""
+    reason = f"{watch.rows_from} {watch.reason}"[:_LONGEST]
     for version in versions_of(settings, watch.model):
         if version.key == champion:
-            tag_version(settings, version, {"fkd.because": said})
+            tag_version(settings, version, {"fkd.because": reason})
 
 
 def is_watched(
     settings: Settings, experiment: str, model: str, data: str, *, refit: bool = False
 ) -> bool:
-    """Return whether a champion of that name was shown rows of that digest before.
+    """Return whether rows with this digest were checked with a champion of this model.
 
-    With `refit`, rows that crossed a band count only if a model was fitted because of them.
+    With `refit`, rows that crossed a band count only if they caused a refit.
     """
     tracking = Tracking(settings, experiment)
     run = tracking.find_parent(_identity(model, data))
@@ -416,7 +384,7 @@ def is_watched(
 
 
 def known_watches(settings: Settings, model: str) -> list[Watch]:
-    """Return every look at a model's champions, the first one first."""
+    """Return every check of rows with the champions of a model, oldest first."""
     prepare_stores(settings)
     client = TimedClient(settings)
 
@@ -424,30 +392,14 @@ def known_watches(settings: Settings, model: str) -> list[Watch]:
         places = [one.experiment_id for one in client.search_experiments()]
         runs = client.search_runs(places, f"tags.`{_MODEL}` = '{model}'", max_results=_AT_ONCE)
         texts = (read_file(client, run.info.run_id, _FILE) for run in runs)
-        # A look whose file is not there yet was cut off; the same command makes it again.
+        # A check without its file was interrupted; the same command repeats it.
         return [Watch.from_json(text.decode()) for text in texts if text is not None]
 
     oldest_first = told(settings, work)[::-1]  # MLflow lists the newest run first
-    # `at` has whole seconds. Sorting keeps the order of looks within one second.
+    # `at` has whole seconds. Sorting keeps the order of checks within one second.
     return sorted(oldest_first, key=lambda watch: watch.at)
 
 
 def _identity(model: str, data: str) -> str:
-    """Return what a look is found by: rows are shown to a model's champions once."""
+    """Return the identity of a check: the champions of a model see the same rows once."""
     return digest({"watch": VERSION, "model": model, "data": data})
-
-
-def _said(watch: Watch) -> Mapping[str, str]:
-    """Return verdict, reason and what was done, as tags."""
-    done = {} if watch.refit is None else {_REFIT: watch.refit.why[:_LONGEST]}
-    return {_VERDICT: watch.verdict, _REASON: watch.reason[:_LONGEST], **done}
-
-
-def _metrics(watch: Watch) -> dict[str, float]:
-    """Return each number on the new rows with its change and the band of that."""
-    found = {"watch/chance": watch.changes.chance}
-    for one in watch.changes.numbers:
-        name = one.quantity if not one.column else f"{one.quantity}.{one.column}"
-        for ending in ("after", "change", "low", "high"):
-            found[metric_name(f"watch/{name}_{ending}")] = getattr(one, ending)
-    return found

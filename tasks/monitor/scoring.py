@@ -1,11 +1,12 @@
-"""Predict the rows of a table by a registered model, and report values it was not trained on."""
+"""Predict the rows of a table with a registered model, and count values unknown to the model."""
 
+import itertools
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -28,21 +29,28 @@ from tasks.data.user_table import FilePiece, RawBlock, pieces_of, read_blocks
 from tasks.storage.files import try_lock
 from tasks.track.registry import RegisteredBundle
 
+LABELS_KEPT = 1000  # of a column; a large table may have another label in every row
+OWN_COLUMNS = ("prediction", "model", "bundle")
 _EXAMPLES = 3
-LABELS_KEPT = 1000  # of a column; a table of any size may have one in every row
+_FRACTION = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
+_PIECES_AT_ONCE = 16  # whose predictions are in memory while workers compute
+_RETRIES, _TIME_LIMIT = 5, 3600.0
+
+MissingRule = Literal["refuse", "null"]
+_Scored = Iterator[tuple[pa.RecordBatch, "OutOfRange"]]
 
 
 @dataclass(frozen=True)
 class Outside:
-    """Values of one column beyond those that were trained on."""
+    """Numbers of rows below and above a training range, with the extreme values of all rows."""
 
     below: int
     above: int
-    least: float  # of the rows seen here
+    least: float
     greatest: float
 
     def merge(self, other: "Outside") -> "Outside":
-        """Return what both together hold."""
+        """Return the counts of both."""
         return Outside(
             self.below + other.below,
             self.above + other.above,
@@ -53,49 +61,49 @@ class Outside:
 
 @dataclass(frozen=True)
 class UnseenLabels:
-    """How often labels of one column occur that no training row had, the frequent ones by name."""
+    """Counts of labels that no training row had; `further` rows have less frequent ones."""
 
     counts: Counter[str]
-    further: int = 0  # rows with one that is not counted by name
+    further: int = 0
 
     @property
     def rows(self) -> int:
-        """How many rows have such a label."""
+        """The number of rows with such a label."""
         return self.counts.total() + self.further
 
     def merge(self, other: "UnseenLabels") -> "UnseenLabels":
-        """Return what both together hold, as many names as are kept."""
+        """Return the counts of both, for at most LABELS_KEPT labels."""
         counts = self.counts + other.counts
         kept = Counter(dict(counts.most_common(LABELS_KEPT)))
         return UnseenLabels(kept, self.further + other.further + counts.total() - kept.total())
 
-    def listed(self) -> str:
-        """Return the most frequent labels, with how many rows have others."""
+    def examples(self) -> str:
+        """Return the most frequent labels, and the number of rows with others."""
         shown = self.counts.most_common(_EXAMPLES)
-        words = [
+        texts = [
             f"{label!r} {count:,} times" if label else f"a missing one {count:,} times"
             for label, count in shown
         ]
         more = self.rows - sum(count for _, count in shown)
-        return ", ".join(words) + (f" and others {more:,} times" if more else "")
+        return ", ".join(texts) + (f" and others {more:,} times" if more else "")
 
 
 @dataclass(frozen=True)
-class Unfamiliar:
-    """Counts over rows; `merge` adds those of further rows.
+class OutOfRange:
+    """Counts of values that the training rows of a model did not have.
 
     Parameters
     ----------
     rows
-        How many rows were looked at.
+        The number of rows.
     outside
-        By numeric column, those that have values out of range.
+        Values outside the training range, by numeric column.
     unseen
-        By label column, those that have labels which no training row had.
+        Labels that no training row had, by label column.
     filled
-        By numeric column, how many missing values the model fills.
+        The number of missing values that the model fills, by numeric column.
     unscored
-        By column, how many rows have no prediction for want of its value.
+        The number of rows without a prediction because a value is missing, by column.
     """
 
     rows: int = 0
@@ -105,41 +113,48 @@ class Unfamiliar:
     unscored: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, bundle: Bundle, frame: pd.DataFrame) -> Self:
-        """Return the counts of some rows: numbers as floats, labels as they are.
+    def from_rows(cls, bundle: Bundle, frame: pd.DataFrame) -> Self:
+        """Return the counts of some rows. A missing value is not outside; a missing label counts.
 
-        A missing value is neither low nor high; as a label it is one like any other.
+        Parameters
+        ----------
+        bundle
+            The model.
+        frame
+            Numbers as floats, labels as in the file.
         """
         encoder = bundle.encoder
-        numbers = {name: frame[name].to_numpy() for name in encoder.numeric_names}
-        filled = {
-            name: int(np.isnan(numbers[name]).sum(axis=0))
-            for name, fill in zip(encoder.numeric_names, encoder.fill, strict=True)
-            if not np.isnan(fill)
-        }
-        return cls(
-            rows=len(frame),
-            outside={
-                name: found
-                for name, limits in zip(encoder.numeric_names, bundle.ranges, strict=True)
-                if (found := _outside(numbers[name], *limits)) is not None
-            },
-            unseen={
-                name: labels
-                for name, known in zip(encoder.categorical_names, encoder.levels, strict=True)
-                if (labels := _unseen(frame[name], known)).rows
-            },
-            filled={name: count for name, count in filled.items() if count},
-        )
+        outside, unseen, filled = {}, {}, {}
+        numeric = zip(encoder.numeric_names, bundle.ranges, encoder.fill, strict=True)
+        for name, (low, high), fill in numeric:
+            values = frame[name].to_numpy()
+            below, above = int((values < low).sum(axis=0)), int((values > high).sum(axis=0))
+            if below + above:
+                extremes = float(np.nanmin(values)), float(np.nanmax(values))
+                outside[name] = Outside(below, above, *extremes)
+            missing = int(np.isnan(values).sum(axis=0))
+            if missing and not np.isnan(fill):
+                filled[name] = missing
+        for name, known in zip(encoder.categorical_names, encoder.levels, strict=True):
+            codes, labels = factorize_labels(frame[name])
+            counts = np.bincount(codes + 1, minlength=len(labels) + 1)  # the first is missing
+            pairs = zip((MISSING, *labels), counts.tolist(), strict=True)
+            new = Counter({label: n for label, n in pairs if n and label not in known})
+            if new:
+                unseen[name] = UnseenLabels(new)
+        # A row counts for the first column that is missing.
+        absent = _absent_values(bundle, frame)
+        first = absent.idxmax(axis=1)[absent.any(axis=1)] if len(absent.columns) else ()
+        return cls(len(frame), outside, unseen, filled, dict(Counter(first)))
 
-    def merge(self, other: "Unfamiliar") -> "Unfamiliar":
-        """Return the counts of both, other rows following ours."""
+    def merge(self, other: "OutOfRange") -> "OutOfRange":
+        """Return the counts of both, whose rows are different."""
         outside, unseen = dict(self.outside), dict(self.unseen)
         for name, found in other.outside.items():
             outside[name] = outside[name].merge(found) if name in outside else found
         for name, labels in other.unseen.items():
             unseen[name] = unseen[name].merge(labels) if name in unseen else labels
-        return Unfamiliar(
+        return OutOfRange(
             self.rows + other.rows,
             outside,
             unseen,
@@ -147,251 +162,56 @@ class Unfamiliar:
             Counter(self.unscored) + Counter(other.unscored),
         )
 
-    def told(self, bundle: Bundle) -> list[str]:
-        """Return one sentence per column with something in it, with counts and shares of rows."""
+    def messages(self, bundle: Bundle) -> list[str]:
+        """Return one sentence per column and kind of value, with counts and shares of rows."""
+
+        def share(count: int) -> str:
+            return f"{count:,} of {self.rows:,} rows ({count / self.rows:.2%})"
+
         ranges = dict(zip(bundle.encoder.numeric_names, bundle.ranges, strict=True))
-        found = [
-            f"column {name}: {self._share(out.below + out.above)} outside the training range "
-            f"{ranges[name][0]:g} to {ranges[name][1]:g} ({out.below:,} below, {out.above:,} "
-            f"above; {out.least:g} to {out.greatest:g} here)"
-            for name, out in self.outside.items()
+        return [
+            *(
+                f"column {name}: {share(out.below + out.above)} outside the training range "
+                f"{ranges[name][0]:g} to {ranges[name][1]:g} ({out.below:,} below, {out.above:,} "
+                f"above; {out.least:g} to {out.greatest:g} here)"
+                for name, out in self.outside.items()
+            ),
+            *(
+                f"column {name}: {share(labels.rows)} with a label that no training row had, "
+                f"treated as none of the known labels: {labels.examples()}"
+                for name, labels in self.unseen.items()
+            ),
+            *(
+                f"column {name}: {share(count)} without a value, filled by the model"
+                for name, count in self.filled.items()
+            ),
+            *(
+                f"column {name}: {share(count)} without a value that the model needs, and "
+                "therefore without a prediction"
+                for name, count in self.unscored.items()
+            ),
         ]
-        found += [
-            f"column {name}: {self._share(labels.rows)} with a label that no training row had, "
-            f"counted as none of the known ones: {labels.listed()}"
-            for name, labels in self.unseen.items()
-        ]
-        found += [
-            f"column {name}: {self._share(count)} without a value, filled as the model learnt it"
-            for name, count in self.filled.items()
-        ]
-        found += [
-            f"column {name}: {self._share(count)} without a value that the model needs, hence "
-            "without a prediction"
-            for name, count in self.unscored.items()
-        ]
-        return found
-
-    def _share(self, count: int) -> str:
-        """Return how many rows that is of all."""
-        return f"{count:,} of {self.rows:,} rows ({count / self.rows:.2%})"
-
-
-def _outside(values: Array, low: float, high: float) -> Outside | None:
-    """Return what lies beyond the limits, None where nothing does."""
-    below, above = int((values < low).sum(axis=0)), int((values > high).sum(axis=0))
-    if not below + above:
-        return None
-    return Outside(below, above, float(np.nanmin(values)), float(np.nanmax(values)))
-
-
-def _unseen(column: "pd.Series[str]", known: tuple[str, ...]) -> UnseenLabels:
-    """Return how often which label occurs that is none of the known ones."""
-    codes, labels = factorize_labels(column)
-    counts = np.bincount(codes + 1, minlength=len(labels) + 1)  # the first one is missing
-    both = zip((MISSING, *labels), counts.tolist(), strict=True)
-    return UnseenLabels(
-        Counter({label: count for label, count in both if count and label not in known})
-    )
-
-
-MissingRule = Literal["refuse", "null"]
-_FRACTION = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
-
-
-@dataclass(frozen=True)
-class ScoreJob:
-    """One piece of a table to be scored.
-
-    Parameters
-    ----------
-    piece
-        Which rows.
-    model
-        By which model.
-    form
-        How the file is written.
-    keep
-        Columns that are copied to the result as they are.
-    missing
-        What becomes of a row that lacks a number which the model needs: a fault, or no prediction.
-    """
-
-    piece: FilePiece
-    model: RegisteredBundle
-    form: FileFormat
-    keep: tuple[str, ...] = ()
-    missing: MissingRule = "refuse"
-
-
-def score_piece(job: ScoreJob) -> tuple[list["pa.RecordBatch"], Unfamiliar]:
-    """Return all predictions of a piece with what was unfamiliar in it."""
-    batches, seen = [], Unfamiliar()
-    for batch, found in score_blocks(job):
-        batches.append(batch)
-        seen = seen.merge(found)
-    return batches, seen
-
-
-def score_blocks(job: ScoreJob) -> Iterator[tuple["pa.RecordBatch", Unfamiliar]]:
-    """Yield predictions beside the kept columns block by block, with what was unfamiliar."""
-    bundle = _opened(job.model)
-    numeric = (*bundle.encoder.numeric_names, *bundle.sensitive)
-    # No other column is read: not the target, not a sensitive one that the model does without.
-    names = tuple(dict.fromkeys((*bundle.input_columns, *job.keep)))
-    signs = _signs(job, numeric)
-    for block in _read(job, job.piece, names):
-        values, _ = read_numbers(block.raw, numeric, job.form, signs)
-        labels = {
-            name: _spelt(_present(block.raw.frame[name], job.form.missing_words), known)
-            for name, known in zip(
-                bundle.encoder.categorical_names, bundle.encoder.levels, strict=True
-            )
-        }
-        frame = pd.DataFrame({**values, **labels})
-        lacking = _lacking(job, bundle, block, frame)
-        prediction = np.full(len(frame), np.nan)
-        if not lacking.all():
-            prediction[~lacking] = _predicted(job, bundle, block, frame[~lacking])
-        seen = replace(Unfamiliar.of(bundle, frame), unscored=_first_lacks(bundle, frame))
-        yield _batch(block, job.keep, prediction, lacking), seen
-
-
-def _predicted(job: ScoreJob, bundle: Bundle, block: RawBlock, frame: pd.DataFrame) -> Array:
-    """Return the predictions of complete rows; name the first ones without a finite number."""
-    try:
-        return bundle.predict(frame)
-    except NonFinitePredictionError as error:
-        rows = [block.raw.place(int(frame.index[row])) for row in error.rows[:3]]
-        raise UserError(
-            f"{job.model.address} must predict a finite number for each row, got NaN or infinity "
-            f"for {len(error.rows)} rows of {job.piece.path}, first {', '.join(rows)}. Check the "
-            "inputs of these rows."
-        ) from error
-
-
-def _read(job: ScoreJob, piece: FilePiece, names: tuple[str, ...]) -> Iterator[RawBlock]:
-    """Yield blocks of a piece; a column that the model needs in vain is told as such."""
-    try:
-        yield from read_blocks(piece, job.form, names)
-    except UserError as error:
-        for name in _opened(job.model).input_columns:
-            if f"got {name!r}" in str(error):
-                raise UserError(
-                    f"{job.model.address} predicts from the column {name!r}, so {error}"
-                ) from error
-        raise
-
-
-@lru_cache(maxsize=2)
-def _opened(model: RegisteredBundle) -> Bundle:
-    """Return the model, read once by each process."""
-    return model.bundle()
-
-
-def _signs(job: ScoreJob, numeric: tuple[str, ...]) -> dict[str, str]:
-    """Return the decimal sign of each column, by all rows of the file where some are text."""
-    asked = "." if job.form.decimal == AUTO else job.form.decimal
-    signs: dict[str, str] = dict.fromkeys(numeric, asked)
-    if job.form.decimal != AUTO or not numeric:
-        return signs
-    seen = DecimalSigns()
-    for block in _read(job, FilePiece(job.piece.path), numeric):
-        if not any(map(_is_text, block.cells.schema)):
-            return signs
-        for name in numeric:
-            seen.add(block.raw, cell_column(block.raw, name, job.form.missing_words))
-    return seen.decided(job.form)
-
-
-def _is_text(column: "pa.Field") -> bool:
-    kind = column.type
-    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
-
-
-def _present(column: "pd.Series[Any]", words: tuple[str, ...]) -> "pd.Series[Any]":
-    """Return labels without the words that mean a missing one."""
-    return column.replace(list(words), None) if words else column
-
-
-def _spelt(column: "pd.Series[Any]", known: tuple[str, ...]) -> "pd.Series[Any]":
-    """Return labels as training has spelt them: there 1.50 may have been read as the number 1.5."""
-    changed = {
-        value: str(float(value))
-        for value in column.dropna().unique()
-        if isinstance(value, str)
-        and canonical_label(value) not in known
-        and _FRACTION.fullmatch(value.strip())
-    }
-    return column.replace(changed) if changed else column
-
-
-def _needed(bundle: Bundle) -> list[str]:
-    """Return the numbers that every row must bring: those for which nothing was learnt to stand."""
-    both = zip(bundle.encoder.numeric_names, bundle.encoder.fill, strict=True)
-    return [*(name for name, fill in both if np.isnan(fill)), *bundle.sensitive]
-
-
-def _lacking(
-    job: ScoreJob, bundle: Bundle, block: RawBlock, frame: pd.DataFrame
-) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Return which rows cannot be scored, or refuse the first of them."""
-    absent = frame[_needed(bundle)].isna()
-    lacking = absent.any(axis=1).to_numpy(dtype=bool)
-    if lacking.any() and job.missing == "refuse":
-        row = int(lacking.argmax())
-        name = absent.columns[int(absent.iloc[row].to_numpy().argmax())]
-        raise UserError(
-            f"column {name} must have a value in every row, since {job.model.address} has learnt "
-            f"nothing that stands for a missing one, but {block.raw.place(row)} of "
-            f"{job.piece.path} has none; fill it, or say --missing null: such rows then have no "
-            "prediction."
-        )
-    return lacking
-
-
-def _first_lacks(bundle: Bundle, frame: pd.DataFrame) -> Mapping[str, int]:
-    """Return for want of which column rows have no prediction, each row counted once."""
-    absent = frame[_needed(bundle)].isna()
-    rows = absent.to_numpy()[absent.any(axis=1).to_numpy(dtype=bool)]
-    if not len(rows):
-        return {}
-    counts = np.bincount(rows.argmax(axis=1), minlength=rows.shape[1])
-    both = zip(absent.columns, counts.tolist(), strict=True)
-    return {str(name): count for name, count in both if count}
-
-
-def _batch(
-    block: RawBlock,
-    keep: tuple[str, ...],
-    prediction: "np.ndarray[tuple[int], np.dtype[np.float64]]",
-    lacking: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
-) -> "pa.RecordBatch":
-    """Return kept columns with predictions, null where there is none."""
-    columns = {name: block.cells[name].combine_chunks() for name in keep}
-    columns["prediction"] = pa.array(prediction, mask=lacking)
-    return pa.RecordBatch.from_pydict(columns)
-
-
-OWN_COLUMNS = ("prediction", "model", "bundle")
-_PIECES_AT_ONCE = 16  # whose predictions are in memory while workers compute
-_RETRIES, _TIME_LIMIT = 5, 3600.0
-
-_Scored = Iterator[tuple[pa.RecordBatch, Unfamiliar]]
 
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """What shall be scored, by what, into which file.
+    """A table to score.
 
     Parameters
     ----------
     data
         A file, or a folder of files.
     out
-        The Parquet file.
-    model, form, keep, missing
-        As in `ScoreJob`.
+        The Parquet file to write.
+    model
+        The model.
+    form
+        The format of the files.
+    keep
+        Columns that are copied to the result.
+    missing
+        "refuse" to raise an error for a row without a number that the model needs, "null" to leave
+        its prediction empty.
     """
 
     data: Path
@@ -401,55 +221,65 @@ class ScoreRequest:
     keep: tuple[str, ...] = ()
     missing: MissingRule = "refuse"
 
-    def jobs(self) -> list[ScoreJob]:
-        """Return the jobs in the order of the rows."""
-        return [
-            ScoreJob(piece, self.model, self.form, self.keep, self.missing)
-            for piece in pieces_of(self.data)
-        ]
+
+@dataclass(frozen=True)
+class ScoreJob:
+    """One piece of a table to score."""
+
+    request: ScoreRequest
+    piece: FilePiece
 
 
 def check_request(data: Path, out: Path, keep: Sequence[str]) -> None:
-    """Refuse what cannot be written, before anything is read."""
+    """Raise an error if the result cannot be written, before anything is read."""
     if out.suffix.lower() != ".parquet":
-        raise UserError(f"--out must end in .parquet, the form that is written, got {str(out)!r}.")
+        raise UserError(f"--out must end in .parquet, got {str(out)!r}.")
     if out.is_dir() or (out.exists() and data.exists() and out.samefile(data)):
-        raise UserError(f"--out must be a file beside the data, got {str(out)!r}; name another.")
+        raise UserError(f"--out must be a file other than the data, got {str(out)!r}.")
     if data.is_dir() and out.absolute().parent == data.absolute():
         raise UserError(
-            f"--out must not lie in the folder that is scored, got {str(out)!r}: the next time it "
-            "would be taken for data; name another folder."
+            f"--out must not be in the folder of the data, got {str(out)!r}. The next run would "
+            "read it as data. Name another folder."
         )
     for name in keep:
         if name in OWN_COLUMNS or list(keep).count(name) > 1:
             raise UserError(
-                f"--keep must name columns beside {', '.join(OWN_COLUMNS)}, each once, got "
+                f"--keep must name columns other than {', '.join(OWN_COLUMNS)}, each once, got "
                 f"{name!r}."
             )
 
 
-def score_table(request: ScoreRequest, client: Any = None) -> Unfamiliar:
-    """Return what was unfamiliar, once the file of predictions is whole.
+def score_table(request: ScoreRequest, client: Any = None) -> OutOfRange:
+    """Write the file of predictions and return the counts of values outside the training data.
 
     Parameters
     ----------
     request
-        What to score.
+        The table.
     client
-        Of a Dask cluster on which pieces are computed; in this process if None.
+        A client of a Dask cluster, None to compute in this process.
     """
-    jobs = request.jobs()
-    # One piece is gone through block by block: its result need not be in memory.
-    scored = _here(jobs) if client is None or len(jobs) == 1 else _on_cluster(jobs, client)
-    seen = Unfamiliar()
-    with _whole(request.out) as part:
+    jobs = [ScoreJob(request, piece) for piece in pieces_of(request.data)]
+    # In this process, memory holds one block at a time.
+    scored: _Scored = itertools.chain.from_iterable(map(score_blocks, jobs))
+    if client is not None and len(jobs) > 1:
+        scored = _on_cluster(jobs, client)
+    seen = OutOfRange()
+    with _atomic_file(request.out) as part:
         writer = None
         try:
             for batch, found in scored:
-                batch = _signed(batch, request.model)
+                batch = _with_model(batch, request.model)
                 if writer is None:
-                    writer = parquet.ParquetWriter(part, _schema(batch.schema, request.model))
-                writer.write_batch(_like(batch, writer.schema, request.data))
+                    writer = parquet.ParquetWriter(part, batch.schema)
+                try:  # the files of a folder may differ in their types
+                    batch = batch.cast(writer.schema)
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+                    raise UserError(
+                        f"The files of {request.data} must have the same types in kept columns, "
+                        f"got {error}. Convert them, or leave the column out of --keep."
+                    ) from error
+                writer.write_batch(batch)
                 seen = seen.merge(found)
         finally:
             if writer is not None:
@@ -459,16 +289,11 @@ def score_table(request: ScoreRequest, client: Any = None) -> Unfamiliar:
     return seen
 
 
-def _here(jobs: Sequence[ScoreJob]) -> _Scored:
-    for job in jobs:
-        yield from score_blocks(job)
-
-
 def _on_cluster(jobs: Sequence[ScoreJob], client: Any) -> _Scored:
-    """Yield what workers compute in the order of the rows, some pieces at a time."""
+    """Yield the results of workers in the order of the rows, computing some pieces at a time."""
     for start in range(0, len(jobs), _PIECES_AT_ONCE):
         wanted = jobs[start : start + _PIECES_AT_ONCE]
-        found: dict[ScoreJob, tuple[list[pa.RecordBatch], Unfamiliar]] = {}
+        found: dict[ScoreJob, list[tuple[pa.RecordBatch, OutOfRange]]] = {}
         failed = run_jobs(
             client,
             score_piece,
@@ -479,28 +304,127 @@ def _on_cluster(jobs: Sequence[ScoreJob], client: Any) -> _Scored:
         )
         if failed:
             raise UserError(
-                f"{failed[0].job.piece.path} cannot be scored on the cluster: {failed[0].cause}; "
-                "workers need the same files and the same FKD_HOME."
+                f"{failed[0].job.piece.path} cannot be scored on the cluster: {failed[0].cause}. "
+                "Workers need the same files and the same FKD_HOME."
             )
         for job in wanted:
-            batches, seen = found.pop(job)
-            for batch in batches:
-                # What was unfamiliar is told of the whole piece, with its first block.
-                yield batch, seen
-                seen = Unfamiliar()
+            yield from found.pop(job)
 
 
-def _signed(batch: "pa.RecordBatch", model: RegisteredBundle) -> "pa.RecordBatch":
-    """Return the rows with what predicted them; a value that is everywhere takes no room."""
+def score_piece(job: ScoreJob) -> list[tuple["pa.RecordBatch", OutOfRange]]:
+    """Return the predictions of all blocks of a piece."""
+    return list(score_blocks(job))
+
+
+def score_blocks(job: ScoreJob) -> _Scored:
+    """Yield kept columns with predictions block by block, with the counts of the block."""
+    request, bundle = job.request, _open_bundle(job.request.model)
+    encoder, words = bundle.encoder, request.form.missing_words
+    numeric = (*encoder.numeric_names, *bundle.sensitive)
+    # No other column is read, such as the target or an unneeded sensitive column.
+    names = tuple(dict.fromkeys((*bundle.input_columns, *request.keep)))
+    signs = _decimal_signs(job, numeric)
+    for block in _read(request, job.piece, names):
+        values, _ = read_numbers(block.raw, numeric, request.form, signs)
+        labels = {
+            name: _as_trained(block.raw.frame[name], words, known)
+            for name, known in zip(encoder.categorical_names, encoder.levels, strict=True)
+        }
+        frame = pd.DataFrame({**values, **labels})
+        absent = _absent_values(bundle, frame)
+        missing = absent.any(axis=1).to_numpy(dtype=bool)
+        if missing.any() and request.missing == "refuse":
+            row = int(missing.argmax())
+            raise UserError(
+                f"column {absent.iloc[row].idxmax()} must have a value in every row, because "
+                f"{request.model.address} cannot fill it. It is missing in {block.raw.place(row)} "
+                f"of {job.piece.path}. Fill it, or set --missing null to leave such rows without a "
+                "prediction."
+            )
+        prediction = np.full(len(frame), np.nan)
+        if not missing.all():
+            prediction[~missing] = _predict(job, bundle, block, frame[~missing])
+        columns = {name: block.cells[name].combine_chunks() for name in request.keep}
+        columns["prediction"] = pa.array(prediction, mask=missing)
+        yield pa.RecordBatch.from_pydict(columns), OutOfRange.from_rows(bundle, frame)
+
+
+@lru_cache(maxsize=2)
+def _open_bundle(model: RegisteredBundle) -> Bundle:
+    """Return the model, read once by each process."""
+    return model.bundle()
+
+
+def _read(request: ScoreRequest, piece: FilePiece, names: tuple[str, ...]) -> Iterator[RawBlock]:
+    """Yield blocks of a piece; an error on a missing column names the model that needs it."""
+    try:
+        yield from read_blocks(piece, request.form, names)
+    except UserError as error:
+        for name in _open_bundle(request.model).input_columns:
+            if f"got {name!r}" in str(error):
+                raise UserError(
+                    f"{request.model.address} predicts from the column {name!r}, so {error}"
+                ) from error
+        raise
+
+
+def _decimal_signs(job: ScoreJob, numeric: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the decimal sign of each column, from all rows of the file if cells are text."""
+    form = job.request.form
+    signs = dict.fromkeys(numeric, "." if form.decimal == AUTO else form.decimal)
+    if form.decimal != AUTO or not numeric:
+        return signs
+    kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_null
+    seen = DecimalSigns()
+    for block in _read(job.request, FilePiece(job.piece.path), numeric):
+        if all(any(is_kind(cell.type) for is_kind in kinds) for cell in block.cells.schema):
+            return signs
+        for name in numeric:
+            seen.add(block.raw, cell_column(block.raw, name, form.missing_words))
+    return seen.decided(form)
+
+
+def _as_trained(
+    column: "pd.Series[Any]", missing_words: tuple[str, ...], known: tuple[str, ...]
+) -> "pd.Series[Any]":
+    """Return labels as training rows have them, which may have read 1.50 as the number 1.5."""
+    if missing_words:
+        column = column.replace(list(missing_words), None)
+    changed = {
+        value: str(float(value))
+        for value in column.dropna().unique()
+        if isinstance(value, str)
+        and canonical_label(value) not in known
+        and _FRACTION.fullmatch(value.strip())
+    }
+    return column.replace(changed) if changed else column
+
+
+def _absent_values(bundle: Bundle, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the mask of missing numbers that the model needs and cannot fill."""
+    pairs = zip(bundle.encoder.numeric_names, bundle.encoder.fill, strict=True)
+    return frame[[*(name for name, fill in pairs if np.isnan(fill)), *bundle.sensitive]].isna()
+
+
+def _predict(job: ScoreJob, bundle: Bundle, block: RawBlock, frame: pd.DataFrame) -> Array:
+    """Return the predictions of complete rows; an error names rows without a finite number."""
+    try:
+        return bundle.predict(frame)
+    except NonFinitePredictionError as error:
+        rows = [block.raw.place(int(frame.index[row])) for row in error.rows[:3]]
+        raise UserError(
+            f"{job.request.model.address} must predict a finite number for each row, got NaN or "
+            f"infinity for {len(error.rows)} rows of {job.piece.path}, first {', '.join(rows)}. "
+            "Check the inputs of these rows."
+        ) from error
+
+
+def _with_model(batch: "pa.RecordBatch", model: RegisteredBundle) -> "pa.RecordBatch":
+    """Return the rows with the model, in columns and in the metadata of the file."""
     for name, value in (("model", f"{model.name}/{model.version}"), ("bundle", model.digest)):
-        codes = pa.array([0] * batch.num_rows, pa.int32())
+        codes = pa.array([0] * batch.num_rows, pa.int32())  # a constant column takes no space
         batch = batch.append_column(name, pa.DictionaryArray.from_arrays(codes, [value]))
-    return batch
-
-
-def _schema(schema: "pa.Schema", model: RegisteredBundle) -> "pa.Schema":
-    """Return the schema of the file, which says by which model it was made."""
-    return schema.with_metadata(
+    return batch.replace_schema_metadata(
         {
             "fkd.model": model.name,
             "fkd.model_version": str(model.version),
@@ -510,41 +434,25 @@ def _schema(schema: "pa.Schema", model: RegisteredBundle) -> "pa.Schema":
     )
 
 
-def _like(batch: "pa.RecordBatch", schema: "pa.Schema", data: Path) -> "pa.RecordBatch":
-    """Return rows in the types of the first ones: the files of a folder may differ."""
-    try:
-        return batch.cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise UserError(
-            f"the files of {data} must have kept columns of the same types, but {error}; write "
-            "them alike, or leave the column out of --keep."
-        ) from error
-
-
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Yield where to write; the file gets its name once it is on the disk as a whole."""
+def _atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path, which replaces `path` if the block ends without an error.
+
+    The temporary file is locked. Unlocked ones, which killed processes have left, are removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(path)
-    part = path.parent / f"{_prefix(path)}{uuid4().hex}.part"
+    prefix = f".{path.name[:40]}."
+    for part in path.parent.glob(f"{prefix}*.part"):
+        with part.open("r+b") as file:
+            if try_lock(file):
+                part.unlink()
+    part = path.parent / f"{prefix}{uuid4().hex}.part"
     try:
         with part.open("xb") as file:
-            try_lock(file)  # to the end: what nobody holds was left by a writer that is gone
+            try_lock(file)
             yield part
             os.fsync(file.fileno())
             part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-
-
-def _sweep(path: Path) -> None:
-    """Remove what killed writers of the same file have left."""
-    for part in path.parent.glob(f"{_prefix(path)}*.part"):
-        with part.open("r+b") as file:
-            if try_lock(file):
-                part.unlink()
-
-
-def _prefix(path: Path) -> str:
-    return f".{path.name[:40]}."

@@ -17,17 +17,15 @@ from tasks.storage.files import write_atomic
 
 
 @dataclass(frozen=True)
-class AuditLabels:
+class AuditLabels(Labels):
     """The names of predictions, models and columns on the page of an audit.
 
     Parameters
     ----------
-    target, unit
-        The predicted column and its unit.
+    target, unit, rows, model, other
+        As in `Labels`.
     source
         The origin of the predictions.
-    model, other
-        The audited model, and the model that it is compared with.
     rows_read
         The number of rows before some were dropped, None if all rows were audited.
     dropped
@@ -36,11 +34,9 @@ class AuditLabels:
         The column of row weights.
     """
 
-    target: str
-    unit: str = ""
-    source: str = "predictions in memory"
     model: str = "audited model"
     other: str = "other model"
+    source: str = "predictions in memory"
     rows_read: int | None = None
     dropped: tuple[str, ...] = ()
     weights: str = ""
@@ -60,6 +56,15 @@ def write_audit(audit: Audit, labels: AuditLabels, path: Path) -> Path:
     """
     title = f"Predictions of {labels.target} along {joined([c.name for c in audit.columns])}"
     names = dict.fromkeys(name for column in audit.columns for name in column.scores)
+    within = [
+        Row.from_texts(
+            f"{MEASURES[name].label} on {column.name}",
+            _text(found, _decimals(name, found)),
+            _text(column.scores[name], _decimals(name, column.scores[name])),
+        )
+        for column in audit.columns
+        for name, found in column.within.items()
+    ]
     page = render_page(
         "audit.html.j2",
         title=title,
@@ -68,7 +73,11 @@ def write_audit(audit: Audit, labels: AuditLabels, path: Path) -> Path:
         sentences=audit_sentences(audit, labels),
         numbers=audit_table(audit, labels),
         measures=[MEASURES[name] for name in names],
-        within=_within_table(audit),
+        within=Table(
+            ("Measure", "Within groups, mean by rows", "All rows at once"),
+            tuple(within),
+            "The mean weights each group by its rows; in brackets 95 % intervals.",
+        ),
         profiles=_profiles(audit, labels),
     )
     write_atomic(path, page.encode())
@@ -78,32 +87,25 @@ def write_audit(audit: Audit, labels: AuditLabels, path: Path) -> Path:
 def audit_table(audit: Audit, labels: AuditLabels) -> Table:
     """Return error and measures with their intervals, of one or two models."""
     compared = audit.other_mae is not None
-    unit = f" ({labels.unit})" if labels.unit else ""
     decimals = unit_decimals(float(audit.mae.estimate))
 
     def row(label: str, decimals: int, floor: NoiseFloor | None, *found: Interval | None) -> Row:
         texts = [ABSENT if one is None else _text(one, decimals) for one in found]
-        noise = ABSENT
-        if floor is not None:
-            noise = f"{float(floor.mean):.3f}, up to {float(floor.upper):.3f}"
+        noise = f"{float(floor.mean):.3f}, up to {float(floor.upper):.3f}" if floor else ABSENT
         return Row.from_texts(label, *texts[: 3 if compared else 1], noise)
 
     error = (audit.mae, audit.other_mae, audit.mae_change)
     rows = [
-        row(f"Mean absolute error{unit}", decimals, None, *error),
-        row(f"Mean signed error{unit}", decimals, None, audit.error, None, None),
+        row(f"Mean absolute error{labels.in_brackets}", decimals, None, *error),
+        row(f"Mean signed error{labels.in_brackets}", decimals, None, audit.error, None, None),
     ]
     for column in audit.columns:
         for name, found in column.scores.items():
             label = f"{MEASURES[name].label} on {column.name}"
             others = column.other_scores.get(name), column.changes.get(name)
             rows.append(row(label, _decimals(name, found), column.noise.get(name), found, *others))
-    headings = (
-        "Measure",
-        labels.model,
-        *([labels.other, "Change"] if compared else []),
-        "On independent columns",
-    )
+    second = (labels.other, "Change") if compared else ()
+    headings = ("Measure", labels.model, *second, "On independent columns")
     return Table(headings, tuple(rows), "In brackets 95 % intervals, from quarters of the rows.")
 
 
@@ -135,22 +137,7 @@ def audit_sentences(audit: Audit, labels: AuditLabels) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _within_table(audit: Audit) -> Table | None:
-    """Return the measures within groups beside those on all rows."""
-    rows = [
-        Row.from_texts(
-            f"{MEASURES[name].label} on {column.name}",
-            *(_text(one, _decimals(name, one)) for one in (found, column.scores[name])),
-        )
-        for column in audit.columns
-        for name, found in column.within.items()
-    ]
-    caption = "The mean weights each group by its rows; in brackets 95 % intervals."
-    headings = ("Measure", "Within groups, mean by rows", "All rows at once")
-    return Table(headings, tuple(rows), caption) if rows else None
-
-
-def _profiles(audit: Audit, labels: AuditLabels) -> ProfileSection:
+def _profiles(audit: Audit, labels: Labels) -> ProfileSection:
     """Return curves and tables along every column."""
     found = StudyProfiles(
         {column.name: column.profile for column in audit.columns},
@@ -166,8 +153,7 @@ def _profiles(audit: Audit, labels: AuditLabels) -> ProfileSection:
         for column in audit.columns
         if LEAKING in column.noise
     }
-    names = Labels(labels.target, labels.unit, "rows", labels.model, labels.other)
-    return profile_section(found, {}, names, floors)
+    return profile_section(found, {}, labels, floors)
 
 
 def _decimals(name: str, found: Interval) -> int:

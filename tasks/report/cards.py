@@ -6,19 +6,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from tasks.report import narrative
 from tasks.report.formatting import count, day, joined, params_text, setting_text
 from tasks.report.html import markdown_html, render_page
 from tasks.report.model import ReportData
-from tasks.report.narrative import (
-    cautions_of,
-    deciding_sentence,
-    finding_of,
-    limit_sentences,
-    policy_sentence,
-    recoverability_sentence,
-    removed_text,
-    task_sentence,
-)
 from tasks.report.profile_section import profiles_of
 from tasks.report.tables import champion_table
 from tasks.storage.files import write_atomic
@@ -72,28 +63,34 @@ def card_html(title: str, text: str) -> str:
 
 def model_card(report: ReportData) -> str:
     """Return the model card, which ends with open questions."""
-    rows = [
+    checks = [
         [f"{one.check.code} {one.check.title}", str(one.outcome), one.said] for one in report.checks
+    ]
+    profiles = profiles_of(report)
+    along = [
+        f"- **Along {plain_markdown(one.column)}:** {plain_markdown(' '.join(one.sentences))}"
+        for one in (profiles.columns if profiles else ())
+    ]
+    cautions = [
+        f"- **{plain_markdown(title)}** {plain_markdown(text)}"
+        for title, text in narrative.cautions_of(report).items()
     ]
     return _card(
         f"# Model card: {plain_markdown(report.name)}",
-        plain_markdown(task_sentence(report)),
+        plain_markdown(narrative.task_sentence(report)),
         "## Model",
         *_model(report),
         "## Results",
-        plain_markdown(" ".join(finding_of(report).sentences)),
+        plain_markdown(" ".join(narrative.finding_of(report).sentences)),
         *_numbers(report),
-        *_profiles(report),
+        *(["## Predictions and errors along the attribute", "\n".join(along)] if along else []),
         "## Data",
         f"{count(report.data.rows_used)} {plain_markdown(report.data.row_noun)} of "
         f"{plain_markdown(report.problem)}; see the [datasheet](datasheet.md).",
         "## Checks",
-        _table(("Check", "Outcome", "Result"), rows) if rows else "No checks were made.",
+        _table(("Check", "Outcome", "Result"), checks) or "No checks were made.",
         "## Limits and misuse",
-        "\n".join(
-            f"- **{plain_markdown(one.title)}** {plain_markdown(one.text)}"
-            for one in cautions_of(report)
-        ),
+        "\n".join(cautions),
         _open_questions(MODEL_QUESTIONS),
     )
 
@@ -107,7 +104,7 @@ def data_card(report: ReportData) -> str:
         for column in report.columns
         for name, correlation in column.proxies
     ]
-    rows = [[file.name, file.sha256 or "synthetic"] for file in data.files]
+    files = [[name, checksum or "synthetic"] for name, checksum in data.files]
     return _card(
         f"# Datasheet: {plain_markdown(report.problem)}",
         "**These rows are synthetic.**" if data.synthetic else "",
@@ -126,11 +123,11 @@ def data_card(report: ReportData) -> str:
             }
         ),
         "## Rows left out",
-        _table(("Reason", "Rows"), dropped) if dropped else "None.",
+        _table(("Reason", "Rows"), dropped) or "None.",
         "## Inputs correlated with the attribute",
-        _table(("Column", "Input", "Correlation"), proxies) if proxies else "None is known.",
+        _table(("Column", "Input", "Correlation"), proxies) or "None is known.",
         "## Source",
-        _table(("File", "sha256"), rows) if rows else plain_markdown(data.source),
+        _table(("File", "sha256"), files) or plain_markdown(data.source),
         # The headings of the data's own sheet become subheadings.
         re.sub(r"^(#{1,4}) ", r"#\1 ", data.datasheet, flags=re.MULTILINE).strip(),
         _open_questions(DATA_QUESTIONS),
@@ -143,6 +140,7 @@ def _model(report: ReportData) -> list[str]:
     if champion is None or chosen is None:
         return [plain_markdown(report.no_champion or "No model was chosen.")]
     params = params_text(chosen)
+    policy = f"{narrative.policy_sentence(champion)} {narrative.deciding_sentence(champion)}"
     return [
         _facts(
             {
@@ -150,14 +148,14 @@ def _model(report: ReportData) -> list[str]:
                 "Registered as": champion.model_uri,
                 "Verdict of the gate": champion.gate,
                 "Decision of a person": report.promotion,
-                "Removed": removed_text(report) or "nothing",
+                "Removed": narrative.removed_text(report) or "nothing",
                 "Needs the attribute to predict": "yes" if chosen.needs_sensitive else "no",
                 "Training rows in its file": count(champion.stored_rows),
                 "Created": f"{day(report.run.finished)}, fkd {report.run.versions.get('fkd', '')}",
                 "Configuration": report.run.config_digest,
             }
         ),
-        plain_markdown(f"{policy_sentence(champion)} {deciding_sentence(champion)}"),
+        plain_markdown(policy),
     ]
 
 
@@ -166,24 +164,14 @@ def _numbers(report: ReportData) -> list[str]:
     if report.champion is None:
         return []
     numbers = champion_table(report, report.champion)
-    probes = (recoverability_sentence(report, column) for column in report.columns)
+    probes = (narrative.recoverability_sentence(report, column) for column in report.columns)
+    sentences = (*narrative.limit_sentences(report), *filter(None, probes))
+    rows = count(report.champion.judgement.rows_held_out)
     return [
-        f"On {count(report.champion.rows_held_out)} held-out rows, in brackets 95 % intervals:",
+        f"On {rows} held-out rows, in brackets 95 % intervals:",
         _table(numbers.headings, [[cell.text for cell in row.cells] for row in numbers.rows]),
-        plain_markdown(" ".join((*limit_sentences(report), *filter(None, probes)))),
+        plain_markdown(" ".join(sentences)),
     ]
-
-
-def _profiles(report: ReportData) -> list[str]:
-    """Return the sentences along every column."""
-    profiles = profiles_of(report)
-    if profiles is None or not profiles.columns:
-        return []
-    items = [
-        f"- **Along {plain_markdown(one.column)}:** {plain_markdown(' '.join(one.sentences))}"
-        for one in profiles.columns
-    ]
-    return ["## Predictions and errors along the attribute", "\n".join(items)]
 
 
 def _card(*parts: str) -> str:
@@ -199,9 +187,9 @@ def _facts(facts: Mapping[str, str]) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table."""
+    """Return a Markdown table, empty if there are no rows."""
     lines = [headings, ["---"] * len(headings), *([_cell(c) for c in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows else ""
 
 
 def _cell(text: str) -> str:

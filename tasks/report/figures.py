@@ -9,9 +9,11 @@ import itertools
 import math
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup, escape
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes as PlotAxes
@@ -20,7 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from fkd.measures import REPORTED, Measure, NoiseFloor
+from fkd.measures import REPORTED, Measure
 from fkd.measures.pareto import non_dominated
 from tasks.report.formatting import (
     MAE_DECIMALS,
@@ -34,7 +36,7 @@ from tasks.report.formatting import (
     with_std,
     with_std_in_unit,
 )
-from tasks.report.html import TOP, Axes, element
+from tasks.report.html import TOP, Axes, element, padded
 from tasks.report.model import ReportData, ReportedNumber, SensitiveColumn, TrialSummary
 
 
@@ -50,10 +52,8 @@ class Point:
         Half the lengths of the error bars.
     text
         The lines of its tooltip.
-    front
-        Whether no other point of the panel is better on both axes.
     chosen
-        Whether this is the chosen model.
+        True for the chosen model.
     """
 
     x: float
@@ -61,7 +61,6 @@ class Point:
     x_bar: float = 0.0
     y_bar: float = 0.0
     text: tuple[str, ...] = ()
-    front: bool = True
     chosen: bool = False
 
 
@@ -114,7 +113,7 @@ class Panel:
     series
         The methods.
     floor
-        Values of the measure on shuffled rows, drawn as a band.
+        Mean and 95 % quantile of the measure on permuted rows, drawn as a line and a band.
     limit
         The largest x that the chosen model may have.
     """
@@ -123,7 +122,7 @@ class Panel:
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    floor: NoiseFloor | None = None
+    floor: tuple[float, float] | None = None
     meaning: str = ""
     limit: float | None = None
 
@@ -132,10 +131,12 @@ class Panel:
         """The points of all series."""
         return tuple(point for series in self.series for point in series.points)
 
-    @property
+    @cached_property
     def front(self) -> tuple[Point, ...]:
-        """The points on the Pareto front, from left to right."""
-        return tuple(sorted((p for p in self.points if p.front), key=lambda p: (p.x, -p.y)))
+        """The points on the Pareto front of all series, from left to right."""
+        mask = non_dominated([(point.x, point.y) for point in self.points])
+        best = itertools.compress(self.points, mask)
+        return tuple(sorted(best, key=lambda point: (point.x, -point.y)))
 
     @property
     def alt(self) -> str:
@@ -150,64 +151,41 @@ class Panel:
     @property
     def x_range(self) -> tuple[float, float]:
         """A range of x that contains zero, error bars and noise floor."""
-        left = min([0.0, *(point.x - point.x_bar for point in self.points)])
-        right = max([0.0, *(point.x + point.x_bar for point in self.points)])
-        right = max(right, float(self.floor.upper) if self.floor else 0.0)
+        ends = [point.x + side * point.x_bar for point in self.points for side in (-1, 1)]
+        ends += self.floor or ()
         # A limit far to the right would press the points together.
-        if self.limit is not None and self.limit <= 2 * right:
-            right = max(right, self.limit)
+        if self.limit is not None and self.limit <= 2 * max(0.0, *ends):
+            ends.append(self.limit)
         # The margin leaves room for the marker of a dummy at zero.
-        margin = 0.05 * (right - left) or 1.0
-        return left - margin, right + margin
+        return padded(np.array(ends), 0.05, zero=True)
 
 
 def y_range(panels: Iterable[Panel]) -> tuple[float, float]:
     """Return one range of y for several panels that contains all error bars."""
     points = [point for panel in panels for point in panel.points]
-    if not points:
-        return 0.0, 1.0
-    low = min(point.y - point.y_bar for point in points)
-    high = max(point.y + point.y_bar for point in points)
-    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
-    return low - margin, high + margin
-
-
-def with_front(panel: Panel) -> Panel:
-    """Return the panel with `front` set on every point, over all series."""
-    mask = iter(non_dominated([(point.x, point.y) for point in panel.points]))
-    series = tuple(
-        replace(
-            one,
-            paths=tuple(
-                tuple(replace(point, front=bool(next(mask))) for point in path)
-                for path in one.paths
-            ),
-        )
-        for one in panel.series
-    )
-    return replace(panel, series=series)
+    return padded(np.array([p.y + side * p.y_bar for p in points for side in (-1, 1)]), 0.06)
 
 
 def panels_of(report: ReportData, column: SensitiveColumn) -> tuple[Panel, ...]:
     """Return one panel for each reported measure that the trials have on a column."""
-    panels = [_panel(report, column, measure) for measure in REPORTED.values()]
-    return tuple(with_front(panel) for panel in panels if panel.points)
-
-
-def _panel(report: ReportData, column: SensitiveColumn, measure: Measure) -> Panel:
-    """Return a measure against the error."""
-    step = ""
-    if measure.unit == "prediction" and has_own_unit(report.target):
-        step = f" 0.01 is {in_unit(0.01, report.target)}."
-    return Panel(
-        title=f"{measure.label}: {measure.title}",
-        x_label=f"{measure.label} on {column.text}",
-        y_label=error_label(report.target),
-        series=_all_series(report, column.name, measure),
-        floor=column.noise_floor.get(measure.name),
-        meaning=measure.meaning + step,
-        limit=report.champion.limits.get(measure.name) if report.champion else None,
-    )
+    target = report.target
+    panels = []
+    for name, measure in REPORTED.items():
+        step = ""
+        if measure.unit == "prediction" and has_own_unit(target):
+            step = f" 0.01 is {in_unit(0.01, target)}."
+        panels.append(
+            Panel(
+                title=f"{measure.label}: {measure.title}",
+                x_label=f"{measure.label} on {column.text}",
+                y_label=error_label(target),
+                series=_all_series(report, column.name, measure),
+                floor=column.noise_floor.get(name),
+                meaning=measure.meaning + step,
+                limit=report.champion.limits.get(name) if report.champion else None,
+            )
+        )
+    return tuple(panel for panel in panels if panel.points)
 
 
 def _all_series(report: ReportData, column: str, measure: Measure) -> tuple[Series, ...]:
@@ -247,12 +225,18 @@ def _point(
     """Return the point of a trial with its tooltip."""
     chosen = report.champion is not None and report.champion.trial == trial.key
     target = report.target
+
+    def spread(number: ReportedNumber, decimals: int) -> str:
+        if number.ends is None:
+            return with_std(number, decimals)
+        return with_interval((number.mean, *number.ends), decimals + 1)
+
     own = f"MAE {with_std_in_unit(trial.mae, target)} {target.unit}" if has_own_unit(target) else ""
     lines = (
         f"{trial.label} (the chosen model)" if chosen else trial.label,
         strength_text(trial),
-        f"{measure.label} {_with_spread(score, measure.decimals)}",
-        f"MAE {_with_spread(trial.mae, MAE_DECIMALS)}",
+        f"{measure.label} {spread(score, measure.decimals)}",
+        f"MAE {spread(trial.mae, MAE_DECIMALS)}",
         own,
         params_text(trial).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"),
         "Predictions need the sensitive column." if trial.needs_sensitive else "",
@@ -266,13 +250,6 @@ def _point(
         text=tuple(filter(None, lines)),
         chosen=chosen,
     )
-
-
-def _with_spread(number: ReportedNumber, decimals: int) -> str:
-    """Return a number with its interval, or with its standard deviation over folds."""
-    if number.ends is None:
-        return with_std(number, decimals)
-    return with_interval((number.mean, *number.ends), decimals + 1)
 
 
 def bars_sentence(trials: Iterable[TrialSummary]) -> str:
@@ -292,54 +269,42 @@ def bars_sentence(trials: Iterable[TrialSummary]) -> str:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A marker for matplotlib, and as an SVG path in a 16 x 16 box."""
-
-    marker: str
-    outline: str
-
-
-@dataclass(frozen=True)
 class Style:
-    """Colour and marker of a series."""
+    """Colour and marker of a series; `outline` is the marker as an SVG path in a 16 x 16 box."""
 
     colour: str
-    shape: Shape
+    marker: str
+    outline: str
 
 
 # After Okabe and Ito, distinct with every common colour blindness. Light colours are darkened to a
 # contrast of 3 : 1 with the light and the dark page. Shapes repeat the distinction for grey prints.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#C2649A", "#B8860B", "#2F96D3", "#7F5AA8")
 _SHAPES = (
-    Shape("o", "M8 2a6 6 0 1 0 .01 0z"),
-    Shape("s", "M3 3h10v10H3z"),
-    Shape("^", "M8 2l6.5 11h-13z"),
-    Shape("D", "M8 1.5L14.5 8 8 14.5 1.5 8z"),
-    Shape("v", "M8 14L1.5 3h13z"),
-    Shape("P", "M6 2h4v4h4v4h-4v4H6v-4H2V6h4z"),
-    Shape(
-        "X", "M4.5 2L8 5.5 11.5 2 14 4.5 10.5 8 14 11.5 11.5 14 8 10.5 4.5 14 2 11.5 5.5 8 2 4.5z"
-    ),
-    Shape("p", "M8 2l6 4.5-2.3 7H4.3L2 6.5z"),
+    ("o", "M8 2a6 6 0 1 0 .01 0z"),
+    ("s", "M3 3h10v10H3z"),
+    ("^", "M8 2l6.5 11h-13z"),
+    ("D", "M8 1.5L14.5 8 8 14.5 1.5 8z"),
+    ("v", "M8 14L1.5 3h13z"),
+    ("P", "M6 2h4v4h4v4h-4v4H6v-4H2V6h4z"),
+    ("X", "M4.5 2L8 5.5 11.5 2 14 4.5 10.5 8 14 11.5 11.5 14 8 10.5 4.5 14 2 11.5 5.5 8 2 4.5z"),
+    ("p", "M8 2l6 4.5-2.3 7H4.3L2 6.5z"),
 )
 _DUMMY_COLOUR = "#767676"
 _DUMMY_SHAPES = (
-    Shape("*", "M8 1l2 4.8 5 .4-3.9 3.3 1.2 5L8 11.8 3.7 14.5l1.2-5L1 6.2l5-.4z"),
-    Shape("h", "M8 1.5l5.6 3.3v6.4L8 14.5l-5.6-3.3V4.8z"),
+    ("*", "M8 1l2 4.8 5 .4-3.9 3.3 1.2 5L8 11.8 3.7 14.5l1.2-5L1 6.2l5-.4z"),
+    ("h", "M8 1.5l5.6 3.3v6.4L8 14.5l-5.6-3.3V4.8z"),
 )
-FLOOR_COLOUR = "#767676"
-FRONT_COLOUR = "#8A8A8A"
-CHOSEN_COLOUR = "#E5383B"
-LIMIT_COLOUR = "#C2403A"
+COLOURS = {"floor": "#767676", "front": "#8A8A8A", "chosen": "#E5383B", "limit": "#C2403A"}
 
 
 def style_of(series: Series) -> Style:
     """Return colour and marker of a series, equal on all panels."""
     if series.dummy:
-        return Style(_DUMMY_COLOUR, _DUMMY_SHAPES[series.slot % len(_DUMMY_SHAPES)])
+        return Style(_DUMMY_COLOUR, *_DUMMY_SHAPES[series.slot % len(_DUMMY_SHAPES)])
     # Seven colours and eight shapes: the first 56 series are distinct.
     colour = _COLOURS[series.slot % len(_COLOURS)]
-    return Style(colour, _SHAPES[series.slot % len(_SHAPES)])
+    return Style(colour, *_SHAPES[series.slot % len(_SHAPES)])
 
 
 _PANEL_HEIGHT = 320
@@ -363,24 +328,17 @@ def panel_svg(panel: Panel, y_limits: tuple[float, float] | None = None) -> Mark
     limits = y_limits or y_range([panel])
     axes = Axes(panel.x_range, limits, panel.x_label, panel.y_label, _PANEL_HEIGHT)
     parts = [axes.frame(), Markup(_background(axes, panel))]
-    first = True
-    for series in panel.series:
-        parts.append(_series_svg(axes, series, tab_stop=first))
-        first = False
+    for i, series in enumerate(panel.series):
+        parts.append(_series_svg(axes, panel, series, tab_stop=i == 0))
     parts += [
-        Markup('<circle class="chosen" cx="{:.1f}" cy="{:.1f}" r="10"/>').format(
-            axes.across(point.x), axes.up(point.y)
+        Markup(
+            f'<circle class="chosen" cx="{axes.across(p.x):.1f}" cy="{axes.up(p.y):.1f}" r="10"/>'
         )
-        for point in panel.points
-        if point.chosen
+        for p in panel.points
+        if p.chosen
     ]
-    return element(
-        panel.alt,
-        Markup("").join(parts),
-        height=_PANEL_HEIGHT,
-        role="group",
-        look="curve plot",
-    )
+    inside = Markup("").join(parts)
+    return element(panel.alt, inside, height=_PANEL_HEIGHT, role="group", look="curve plot")
 
 
 def _background(axes: Axes, panel: Panel) -> str:
@@ -388,22 +346,19 @@ def _background(axes: Axes, panel: Panel) -> str:
     parts = []
     height = axes.foot - TOP
     if panel.floor:
-        left, right = axes.across(0.0), axes.across(float(panel.floor.upper))
+        mean, left, right = (axes.across(x) for x in (panel.floor[0], 0.0, panel.floor[1]))
         parts.append(
             f'<rect class="floor" x="{left:.1f}" y="{TOP}" width="{right - left:.1f}" '
-            f'height="{height}"/>'
-            f'<path class="floor" d="M{axes.across(float(panel.floor.mean)):.1f} {TOP}v{height}"/>'
+            f'height="{height}"/><path class="floor" d="M{mean:.1f} {TOP}v{height}"/>'
         )
     if panel.limit is not None and panel.limit <= axes.x[1]:
         parts.append(f'<path class="bound" d="M{axes.across(panel.limit):.1f} {TOP}v{height}"/>')
-    steps = [(axes.across(point.x), axes.up(point.y)) for point in panel.front]
-    if steps:
-        path = "".join(f"H{x:.1f}V{y:.1f}" for x, y in steps[1:])
-        parts.append(f'<path class="pareto" d="M{steps[0][0]:.1f} {steps[0][1]:.1f}{path}"/>')
-    return "".join(parts)
+    (x, y), *steps = [(axes.across(point.x), axes.up(point.y)) for point in panel.front]
+    path = "".join(f"H{x:.1f}V{y:.1f}" for x, y in steps)
+    return "".join([*parts, f'<path class="pareto" d="M{x:.1f} {y:.1f}{path}"/>'])
 
 
-def _series_svg(axes: Axes, series: Series, *, tab_stop: bool) -> Markup:
+def _series_svg(axes: Axes, panel: Panel, series: Series, *, tab_stop: bool) -> Markup:
     """Return lines, error bars and markers of one method; dominated points are hollow."""
     style = style_of(series)
     parts = []
@@ -419,14 +374,13 @@ def _series_svg(axes: Axes, series: Series, *, tab_stop: bool) -> Markup:
             f"M{left:.1f} {y - _CAP:.1f}v5m0 -2.5H{right:.1f}m0 -2.5v5"
             f"M{x - _CAP:.1f} {top:.1f}h5m-2.5 0V{bottom:.1f}m-2.5 0h5"
         )
+        corner = f"{x - 8 * _MARKER_SCALE:.1f} {y - 8 * _MARKER_SCALE:.1f}"
         parts.append(
-            f'<g class="point{"" if point.front else " hollow"}" role="img" '
+            f'<g class="point{"" if point in panel.front else " hollow"}" role="img" '
             f'tabindex="{0 if tab_stop and i == 0 else -1}">'
             f"<title>{escape(chr(10).join(point.text))}</title>"
-            f'<path class="bars" d="{bars}"/>'
-            f'<path class="mark" d="{style.shape.outline}" transform="translate('
-            f"{x - 8 * _MARKER_SCALE:.1f} {y - 8 * _MARKER_SCALE:.1f}) "
-            f'scale({_MARKER_SCALE})"/></g>'
+            f'<path class="bars" d="{bars}"/><path class="mark" d="{style.outline}" '
+            f'transform="translate({corner}) scale({_MARKER_SCALE})"/></g>'
         )
     return Markup('<g class="{}" color="{}">{}</g>').format(
         series.key, style.colour, Markup("".join(parts))
@@ -440,7 +394,7 @@ _DASHES = (0, (4, 3))
 _DOTS = (0, (1, 2))
 
 
-def draw(panels: Sequence[Panel], *, title: str = "", columns: int = 3) -> Figure:
+def draw(panels: Sequence[Panel], *, title: str = "") -> Figure:
     """Return panels side by side as a matplotlib figure.
 
     Parameters
@@ -449,12 +403,8 @@ def draw(panels: Sequence[Panel], *, title: str = "", columns: int = 3) -> Figur
         At least one panel. All panels share one range of y.
     title
         A line above all panels.
-    columns
-        Panels per row.
     """
-    if not panels:
-        raise ValueError("panels must contain at least one panel, got none")
-    columns = min(columns, len(panels))
+    columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(4.1 * columns, 3.6 * rows + 0.7), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)  # needs no display, whatever backend is configured
@@ -497,39 +447,30 @@ def _draw_panel(ax: PlotAxes, panel: Panel) -> None:
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     if panel.floor:
-        ax.axvspan(0.0, float(panel.floor.upper), color=FLOOR_COLOUR, alpha=0.15, linewidth=0)
-        ax.axvline(float(panel.floor.mean), color=FLOOR_COLOUR, linewidth=1)
+        ax.axvspan(0.0, panel.floor[1], color=COLOURS["floor"], alpha=0.15, linewidth=0)
+        ax.axvline(panel.floor[0], color=COLOURS["floor"], linewidth=1)
     if panel.limit is not None:
-        ax.axvline(panel.limit, color=LIMIT_COLOUR, linewidth=1.4, linestyle=_DOTS)
+        ax.axvline(panel.limit, color=COLOURS["limit"], linewidth=1.4, linestyle=_DOTS)
     x, y = _coordinates(panel.front)
-    ax.plot(x, y, drawstyle="steps-post", color=FRONT_COLOUR, linewidth=1, linestyle=_DASHES)
+    ax.plot(x, y, drawstyle="steps-post", color=COLOURS["front"], linewidth=1, linestyle=_DASHES)
     for series in panel.series:
-        _draw_series(ax, series)
+        _draw_series(ax, panel, series)
     x, y = _coordinates([point for point in panel.points if point.chosen])
-    ax.scatter(x, y, s=170, facecolors="none", edgecolors=CHOSEN_COLOUR, linewidths=2, zorder=5)
+    ax.scatter(x, y, s=170, facecolors="none", edgecolors=COLOURS["chosen"], linewidths=2, zorder=5)
     ax.set_xlim(*panel.x_range)
 
 
-def _draw_series(ax: PlotAxes, series: Series) -> None:
+def _draw_series(ax: PlotAxes, panel: Panel, series: Series) -> None:
     """Draw lines, error bars and markers of one method; dominated points are hollow."""
     style, points = style_of(series), series.points
     for path in series.paths:
         ax.plot(*_coordinates(path), color=style.colour, linewidth=1)
     x, y = _coordinates(points)
-    ax.errorbar(
-        x,
-        y,
-        xerr=[point.x_bar for point in points],
-        yerr=[point.y_bar for point in points],
-        fmt="none",
-        ecolor=style.colour,
-        elinewidth=1,
-        capsize=2,
-        alpha=0.6,
-    )
-    faces = [style.colour if point.front else "white" for point in points]
-    marker = style.shape.marker
-    ax.scatter(x, y, s=42, marker=marker, facecolors=faces, edgecolors=style.colour, zorder=4)
+    colour, marker = style.colour, style.marker
+    bars = [point.y_bar for point in points], [point.x_bar for point in points]
+    ax.errorbar(x, y, *bars, fmt="none", ecolor=colour, elinewidth=1, capsize=2, alpha=0.6)
+    faces = [colour if point in panel.front else "white" for point in points]
+    ax.scatter(x, y, s=42, marker=marker, facecolors=faces, edgecolors=colour, zorder=4)
 
 
 def _coordinates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
@@ -547,15 +488,15 @@ def _legend_entries(panels: Sequence[Panel]) -> dict[str, Artist]:
     all_series = [series for panel in panels for series in panel.series]
     for series in all_series:
         style = style_of(series)
-        entries[series.legend] = symbol(style.shape.marker, style.colour)
-    entries["Pareto front"] = Line2D([], [], color=FRONT_COLOUR, linewidth=1, linestyle=_DASHES)
+        entries[series.legend] = symbol(style.marker, style.colour)
+    entries["Pareto front"] = Line2D([], [], color=COLOURS["front"], linewidth=1, linestyle=_DASHES)
     if any(point.chosen for panel in panels for point in panel.points):
         ring: dict[str, Any] = {"markersize": 12, "markerfacecolor": "none", "markeredgewidth": 2}
-        entries["chosen model"] = symbol("o", CHOSEN_COLOUR, **ring)
+        entries["chosen model"] = symbol("o", COLOURS["chosen"], **ring)
     if any(panel.floor for panel in panels):
-        entries["noise floor"] = Line2D([], [], color=FLOOR_COLOUR, linewidth=1)
+        entries["noise floor"] = Line2D([], [], color=COLOURS["floor"], linewidth=1)
     if any(panel.limit is not None for panel in panels):
-        entries["limit"] = Line2D([], [], color=LIMIT_COLOUR, linewidth=1.4, linestyle=_DOTS)
+        entries["limit"] = Line2D([], [], color=COLOURS["limit"], linewidth=1.4, linestyle=_DOTS)
     if any(series.needs_sensitive for series in all_series):
         entries["† predictions need the sensitive column"] = Line2D([], [], linestyle="none")
     return entries

@@ -27,7 +27,7 @@ def with_std(number: ReportedNumber, decimals: int) -> str:
     return f"{shown(number.mean, decimals)} ± {shown(number.std, decimals)}"
 
 
-def with_interval(estimate: Estimate | tuple[float, float, float], decimals: int) -> str:
+def with_interval(estimate: Estimate, decimals: int) -> str:
     """Return a value followed by its interval."""
     value, low, high = (shown(number, decimals) for number in estimate)
     # A narrow cell wraps between value and interval, never inside the interval.

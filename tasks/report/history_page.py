@@ -1,13 +1,13 @@
 """Write the history of a registered model: versions, checks of new rows, drift."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fkd.measures import MEASURES, REPORTED, CurveChange
+from fkd.measures import MEASURES, REPORTED
 from tasks.monitor.check import CROSSED, CURVES, ERRORS, Watch, known_watches, short, unit_of
 from tasks.report.formatting import count, day, joined, unit_decimals, with_interval
 from tasks.report.html import CurveFigure, DrawnCurve, render_page
@@ -21,6 +21,8 @@ _CAPTION = (
     "of a check at once. Marks at the foot: the first check of another champion."
 )
 _PROMOTED = ("passed", "no gate")
+_CHECK = "fkd.check."
+_CURVE = "new rows minus record"
 
 
 def history_path(settings: Settings, model: str) -> Path:
@@ -30,10 +32,9 @@ def history_path(settings: Settings, model: str) -> Path:
 
 def write_history(settings: Settings, model: str) -> Path:
     """Write the history page of a registered model and return its path."""
-    versions = versions_of(settings, model)
-    path = history_path(settings, model)
-    write_atomic(path, history_html(model, versions, known_watches(settings, model)).encode())
-    return path
+    page = history_html(model, versions_of(settings, model), known_watches(settings, model))
+    write_atomic(history_path(settings, model), page.encode())
+    return history_path(settings, model)
 
 
 def history_html(model: str, versions: Sequence[KnownVersion], watches: Sequence[Watch]) -> str:
@@ -46,9 +47,9 @@ def history_html(model: str, versions: Sequence[KnownVersion], watches: Sequence
         "history.html.j2",
         title=f"History of {model}",
         model=model,
-        sentences=_sentences(histories, watches),
+        sentences=_sentences(versions, watches),
         versions=histories[::-1],
-        drift=drift_figures(watches) if watches else (),
+        drift=drift_figures(watches),
         moved=[
             (watch, figures)
             for watch in reversed(watches)
@@ -74,17 +75,22 @@ class VersionHistory:
         return "former champion" if promoted else "candidate"
 
     @property
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        """Names and values of its facts in the registry."""
+    def facts(self) -> dict[str, str]:
+        """Its facts in the registry by name."""
         tags = self.version.tags
-        facts = (
-            ("Registered", day(self.version.created)),
-            ("Verdict", tags.get("fkd.verdict", "")),
-            ("Issues found by checks", _issues(tags) or "none"),
-            ("Reason for the fit", tags.get("fkd.because", "")),
-            ("Decision of a person", str(self.version.promotion or "")),
+        issues = sorted(
+            name.removeprefix(_CHECK)
+            for name, outcome in tags.items()
+            if name.startswith(_CHECK) and outcome == "issue"
         )
-        return tuple((name, text) for name, text in facts if text)
+        facts = {
+            "Registered": day(self.version.created),
+            "Verdict": tags.get("fkd.verdict", ""),
+            "Issues found by checks": ", ".join(issues) or "none",
+            "Reason for the fit": tags.get("fkd.because", ""),
+            "Decision of a person": str(self.version.promotion or ""),
+        }
+        return {name: text for name, text in facts.items() if text}
 
     @property
     def table(self) -> Table:
@@ -96,86 +102,6 @@ class VersionHistory:
             f"Mean absolute error{unit}. p is the share of permutations of record and new rows "
             "with a change at least as large.",
         )
-
-
-def drift_figures(watches: Sequence[Watch]) -> tuple[CurveFigure, ...]:
-    """Return one figure per compared number, over the checks."""
-    named = dict.fromkeys(
-        (one.quantity, one.column) for watch in watches for one in watch.changes.numbers
-    )
-    changed = tuple(
-        float(place)
-        for place, (before, after) in enumerate(itertools.pairwise(watches), 2)
-        if before.version != after.version
-    )
-    return tuple(_drift(watches, quantity, column, changed) for quantity, column in named)
-
-
-def curve_figures(watch: Watch) -> tuple[CurveFigure, ...]:
-    """Return the curves of one check that left their band."""
-    return tuple(_moved(watch, one) for one in watch.changes.curves if one.crossed.any())
-
-
-def _drift(
-    watches: Sequence[Watch], quantity: str, column: str, marks: tuple[float, ...]
-) -> CurveFigure:
-    """Return the change of one number over the checks."""
-    found = [
-        (place, one.change, one.low, one.high)
-        for place, watch in enumerate(watches, 1)
-        for one in watch.changes.numbers
-        if (one.quantity, one.column) == (quantity, column)
-    ]
-    points, change, low, high = np.array(found, dtype=np.float64).T
-    unit = unit_of(watches[-1], quantity)
-    title = f"{MEASURES[quantity].label} on {column}" if column else ERRORS[quantity].capitalize()
-    return CurveFigure(
-        title,
-        "check, in order of time",
-        f"change ({unit})" if unit and not column else "change",
-        (DrawnCurve("new rows minus record", "model", points, change, outer=(low, high)),),
-        _CAPTION,
-        zero=True,
-        ticks=marks,
-    )
-
-
-def _moved(watch: Watch, one: CurveChange) -> CurveFigure:
-    """Return the change of a curve along its column."""
-    known = np.isfinite(one.change)
-    band = one.low[known], one.high[known]
-    drawn = DrawnCurve(
-        "new rows minus record", "model", one.points[known], one.change[known], outer=band
-    )
-    name, unit = CURVES[one.quantity], unit_of(watch, one.quantity)
-    return CurveFigure(
-        f"{watch.rows_from}: {name}",
-        watch.words.get(one.column, one.column),
-        f"change ({unit})" if unit else "change",
-        (drawn,),
-        f"The {name} near each value, new rows minus record.",
-        zero=True,
-    )
-
-
-def _sentences(histories: Sequence[VersionHistory], watches: Sequence[Watch]) -> tuple[str, ...]:
-    """Return the served version and the numbers of checks and refits."""
-    served = next((one.version for one in histories if one.version.is_champion), None)
-    first = (
-        f"Version {served.version} of {len(histories)} is served: {served.title}."
-        if served
-        else "No version is served."
-    )
-    if not watches:
-        return first, "No new rows were checked yet; `fkd watch` checks them."
-    crossed = [watch for watch in watches if watch.verdict == CROSSED]
-    refits = [watch.refit for watch in crossed if watch.refit is not None]
-    promoted = sum(refit.promoted for refit in refits)
-    return (
-        first,
-        f"{count(len(crossed))} of {count(len(watches))} checks of new rows crossed a band. "
-        f"Refitted models: {count(len(refits))}, promoted: {count(promoted)}.",
-    )
 
 
 def _row(watch: Watch) -> Row:
@@ -193,8 +119,79 @@ def _row(watch: Watch) -> Row:
     )
 
 
-def _issues(tags: Mapping[str, str]) -> str:
-    """Return the codes of checks that found an issue."""
-    prefix = "fkd.check."
-    found = (name for name in sorted(tags) if name.startswith(prefix) and tags[name] == "issue")
-    return ", ".join(name.removeprefix(prefix) for name in found)
+def drift_figures(watches: Sequence[Watch]) -> tuple[CurveFigure, ...]:
+    """Return one figure per compared number, over the checks."""
+    named = dict.fromkeys(
+        (one.quantity, one.column) for watch in watches for one in watch.changes.numbers
+    )
+    changed = tuple(
+        float(place)
+        for place, (before, after) in enumerate(itertools.pairwise(watches), 2)
+        if before.version != after.version
+    )
+    figures = []
+    for quantity, column in named:
+        found = [
+            (place, one.change, one.low, one.high)
+            for place, watch in enumerate(watches, 1)
+            for one in watch.changes.numbers
+            if (one.quantity, one.column) == (quantity, column)
+        ]
+        points, change, low, high = np.array(found, dtype=np.float64).T
+        unit = "" if column else unit_of(watches[-1], quantity)
+        label = f"{MEASURES[quantity].label} on {column}" if column else ERRORS[quantity]
+        figures.append(
+            CurveFigure(
+                label if column else label.capitalize(),
+                "check, in order of time",
+                f"change ({unit})" if unit else "change",
+                (DrawnCurve(_CURVE, "model", points, change, outer=(low, high)),),
+                _CAPTION,
+                zero=True,
+                ticks=changed,
+            )
+        )
+    return tuple(figures)
+
+
+def curve_figures(watch: Watch) -> tuple[CurveFigure, ...]:
+    """Return the changes of the curves of one check that left their band."""
+    figures = []
+    for one in watch.changes.curves:
+        if not one.crossed.any():
+            continue
+        known = np.isfinite(one.change)
+        points, change = one.points[known], one.change[known]
+        band = one.low[known], one.high[known]
+        name, unit = CURVES[one.quantity], unit_of(watch, one.quantity)
+        figures.append(
+            CurveFigure(
+                f"{watch.rows_from}: {name}",
+                watch.words.get(one.column, one.column),
+                f"change ({unit})" if unit else "change",
+                (DrawnCurve(_CURVE, "model", points, change, outer=band),),
+                f"The {name} near each value, new rows minus record.",
+                zero=True,
+            )
+        )
+    return tuple(figures)
+
+
+def _sentences(versions: Sequence[KnownVersion], watches: Sequence[Watch]) -> tuple[str, ...]:
+    """Return the served version and the numbers of checks and refits."""
+    served = next((one for one in versions if one.is_champion), None)
+    first = (
+        f"Version {served.version} of {len(versions)} is served: {served.title}."
+        if served
+        else "No version is served."
+    )
+    if not watches:
+        return first, "No new rows were checked yet; `fkd watch` checks them."
+    crossed = [watch for watch in watches if watch.verdict == CROSSED]
+    refits = [watch.refit for watch in crossed if watch.refit is not None]
+    promoted = sum(refit.promoted for refit in refits)
+    return (
+        first,
+        f"{count(len(crossed))} of {count(len(watches))} checks of new rows crossed a band. "
+        f"Refitted models: {count(len(refits))}, promoted: {count(promoted)}.",
+    )

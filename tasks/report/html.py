@@ -4,11 +4,12 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
@@ -22,30 +23,41 @@ CONTENT_POLICY = (
 )
 
 
-def render_page(name: str, *, title: str, policy: str = CONTENT_POLICY, **content: Any) -> str:
-    """Return a page of this package; the template escapes every value."""
-    css = Markup(resource("tasks.report", "report.css"))
-    return page_template("tasks.report", name).render(
-        title=title, policy=policy, css=css, **content
+def render_page(
+    name: str,
+    *,
+    title: str,
+    package: str = "tasks.report",
+    policy: str = CONTENT_POLICY,
+    **content: Any,
+) -> str:
+    """Return a page from a template of a package, which extends `base.html.j2`."""
+    css = Markup(resource("report.css"))
+    return (
+        templates(package).get_template(name).render(title=title, policy=policy, css=css, **content)
     )
 
 
-def page_template(package: str, name: str) -> Template:
-    """Return a template that escapes every value and raises an error for an undefined name."""
+@cache
+def templates(package: str) -> Environment:
+    """Return the templates of a package and of this one.
+
+    They escape every value and raise an error for an undefined name.
+    """
     environment = Environment(
-        loader=FunctionLoader(lambda part: resource(package, part)),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("tasks.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.globals |= {"count": count, "day": day, "duration": duration, "joined": joined}
-    return environment.get_template(name)
+    return environment
 
 
-def resource(package: str, name: str) -> str:
-    """Return a file from the templates folder of an installed package."""
-    return (files(package) / "templates" / name).read_text(encoding="utf-8")
+def resource(name: str) -> str:
+    """Return a file from the templates folder."""
+    return (files("tasks.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def markdown_html(text: str, *, deeper: int = 0) -> Markup:
@@ -141,9 +153,11 @@ class CurveFigure:
     curves
         The curves.
     zero
-        Whether the range includes zero, with a line.
+        If True, the range includes zero, with a line.
     ticks
         Marks at the foot of the figure.
+    name
+        The id under which a page contains the figure once to show it in several places.
     """
 
     title: str
@@ -153,6 +167,7 @@ class CurveFigure:
     caption: str = ""
     zero: bool = False
     ticks: tuple[float, ...] = ()
+    name: str = ""
 
     @property
     def alt(self) -> str:
@@ -175,23 +190,23 @@ class CurveFigure:
             for band in ((curve.values,), curve.inner, curve.outer)
             for end in band or ()
         ]
-        low, high = padded(np.concatenate(bands), 0.05, zero=self.zero)
         left, right = float(x.min(axis=0)), float(x.max(axis=0))
         if left == right:
             left, right = left - 1.0, right + 1.0
-        axes = Axes((left, right), (low, high), self.x_label, self.y_label)
-        return axes.frame(self.ticks, zero=self.zero) + Markup("").join(
-            _curve(axes, one) for one in self.curves
-        )
+        y_range = padded(np.concatenate(bands), 0.05, zero=self.zero)
+        axes = Axes((left, right), y_range, self.x_label, self.y_label)
+        drawn = Markup("").join(_curve(axes, curve) for curve in self.curves)
+        return axes.frame(self.ticks, zero=self.zero) + drawn
 
     @property
     def svg(self) -> Markup:
         """The SVG element."""
         return element(self.alt, self.inside)
 
-    def reference(self, name: str) -> Markup:
-        """Return an SVG element that shows `inside`, which the page has under an id."""
-        return element(self.alt, Markup('<use href="#{}"/>').format(name))
+    @property
+    def reference(self) -> Markup:
+        """An SVG element that shows `inside`, which the page contains under the id `name`."""
+        return element(self.alt, Markup('<use href="#{}"/>').format(self.name))
 
 
 @dataclass(frozen=True)
@@ -232,13 +247,11 @@ class Axes:
         """Return grid, tick labels and axis labels, with marks on the lower axis."""
         parts = []
         foot, end = self.foot, WIDTH - RIGHT
-        ticks = nice_ticks(*self.y)
-        for tick, text in zip(ticks, tick_labels(ticks), strict=True):
+        for tick, text in ticks(*self.y):
             y = self.up(tick)
             parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{end}"/>')
             parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" class="end">{escape(text)}</text>')
-        ticks = nice_ticks(*self.x)
-        for tick, text in zip(ticks, tick_labels(ticks), strict=True):
+        for tick, text in ticks(*self.x):
             x = self.across(tick)
             parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{foot}"/>')
             parts.append(f'<text x="{x:.1f}" y="{foot + 16}" class="middle">{escape(text)}</text>')
@@ -277,26 +290,21 @@ def element(
     )
 
 
-def nice_ticks(low: float, high: float) -> list[float]:
-    """Return about five round numbers within a range."""
+def ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return about five round numbers within a range, with the fewest decimals that differ."""
     raw = (high - low) / _TICKS
     unit = 10.0 ** math.floor(math.log10(raw))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= raw)
-    first = math.ceil(low / step)
-    return [step * i for i in range(first, math.floor(high / step) + 1)]
-
-
-def tick_labels(ticks: Sequence[float]) -> list[str]:
-    """Return round numbers with the fewest decimals that keep them distinct."""
-    greatest = max((abs(tick) for tick in ticks), default=0.0)
-    unit, letter = next(((u, w) for u, w in _UNITS if greatest >= 100 * u), (1.0, ""))
-    scaled = [tick / unit for tick in ticks]
-    step = scaled[1] - scaled[0] if len(scaled) > 1 else 1.0
+    values = [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    greatest = max((abs(value) for value in values), default=0.0)
+    scale, letter = next(((u, w) for u, w in _UNITS if greatest >= 100 * u), (1.0, ""))
+    step = step / scale if len(values) > 1 else 1.0
     decimals = max(0, -math.floor(math.log10(step) + _ROUNDING))
     if round(step * 10**decimals, 6) % 1:
         decimals += 1  # steps of 2.5
     # Adding zero turns -0 into 0.
-    return [f"{round(tick, decimals) + 0.0:.{decimals}f}{letter}" for tick in scaled]
+    texts = (f"{round(value / scale, decimals) + 0.0:.{decimals}f}{letter}" for value in values)
+    return list(zip(values, texts, strict=True))
 
 
 def _label_lines(label: str, length: float) -> list[str]:

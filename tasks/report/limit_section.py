@@ -1,7 +1,7 @@
 """Show the trials that other limits on a measure would choose."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from markupsafe import Markup
@@ -14,7 +14,6 @@ from tasks.report.model import ReportData
 from tasks.report.profile_section import (
     ABSOLUTE_TITLE,
     PREDICTIONS_TITLE,
-    Labels,
     labels_of,
     profile_figures,
     profile_sentences,
@@ -23,14 +22,6 @@ from tasks.report.tables import Row, Table
 from tasks.select.limit_moves import LimitMoves, LimitStep, MovedTrial
 
 _MOST_DECIMALS = 12
-
-
-@dataclass(frozen=True)
-class NamedFigure:
-    """A figure that the page contains once under an id and shows in several places."""
-
-    name: str
-    figure: CurveFigure
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,7 @@ class LimitState:
     curves
         Figures of the trial.
     checked
-        Whether the page shows this range first.
+        True if the page shows this range first.
     """
 
     label: str
@@ -56,7 +47,7 @@ class LimitState:
     title: str
     sentences: tuple[str, ...]
     front: Markup
-    curves: tuple[NamedFigure, ...]
+    curves: tuple[CurveFigure, ...]
     checked: bool = False
 
 
@@ -66,72 +57,82 @@ class MovableLimit:
 
     Parameters
     ----------
-    measure, label, title
-        The name and label of the measure, and the heading.
+    measure, label
+        The name and label of the measure.
     states, table
         The ranges, and a table of all ranges.
     opened
-        Whether the page shows this measure first.
+        True if the page shows this measure first.
     note
         A sentence on limits below the first range.
-    least, most
-        The ends of the slider.
     """
 
     measure: str
     label: str
-    title: str
     states: tuple[LimitState, ...]
     table: Table
     opened: bool
     note: str
-    least: float
-    most: float
 
 
-def limits_of(report: ReportData) -> tuple[MovableLimit, ...]:
-    """Return every measure on which different limits choose different trials."""
+@dataclass(frozen=True)
+class LimitSection:
+    """Every measure on which different limits choose different trials, and their figures."""
+
+    limits: tuple[MovableLimit, ...]
+    figures: tuple[CurveFigure, ...]
+
+
+def limits_of(report: ReportData) -> LimitSection | None:
+    """Return the section on other limits, None if no limit would change the choice."""
     moves = report.moves
     if moves is None:
-        return ()
+        return None
     configured = [name for name in moves.limits if name in moves.steps]
     opened = configured[0] if configured else DEFAULT_KNEE
-    return tuple(
-        _limit(report, moves, measure, opened=measure == opened)
+    # Several limits may choose one trial: its figures are drawn once.
+    curves = {key: _curves(report, moves, key) for key in moves.trials}
+    limits = tuple(
+        _limit(report, moves, measure, curves, opened=measure == opened)
         for measure, steps in moves.steps.items()
         if len(steps) > 1 and all(step.trial in moves.trials for step in steps)
     )
+    used = (figure for limit in limits for state in limit.states for figure in state.curves)
+    figures = tuple({figure.name: figure for figure in used}.values())
+    return LimitSection(limits, figures) if limits else None
 
 
-def figures_of(limits: tuple[MovableLimit, ...]) -> tuple[NamedFigure, ...]:
-    """Return every figure once: several limits may choose one trial."""
-    found = {
-        figure.name: figure for limit in limits for state in limit.states for figure in state.curves
-    }
-    return tuple(found.values())
-
-
-def _limit(report: ReportData, moves: LimitMoves, measure: str, *, opened: bool) -> MovableLimit:
+def _limit(
+    report: ReportData,
+    moves: LimitMoves,
+    measure: str,
+    curves: dict[str, tuple[CurveFigure, ...]],
+    *,
+    opened: bool,
+) -> MovableLimit:
     """Return the ranges of limits on one measure."""
     steps, info = moves.steps[measure], MEASURES[measure]
-    labels = _step_labels(moves, measure)
     current = _current(report, moves, measure)
-    least = steps[0].low
-    note = "" if least <= 0 else f"No trial is below {shown(least, info.decimals)}."
-    return MovableLimit(
-        measure,
-        info.label,
-        f"Limit on {info.label}",
-        tuple(
-            _state(report, moves, measure, step, label, checked=i == current)
-            for i, (step, label) in enumerate(zip(steps, labels, strict=True))
-        ),
-        _table(report, moves, measure, labels),
-        opened,
-        note,
-        least,
-        steps[-1].low * 1.1,
+    # The lower ends of the ranges, with decimals that keep them distinct.
+    decimals, lows = info.decimals, [step.low for step in steps]
+    while len({shown(low, decimals) for low in lows}) < len(lows) and decimals < _MOST_DECIMALS:
+        decimals += 1
+    labels = [f"from {shown(low, decimals)}" for low in lows]
+    states = tuple(
+        LimitState(
+            label,
+            step.low,
+            moves.trials[step.trial].title,
+            _sentences(report, moves, moves.trials[step.trial]),
+            _front_svg(moves, measure, step),
+            curves[step.trial],
+            i == current,
+        )
+        for i, (step, label) in enumerate(zip(steps, labels, strict=True))
     )
+    note = "" if lows[0] <= 0 else f"No trial is below {shown(lows[0], info.decimals)}."
+    table = _table(report, moves, measure, labels)
+    return MovableLimit(measure, info.label, states, table, opened, note)
 
 
 def _current(report: ReportData, moves: LimitMoves, measure: str) -> int:
@@ -141,38 +142,19 @@ def _current(report: ReportData, moves: LimitMoves, measure: str) -> int:
         kept = [i for i, step in enumerate(steps) if step.low <= moves.limits[measure]]
         return kept[-1] if kept else 0
     chosen = report.champion.trial if report.champion else None
-    own = [i for i, step in enumerate(steps) if step.trial == chosen]
-    return own[0] if own else len(steps) - 1
+    return next((i for i, step in enumerate(steps) if step.trial == chosen), len(steps) - 1)
 
 
-def _state(
-    report: ReportData,
-    moves: LimitMoves,
-    measure: str,
-    step: LimitStep,
-    label: str,
-    *,
-    checked: bool,
-) -> LimitState:
-    """Return the content of the page for one range of limits."""
-    trial = moves.trials[step.trial]
-    number = list(moves.trials).index(step.trial)
-    labels = Labels(report.target.title, labels_of(report).unit, model="this trial")
+def _curves(report: ReportData, moves: LimitMoves, key: str) -> tuple[CurveFigure, ...]:
+    """Return the figures of predictions and absolute errors of a trial along every column."""
     figures = [
         figure
-        for name, profile in trial.along.profiles.items()
-        for figure in profile_figures(profile, report.titles[name], labels)
+        for name, profile in moves.trials[key].along.profiles.items()
+        for figure in profile_figures(profile, report.titles[name], labels_of(report, "this trial"))
         if figure.title in (PREDICTIONS_TITLE, ABSOLUTE_TITLE)
     ]
-    return LimitState(
-        label,
-        step.low,
-        trial.title,
-        _sentences(report, moves, trial),
-        _front_svg(moves, measure, step),
-        tuple(NamedFigure(f"trial-{number}-{i}", one) for i, one in enumerate(figures)),
-        checked,
-    )
+    number = list(moves.trials).index(key)
+    return tuple(replace(one, name=f"trial-{number}-{i}") for i, one in enumerate(figures))
 
 
 def _sentences(report: ReportData, moves: LimitMoves, trial: MovedTrial) -> tuple[str, ...]:
@@ -195,7 +177,7 @@ def _sentences(report: ReportData, moves: LimitMoves, trial: MovedTrial) -> tupl
         sentences.append(f"On {column.text}: {', '.join(measures)}.")
         profile = trial.along.profiles.get(column.name)
         if profile is not None:
-            labels = Labels(report.target.title, model="this trial")
+            labels = labels_of(report, "this trial")
             sentences.append(profile_sentences(profile, column.text, labels)[0])
     return tuple(sentences)
 
@@ -205,12 +187,8 @@ def _front_svg(moves: LimitMoves, measure: str, step: LimitStep) -> Markup:
     points = moves.points[measure]
     x, y = np.array([*points.values()]).T
     at = points[step.trial]
-    axes = Axes(
-        padded(x, 0.06),
-        padded(y, 0.06),
-        f"{MEASURES[measure].label} on inner folds",
-        "MAE on inner folds",
-    )
+    x_label, y_label = f"{MEASURES[measure].label} on inner folds", "MAE on inner folds"
+    axes = Axes(padded(x, 0.06), padded(y, 0.06), x_label, y_label)
     end = axes.x[1] if step.high is None else min(step.high, axes.x[1])
     left, right, height = axes.across(step.low), axes.across(end), axes.foot - TOP
     drawn = (
@@ -224,41 +202,31 @@ def _front_svg(moves: LimitMoves, measure: str, step: LimitStep) -> Markup:
     )
     until = "upwards" if step.high is None else f"to below {step.high:.4g}"
     alt = (
-        f"{axes.y_label} against {axes.x_label} of {len(points)} trials. A limit from "
-        f"{step.low:.4g} {until} chooses the trial at {at[0]:.4g} with an error of {at[1]:.4g}."
+        f"{y_label} against {x_label} of {len(points)} trials. A limit from {step.low:.4g} {until} "
+        f"chooses the trial at {at[0]:.4g} with an error of {at[1]:.4g}."
     )
     return element(alt, axes.frame() + Markup(drawn))
 
 
 def _table(report: ReportData, moves: LimitMoves, measure: str, labels: list[str]) -> Table:
     """Return all ranges as a table."""
-    pairs = [(column, name) for column in report.columns for name in moves.steps]
+    pairs = [(column, MEASURES[name]) for column in report.columns for name in moves.steps]
     several = len(report.columns) > 1
     label = MEASURES[measure].label
     headings = (
         f"Limit on {label}",
         "Chosen trial",
         "MAE",
-        *(MEASURES[n].label + (f", {column.text}" if several else "") for column, n in pairs),
+        *(m.label + (f", {column.text}" if several else "") for column, m in pairs),
     )
     rows = []
     for step, text in zip(moves.steps[measure], labels, strict=True):
         trial = moves.trials[step.trial]
         scores = (
-            shown(trial.scores[column.name].get(name, math.nan), MEASURES[name].decimals)
-            for column, name in pairs
+            shown(trial.scores[column.name].get(m.name, math.nan), m.decimals)
+            for column, m in pairs
         )
-        rows.append(
-            Row.from_texts(text, trial.title, own_number(trial.mae, report.target), *scores)
-        )
+        error = own_number(trial.mae, report.target)
+        rows.append(Row.from_texts(text, trial.title, error, *scores))
     caption = f"The trial chosen by each range of limits on {label}, with its held-out numbers."
     return Table(headings, tuple(rows), caption)
-
-
-def _step_labels(moves: LimitMoves, measure: str) -> list[str]:
-    """Return the lower ends of the ranges, with decimals that keep them distinct."""
-    lows = [step.low for step in moves.steps[measure]]
-    decimals = MEASURES[measure].decimals
-    while len({shown(low, decimals) for low in lows}) < len(lows) and decimals < _MOST_DECIMALS:
-        decimals += 1
-    return [f"from {shown(low, decimals)}" for low in lows]

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Literal
 
 from configs.load import dump_config
+from configs.run import SelectConfig
 from fkd import __version__
 from fkd.core.predictors import FourierExpansion, KernelExpansion
-from fkd.measures import REPORTED, NoiseFloor
+from fkd.measures import REPORTED
 from fkd.methods import method
 from tasks.data.load import table_parts
 from tasks.select.champion import Champion, select_champion
 from tasks.select.checks import CheckResult, check_study, row_facts
 from tasks.select.groups import StudyProfiles, WithinGroups, along_study, within_groups
-from tasks.select.judgement import DRAWS, Recovered, ScoreIntervals, verdict
+from tasks.select.judgement import Judgement, verdict
 from tasks.select.limit_moves import LimitMoves, limit_moves
 from tasks.select.results import MAE, TrialResult
 from tasks.select.selection import NoChampionError, worst
@@ -59,7 +59,6 @@ class ReportedNumber:
 class TargetColumn:
     """The predicted column. A scaled error times `scale` is an error in `unit`."""
 
-    name: str
     title: str
     unit: str = ""
     scale: float = 1.0
@@ -74,11 +73,11 @@ class SensitiveColumn:
     name, title
         The name in the table, and the name for readers.
     removed
-        Whether the column was to be removed, not only measured.
+        True if the column was to be removed, False if it was only measured.
     is_input
-        Whether the models have the column among their inputs.
+        True if the column is an input of the models.
     noise_floor
-        Values of a measure on shuffled held-out rows, by measure.
+        Mean and 95 % quantile of a measure on permuted held-out rows, by measure.
     proxies
         The inputs with the greatest correlation with the column, each with its correlation.
     """
@@ -87,7 +86,7 @@ class SensitiveColumn:
     title: str = ""
     removed: bool = True
     is_input: bool = False
-    noise_floor: Mapping[str, NoiseFloor] = field(default_factory=dict)
+    noise_floor: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     proxies: tuple[tuple[str, float], ...] = ()
 
     @property
@@ -102,8 +101,8 @@ class TrialSummary:
 
     Parameters
     ----------
-    key, method, label
-        The key of the trial, the name of the method, and its name for readers.
+    key, label
+        The key of the trial, and the name of its method for readers.
     mae
         The mean absolute error, scaled.
     scores
@@ -117,17 +116,16 @@ class TrialSummary:
     seconds
         The sum over folds.
     dummy
-        Whether the method predicts a constant.
+        True if the method predicts a constant.
     needs_sensitive
-        Whether predictions need the sensitive column.
+        True if predictions need the sensitive column.
     removes_nothing
-        Whether the method has no removal, or its strength is 0.
+        True if the method has no removal, or its strength is 0.
     searched
-        Whether a search chose the parameters on rows that most folds test on.
+        True if a search chose the parameters on rows that most folds test on.
     """
 
     key: str
-    method: str
     label: str
     mae: ReportedNumber
     scores: Mapping[str, Mapping[str, ReportedNumber]]
@@ -148,29 +146,6 @@ class TrialSummary:
 
 
 @dataclass(frozen=True)
-class SelectionPolicy:
-    """The rule that chose the champion: the smallest error under limits, or the knee of a front.
-
-    Parameters
-    ----------
-    kind
-        The kind of rule.
-    minimise, subject_to
-        The minimised error and the limits by measure, for "least".
-    measure
-        The measure of the front, for "knee".
-    within_noise
-        Whether the most accurate trial was chosen because it depends on no column beyond noise.
-    """
-
-    kind: Literal["least", "knee"]
-    minimise: str = MAE
-    subject_to: Mapping[str, float] = field(default_factory=dict)
-    measure: str = ""
-    within_noise: bool = False
-
-
-@dataclass(frozen=True)
 class ChampionSummary:
     """The chosen trial, refitted, with its numbers on the held-out rows.
 
@@ -180,39 +155,28 @@ class ChampionSummary:
         The key of one of the report's trials.
     policy
         The rule that chose it.
-    held_out
-        Its error and measures on the held-out rows.
-    rows_choosing, rows_held_out
-        Numbers of rows.
-    reference
-        The same model without removal on the same rows, None if it was not fitted.
-    changes
-        `held_out` minus `reference`, row by row.
+    judgement
+        Its numbers on the held-out rows, and those of the same model without removal.
+    within_noise
+        True if the most accurate trial was chosen because it depends on no column beyond noise.
     deciding
         The means over inner folds that decided, by measure.
     approximation, stored_rows
         The kind of kernel approximation, and the training rows in the model's file.
     model_uri, gate, gate_limits
         The address in the registry, the verdict of the gate and its limits.
-    recovered
-        How well probes predict a sensitive column from the features.
     """
 
     trial: str
-    policy: SelectionPolicy
-    held_out: ScoreIntervals
-    rows_choosing: int
-    rows_held_out: int
-    reference: ScoreIntervals | None = None
-    changes: ScoreIntervals | None = None
+    policy: SelectConfig
+    judgement: Judgement
+    within_noise: bool = False
     deciding: Mapping[str, float] = field(default_factory=dict)
-    interval_method: str = "from random quarters of the held-out rows"
     approximation: str = "exact"
     stored_rows: int = 0
     model_uri: str = ""
     gate: str = ""
     gate_limits: Mapping[str, float] = field(default_factory=dict)
-    recovered: tuple[Recovered, ...] = ()
 
     @property
     def limits(self) -> dict[str, float]:
@@ -220,22 +184,6 @@ class ChampionSummary:
         both = (self.policy.subject_to, self.gate_limits)
         names = dict.fromkeys(name for limits in both for name in limits if name != MAE)
         return {name: min(limits[name] for limits in both if name in limits) for name in names}
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A trial without numbers."""
-
-    trial: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A file that rows were read from; synthetic data has no sha256."""
-
-    name: str
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -249,7 +197,7 @@ class DataProvenance:
     rows_read, rows_used, rows_dropped
         Numbers of rows; dropped rows by reason.
     files
-        The files.
+        Name and sha256 of each file; the latter is empty for synthetic data.
     inputs
         The number of input columns before encoding, None if unknown.
     row_noun
@@ -257,7 +205,7 @@ class DataProvenance:
     survey_weight, weighted
         The column of weights if the data has one, and the computations that used it.
     synthetic
-        Whether a program generated the rows.
+        True if a program generated the rows.
     datasheet
         Markdown.
     """
@@ -265,8 +213,8 @@ class DataProvenance:
     source: str
     rows_read: int
     rows_used: int
-    files: tuple[DataFile, ...] = ()
     rows_dropped: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[tuple[str, str], ...] = ()
     inputs: int | None = None
     row_noun: str = "rows"
     survey_weight: str = ""
@@ -304,7 +252,7 @@ class ReportData:
     target, columns
         The predicted column and the measured columns.
     trials, failures
-        The trials with numbers, and those without.
+        The trials with numbers, and the causes of those without by trial.
     data, run
         Provenance.
     removed
@@ -334,7 +282,7 @@ class ReportData:
     removed: tuple[str, ...] = ()
     champion: ChampionSummary | None = None
     no_champion: str = ""
-    failures: tuple[Failure, ...] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
     within: WithinGroups | None = None
     control: tuple[str, ...] = ()
     profiles: StudyProfiles | None = None
@@ -342,34 +290,11 @@ class ReportData:
     moves: LimitMoves | None = None
     promotion: str = ""
 
-    def __post_init__(self) -> None:
-        if self.champion and self.champion.trial not in {trial.key for trial in self.trials}:
-            raise ValueError(
-                f"champion.trial must be the key of one of the {len(self.trials)} trials, "
-                f"got {self.champion.trial!r}"
-            )
-        for trial in self.trials:
-            self._check_columns(f"scores of trial {trial.key!r}", trial.scores)
-        if self.champion:
-            self._check_columns("champion.held_out.measures", self.champion.held_out.measures)
-            if self.champion.reference:
-                self._check_columns("champion.reference.measures", self.champion.reference.measures)
-
-    def _check_columns(self, name: str, scores: Mapping[str, object]) -> None:
-        """Raise an error unless the scores contain every measured column."""
-        if missing := [column.name for column in self.columns if column.name not in scores]:
-            raise ValueError(
-                f"{name} must contain every measured column, got none for {', '.join(missing)}"
-            )
-
-    def trial(self, key: str) -> TrialSummary:
-        """Return the trial with a key."""
-        return next(trial for trial in self.trials if trial.key == key)
-
     @property
     def chosen(self) -> TrialSummary | None:
         """The champion's trial."""
-        return self.trial(self.champion.trial) if self.champion else None
+        key = self.champion and self.champion.trial
+        return next((trial for trial in self.trials if trial.key == key), None)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -378,7 +303,6 @@ class ReportData:
 
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "prefect", "dask", "distributed", "mlflow")
-_PERMUTATIONS = 200  # the default of fkd.measures.noise_floor
 
 
 def report_data(study: Study, *, curves: bool = True) -> ReportData:
@@ -389,7 +313,7 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
     study
         A study whose fits are stored.
     curves
-        Whether to compute the curves along the sensitive columns, see `with_curves`.
+        If True, compute the curves along the sensitive columns, see `with_curves`.
     """
     try:
         champion, reason = select_champion(study), ""
@@ -397,13 +321,12 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         champion, reason = None, str(error)
     problem = study.config.data.declaration
     low, high = study.loaded.table.target_range
-    target = problem.target
     report = ReportData(
         name=study.config.name,
         title=f"{problem.title}: accuracy against fairness",
         problem=problem.title,
         target=TargetColumn(
-            target, problem.titles.get(target, target), problem.target_unit, high - low
+            problem.titles.get(problem.target, problem.target), problem.target_unit, high - low
         ),
         columns=tuple(_column(study, name, champion) for name in study.inputs.measure_on),
         trials=tuple(_trial(study, result) for result in study.results()),
@@ -412,7 +335,7 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
         removed=tuple(problem.titles.get(name, name) for name in study.inputs.sensitive),
         champion=None if champion is None else _champion(study, champion),
         no_champion=reason,
-        failures=tuple(Failure(*pair) for pair in study.failures().items()),
+        failures=study.failures(),
         within=None if champion is None else within_groups(study, champion),
         control=tuple(problem.titles.get(name, name) for name in study.config.data.control),
         checks=check_study(study),
@@ -429,33 +352,91 @@ def with_curves(study: Study, report: ReportData) -> ReportData:
     return replace(report, profiles=profiles, moves=limit_moves(study))
 
 
+def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColumn:
+    """Return one measured column with its noise floors and proxies."""
+    table, titles = study.loaded.table, study.config.data.declaration.titles
+    return SensitiveColumn(
+        name=name,
+        title=titles.get(name, ""),
+        removed=name in study.inputs.sensitive,
+        is_input=name in (*table.numeric_names, *table.categorical_names),
+        noise_floor={} if champion is None else champion.judgement.noise[name],
+        proxies=tuple(
+            (titles.get(proxy.name, proxy.name), proxy.correlation)
+            for proxy in row_facts(study).proxies[name]
+        ),
+    )
+
+
+def _trial(study: Study, result: TrialResult) -> TrialSummary:
+    """Return the means of one trial."""
+    trial, declared = result.trial, method(result.trial.method)
+
+    def number(measure: str, column: str) -> ReportedNumber:
+        mean, std = result.mean(measure, column), result.std(measure, column)
+        return ReportedNumber(mean, std, result.ends(measure, column))
+
+    return TrialSummary(
+        key=trial.key,
+        label=study.names[trial.key],
+        mae=number(MAE, study.inputs.measure_on[0]),
+        scores={
+            column: {m: number(m, column) for m in REPORTED if result.is_defined(m, column)}
+            for column in study.inputs.measure_on
+        },
+        folds=len(result.records),
+        strength_name=declared.strength,
+        strength=trial.strength,
+        params=shown_parameters(trial),
+        seconds=sum(record.seconds for record in result.records),
+        dummy=declared.name in ("dummy", "median_dummy"),
+        needs_sensitive=declared.needs_sensitive,
+        removes_nothing=declared.removes_nothing(trial.setting()),
+        searched=trial.key in study.searched,
+    )
+
+
+def _champion(study: Study, champion: Champion) -> ChampionSummary:
+    """Return the chosen model."""
+    policy, predictor = champion.policy, champion.bundle.predictor
+    deciding = (MAE, *([policy.knee_of] if policy.knee_of else policy.subject_to))
+    (result,) = [r for r in study.results(inner=True) if r.trial == champion.trial]
+    kind = "fourier" if isinstance(predictor, FourierExpansion) else "exact"
+    gated = bool(study.config.gate or study.refused)
+    return ChampionSummary(
+        trial=champion.trial.key,
+        policy=policy,
+        judgement=champion.judgement,
+        within_noise=champion.within_noise,
+        deciding={name: worst(result, name) for name in deciding},
+        approximation=champion.trial.parameters.get("approximation", {}).get("kind", kind),
+        stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
+        model_uri=model_address(study, champion),
+        gate=verdict(champion.judgement, study.config.gate, study.refused) if gated else "",
+        gate_limits=study.config.gate,
+    )
+
+
 def _data_provenance(study: Study) -> DataProvenance:
     """Return the origin of the rows."""
     known, table, weights = study.loaded.provenance, study.loaded.table, study.config.weights
-    own = study.config.data.path is not None
+    data = study.config.data
+    uses = weights and {
+        "the removal": weights.removal,
+        "the fits": weights.fit,
+        "every measure, curve and interval": weights.measures,
+    }
     census_weight = "PWGTP" if "PWGTP" in table.extra else ""
-    uses = (
-        {}
-        if weights is None
-        else {
-            "the removal": weights.removal,
-            "the fits": weights.fit,
-            "every measure, curve and interval": weights.measures,
-        }
-    )
     return DataProvenance(
-        source=known["source"],
-        rows_read=known["rows_read"],
-        rows_used=known["rows_used"],
-        files=tuple(DataFile(f["name"], f.get("sha256", "")) for f in known["files"]),
-        rows_dropped=known["rows_dropped"],
-        row_noun=study.config.data.declaration.row_noun,
+        **{name: known[name] for name in ("source", "rows_read", "rows_used", "rows_dropped")},
+        files=tuple((file["name"], file.get("sha256", "")) for file in known["files"]),
         inputs=len(table.numeric_names) + len(table.categorical_names),
-        survey_weight=census_weight if weights is None else weights.column,
-        weighted=tuple(text for text, used in uses.items() if used),
+        row_noun=data.declaration.row_noun,
+        survey_weight=weights.column if weights else census_weight,
+        weighted=tuple(text for text, used in (uses or {}).items() if used),
         synthetic=known["synthetic"],
         # A user may have changed the texts of an own table since it was stored.
-        datasheet=study.config.data.declaration.datasheet if own else str(known["datasheet"]),
+        datasheet=data.declaration.datasheet if data.path is not None else str(known["datasheet"]),
     )
 
 
@@ -483,88 +464,4 @@ def _run_provenance(study: Study, champion: Champion | None) -> RunProvenance:
         versions={"fkd": __version__, **{name: version(name) for name in _PACKAGES}},
         machine={"system": platform.platform(), "python": platform.python_version()},
         tracking=tracking,
-    )
-
-
-def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColumn:
-    """Return one measured column with its noise floors and proxies."""
-    table, titles = study.loaded.table, study.config.data.declaration.titles
-    noise = {} if champion is None else champion.judgement.noise[name]
-    return SensitiveColumn(
-        name=name,
-        title=titles.get(name, ""),
-        removed=name in study.inputs.sensitive,
-        is_input=name in (*table.numeric_names, *table.categorical_names),
-        noise_floor={
-            measure: NoiseFloor(mean, upper, 0.95, _PERMUTATIONS)
-            for measure, (mean, upper) in noise.items()
-        },
-        proxies=tuple(
-            (titles.get(proxy.name, proxy.name), proxy.correlation)
-            for proxy in row_facts(study).proxies[name]
-        ),
-    )
-
-
-def _trial(study: Study, result: TrialResult) -> TrialSummary:
-    """Return the means of one trial."""
-    trial, declared = result.trial, method(result.trial.method)
-    first = study.inputs.measure_on[0]
-    return TrialSummary(
-        key=trial.key,
-        method=declared.name,
-        label=study.names[trial.key],
-        mae=_number(result, MAE, first),
-        scores={
-            column: {
-                m: _number(result, m, column) for m in REPORTED if result.is_defined(m, column)
-            }
-            for column in study.inputs.measure_on
-        },
-        folds=len(result.records),
-        strength_name=declared.strength,
-        strength=trial.strength,
-        params=shown_parameters(trial),
-        seconds=sum(record.seconds for record in result.records),
-        dummy=declared.name in ("dummy", "median_dummy"),
-        needs_sensitive=declared.needs_sensitive,
-        removes_nothing=declared.removes_nothing(trial.setting()),
-        searched=trial.key in study.searched,
-    )
-
-
-def _number(result: TrialResult, measure: str, column: str) -> ReportedNumber:
-    """Return one number of a trial."""
-    return ReportedNumber(
-        result.mean(measure, column), result.std(measure, column), result.ends(measure, column)
-    )
-
-
-def _champion(study: Study, champion: Champion) -> ChampionSummary:
-    """Return the chosen model."""
-    judgement, predictor = champion.judgement, champion.bundle.predictor
-    policy = SelectionPolicy("least", champion.policy.minimise, champion.policy.subject_to)
-    if champion.policy.knee_of:
-        knee = champion.policy.knee_of
-        policy = SelectionPolicy("knee", measure=knee, within_noise=champion.within_noise)
-    deciding = (MAE, *([policy.measure] if policy.measure else policy.subject_to))
-    (result,) = [r for r in study.results(inner=True) if r.trial == champion.trial]
-    kind = "fourier" if isinstance(predictor, FourierExpansion) else "exact"
-    gated = bool(study.config.gate or study.refused)
-    return ChampionSummary(
-        trial=champion.trial.key,
-        policy=policy,
-        held_out=judgement.held_out,
-        reference=judgement.reference,
-        changes=judgement.changes,
-        rows_choosing=judgement.rows_choosing,
-        rows_held_out=judgement.rows_held_out,
-        deciding={name: worst(result, name) for name in deciding},
-        interval_method=f"from {DRAWS} random quarters of the held-out rows",
-        approximation=champion.trial.parameters.get("approximation", {}).get("kind", kind),
-        stored_rows=len(predictor.centers) if isinstance(predictor, KernelExpansion) else 0,
-        model_uri=model_address(study, champion),
-        gate=verdict(judgement, study.config.gate, study.refused) if gated else "",
-        gate_limits=study.config.gate,
-        recovered=judgement.recovered,
     )

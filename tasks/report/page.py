@@ -1,7 +1,7 @@
 """Write the report of a run: one HTML file, PNG figures and cards.
 
-The page consists of sections. To add a section, write a function that returns the variables of its
-template, add it to `SECTIONS`, and add the template `templates/sections/NAME.html.j2`.
+The page consists of sections. To add a section, write a function that returns its content, add it
+to `SECTIONS`, and add the template `templates/sections/NAME.html.j2`, which shows the content.
 """
 
 import base64
@@ -19,40 +19,14 @@ from markupsafe import Markup
 
 from configs.errors import UserError
 from tasks.plan.trials import record_key
+from tasks.report import figures, narrative, tables
 from tasks.report.cards import write_cards
-from tasks.report.figures import (
-    CHOSEN_COLOUR,
-    FLOOR_COLOUR,
-    FRONT_COLOUR,
-    LIMIT_COLOUR,
-    Panel,
-    Series,
-    bars_sentence,
-    draw,
-    panel_svg,
-    panels_of,
-    png_bytes,
-    style_of,
-    y_range,
-)
-from tasks.report.formatting import count, params_text, setting_text, shown
-from tasks.report.html import markdown_html, page_template, render_page, resource
-from tasks.report.limit_section import figures_of, limits_of
+from tasks.report.figures import Panel, panels_of
+from tasks.report.formatting import count, params_text, setting_text
+from tasks.report.html import markdown_html, render_page, resource, templates
+from tasks.report.limit_section import limits_of
 from tasks.report.model import ReportData, SensitiveColumn, report_data, with_curves
-from tasks.report.narrative import (
-    broken_limits,
-    cautions_of,
-    deciding_sentence,
-    finding_of,
-    limit_sentences,
-    person_sentences,
-    policy_sentence,
-    recoverability_sentence,
-    task_sentence,
-    tiles_of,
-)
 from tasks.report.profile_section import burden_sentences, profiles_of
-from tasks.report.tables import champion_table, parameters_of, trial_table, within_tables
 from tasks.select.champion import select_champion
 from tasks.select.study import Study
 from tasks.storage.files import sha256, write_atomic
@@ -61,8 +35,6 @@ from tasks.storage.store import open_store
 from tasks.track.client import TrackingUnreachableError
 from tasks.track.registry import versions_of
 from tasks.track.run_index import recorded, share_run, take_folder
-
-_Content = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -73,145 +45,107 @@ class Section:
     ----------
     name
         The id of the section and the name of its template.
-    title, link
-        The heading and the text in the navigation.
+    title
+        The heading.
     content
-        Function that returns the variables of the template, or None to omit the section.
+        Function that returns what the template shows as `content`. An empty section is omitted.
+    short
+        The text in the navigation, if it is not the heading.
     """
 
     name: str
     title: str
-    link: str
-    content: Callable[[ReportData], _Content]
+    content: Callable[[ReportData], Any]
+    short: str = ""
 
 
-def _checks(report: ReportData) -> _Content:
-    return {} if report.checks else None
-
-
-def _trade_off(report: ReportData) -> _Content:
-    figures = []
+def _trade_off(report: ReportData) -> dict[str, Any]:
+    """Return the figures of every measured column."""
+    columns = []
     for column, panels in _column_panels(report):
-        limits = y_range(panels)
-        drawn = [
-            (panel, panel_svg(panel, limits), _floor_sentence(report, panel)) for panel in panels
-        ]
+        limits = figures.y_range(panels)
+        svgs = [figures.panel_svg(panel, limits) for panel in panels]
+        floors = [_floor_sentence(report, panel) for panel in panels]
         series = {series.label: series for panel in panels for series in panel.series}
-        figures.append(
+        columns.append(
             {
                 "column": column,
-                "series": [*series.values()],
-                "panels": drawn,
+                "series": [(one, figures.style_of(one)) for one in series.values()],
+                "panels": list(zip(panels, svgs, floors, strict=True)),
                 "floor": any(panel.floor for panel in panels),
                 "limit": any(panel.limit is not None for panel in panels),
                 "needs_sensitive": any(one.needs_sensitive for one in series.values()),
             }
         )
-    colours = {
-        "front": FRONT_COLOUR,
-        "chosen": CHOSEN_COLOUR,
-        "floor": FLOOR_COLOUR,
-        "limit": LIMIT_COLOUR,
-    }
-    bars = bars_sentence(report.trials)
-    known = {"figures": figures, "bars": bars, "style_of": style_of, "colours": colours}
-    return known if figures else None
+    bars = figures.bars_sentence(report.trials)
+    return {"columns": columns, "bars": bars, "colours": figures.COLOURS} if columns else {}
 
 
 def _floor_sentence(report: ReportData, panel: Panel) -> str:
     """Return an explanation of the noise floor of a panel, empty if it has none."""
     if not panel.floor or not report.champion:
         return ""
+    mean, upper = panel.floor
     return (
-        f"On {count(report.champion.rows_held_out)} independent rows the estimate has a mean of "
-        f"{float(panel.floor.mean):.2f} (line), and {100 * panel.floor.quantile:g} % of "
-        f"{count(panel.floor.permutations)} permutations are below {float(panel.floor.upper):.2f} "
-        "(band). Values in the band are compatible with independence."
+        f"On {count(report.champion.judgement.rows_held_out)} independent rows the estimate has a "
+        f"mean of {mean:.2f} (line), and 95 % of 200 permutations are below {upper:.2f} (band). "
+        "Values in the band are compatible with independence."
     )
 
 
-def _chosen(report: ReportData) -> _Content:
+def _chosen(report: ReportData) -> dict[str, Any]:
+    """Return the rule that chose the champion and its held-out numbers."""
     if report.champion is None or report.chosen is None:
-        return None
+        return {}
     return {
-        "policy": policy_sentence(report.champion),
+        "policy": narrative.policy_sentence(report.champion),
         "setting": setting_text(report.chosen),
         "params": params_text(report.chosen),
-        "deciding": deciding_sentence(report.champion),
-        "limits": limit_sentences(report),
-        "numbers": champion_table(report, report.champion),
+        "deciding": narrative.deciding_sentence(report.champion),
+        "limits": narrative.limit_sentences(report),
+        "numbers": tables.champion_table(report, report.champion),
     }
 
 
-def _move(report: ReportData) -> _Content:
-    limits = limits_of(report)
-    return {"limits": limits, "figures": figures_of(limits)} if limits else None
-
-
-def _along(report: ReportData) -> _Content:
-    profiles = profiles_of(report)
-    return {"profiles": profiles} if profiles else None
-
-
-def _within(report: ReportData) -> _Content:
-    tables = within_tables(report)
-    return {"tables": tables} if tables else None
-
-
-def _person(report: ReportData) -> _Content:
-    sentences = person_sentences(report)
-    return {"sentences": sentences} if sentences else None
-
-
-def _recoverable(report: ReportData) -> _Content:
-    sentences = {
-        column.name: sentence
+def _recoverable(report: ReportData) -> list[tuple[SensitiveColumn, str, tables.Table]]:
+    """Return the results of the probes of every column that has some."""
+    return [
+        (column, sentence, tables.probe_table(report, column))
         for column in report.columns
-        if (sentence := recoverability_sentence(report, column))
-    }
-    return {"sentences": sentences, "shown": shown} if sentences else None
+        if (sentence := narrative.recoverability_sentence(report, column))
+    ]
 
 
-def _trials(report: ReportData) -> _Content:
-    if not report.trials:
-        return None
-    return {"trials": trial_table(report), "parameters": parameters_of(report)}
-
-
-def _failures(report: ReportData) -> _Content:
-    return {} if report.failures else None
-
-
-def _cautions(report: ReportData) -> _Content:
-    return {"cautions": cautions_of(report)}
-
-
-def _provenance(report: ReportData) -> _Content:
-    return {"datasheet": markdown_html(report.data.datasheet, deeper=3)}
+def _trials(report: ReportData) -> tuple[tables.Table, dict[str, list[str]]] | None:
+    """Return the table of trials and their parameters."""
+    return (tables.trial_table(report), tables.parameters_of(report)) if report.trials else None
 
 
 SECTIONS = (
-    Section("checks", "Checks", "Checks", _checks),
-    Section("trade-off", "The cost of fairness in accuracy", "Trade-off", _trade_off),
-    Section("chosen", "The chosen model", "Chosen model", _chosen),
-    Section("move", "Other limits", "Other limits", _move),
-    Section("along", "Predictions and errors along the attribute", "Along the attribute", _along),
-    Section("within", "Dependence within groups", "Within groups", _within),
-    Section("person", "Information for persons concerned", "For persons concerned", _person),
-    Section("recoverable", "Recoverability of the attribute", "Recoverability", _recoverable),
-    Section("trials", "All trials", "All trials", _trials),
-    Section("failures", "Failed trials", "Failed trials", _failures),
-    Section("limits", "Limits and misuse", "Limits and misuse", _cautions),
-    Section("provenance", "Provenance", "Provenance", _provenance),
+    Section("checks", "Checks", lambda report: report.checks),
+    Section("trade-off", "The cost of fairness in accuracy", _trade_off, "Trade-off"),
+    Section("chosen", "The chosen model", _chosen, "Chosen model"),
+    Section("move", "Other limits", limits_of),
+    Section(
+        "along", "Predictions and errors along the attribute", profiles_of, "Along the attribute"
+    ),
+    Section("within", "Dependence within groups", tables.within_tables, "Within groups"),
+    Section(
+        "person",
+        "Information for persons concerned",
+        narrative.person_sentences,
+        "For persons concerned",
+    ),
+    Section("recoverable", "Recoverability of the attribute", _recoverable, "Recoverability"),
+    Section("trials", "All trials", _trials),
+    Section("failures", "Failed trials", lambda report: report.failures),
+    Section("limits", "Limits and misuse", narrative.cautions_of),
+    Section(
+        "provenance",
+        "Provenance",
+        lambda report: {"datasheet": markdown_html(report.data.datasheet, deeper=3)},
+    ),
 )
-
-
-@dataclass(frozen=True)
-class ReportFiles:
-    """The files of a report."""
-
-    html: Path
-    figures: tuple[Path, ...]
 
 
 def write_report(study: Study, *, again: bool = False) -> Path:
@@ -224,7 +158,7 @@ def write_report(study: Study, *, again: bool = False) -> Path:
     study
         A study whose fits are stored.
     again
-        Whether to write unchanged files as well.
+        If True, write unchanged files as well.
     """
     take_folder(study)
     report = replace(report_data(study, curves=False), promotion=_promotion(study))
@@ -233,8 +167,7 @@ def write_report(study: Study, *, again: bool = False) -> Path:
     checksums: dict[str, str] = {} if stored is None else json.loads(stored)
     if again or not _unchanged(study.folder, checksums):
         report = with_curves(study, report)
-        written = render(report, study.folder)
-        paths = [written.html, *written.figures, *write_cards(report, study.folder)]
+        paths = [*render(report, study.folder), *write_cards(report, study.folder)]
         checksums = {path.name: sha256(path.read_bytes()) for path in paths}
         store.write(name, json.dumps(checksums).encode())
     if study.settings.shared is not None:  # otherwise the files are beside the store
@@ -299,20 +232,19 @@ def _unchanged(folder: Path, checksums: Mapping[str, str]) -> bool:
         return False
 
 
-def render(report: ReportData, folder: Path) -> ReportFiles:
-    """Write report.html and one PNG file per measured column."""
-    figures = []
+def render(report: ReportData, folder: Path) -> list[Path]:
+    """Write report.html and one PNG file per measured column; return the paths, the page first."""
+    paths = [folder / "report.html"]
+    write_atomic(paths[0], to_html(report).encode())
     slugs = [re.sub(r"[^A-Za-z0-9_]+", "-", c.name).strip("-") for c in report.columns]
     for column, panels in _column_panels(report):
         i = report.columns.index(column)
         unique = slugs[i] and slugs.count(slugs[i]) == 1
         slug = slugs[i] if unique else f"{slugs[i]}-{i}".strip("-")
-        figures.append(folder / f"fronts-{slug}.png")
-        title = f"{report.problem}: dependence on {column.text}"
-        write_atomic(figures[-1], png_bytes(draw(panels, title=title)))
-    page = folder / "report.html"
-    write_atomic(page, to_html(report).encode())
-    return ReportFiles(page, tuple(figures))
+        paths.append(folder / f"fronts-{slug}.png")
+        drawn = figures.draw(panels, title=f"{report.problem}: dependence on {column.text}")
+        write_atomic(paths[-1], figures.png_bytes(drawn))
+    return paths
 
 
 def to_html(report: ReportData) -> str:
@@ -320,11 +252,13 @@ def to_html(report: ReportData) -> str:
     sections = []
     for section in SECTIONS:
         content = section.content(report)
-        if content is not None:
-            template = page_template("tasks.report", f"sections/{section.name}.html.j2")
-            sections.append((section, Markup(template.render(report=report, **content))))
-    script = f"\n{resource('tasks.report', 'report.js').strip()}\n"
+        if content:
+            template = templates("tasks.report").get_template(f"sections/{section.name}.html.j2")
+            sections.append((section, Markup(template.render(report=report, content=content))))
+    script = f"\n{resource('report.js').strip()}\n"
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    found = narrative.finding_of(report)
+    panels = [panel for _, column_panels in _column_panels(report) for panel in column_panels]
     return render_page(
         "report.html.j2",
         title=report.title,
@@ -335,12 +269,10 @@ def to_html(report: ReportData) -> str:
         ),
         report=report,
         sections=sections,
-        series_keys=sorted(
-            {series.key for _, panels in _column_panels(report) for series in _series(panels)}
-        ),
-        broken=broken_limits(report),
-        summary=[task_sentence(report), *finding_of(report).sentences, *burden_sentences(report)],
-        tiles=tiles_of(report),
+        series_keys=sorted({series.key for panel in panels for series in panel.series}),
+        broken=found.broken,
+        summary=[narrative.task_sentence(report), *found.sentences, *burden_sentences(report)],
+        tiles=narrative.tiles_of(report),
         script=Markup(script),
     )
 
@@ -349,8 +281,3 @@ def _column_panels(report: ReportData) -> list[tuple[SensitiveColumn, tuple[Pane
     """Return the panels of every measured column that has at least one."""
     found = [(column, panels_of(report, column)) for column in report.columns]
     return [(column, panels) for column, panels in found if panels]
-
-
-def _series(panels: tuple[Panel, ...]) -> list[Series]:
-    """Return the series of all panels."""
-    return [series for panel in panels for series in panel.series]

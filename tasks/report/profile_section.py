@@ -1,15 +1,14 @@
 """Show predictions and errors along a sensitive column: curves, tables and sentences."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from fkd.measures import MEASURES, CurveBand, GroupMeans, Profile
+from fkd.measures import MEASURES, GroupMeans, Profile
 from fkd.measures.groups import LeftOutStratum
 from fkd.measures.profiles import (
     ABSOLUTE,
-    ABSOLUTE_CHANGE,
     ERROR,
     GAIN,
     OTHER_ABSOLUTE,
@@ -28,8 +27,6 @@ from tasks.select.groups import StudyProfiles
 MODEL, OTHER, TRUTH = "model", "other", "truth"  # classes of the style sheet
 NOISE = "noise"  # added for a curve within the noise floor
 PREDICTIONS_TITLE, ABSOLUTE_TITLE = "Mean prediction", "Absolute error"
-# A group is named if it has this multiple of its share of the added error.
-_MARKED = 1.5
 
 
 @dataclass(frozen=True)
@@ -90,29 +87,24 @@ def profiles_of(report: ReportData) -> ProfileSection | None:
     """Return the section of a run's report, None if no model was chosen."""
     if report.profiles is None:
         return None
-    floors = {
-        column.name: float(column.noise_floor[LEAKING].upper)
-        for column in report.columns
-        if LEAKING in column.noise_floor
-    }
+    floors = {c.name: c.noise_floor[LEAKING][1] for c in report.columns if LEAKING in c.noise_floor}
     return profile_section(report.profiles, report.titles, labels_of(report), floors)
 
 
-def labels_of(report: ReportData) -> Labels:
+def labels_of(report: ReportData, model: str = "chosen model") -> Labels:
     """Return the names of target, unit and rows of a run."""
     unit = report.target.unit if has_own_unit(report.target) else ""
-    return Labels(report.target.title, unit, report.data.row_noun)
+    return Labels(report.target.title, unit, report.data.row_noun, model)
 
 
-def burden_sentences(report: ReportData) -> tuple[str, ...]:
+def burden_sentences(report: ReportData) -> list[str]:
     """Return for each column the group that bears more than its share of the added error."""
-    if report.profiles is None:
-        return ()
+    profiles = report.profiles.profiles if report.profiles else {}
     sentences = (
         burden_sentence(profile, report.titles.get(name, name))
-        for name, profile in report.profiles.profiles.items()
+        for name, profile in profiles.items()
     )
-    return tuple(filter(None, sentences))
+    return [*filter(None, sentences)]
 
 
 def profile_section(
@@ -131,22 +123,25 @@ def profile_section(
     floors
         The upper end of the noise floor of the leaking function by name of a column.
     """
-    names = next((profile.names for profile in found.profiles.values()), ())
     columns = []
+    names: tuple[str, ...] = ()
     for name, profile in found.profiles.items():
-        title = titles.get(name, name)
-        tables = [_quantile_table(profile, title, labels)]
-        if name in found.strata and found.strata[name].strata:
-            strata, left_out = found.strata[name].strata, found.strata[name].left_out
-            table = _group_table(
-                [group for stratum in strata for group in stratum.groups],
-                names,
-                [title],
-                labels,
-                strata=[stratum.label for stratum in strata for _ in stratum.groups],
-            )
+        title, names, number = titles.get(name, name), profile.names, len(profile.groups)
+        parts = "tenths" if number == 10 else f"{number} groups"
+        caption = (
+            f"Means in {parts} of the {labels.rows} by {title}{labels.after_comma}. Equal values "
+            "are in one group. In brackets 95 % intervals."
+        )
+        tables = [_group_table(profile.groups, names, [title], labels, caption)]
+        strata = found.strata.get(name)
+        if strata is not None and strata.strata:
             caption = f"Means in thirds of {title} within each group{labels.after_comma}."
-            tables.append(replace(table, caption=caption, notes=_left_out_notes(left_out)))
+            groups = [(one.label, group) for one in strata.strata for group in one.groups]
+            first = [label for label, _ in groups]
+            means = [group for _, group in groups]
+            tables.append(
+                _group_table(means, names, [title], labels, caption, strata.left_out, first)
+            )
         sentences = profile_sentences(profile, title, labels)
         figures = profile_figures(profile, title, labels, floors.get(name))
         columns.append(ColumnProfile(title, sentences, figures, tuple(tables)))
@@ -155,9 +150,7 @@ def profile_section(
         if pair.groups:
             both = [titles.get(name, name) for name in pair.columns]
             caption = f"Means in thirds of {both[0]} by thirds of {both[1]}{labels.after_comma}."
-            table = _group_table(pair.groups, names, both, labels)
-            notes = _left_out_notes(pair.left_out)
-            pairs.append(replace(table, caption=caption, notes=notes))
+            pairs.append(_group_table(pair.groups, names, both, labels, caption, pair.left_out))
     notes = tuple(
         f"There is no curve along {titles.get(name, name)}: {reason}."
         for name, reason in found.problems.items()
@@ -179,59 +172,40 @@ def profile_figures(
     floor
         The upper end of the noise floor of the leaking function, None if unknown.
     """
-    unit = labels.in_brackets
-    compared = OTHER_PREDICTION in profile.curves
+    ticks = tuple(group.ranges[0][1] for group in profile.groups[:-1])
 
     def figure(
-        title: str,
-        y_label: str,
-        *curves: tuple[str, str, str],
-        zero: bool = False,
-        caption: str = "",
+        title: str, y_label: str, *names: tuple[str, str, str], zero: bool = False, text: str = ""
     ) -> CurveFigure:
-        drawn = tuple(_drawn(profile.curves[name], label, look) for name, label, look in curves)
-        ends = tuple(group.ranges[0][1] for group in profile.groups[:-1])
-        return CurveFigure(title, column, f"{y_label}{unit}", drawn, caption, zero, ends)
+        curves = tuple(
+            DrawnCurve(label, look, c.points, c.mean, (c.low, c.high), (c.lowest, c.highest))
+            for name, label, look in names
+            if (c := profile.curves.get(name)) is not None
+        )
+        y_label = f"{y_label}{labels.in_brackets}"
+        return CurveFigure(title, column, y_label, curves, text, zero, ticks)
 
-    def both(model: str, other: str) -> list[tuple[str, str, str]]:
-        reference = [(other, labels.other, OTHER)] if compared else []
-        return [*reference, (model, labels.model, MODEL)]
+    def both(other: str, own: str) -> tuple[tuple[str, str, str], ...]:
+        return (other, labels.other, OTHER), (own, labels.model, MODEL)
 
+    truth = (TARGET, "true value", TRUTH)
+    predictions, errors = both(OTHER_PREDICTION, PREDICTION), both(OTHER_ERROR, ERROR)
+    sides = "Above the line predictions are too high on average, below it too low."
     figures = [
-        figure(
-            PREDICTIONS_TITLE,
-            f"mean {labels.target}",
-            (TARGET, "true value", TRUTH),
-            *both(PREDICTION, OTHER_PREDICTION),
-        ),
-        figure(
-            "Signed error",
-            "prediction minus truth",
-            *both(ERROR, OTHER_ERROR),
-            zero=True,
-            caption="Above the line predictions are too high on average, below it too low.",
-        ),
-        figure(ABSOLUTE_TITLE, "mean absolute error", *both(ABSOLUTE, OTHER_ABSOLUTE)),
+        figure(PREDICTIONS_TITLE, f"mean {labels.target}", truth, *predictions),
+        figure("Signed error", "prediction minus truth", *errors, zero=True, text=sides),
+        figure(ABSOLUTE_TITLE, "mean absolute error", *both(OTHER_ABSOLUTE, ABSOLUTE)),
     ]
     if GAIN in profile.curves:
-        figures.append(
-            figure(
-                "Change of the prediction",
-                "difference of predictions",
-                (GAIN, f"{labels.model} minus {labels.other}", MODEL),
-                zero=True,
-                caption=f"Predictions of the {labels.model} minus those of {labels.other}, for the "
-                "same rows. Whether a higher prediction is an advantage depends on the target.",
-            )
+        gain = (GAIN, f"{labels.model} minus {labels.other}", MODEL)
+        text = (
+            f"Predictions of the {labels.model} minus those of {labels.other}, for the same rows. "
+            "Whether a higher prediction is an advantage depends on the target."
         )
+        title, y_label = "Change of the prediction", "difference of predictions"
+        figures.append(figure(title, y_label, gain, zero=True, text=text))
     leaking = _leaking_figure(profile, column, labels, floor)
     return (*figures, leaking) if leaking else tuple(figures)
-
-
-def _drawn(curve: CurveBand, label: str, look: str) -> DrawnCurve:
-    """Return a curve with both bands."""
-    inner, outer = (curve.low, curve.high), (curve.lowest, curve.highest)
-    return DrawnCurve(label, look, curve.points, curve.mean, inner, outer)
 
 
 def _leaking_figure(
@@ -239,18 +213,15 @@ def _leaking_figure(
 ) -> CurveFigure | None:
     """Return the functions of the column that predictions determine best."""
     name = MEASURES[LEAKING].label
+    leaks = ((profile.other_leak, labels.other, OTHER), (profile.leak, labels.model, MODEL))
     drawn, noisy = [], []
-    for leak, label, look in (
-        (profile.other_leak, labels.other, OTHER),
-        (profile.leak, labels.model, MODEL),
-    ):
-        if leak is None:
-            continue
-        text = f"{name} {leak.correlation:.3f}"
-        if floor is not None and leak.correlation <= floor:
-            noisy.append(label)
-            text, look = f"{text}, within noise", f"{look} {NOISE}"
-        drawn.append(DrawnCurve(f"{label} ({text})", look, leak.points, leak.values))
+    for leak, label, look in leaks:
+        if leak is not None:
+            text = f"{name} {leak.correlation:.3f}"
+            if floor is not None and leak.correlation <= floor:
+                noisy.append(label)
+                text, look = f"{text}, within noise", f"{look} {NOISE}"
+            drawn.append(DrawnCurve(f"{label} ({text})", look, leak.points, leak.values))
     if not drawn:
         return None
     caption = (
@@ -269,7 +240,7 @@ def _leaking_figure(
 
 
 def profile_sentences(profile: Profile, column: str, labels: Labels) -> tuple[str, ...]:
-    """Return where errors are largest, who bears the added error, and who is predicted less."""
+    """Return the ranges with the largest error, with added error, and with changed predictions."""
     names, decimals = profile.names, _error_decimals(profile.groups, profile.names)
     ranges = range_texts([group.ranges[0] for group in profile.groups])
     compared = OTHER_ABSOLUTE in names
@@ -301,34 +272,19 @@ def profile_sentences(profile: Profile, column: str, labels: Labels) -> tuple[st
 
 
 def burden_sentence(profile: Profile, column: str) -> str:
-    """Return the group that clearly bears more than its share of the added error.
-
-    The sentence is empty without a second model, or if the error did not grow.
-    """
-    if ABSOLUTE_CHANGE not in profile.names:
+    """Return the group that clearly bears more than its share of the added error, if any."""
+    if profile.added_error is None:
         return ""
-    j = profile.names.index(ABSOLUTE_CHANGE)
-    rows = np.array([group.rows for group in profile.groups])
-    change = np.array([float(group.mean[j]) for group in profile.groups])
-    total = float(rows @ change)
-    most = int(change.argmax(axis=0))
-    part, share = rows[most] * change[most], rows[most] / rows.sum(axis=0)
-    if total <= 0 or profile.groups[most].low[j] <= 0 or part < _MARKED * share * total:
-        return ""
-    where = f"{column} {range_texts([group.ranges[0] for group in profile.groups])[most]}"
-    if part > total:
-        return (
-            f"The added error falls on the {100 * share:.0f} % of rows with {where}. On all other "
-            "rows together the error fell."
-        )
-    return (
-        f"Of the added error, {100 * part / total:.0f} % falls on the {100 * share:.0f} % of rows "
-        f"with {where}."
-    )
+    most, rows, error = profile.added_error
+    ranges = range_texts([group.ranges[0] for group in profile.groups])
+    subject = f"the {100 * rows:.0f} % of rows with {column} {ranges[most]}"
+    if error > 1:
+        return f"The added error falls on {subject}. On all other rows together the error fell."
+    return f"Of the added error, {100 * error:.0f} % falls on {subject}."
 
 
 def _gain_sentence(profile: Profile, column: str, labels: Labels) -> str:
-    """Return where predictions differ from those of the other model, by the whole band."""
+    """Return the greatest differences from the predictions of the other model beyond the band."""
     curve = profile.curves[GAIN]
     decimals = unit_decimals(float(np.abs(curve.mean).max(axis=0)))
     low, high = profile.groups[0].ranges[0][0], profile.groups[-1].ranges[0][1]
@@ -358,23 +314,13 @@ _COLUMNS = (
 )
 
 
-def _quantile_table(profile: Profile, column: str, labels: Labels) -> Table:
-    """Return the means by quantile groups of a column."""
-    number = len(profile.groups)
-    parts = "tenths" if number == 10 else f"{number} groups"
-    caption = (
-        f"Means in {parts} of the {labels.rows} by {column}{labels.after_comma}. Equal values are "
-        "in one group. In brackets 95 % intervals."
-    )
-    return replace(_group_table(profile.groups, profile.names, [column], labels), caption=caption)
-
-
 def _group_table(
     groups: Sequence[GroupMeans],
     names: Sequence[str],
     columns: Sequence[str],
     labels: Labels,
-    *,
+    caption: str,
+    left_out: Sequence[LeftOutStratum] = (),
     strata: Sequence[str] = (),
 ) -> Table:
     """Return one line per group: its ranges, rows and means.
@@ -387,6 +333,8 @@ def _group_table(
         Titles of the sensitive columns that form the groups.
     labels
         The names of target and models.
+    caption, left_out
+        The caption, and the excluded groups for a note.
     strata
         A first cell for each line.
     """
@@ -401,23 +349,17 @@ def _group_table(
     ranges = [range_texts([group.ranges[j] for group in groups]) for j in range(len(columns))]
     rows = []
     for i, group in enumerate(groups):
-        means = [
+        means = (
             with_interval((group.mean[j], group.low[j], group.high[j]), decimals)
             if wide
             else shown(float(group.mean[j]), decimals)
             for j, _, wide in wanted
-        ]
-        first = [strata[i]] if strata else []
-        rows.append(
-            Row.from_texts(*first, *(texts[i] for texts in ranges), count(group.rows), *means)
         )
-    return Table(headings, tuple(rows))
-
-
-def _left_out_notes(left_out: Sequence[LeftOutStratum]) -> tuple[str, ...]:
-    """Return one sentence with every excluded group, none if there are none."""
+        first = (*strata[i : i + 1], *(texts[i] for texts in ranges))
+        rows.append(Row.from_texts(*first, count(group.rows), *means))
     texts = [f"{group.label} ({count(group.rows)} rows: {group.why})" for group in left_out]
-    return (f"Left out: {'; '.join(texts)}.",) if texts else ()
+    notes = (f"Left out: {'; '.join(texts)}.",) if texts else ()
+    return Table(headings, tuple(rows), caption, notes)
 
 
 def _error_decimals(groups: Sequence[GroupMeans], names: Sequence[str]) -> int:

@@ -1,7 +1,8 @@
 """Fill the tables of a report: trials, the chosen model, dependence within groups."""
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fkd.measures import MEASURES, REPORTED
 from fkd.measures.pareto import non_dominated
@@ -20,8 +21,9 @@ from tasks.report.formatting import (
     with_std,
     with_std_in_unit,
 )
-from tasks.report.model import ChampionSummary, Estimate, ReportData, TrialSummary
+from tasks.report.model import ChampionSummary, Estimate, ReportData, SensitiveColumn
 from tasks.select.groups import CHOSEN, REFERENCE, GroupedScore
+from tasks.select.judgement import DRAWS
 
 
 @dataclass(frozen=True)
@@ -57,52 +59,62 @@ class Table:
 
 def trial_table(report: ReportData) -> Table:
     """Return one row per trial: mean ± standard deviation over folds."""
-    pairs, fronts = _measured_pairs(report), _fronts(report)
-    own_unit = has_own_unit(report.target)
-    folds_differ = len({trial.folds for trial in report.trials}) > 1
-    headings = (
-        "Method",
-        "Strength",
-        "MAE",
-        *([f"MAE in {report.target.unit}"] if own_unit else []),
-        *(_heading(report, column, measure) for column, measure in pairs),
-        "On front of",
-        *(["Folds"] if folds_differ else []),
-        "Time",
-    )
-    rows = []
-    for trial in report.trials:
-        mae, scores = trial.mae, [(m, trial.scores[column].get(m)) for column, m in pairs]
-        cells = (
-            Cell(trial.label + " †" * trial.needs_sensitive + " ‡" * trial.searched),
-            Cell(strength_text(trial) or ABSENT, trial.strength),
-            Cell(with_std(mae, MAE_DECIMALS), mae.mean),
-            *([Cell(with_std_in_unit(mae, report.target), mae.mean)] if own_unit else []),
-            *(
-                Cell(with_std(score, REPORTED[measure].decimals), score.mean)
-                if score
-                else Cell("undefined")
-                for measure, score in scores
-            ),
-            Cell(", ".join(fronts[trial.key]) or ABSENT, -len(fronts[trial.key])),
-            *([Cell(str(trial.folds), trial.folds)] if folds_differ else []),
-            Cell(duration(trial.seconds), trial.seconds),
-        )
-        rows.append(Row(cells, trial == report.chosen))
-    caption = [
-        f"Mean ± standard deviation over {'' if folds_differ else f'{report.trials[0].folds} '}"
-        "folds. Press a heading to sort."
-        if report.trials
-        else ""
+    trials, own_unit = report.trials, has_own_unit(report.target)
+    columns = [
+        (
+            "Method",
+            [Cell(one.label + " †" * one.needs_sensitive + " ‡" * one.searched) for one in trials],
+        ),
+        ("Strength", [Cell(strength_text(one) or ABSENT, one.strength) for one in trials]),
+        ("MAE", [Cell(with_std(one.mae, MAE_DECIMALS), one.mae.mean) for one in trials]),
     ]
+    if own_unit:
+        texts = [with_std_in_unit(one.mae, report.target) for one in trials]
+        cells = [Cell(text, one.mae.mean) for text, one in zip(texts, trials, strict=True)]
+        columns.append((f"MAE in {report.target.unit}", cells))
+    fronts: dict[str, list[str]] = {one.key: [] for one in trials}
+    for column, measure in itertools.product(report.columns, REPORTED.values()):
+        scores = [one.scores[column.name].get(measure.name) for one in trials]
+        if any(scores):
+            several = len(report.columns) > 1
+            heading = f"{measure.label}, {column.text}" if several else measure.label
+            cells = [
+                Cell(with_std(score, measure.decimals), score.mean) if score else Cell("undefined")
+                for score in scores
+            ]
+            columns.append((heading, cells))
+            for key in front_of(report, column.name, measure.name):
+                fronts[key].append(heading)
+    found = fronts.values()
+    columns.append(("On front of", [Cell(", ".join(one) or ABSENT, -len(one)) for one in found]))
+    folds_differ = len({one.folds for one in trials}) > 1
+    if folds_differ:
+        columns.append(("Folds", [Cell(str(one.folds), one.folds) for one in trials]))
+    columns.append(("Time", [Cell(duration(one.seconds), one.seconds) for one in trials]))
+    headings, cell_columns = zip(*columns, strict=True)
+    rows = tuple(
+        Row(tuple(cells), one == report.chosen)
+        for one, *cells in zip(trials, *cell_columns, strict=True)
+    )
+    folds = "" if folds_differ or not rows else f"{report.trials[0].folds} "
+    caption = f"Mean ± standard deviation over {folds}folds. Press a heading to sort."
     if report.champion:
-        caption.append("The chosen model is highlighted.")
+        caption += " The chosen model is highlighted."
     if any(trial.searched for trial in report.trials):
-        caption.append(
-            "‡ parameters searched on rows that most folds test on: these means are slightly "
+        caption += (
+            " ‡ parameters searched on rows that most folds test on: these means are slightly "
             "optimistic."
         )
-    return Table(headings, tuple(rows), " ".join(caption))
+    return Table(headings, rows, caption)
+
+
+def front_of(report: ReportData, column: str, measure: str) -> list[str]:
+    """Return the keys of the trials on the Pareto front of error and a measure."""
+    known = [trial for trial in report.trials if trial.is_known(column, measure)]
+    if not known:
+        return []
+    mask = non_dominated([(one.mae.mean, one.scores[column][measure].mean) for one in known])
+    return [trial.key for trial, best in zip(known, mask, strict=True) if best]
 
 
 def parameters_of(report: ReportData) -> dict[str, list[str]]:
@@ -115,82 +127,60 @@ def parameters_of(report: ReportData) -> dict[str, list[str]]:
     return {label: settings for label, settings in found.items() if settings}
 
 
-def on_front(trials: Sequence[TrialSummary], column: str, measure: str) -> dict[str, bool]:
-    """Return for each trial with both numbers whether it is on the Pareto front, by key."""
-    known = [trial for trial in trials if trial.is_known(column, measure)]
-    if not known:
-        return {}
-    mask = non_dominated([(t.mae.mean, t.scores[column][measure].mean) for t in known])
-    return {trial.key: bool(best) for trial, best in zip(known, mask, strict=True)}
-
-
-def _fronts(report: ReportData) -> dict[str, list[str]]:
-    """Return the fronts that a trial is on, by key."""
-    found: dict[str, list[str]] = {trial.key: [] for trial in report.trials}
-    for column, measure in _measured_pairs(report):
-        for key, best in on_front(report.trials, column, measure).items():
-            if best:
-                found[key].append(_heading(report, column, measure))
-    return found
-
-
-def _measured_pairs(report: ReportData) -> list[tuple[str, str]]:
-    """Return column and measure of all numbers that at least one trial has."""
-    return [
-        (column.name, measure)
-        for column in report.columns
-        for measure in REPORTED
-        if any(measure in trial.scores[column.name] for trial in report.trials)
-    ]
-
-
-def _heading(report: ReportData, column: str, measure: str) -> str:
-    """Return the label of a measure, with the column if there are several."""
-    label = REPORTED[measure].label
-    return label if len(report.columns) == 1 else f"{label}, {report.titles[column]}"
-
-
 def champion_table(report: ReportData, champion: ChampionSummary) -> Table:
     """Return the champion's numbers on held-out rows, beside those with nothing removed."""
-    if report.trial(champion.trial).removes_nothing:  # its reference is the model itself
-        champion = replace(champion, reference=None, changes=None)
-    sides = [champion.held_out]
-    headings = ["Measure", "Chosen model"]
-    if champion.reference:
-        sides += [champion.reference, *([champion.changes] if champion.changes else [])]
+    judged = champion.judgement
+    sides, headings = [judged.held_out], ["Measure", "Chosen model"]
+    # The reference of a model that removes nothing is the model itself.
+    if judged.reference and report.chosen and not report.chosen.removes_nothing:
+        sides += [judged.reference, *([judged.changes] if judged.changes else [])]
         headings += ["Nothing removed", "Change"]
-    rows = [_estimates("MAE", [side.mae for side in sides], MAE_DECIMALS, headings)]
+
+    def row(label: str, found: Sequence[Estimate | None], decimals: int) -> Row:
+        texts = [ABSENT if one is None else with_interval(one, decimals) for one in found]
+        return Row.from_texts(label, *texts, *[ABSENT] * (len(headings) - 1 - len(texts)))
+
+    rows = [row("MAE", [side.mae for side in sides], MAE_DECIMALS)]
     if has_own_unit(report.target):
         scale, unit = report.target.scale, report.target.unit
         own = [(v * scale, low * scale, high * scale) for v, low, high in (s.mae for s in sides)]
-        rows.append(_estimates(f"MAE in {unit}", own, unit_decimals(own[0][0]), headings))
+        rows.append(row(f"MAE in {unit}", own, unit_decimals(own[0][0])))
     for column in report.columns:
-        found = [side.measures.get(column.name, {}) for side in sides]
-        for name, measure in REPORTED.items():
-            if name in found[0]:
-                label = f"{measure.label} on {column.text}"
-                known = [side.get(name) for side in found]
-                rows.append(_estimates(label, known, measure.decimals, headings))
+        found = [side.measures[column.name] for side in sides]
+        rows += [
+            row(f"{measure.label} on {column.text}", [f.get(name) for f in found], measure.decimals)
+            for name, measure in REPORTED.items()
+            if name in found[0]
+        ]
     caption = (
         "The chosen model on held-out rows, in brackets the 95 % "
-        f"interval ({champion.interval_method})."
+        f"interval (from {DRAWS} random quarters of the held-out rows)."
     )
     return Table(tuple(headings), tuple(rows), caption)
 
 
-def _estimates(
-    label: str, found: Sequence[Estimate | None], decimals: int, headings: Sequence[str]
-) -> Row:
-    """Return a row of numbers with their intervals, filled up with dashes."""
-    texts = [ABSENT if one is None else with_interval(one, decimals) for one in found]
-    return Row.from_texts(label, *texts, *[ABSENT] * (len(headings) - 1 - len(texts)))
+def probe_table(report: ReportData, column: SensitiveColumn) -> Table:
+    """Return how well probes predict a column from the features, before and after the removal."""
+    recovered = report.champion.judgement.recovered if report.champion else ()
+    rows = tuple(
+        Row.from_texts(row.probe, shown(row.before, 3), shown(row.after, 3))
+        for row in recovered
+        if row.column == column.name
+    )
+    caption = (
+        f"Held-out R² of {column.text}: 1 is full recovery, 0 or less is no better than predicting "
+        "the mean."
+    )
+    return Table(("Probe", "Before removal", "After removal"), rows, caption)
+
+
+Scores = Mapping[str, Mapping[str, GroupedScore]]  # by measure, then model
 
 
 def within_tables(report: ReportData) -> tuple[Table, ...]:
     """Return one table per measured column: dependence within groups of the control columns."""
     if not report.within or not report.champion:
         return ()
-    models = _models(report)
     ranged = [m.label for m in REPORTED.values() if m.group_options.get("margins") == "range"]
     tables = []
     for column in report.columns:
@@ -202,97 +192,61 @@ def within_tables(report: ReportData) -> tuple[Table, ...]:
         )
         if ranged:
             caption += f" {joined(ranged)} scales the column by its range in the rows of a group."
+        noise = (
+            (MEASURES[name].label, floor)
+            for name, floor in report.within.noise[column.name].items()
+        )
         notes = (
             *_left_out(scores),
             *(
                 f"In groups of these sizes independent columns have a mean {label} of about "
                 f"{floor:.2f}, more than on all rows. Compare {label} between models, not between "
                 "groups and all rows."
-                for label, floor in (
-                    (MEASURES[name].label, floor)
-                    for name, floor in report.within.noise[column.name].items()
-                )
+                for label, floor in noise
             ),
             *(
                 f"{MEASURES[name].label} could not be computed: {reason}."
                 for name, reason in report.within.problems[column.name].items()
             ),
         )
-        tables.append(replace(_group_table(scores, models), caption=caption, notes=notes))
+        headings, rows = _group_rows(scores, compared_models(report))
+        tables.append(Table(headings, rows, caption, notes))
     return tuple(tables)
 
 
-def within_sentence(report: ReportData) -> str:
-    """Return the dependence within groups, in units of the prediction if possible."""
-    if not report.within:
-        return ""
-    texts = []
-    for column in report.columns:
-        scores = report.within.scores[column.name]
-        if not scores:
-            texts.append(f"the dependence on {column.text} could not be measured")
-            continue
-        in_units = (name for name in scores if MEASURES[name].unit == "prediction")
-        name = next(in_units, next(iter(scores)))
-        means = {
-            model: with_interval(scores[name][model].mean, MEASURES[name].decimals)
-            for model in _models(report)
-        }
-        score = scores[name][CHOSEN]
-        groups = len(score.groups) + len(score.left_out)
-        left = f"over {groups} groups"
-        if score.left_out:
-            left = f"over {len(score.groups)} of {groups} groups"
-        before = f", with nothing removed {means[REFERENCE]}" if REFERENCE in means else ""
-        texts.append(
-            f"the mean {MEASURES[name].label} on {column.text} is {means[CHOSEN]} {left}{before}"
-        )
-    return f"Within groups of {joined(report.control)}, {'; '.join(texts)}."
-
-
-Scores = Mapping[str, Mapping[str, GroupedScore]]  # by measure, then model
-
-
-def _models(report: ReportData) -> tuple[str, ...]:
-    """Return the models of a table: a chosen model that removes nothing has no reference."""
-    known = {
-        model
-        for found in (report.within.scores.values() if report.within else ())
-        for models in found.values()
-        for model in models
-    }
+def compared_models(report: ReportData) -> tuple[str, ...]:
+    """Return the models within groups: a chosen model that removes nothing has no reference."""
+    scores = report.within.scores.values() if report.within else ()
+    known = {model for found in scores for models in found.values() for model in models}
     alone = report.chosen is None or report.chosen.removes_nothing or REFERENCE not in known
     return (CHOSEN,) if alone else (CHOSEN, REFERENCE)
 
 
-def _group_table(scores: Scores, models: tuple[str, ...]) -> Table:
-    """Return groups, their mean and all rows; one column per measure and model."""
-    found = [(m, scores[m][model]) for m in MEASURES if m in scores for model in models]
+def _group_rows(scores: Scores, models: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Return headings and rows of groups, their mean and all rows."""
+    measures = [measure for name, measure in MEASURES.items() if name in scores]
+    found = [(m.decimals, scores[m.name][model]) for m in measures for model in models]
     headings = ["Group", "Rows"]
-    for name in (m for m in MEASURES if m in scores):
-        headings.append(MEASURES[name].label)
-        headings += [f"{MEASURES[name].label}, nothing removed"] * (len(models) - 1)
+    for measure in measures:
+        headings.append(measure.label)
+        headings += [f"{measure.label}, nothing removed"] * (len(models) - 1)
     groups = dict.fromkeys((label, n) for _, score in found for label, n, _ in score.groups)
     if not groups:
-        return Table(tuple(headings), ())
+        return tuple(headings), ()
     rows = []
     for label, n in groups:
-        values = [
-            next((value for own, size, value in score.groups if (own, size) == (label, n)), None)
-            for _, score in found
+        texts = [
+            next((shown(v, decimals) for *own, v in score.groups if own == [label, n]), ABSENT)
+            for decimals, score in found
         ]
-        texts = (
-            ABSENT if value is None else shown(value, MEASURES[name].decimals)
-            for (name, _), value in zip(found, values, strict=True)
-        )
         rows.append(Row.from_texts(label, count(n), *texts))
     measured = sum(n for _, n in groups)
-    means = (with_interval(score.mean, MEASURES[name].decimals) for name, score in found)
-    rows.append(Row.from_texts("Mean by rows", count(measured), *means))
-    overall = (shown(score.overall, MEASURES[name].decimals) for name, score in found)
     every = measured + sum(n for label, n, _ in _excluded(scores) if (label, n) not in groups)
+    means = (with_interval(score.mean, decimals) for decimals, score in found)
+    overall = (shown(score.overall, decimals) for decimals, score in found)
+    rows.append(Row.from_texts("Mean by rows", count(measured), *means))
     rows.append(Row.from_texts("All rows at once", count(every), *overall))
-    return Table(tuple(headings), tuple(rows))
+    return tuple(headings), tuple(rows)
 
 
 def _excluded(scores: Scores) -> dict[tuple[str, int, str], list[str]]:

@@ -1,7 +1,12 @@
-"""Judge the claims of the paper by stored results, with intervals from pooled rows."""
+"""Judge the claims of the paper by stored results, with intervals from resampled test rows.
 
+A claim is a rule on a statistic of the scores of some curves. The statistic is computed on the
+pooled test rows, on draws of them, and on every fold.
+"""
+
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -13,7 +18,6 @@ from configs.reproduction import (
     Better,
     Change,
     Claim,
-    CurvesConfig,
     Equal,
     Error,
     ExperimentConfig,
@@ -28,20 +32,86 @@ from configs.reproduction import (
 from fkd.core.arrays import Array
 from fkd.measures.pareto import non_dominated
 from fkd.measures.resampling import ends
-from tasks.reproduce.curves import Curve, Curves, curves_of, distances
+from tasks.reproduce.curves import Curve, Curves, by_seed, distances
 from tasks.reproduce.resample import Resampling
-from tasks.select.study import Study
 
-CurveScores = Mapping[str, Mapping[str, Array]]  # by curve, by score: one value per setting
+CurveScores = Mapping[str, Mapping[str, Array]]  # by curve, then score: one value per setting
+Word = Literal["holds", "fails", "unclear", "not run"]
+Count = Literal["holds", "holds against a constant", "fails", "unclear", "not run"]
+COUNTS: tuple[Count, ...] = get_args(Count)
+OURS = "ours"  # the source of claims that the paper does not make
 DUMMY = "Dummy"
+DRAWS = 300
+FRONT_CLAIMS = (Better, NotBetter, MorePronounced)
 _LEVELS = 40
+_CONFIDENCE = 0.95
+
+
+class NotJudgedError(Exception):
+    """A claim cannot be judged, for the given reason."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A statistic of the scores; the claim is true if it is between `low` and `high`.
+
+    Parameters
+    ----------
+    statistic
+        Function of the scores on some rows.
+    unit
+        A description of the statistic.
+    low, high
+        The range in which the claim is true.
+    bounded
+        True if shifted draws could pass a bound of the statistic.
+    least
+        The least possible value.
+    """
+
+    statistic: Callable[[CurveScores], float]
+    unit: str
+    low: float = -math.inf
+    high: float = math.inf
+    bounded: bool = False
+    least: float = -math.inf
+
+
+def rule_of(claim: Claim, curves: Curves, scores: CurveScores, error: Error = "mae") -> Rule:
+    """Return the rule of a claim. Levels, ranges and scales are taken from `scores`."""
+    return _RULES[type(claim)](claim, curves, scores, error)
+
+
+def errors_of(claim: Claim) -> tuple[Error, ...]:
+    """Return the errors by which a claim is judged, the paper's first.
+
+    Claims on two fronts are judged by both: a method that fits medians has a smaller absolute and
+    a larger squared error.
+    """
+    return ("mae", "rmse") if isinstance(claim, FRONT_CLAIMS) else ("mae",)
+
+
+def curves_needed(claim: Claim) -> tuple[str, ...]:
+    """Return the labels that a claim names."""
+    named = [getattr(claim, key, None) for key in ("curve", "than", "to")]
+    return tuple(dict.fromkeys(filter(None, named)))
+
+
+def scores_needed(claim: Claim) -> dict[str, tuple[str, ...]]:
+    """Return the scores that a claim needs, by curve."""
+    named = [getattr(claim, key, None) for key in ("measure", "beside", "of", "by")]
+    errors = errors_of(claim)
+    wanted = tuple(dict.fromkeys([*errors, *filter(None, named)]))
+    found = dict.fromkeys(curves_needed(claim), wanted)
+    if isinstance(claim, FRONT_CLAIMS):
+        found.setdefault(DUMMY, errors)  # the constant prediction ends every front
+    return found
 
 
 def front_error(measure: Array, error: Array, dummy: float | None, levels: Array) -> Array:
     """Return the least error along a front at given levels of a measure.
 
-    Between neighbouring points of the front it is interpolated; a constant prediction, which
-    depends on nothing, belongs to every front.
+    It is interpolated between neighbouring points. The constant prediction belongs to every front.
     """
     if dummy is not None:
         measure, error = np.append(measure, 0.0), np.append(error, dummy)
@@ -53,7 +123,7 @@ def front_error(measure: Array, error: Array, dummy: float | None, levels: Array
 def gap(
     scores: CurveScores, first: str, second: str, measure: str, levels: Array, error: str = "mae"
 ) -> float:
-    """Return the mean difference of two fronts' errors over the levels."""
+    """Return the mean difference of the errors of two fronts over the levels."""
     dummy = float(scores[DUMMY][error][0]) if DUMMY in scores else None
     one, other = (
         front_error(scores[label][measure], scores[label][error], dummy, levels)
@@ -63,10 +133,10 @@ def gap(
 
 
 def levels_of(scores: CurveScores, first: str, second: str, measure: str, part: str) -> Array:
-    """Return values of a measure over the range that two curves have, all or one half of them.
+    """Return levels over the range of a measure on two curves, over all or half of it.
 
-    A level is a limit: below its own points a curve's front goes straight to the constant
-    prediction, above them its least error stays what it is.
+    A level is a limit. Below the points of a curve its front goes straight to the constant
+    prediction; above them the least error is constant.
     """
     both = np.concatenate([scores[label][measure] for label in (first, second)])
     levels = np.linspace(both.min(), both.max(), _LEVELS)
@@ -74,83 +144,29 @@ def levels_of(scores: CurveScores, first: str, second: str, measure: str, part: 
     return halves[part]
 
 
-class NotJudgedError(Exception):
-    """A claim cannot be judged, for the reason given."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A number from the scores on some rows; the claim is true where low < number < high."""
-
-    statistic: Callable[[CurveScores], float]
-    unit: str  # what the number is
-    low: float
-    high: float
-    bounded: bool = False  # whether a shift of its draws could pass a bound of the number
-    least: float = -math.inf  # below which no number can be
-
-
-FRONT_CLAIMS = (Better, NotBetter, MorePronounced)
-
-
-def errors_of(claim: Claim) -> tuple[Error, ...]:
-    """Return the errors by which a claim is judged, the paper's first.
-
-    A method that fits medians wins by absolute errors what it loses by squared ones: who is better
-    at equal dependence is said by both.
-    """
-    return ("mae", "rmse") if isinstance(claim, FRONT_CLAIMS) else ("mae",)
-
-
-def front_rule_of(claim: Claim, curves: Curves, scores: CurveScores, error: Error) -> Rule:
-    """Return how a claim on two fronts is decided by one of the errors."""
-    return _RULES[type(claim)](claim, curves, scores, error)
-
-
-def _better(claim: Better, curves: Curves, scores: CurveScores, error: Error) -> Rule:
-    return Rule(*_gap_of(claim, scores, error), -math.inf, 0.0)
-
-
-def _not_better(claim: NotBetter, curves: Curves, scores: CurveScores, error: Error) -> Rule:
-    difference, unit = _gap_of(claim, scores, error)
-    effect, whose = _effect(claim, curves, scores, error)
-    return Rule(
-        lambda row: difference(row) / effect,
-        f"{unit}, as a share of {whose}",
-        -claim.margin,
-        math.inf,
-    )
-
-
-def _gap_of(
-    claim: Better | NotBetter, scores: CurveScores, error: Error
-) -> tuple[Callable[[CurveScores], float], str]:
-    """Return the difference of two fronts, what it is."""
+def _front_gap(
+    claim: Better | NotBetter, curves: Curves, scores: CurveScores, error: Error
+) -> Rule:
+    """Compare the errors of two fronts at equal values of a measure."""
     pair = claim.curve, claim.than
     levels = levels_of(scores, *pair, claim.measure, claim.part)
     unit = f"mean difference in {error.upper()} at equal {claim.measure.upper()}"
-    return lambda row: gap(row, *pair, claim.measure, levels, error), unit
-
-
-def _effect(
-    claim: NotBetter, curves: Curves, scores: CurveScores, error: Error
-) -> tuple[float, str]:
-    """Return what a difference of two fronts is a share of: all that there is to lose.
-
-    That is by how much the better curve's least error lies below the constant prediction's, from
-    where every front starts and to which it falls back.
-    """
-    pair = claim.curve, claim.than
+    if isinstance(claim, Better):
+        return Rule(lambda row: gap(row, *pair, claim.measure, levels, error), unit, high=0.0)
+    # A difference is a share of the gain of the better curve on the constant prediction.
     if DUMMY not in scores:
-        raise NotJudgedError("without a dummy there is no effect of which to take a share")
-    dummy = float(scores[DUMMY][error][0])
-    if all(curves[label].constant for label in pair):
-        # Two constants have no effect; how close they are is told as of any two errors.
-        return dummy, "the dummy's"
-    gain = dummy - min(float(scores[label][error].min()) for label in pair)
-    if gain <= 0:
-        raise NotJudgedError(f"neither has less {error.upper()} than the dummy: there is no effect")
-    return gain, "what the better one gains on the dummy"
+        raise NotJudgedError("without a dummy there is no effect to compare with")
+    scale, whose = float(scores[DUMMY][error][0]), "the dummy's"
+    if not all(curves[label].constant for label in pair):
+        scale -= min(float(scores[label][error].min()) for label in pair)
+        whose = "the gain of the better one on the dummy"
+        if scale <= 0:
+            raise NotJudgedError(f"neither has less {error.upper()} than the dummy")
+    return Rule(
+        lambda row: gap(row, *pair, claim.measure, levels, error) / scale,
+        f"{unit}, as a share of {whose}",
+        low=-claim.margin,
+    )
 
 
 def _more_pronounced(
@@ -164,83 +180,36 @@ def _more_pronounced(
 
     def statistic(row: CurveScores) -> float:
         one, other = (gap(row, *pair, measure, at, error) for measure, at in levels.items())
-        # Without a lead there is none to be greater.
-        return max(one, one - other)
+        return max(one, one - other)  # without a lead the claim is false
 
     first, second = claim.measure.upper(), claim.beside.upper()
     unit = (
         f"difference in {error.upper()} at equal {first}, or that minus the one at equal {second} "
         "if larger"
     )
-    return Rule(statistic, unit, -math.inf, 0.0)
+    return Rule(statistic, unit, high=0.0)
 
 
-_RULES: Mapping[type, Callable[[Any, Curves, CurveScores, Error], Rule]] = {
-    Better: _better,
-    NotBetter: _not_better,
-    MorePronounced: _more_pronounced,
-}
-
-
-def curves_needed(claim: Claim) -> tuple[str, ...]:
-    """Return the labels that a claim names."""
-    named = [getattr(claim, key, None) for key in ("curve", "than", "to")]
-    return tuple(dict.fromkeys(filter(None, named)))
-
-
-def scores_needed(claim: Claim) -> dict[str, tuple[str, ...]]:
-    """Return which scores of which curves a claim looks at."""
-    named = [getattr(claim, key, None) for key in ("measure", "beside", "of", "by")]
-    errors = errors_of(claim)
-    wanted = tuple(dict.fromkeys([*errors, *filter(None, named)]))
-    found = dict.fromkeys(curves_needed(claim), wanted)
-    if isinstance(claim, FRONT_CLAIMS):
-        # The constant prediction ends every front.
-        found.setdefault(DUMMY, errors)
-    return found
-
-
-def rule_of(claim: Claim, curves: Curves, scores: CurveScores, error: Error = "mae") -> Rule:
-    """Return how a claim is decided; `scores` fix what is compared: levels, ranges, effects."""
-    if isinstance(claim, FRONT_CLAIMS):
-        return front_rule_of(claim, curves, scores, error)
-    return _CLAIM_RULES[type(claim)](claim, curves, scores)
-
-
-def _equal(claim: Equal, curves: Curves, scores: CurveScores) -> Rule:
-    return Rule(*_ratio_of(claim, curves), -claim.margin, claim.margin)
-
-
-def _less_error(claim: LessError, curves: Curves, scores: CurveScores) -> Rule:
-    return Rule(*_ratio_of(claim, curves), -math.inf, 0.0)
-
-
-def _ratio_of(
-    claim: Equal | LessError, curves: Curves
-) -> tuple[Callable[[CurveScores], float], str]:
-    """Return an error relative to another curve's least, what it is."""
-    if claim.at is None:
-        return _least_ratio(claim.curve, claim.than), "least MAE relative to the other's"
-    curve = curves[claim.curve]
-    place = _setting(curve, claim.at)
-    unit = f"MAE at {curve.words(place)} relative to the other's least"
-    return _least_ratio(claim.curve, claim.than, place), unit
-
-
-def _least_ratio(
-    first: str, second: str, place: int | None = None
-) -> Callable[[CurveScores], float]:
-    """Return the ratio of two curves' least errors, or of one setting's to it, less one."""
+def _least_error(
+    claim: Equal | LessError, curves: Curves, scores: CurveScores, error: Error
+) -> Rule:
+    """Compare the least error of a curve, or that of one setting, with the least of another."""
+    place = None if claim.at is None else _setting(curves[claim.curve], claim.at)
+    unit = "least MAE relative to the other's"
+    if place is not None:
+        unit = f"MAE at {curves[claim.curve].words(place)} relative to the other's least"
 
     def statistic(row: CurveScores) -> float:
-        errors = row[first]["mae"]
-        error = errors.min() if place is None else errors[place]
-        return float(error / row[second]["mae"].min() - 1)
+        errors = row[claim.curve]["mae"]
+        own = errors.min() if place is None else errors[place]
+        return float(own / row[claim.than]["mae"].min() - 1)
 
-    return statistic
+    if isinstance(claim, LessError):
+        return Rule(statistic, unit, high=0.0)
+    return Rule(statistic, unit, -claim.margin, claim.margin)
 
 
-def _near(claim: Near, curves: Curves, scores: CurveScores) -> Rule:
+def _near(claim: Near, curves: Curves, scores: CurveScores, error: Error) -> Rule:
     ours, theirs = curves[claim.curve], curves[claim.to]
     pairs = [(i, j) for i, s in enumerate(ours.strengths) if (j := theirs.at(s)) is not None]
     if not pairs:
@@ -257,30 +226,28 @@ def _near(claim: Near, curves: Curves, scores: CurveScores) -> Rule:
         return float(np.max(apart))
 
     unit = f"greatest distance in MAE or {claim.measure.upper()} as a share of the other's range"
-    return Rule(statistic, unit, -math.inf, claim.margin, least=0.0)
+    return Rule(statistic, unit, high=claim.margin, least=0.0)
 
 
-def _trend(claim: Trend, curves: Curves, scores: CurveScores) -> Rule:
+def _trend(claim: Trend, curves: Curves, scores: CurveScores, error: Error) -> Rule:
     def statistic(row: CurveScores) -> float:
         values = row[claim.curve][claim.of]
         # Constant values have no order, hence no trend.
         return float(np.nan_to_num(kendalltau(np.arange(len(values)), values).statistic))
 
-    region = (0.0, math.inf) if claim.direction == "up" else (-math.inf, 0.0)
+    low, high = (0.0, math.inf) if claim.direction == "up" else (-math.inf, 0.0)
     unit = f"Kendall's tau of {claim.of.upper()} along the curve"
-    return Rule(statistic, unit, *region, bounded=True)
+    return Rule(statistic, unit, low, high, bounded=True)
 
 
-def _change(claim: Change, curves: Curves, scores: CurveScores) -> Rule:
-    start = _setting(curves[claim.curve], claim.start)
-    stop = _setting(curves[claim.curve], claim.stop)
+def _change(claim: Change, curves: Curves, scores: CurveScores, error: Error) -> Rule:
+    start, stop = (_setting(curves[claim.curve], at) for at in (claim.start, claim.stop))
     regions = {
         "up": (0.0, math.inf),
         "down": (-math.inf, 0.0),
         "not_down": (-claim.margin, math.inf),
     }
-
-    # Not of the value at the start: where it is nearly zero, a ratio says nothing.
+    # A share of the value at the start would be useless if that is nearly zero.
     greatest = float(scores[claim.curve][claim.of].max()) or 1.0
 
     def statistic(row: CurveScores) -> float:
@@ -294,25 +261,24 @@ def _change(claim: Change, curves: Curves, scores: CurveScores) -> Rule:
     return Rule(statistic, unit, *regions[claim.direction])
 
 
-def _faster(claim: Faster, curves: Curves, scores: CurveScores) -> Rule:
-    ends = {
+def _faster(claim: Faster, curves: Curves, scores: CurveScores, error: Error) -> Rule:
+    places = {
         label: (_setting(curves[label], 0.0), _setting(curves[label], claim.at))
         for label in (claim.curve, claim.than)
     }
 
-    def fall(row: CurveScores, label: str) -> float:
-        start, stop = ends[label]
-        return float(row[label][claim.measure][start] - row[label][claim.measure][stop])
+    def statistic(row: CurveScores) -> float:
+        own, other = (
+            float(row[label][claim.measure][start] - row[label][claim.measure][stop])
+            for label, (start, stop) in places.items()
+        )
+        return own - other
 
-    return Rule(
-        lambda row: fall(row, claim.curve) - fall(row, claim.than),
-        f"how much further {claim.measure.upper()} has fallen at m = {claim.at:g}",
-        0.0,
-        math.inf,
-    )
+    unit = f"additional fall of {claim.measure.upper()} up to m = {claim.at:g}"
+    return Rule(statistic, unit, low=0.0)
 
 
-def _optimal(claim: Optimal, curves: Curves, scores: CurveScores) -> Rule:
+def _optimal(claim: Optimal, curves: Curves, scores: CurveScores, error: Error) -> Rule:
     curve = curves[claim.curve]
     chosen = curve.index(claim.at)
     if chosen is None or len(curve.strengths) < 2:
@@ -326,20 +292,15 @@ def _optimal(claim: Optimal, curves: Curves, scores: CurveScores) -> Rule:
     others[chosen] = math.inf
     best = curve.words(int(others.argmin()))
     unit = f"{claim.by.upper()} of the published setting relative to the best other one, {best}"
-    return Rule(statistic, unit, -math.inf, claim.margin)
+    return Rule(statistic, unit, high=claim.margin)
 
 
-def _setting(curve: Curve, strength: float) -> int:
-    """Return the place of a strength on a curve."""
-    found = curve.at(strength)
-    if found is None:
-        raise NotJudgedError(f"{curve.label} was not computed at {strength:g}")
-    return found
-
-
-_CLAIM_RULES: Mapping[type, Callable[[Any, Curves, CurveScores], Rule]] = {
-    Equal: _equal,
-    LessError: _less_error,
+_RULES: Mapping[type, Callable[[Any, Curves, CurveScores, Error], Rule]] = {
+    Better: _front_gap,
+    NotBetter: _front_gap,
+    MorePronounced: _more_pronounced,
+    Equal: _least_error,
+    LessError: _least_error,
     Near: _near,
     Trend: _trend,
     Change: _change,
@@ -348,39 +309,59 @@ _CLAIM_RULES: Mapping[type, Callable[[Any, Curves, CurveScores], Rule]] = {
 }
 
 
-Word = Literal["holds", "fails", "unclear", "not run"]
-WORDS: tuple[Word, ...] = get_args(Word)
-OURS = "ours"  # the source of claims that the paper does not make
+def _setting(curve: Curve, strength: float) -> int:
+    """Return the index of a strength on a curve."""
+    found = curve.at(strength)
+    if found is None:
+        raise NotJudgedError(f"{curve.label} was not computed at {strength:g}")
+    return found
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rows say of one claim on one run."""
+    """The verdict on one claim in one run. The fields are the columns of claims.csv.
+
+    Parameters
+    ----------
+    run, says, source
+        The run, the claim as a sentence, and where the paper makes it.
+    verdict, reason
+        The verdict by MAE, and the reason if the claim was not judged.
+    unit, value, low, high
+        A description of the statistic, its value and its interval.
+    folds_true, folds
+        The number of folds on which the claim is true, and of all folds.
+    true_above, true_below
+        The range in which the claim is true, None without a bound.
+    collapsed
+        The compared curves that are constant although their method is no dummy.
+    rmse_verdict, ...
+        The same by RMSE, for claims that compare errors at equal dependence.
+    seeds, seeds_true, seeds_low, seeds_high
+        The number of seeds if there are several, the number under which the claim is true, and the
+        range of the statistic over the seeds; `value` is its mean.
+    """
 
     run: str
     says: str
     source: str
     verdict: Word
-    reason: str = ""  # why it was not judged
+    reason: str = ""
     unit: str = ""
     value: float | None = None
     low: float | None = None
     high: float | None = None
     folds_true: int | None = None
     folds: int | None = None
-    # The claim is true between these numbers; None: on all of that side.
     true_above: float | None = None
     true_below: float | None = None
-    collapsed: str = ""  # which of the compared curves is a constant without being meant as one
-    # The same by the root of the mean squared error, where two errors are compared at all.
+    collapsed: str = ""
     rmse_verdict: Word | None = None
     rmse_reason: str = ""
     rmse_value: float | None = None
     rmse_low: float | None = None
     rmse_high: float | None = None
     rmse_folds_true: int | None = None
-    # Where folds were cut by several seeds: the number is their mean, between these two, and lies
-    # where the claim is true under so many of them.
     seeds: int | None = None
     seeds_true: int | None = None
     seeds_low: float | None = None
@@ -390,8 +371,8 @@ class Verdict:
     rmse_seeds_high: float | None = None
 
     @property
-    def told(self) -> str:
-        """The verdict with the error by which it was reached, where there are two."""
+    def text(self) -> str:
+        """The verdict, with the error by which it was reached if there are two."""
         if self.rmse_verdict is None:
             return self.verdict
         if self.rmse_verdict == self.verdict:
@@ -400,156 +381,48 @@ class Verdict:
             "not run", "not judged"
         )
 
+    @property
+    def counted_as(self) -> Count:
+        """The verdict for counts: a comparison with a collapsed network proves little."""
+        if self.verdict == "holds" and self.collapsed:
+            return "holds against a constant"
+        return self.verdict
 
-def seeded_curves(
-    studies: Mapping[int, Mapping[str, Study]], config: CurvesConfig
-) -> dict[str, Curve]:
-    """Return the first seed's curves, each with its repeats under the others.
-
-    Parameters
-    ----------
-    studies
-        The run's variants, by seed.
-    config
-        Which curve is drawn on which of them, under which seeds.
-    """
-    drawn = {seed: config.under(seed) for seed in studies}
-    found = {seed: curves_of(variants, drawn[seed]) for seed, variants in studies.items()}
-    first, *others = studies
-    joined = {
-        label: _joined(curve, {s: found[s] for s in others if label in drawn[s].curves})
-        for label, curve in found[first].items()
-    }
-    # A setting that no two seeds have in common is no result.
-    return {label: curve for label, curve in joined.items() if curve.merged.results}
-
-
-def _joined(curve: Curve, others: Mapping[int, Curves]) -> Curve:
-    """Return a curve with its repeats; what any seed lacks is missing."""
-    label, whole = curve.label, len(curve.results) + curve.missing
-    repeats = tuple(curves[label] for curves in others.values() if label in curves)
-    lost = whole * (len(others) - len(repeats))
-    missing = curve.missing + lost + sum(repeat.missing for repeat in repeats)
-    return replace(curve, repeats=repeats, missing=missing)
-
-
-def by_seed(curves: Curves, labels: Iterable[str]) -> list[dict[str, Curve]]:
-    """Return these curves seed by seed, under the seeds that all of them have."""
-    apart = {label: curves[label].by_seed for label in labels if label in curves}
-    first, *others = apart.values()
-    common = [seed for seed in first if all(seed in other for other in others)]
-    return [{label: found[seed] for label, found in apart.items()} for seed in common]
-
-
-def word_over_seeds(word: Word, true: int, seeds: int) -> Word:
-    """Return the verdict of all seeds together: unclear where one of them says otherwise."""
-    if (word == "holds" and true < seeds) or (word == "fails" and true > 0):
-        return "unclear"
-    return word
-
-
-def resamplings(claim: Claim, curves: Curves, draws: int) -> dict[str, dict[str, list[Resampling]]]:
-    """Return what must be known of every setting, by curve, by score."""
-    return {
-        label: {
-            score: [
-                Resampling(
-                    curves[label].study.inputs,
-                    tuple(record.key for record in result.records),
-                    claim.column or curves[label].study.inputs.measure_on[0],
-                    score,
-                    draws,
-                )
-                for result in curves[label].results
-            ]
-            for score in scores
-        }
-        for label, scores in scores_needed(claim).items()
-        if label in curves
-    }
-
-
-def resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[CurveScores]:
-    """Return the scores on the rows as they are, then every draw around these."""
-    table = {
-        label: {
-            score: np.stack([_values(job) for job in jobs], axis=1) for score, jobs in by.items()
-        }
-        for label, by in resamplings(claim, curves, draws).items()
-    }
-    return [
-        {label: {score: values[b] for score, values in by.items()} for label, by in table.items()}
-        for b in range(1 + draws)
-    ]
-
-
-def _values(job: Resampling) -> Array:
-    """Return a trial's score on the rows with every draw around it."""
-    values = job.read()
-    if values is None:
-        raise NotJudgedError(f"{job.score.upper()} on resampled rows could not be computed")
-    return values
-
-
-def fold_scores(claim: Claim, curves: Curves) -> list[CurveScores]:
-    """Return the scores of every fold alone."""
-    folds = len(curves[claim.curve].results[0].records)
-    return [
-        {
-            label: {
-                score: np.array(curves[label].fold_scores(score, claim.column, k))
-                for score in scores
-            }
-            for label, scores in scores_needed(claim).items()
-            if label in curves
-        }
-        for k in range(folds)
-    ]
-
-
-DRAWS = 300
-_LEVEL = 0.95
-
-Compute = Callable[[Sequence[Resampling]], None]
-
-
-class _Seed(NamedTuple):
-    """What is known under one seed: curves, scores on all rows with draws, scores of each fold."""
-
-    curves: Curves
-    rows: list[CurveScores]
-    folds: list[CurveScores]
+    @property
+    def is_ours(self) -> bool:
+        """True if the paper does not make this claim."""
+        return self.source == OURS
 
 
 def verdicts_on(
     experiment: ExperimentConfig,
     curves: Mapping[str, Curves],
     absent: Mapping[str, str],
-    compute: Compute,
+    compute: Callable[[Sequence[Resampling]], None],
     draws: int = DRAWS,
 ) -> list[Verdict]:
     """Return one verdict per claim and run.
 
     Parameters
     ----------
+    experiment
+        The claims.
     curves
-        Those of the runs that were computed.
+        The curves of the runs that were computed.
     absent
-        Why the other runs were not.
+        The reasons why the other runs were not computed.
     compute
-        Runs resamplings wherever there is room, leaving each one's values on disk.
+        Function that runs resamplings and stores their values.
     draws
-        Quarters of the pooled test rows on which scores are taken.
+        The number of random quarters of the pooled test rows.
     """
     cases = [(claim, run) for claim in experiment.claims for run in claim.runs or experiment.runs]
     jobs = [
         job
         for claim, run in cases
-        if not isinstance(claim, Agree) and not _lacking(claim, curves.get(run, {}), experiment)
+        if not isinstance(claim, Agree) and not _missing(claim, curves.get(run, {}), experiment)
         for alone in by_seed(curves[run], scores_needed(claim))
-        for by_score in resamplings(claim, alone, draws).values()
-        for found in by_score.values()
-        for job in found
+        for _, _, job in _resamplings(claim, alone, draws)
     ]
     compute([job for job in dict.fromkeys(jobs) if job.read() is None])
     return [_verdict(claim, run, experiment, curves, absent, draws) for claim, run in cases]
@@ -563,30 +436,27 @@ def _verdict(
     absent: Mapping[str, str],
     draws: int,
 ) -> Verdict:
-    """Return the verdict on one claim, or why there is none."""
-    told: dict[str, Any] = {
-        "run": run,
-        "says": claim.says.replace("{run}", experiment.runs[run].title),
-        "source": claim.source,
-    }
+    """Return the verdict on one claim, with the reason if it was not judged."""
+    says = claim.says.replace("{run}", experiment.runs[run].title)
+    unjudged = Verdict(run, says, claim.source, "not run")
     if run not in curves:
-        return Verdict(**told, verdict="not run", reason=absent.get(run, "it was not computed"))
-    if reason := _lacking(claim, curves[run], experiment):
-        return Verdict(**told, verdict="not run", reason=reason)
+        return replace(unjudged, reason=absent.get(run, "it was not computed"))
+    if reason := _missing(claim, curves[run], experiment):
+        return replace(unjudged, reason=reason)
     try:
         if isinstance(claim, Agree):
-            return _agreement(claim, curves[run], told)
-        return _by_draws(claim, curves[run], draws, told)
+            return replace(unjudged, **_agreement(claim, curves[run]))
+        return replace(unjudged, **_by_draws(claim, curves[run], draws))
     except NotJudgedError as error:
-        return Verdict(**told, verdict="not run", reason=str(error))
+        return replace(unjudged, reason=str(error))
 
 
-def _lacking(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
-    """Return what a claim needs and has not; half a curve is no evidence for a whole one."""
+def _missing(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
+    """Return why the curves of a claim are incomplete, empty if they are complete."""
     known = {label for run in experiment.runs.values() for label in run.curves}
     for label in scores_needed(claim):
         if label == DUMMY and label not in known:
-            continue  # fronts end where their points do
+            continue  # fronts end at their last points
         if label not in curves:
             return experiment.left_out.get(label, f"{label} gave no result")
         if curves[label].missing:
@@ -594,39 +464,80 @@ def _lacking(claim: Claim, curves: Curves, experiment: ExperimentConfig) -> str:
     return ""
 
 
-def _by_draws(claim: Claim, curves: Curves, draws: int, told: dict[str, Any]) -> Verdict:
-    """Return the verdict by the interval of the claim's number over draws of its scores."""
-    seeds = [
-        _Seed(alone, resampled_scores(claim, alone, draws), fold_scores(claim, alone))
-        for alone in by_seed(curves, scores_needed(claim))
+def _resamplings(claim: Claim, curves: Curves, draws: int) -> Iterator[tuple[str, str, Resampling]]:
+    """Yield the label, the score and the resampling of every setting that a claim needs."""
+    for label, scores in scores_needed(claim).items():
+        if label in curves:
+            inputs = curves[label].study.inputs
+            column = claim.column or inputs.measure_on[0]
+            for score, result in itertools.product(scores, curves[label].results):
+                keys = tuple(record.key for record in result.records)
+                yield label, score, Resampling(inputs, keys, column, score, draws)
+
+
+def resampled_scores(claim: Claim, curves: Curves, draws: int) -> list[CurveScores]:
+    """Return the scores on the pooled rows, then on every draw."""
+    table: dict[str, dict[str, list[Array]]] = {}
+    for label, score, job in _resamplings(claim, curves, draws):
+        values = job.read()
+        if values is None:
+            raise NotJudgedError(f"{score.upper()} on resampled rows could not be computed")
+        table.setdefault(label, {}).setdefault(score, []).append(values)
+    rows = {
+        label: {score: np.stack(own, axis=1) for score, own in by_score.items()}
+        for label, by_score in table.items()
+    }
+    return [
+        {label: {score: values[b] for score, values in own.items()} for label, own in rows.items()}
+        for b in range(1 + draws)
     ]
-    labels = [label for label in curves_needed(claim) if curves[label].collapsed]
+
+
+class _Seed(NamedTuple):
+    """The curves under one seed, with their scores on pooled rows and draws, and on each fold."""
+
+    curves: Curves
+    rows: list[CurveScores]
+    folds: list[CurveScores]
+
+
+def _by_draws(claim: Claim, curves: Curves, draws: int) -> dict[str, Any]:
+    """Return the verdict by the interval of the statistic over draws."""
+    seeds = []
+    for alone in by_seed(curves, scores_needed(claim)):
+        needed = {label: s for label, s in scores_needed(claim).items() if label in alone}
+        folds: list[CurveScores] = [
+            {
+                label: {s: np.array(alone[label].fold_scores(s, claim.column, k)) for s in scores}
+                for label, scores in needed.items()
+            }
+            for k in range(len(alone[claim.curve].results[0].records))
+        ]
+        seeds.append(_Seed(alone, resampled_scores(claim, alone, draws), folds))
     rule = rule_of(claim, seeds[0].curves, seeds[0].rows[0])
     second: dict[str, Any] = {}
     if "rmse" in errors_of(claim):
         try:
             second = _judged(claim, seeds, "rmse")
-        except NotJudgedError as error:
-            # What is known by the paper's error stays known.
+        except NotJudgedError as error:  # the verdict by MAE stays
             second = {"verdict": "not run", "reason": str(error)}
-    return Verdict(
-        **told,
+    return {
         **_judged(claim, seeds, "mae"),
         **{f"rmse_{key}": value for key, value in second.items()},
-        unit=rule.unit,
-        folds=sum(len(seed.folds) for seed in seeds),
-        seeds=len(seeds) if len(seeds) > 1 else None,
-        true_above=_finite(rule.low),
-        true_below=_finite(rule.high),
-        collapsed=", ".join(labels),
-    )
+        "unit": rule.unit,
+        "folds": sum(len(seed.folds) for seed in seeds),
+        "seeds": len(seeds) if len(seeds) > 1 else None,
+        "true_above": rule.low if math.isfinite(rule.low) else None,
+        "true_below": rule.high if math.isfinite(rule.high) else None,
+        "collapsed": ", ".join(one for one in curves_needed(claim) if curves[one].collapsed),
+    }
 
 
 def _judged(claim: Claim, seeds: Sequence[_Seed], error: Error) -> dict[str, Any]:
-    """Return number, interval, word and true folds of a claim by one of the errors.
+    """Return the statistic with its interval, the verdict and the true folds, by one error.
 
-    Draws are of the same rows under every seed: the mean over seeds is taken draw by draw, so that
-    rows that are predicted five times are not counted as five times as many.
+    Draws are the same rows under every seed. The mean over seeds is taken draw by draw, so that a
+    row that is predicted under five seeds does not count as five rows.
     """
     rules = [rule_of(claim, seed.curves, seed.rows[0], error) for seed in seeds]
     numbers = np.array(
@@ -638,23 +549,19 @@ def _judged(claim: Claim, seeds: Sequence[_Seed], error: Error) -> dict[str, Any
     rule, (value, *others) = rules[0], numbers.mean(axis=0).tolist()
     low, high = interval_of(rule, value, others)
     word = word_of(rule, value, low, high)
-    found = {
-        "value": value,
-        "low": low,
-        "high": high,
-        "folds_true": sum(
-            _is_true(claim, seed.curves, row, error) for seed in seeds for row in seed.folds
-        ),
-    }
+    folds_true = sum(
+        _is_true(claim, seed.curves, row, error) for seed in seeds for row in seed.folds
+    )
+    found = {"verdict": word, "value": value, "low": low, "high": high, "folds_true": folds_true}
     if len(seeds) == 1:
-        return {"verdict": word, **found}
+        return found
     values = numbers[:, 0].tolist()
     true = sum(rule.low < number < rule.high for number in values)
     return {**found, **_over_seeds(word, values, true)}
 
 
 def _over_seeds(word: Word, values: Sequence[float], true: int) -> dict[str, Any]:
-    """Return the word that all seeds allow, with the spread of the number over them."""
+    """Return the verdict over all seeds, with the range of the statistic."""
     return {
         "verdict": word_over_seeds(word, true, len(values)),
         "seeds_true": true,
@@ -663,8 +570,15 @@ def _over_seeds(word: Word, values: Sequence[float], true: int) -> dict[str, Any
     }
 
 
+def word_over_seeds(word: Word, true: int, seeds: int) -> Word:
+    """Return the verdict over all seeds: unclear if one of them contradicts it."""
+    if (word == "holds" and true < seeds) or (word == "fails" and true > 0):
+        return "unclear"
+    return word
+
+
 def _is_true(claim: Claim, curves: Curves, row: CurveScores, error: Error) -> bool:
-    """Return whether a claim's number lies in its region on these rows alone."""
+    """Return whether a claim is true by its statistic on these rows."""
     try:
         rule = rule_of(claim, curves, row, error)
     except NotJudgedError:
@@ -672,29 +586,24 @@ def _is_true(claim: Claim, curves: Curves, row: CurveScores, error: Error) -> bo
     return rule.low < rule.statistic(row) < rule.high
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
 def interval_of(rule: Rule, value: float, draws: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of a number from its values on draws of the scores.
+    """Return the 95 % interval of a statistic from its values on draws of the scores.
 
-    Draws of a score lie around the score. Those of a number need not lie around the number: the
-    greatest of many distances grows with any noise, which is in the number once, in its draws
-    twice. So they are shifted by their own mean, as draws of a score are, but where the number has
-    a bound that a shift would pass.
+    Draws of a score lie around the score. Those of a statistic need not: the greatest of many
+    distances grows with noise, which is in the statistic once and in its draws twice. So they are
+    shifted to have `value` as their mean, unless a shift could pass a bound of the statistic.
     """
     numbers = np.array(draws)
     if not rule.bounded:
         numbers += value - numbers.mean(axis=0)
-    low, high = ends(value, numbers, _LEVEL)
+    low, high = ends(value, numbers, _CONFIDENCE)
     if not np.isfinite([low, high]).all():
-        raise NotJudgedError("its number is not defined on these rows")
+        raise NotJudgedError("its statistic is not defined on these rows")
     return max(float(low), rule.least), max(float(high), rule.least)
 
 
 def word_of(rule: Rule, value: float, low: float, high: float) -> Word:
-    """Return holds where number and interval are in the claim's region, fails where none is."""
+    """Return holds if value and interval are in the range of the claim, fails if neither is."""
     inside = rule.low < value < rule.high
     if inside and rule.low < low and high < rule.high:
         return "holds"
@@ -702,83 +611,56 @@ def word_of(rule: Rule, value: float, low: float, high: float) -> Word:
     return "fails" if outside and not inside else "unclear"
 
 
-def _agreement(claim: Agree, curves: Curves, told: dict[str, Any]) -> Verdict:
-    """Return whether two curves predict the same numbers, row by row."""
-    worst = [_worst(claim, alone) for alone in by_seed(curves, curves_needed(claim))]
+def _agreement(claim: Agree, curves: Curves) -> dict[str, Any]:
+    """Return the verdict on two curves that should predict equal numbers, row by row."""
+    worst = []
+    for alone in by_seed(curves, curves_needed(claim)):
+        one, other = alone[claim.curve], alone[claim.to]
+        for curve in (one, other):
+            _setting(curve, claim.up_to)
+        apart = distances(one, other)
+        worst.append(max(distance for strength, distance in apart if strength <= claim.up_to))
     word: Word = "holds" if max(worst) <= claim.tolerance else "fails"
-    true, several = sum(gap <= claim.tolerance for gap in worst), len(worst) > 1
-    return Verdict(
-        **told,
+    true = sum(distance <= claim.tolerance for distance in worst)
+    several = len(worst) > 1
+    return {
         **(_over_seeds(word, worst, true) if several else {"verdict": word}),
-        seeds=len(worst) if several else None,
-        unit="greatest difference of two predictions of one row, in units of the target's range",
-        value=max(worst),
-        true_below=claim.tolerance,
-    )
-
-
-def _worst(claim: Agree, curves: Curves) -> float:
-    """Return the greatest difference of two curves' predictions up to a strength."""
-    one, other = curves[claim.curve], curves[claim.to]
-    for curve in (one, other):
-        if curve.at(claim.up_to) is None:
-            raise NotJudgedError(f"{curve.label} was not computed at {claim.up_to:g}")
-    return max(gap for strength, gap in distances(one, other) if strength <= claim.up_to)
-
-
-Count = Literal["holds", "holds against a constant", "fails", "unclear", "not run"]
-COUNTS: tuple[Count, ...] = get_args(Count)
-
-
-def counted_as(verdict: Verdict) -> Count:
-    """Return among which verdicts one is counted: to beat a collapsed network proves little."""
-    if verdict.verdict == "holds" and verdict.collapsed:
-        return "holds against a constant"
-    return verdict.verdict
-
-
-def is_ours(verdict: Verdict) -> bool:
-    """Return whether a statement is one that the paper does not make."""
-    return verdict.source == OURS
+        "seeds": len(worst) if several else None,
+        "unit": "greatest difference of two predictions of a row, in units of the target's range",
+        "value": max(worst),
+        "true_below": claim.tolerance,
+    }
 
 
 def count(verdicts: Sequence[Verdict], as_: str, *, ours: bool | None = None) -> int:
-    """Return how many verdicts count as that: all, ours, or the paper's."""
-    return sum(
-        counted_as(verdict) == as_ and ours in (None, is_ours(verdict)) for verdict in verdicts
-    )
+    """Return the number of verdicts that count as `as_`: of all, of ours, or of the paper's."""
+    return sum(one.counted_as == as_ and ours in (None, one.is_ours) for one in verdicts)
 
 
 def headline(verdicts: Sequence[Verdict], *, ours: bool) -> str:
-    """Return in words how many of the paper's statements, or of ours, hold by which error."""
+    """Return how many claims of the paper, or of ours, hold, by MAE and by RMSE."""
     found = {as_: count(verdicts, as_, ours=ours) for as_ in COUNTS}
-    whose = "added here" if ours else "taken from the paper"
     constant = found["holds against a constant"]
-    apart = (
+    against = (
         f"{constant} more hold only against a network that predicts a constant (it has collapsed "
         "to the mean), "
         if constant
         else ""
     )
-    return (
-        f"Of the statements {whose} {found['holds']} hold, {apart}{found['fails']} fail, "
-        f"{found['unclear']} are unclear, {found['not run']} were not judged, errors being "
-        f"absolute ones (MAE) as in the paper.{_by_both(verdicts, ours=ours)}"
+    text = (
+        f"Of the statements {'added here' if ours else 'taken from the paper'} {found['holds']} "
+        f"hold, {against}{found['fails']} fail, {found['unclear']} are unclear, "
+        f"{found['not run']} were not judged. Errors are absolute (MAE), as in the paper."
     )
-
-
-def _by_both(verdicts: Sequence[Verdict], *, ours: bool) -> str:
-    """Return by which of the two errors statements on them hold, nothing where there are none."""
-    compared = [
-        verdict
+    pairs = [
+        (verdict.verdict == "holds", verdict.rmse_verdict == "holds")
         for verdict in verdicts
-        if verdict.rmse_verdict is not None and not verdict.collapsed and ours == is_ours(verdict)
+        if verdict.rmse_verdict is not None and not verdict.collapsed and ours == verdict.is_ours
     ]
-    if not compared:
-        return ""
-    pairs = [(v.verdict == "holds", v.rmse_verdict == "holds") for v in compared]
+    if not pairs:
+        return text
     return (
-        f" Of {len(compared)} that compare errors at equal dependence (constants apart), "
+        f"{text} Of {len(pairs)} that compare errors at equal dependence (without constants), "
         f"{pairs.count((True, True))} hold by MAE and by RMSE, "
         f"{pairs.count((True, False))} by MAE alone, {pairs.count((False, True))} by RMSE alone, "
         f"{pairs.count((False, False))} by neither."

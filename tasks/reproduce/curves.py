@@ -1,10 +1,9 @@
-"""Curves of an experiment, read from stored results."""
+"""Read the curves of an experiment from stored results, and draw them."""
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,29 +16,44 @@ from fkd.measures import MEASURES
 from fkd.methods import method
 from tasks.kernels.auto_options import resolve_auto
 from tasks.plan.trials import make_trials
-from tasks.report.figures import DPI, Panel, Point, Series, draw, png_bytes, style_of, with_front
+from tasks.report.figures import DPI, Panel, Point, Series, draw, png_bytes, style_of
 from tasks.reproduce.resample import stored_predictions
 from tasks.select.results import TrialResult
 from tasks.select.study import Study
 from tasks.storage.environment import memory_per_worker
 
-DUMMIES = ("dummy", "median_dummy")  # the methods that are meant to be constants
+DUMMIES = ("dummy", "median_dummy")  # methods whose predictions are constant by definition
 _CONSTANT = 0.01  # of the target's deviation: predictions that vary less explain under 2 % of it
+_SYMBOLS = {"iterations": "m", "penalty": "λ", "ridge": "α̃", "epsilon": "ε"}  # as in the paper
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a figure: trials in the order of their grid."""
+    """One line of a figure.
+
+    Parameters
+    ----------
+    label
+        Its name.
+    study
+        The study with its data. The rows are those of the other curves of the run.
+    results
+        Its trials in the order of their grid.
+    missing
+        The number of trials that are not stored on every fold under every seed.
+    repeats
+        The curve under the other seeds of the run.
+    """
 
     label: str
-    study: Study  # its data; the rows are those of the run's other curves
+    study: Study
     results: tuple[TrialResult, ...]
-    missing: int = 0  # trials that are not stored on every fold, under any seed
-    repeats: tuple["Curve", ...] = ()  # the same under the run's other seeds
+    missing: int = 0
+    repeats: tuple["Curve", ...] = ()
 
     @property
     def method(self) -> str:
-        """The method's name."""
+        """The name of the method."""
         return self.results[0].trial.method
 
     @property
@@ -49,13 +63,13 @@ class Curve:
 
     @property
     def varying(self) -> tuple[str, ...]:
-        """The parameters in which settings differ."""
+        """The parameters in which the settings differ."""
         settings = [result.trial.parameters for result in self.results]
         return tuple(name for name in settings[0] if len({str(s[name]) for s in settings}) > 1)
 
     @property
     def constant(self) -> bool:
-        """Whether it says nearly the same for everyone, at every strength and on every fold."""
+        """True if the predictions hardly vary, at every strength, on every fold."""
         limit = _CONSTANT * float(self.study.loaded.table.y.std())
         return all(
             record.predicted.std < limit
@@ -65,20 +79,21 @@ class Curve:
         )
 
     @property
-    def seed(self) -> int:
-        """The seed by which its rows were cut into folds."""
-        return self.study.inputs.splits.seed
+    def collapsed(self) -> bool:
+        """True if the predictions hardly vary although the method is no dummy."""
+        return self.method not in DUMMIES and self.constant
 
     @property
     def by_seed(self) -> dict[int, "Curve"]:
-        """It and its repeats, each alone."""
-        return {curve.seed: curve for curve in (replace(self, repeats=()), *self.repeats)}
+        """The curve and its repeats, each alone, by the seed of its folds."""
+        alone = (replace(self, repeats=()), *self.repeats)
+        return {curve.study.inputs.splits.seed: curve for curve in alone}
 
     @property
     def merged(self) -> "Curve":
         """The settings that every seed has, each with the folds of all seeds, for mean and spread.
 
-        Folds of several seeds are no partition of the rows: predictions cannot be pooled from it.
+        Folds of several seeds are no partition of the rows, so predictions cannot be pooled.
         """
         if not self.repeats:
             return self
@@ -93,24 +108,26 @@ class Curve:
         )
         return replace(self, results=results, repeats=())
 
-    @property
-    def collapsed(self) -> bool:
-        """Whether it is a constant without being meant as one."""
-        return self.method not in DUMMIES and self.constant
-
     def words(self, i: int) -> str:
-        """Return what sets one setting apart, such as m=5."""
+        """Return the parameters of a setting that differ between settings, such as m=5."""
         parameters = self.results[i].trial.parameters
         names = self.varying or tuple(filter(None, [method(self.method).strength]))
-        return ", ".join(f"{_short(name)}={_number(parameters[name])}" for name in names)
+        values = (parameters[name] for name in names)
+        texts = (f"{v:g}" if isinstance(v, int | float) else str(v) for v in values)
+        pairs = zip(names, texts, strict=True)
+        return ", ".join(f"{_SYMBOLS.get(name, name)}={text}" for name, text in pairs)
 
     def index(self, parameters: Mapping[str, float]) -> int | None:
-        """Return the first setting with these values, None where there is none."""
+        """Return the index of the first setting with these values, None if there is none."""
         for i, result in enumerate(self.results):
             own = result.trial.parameters
             if all(own.get(name) == value for name, value in parameters.items()):
                 return i
         return None
+
+    def at(self, strength: float) -> int | None:
+        """Return the index of a strength, None if there is none."""
+        return self.strengths.index(strength) if strength in self.strengths else None
 
     def fold_scores(self, score: str, column: str | None, fold: int) -> list[float]:
         """Return one score of every setting on one fold."""
@@ -119,10 +136,6 @@ class Curve:
         if score == "rmse":
             return [math.sqrt(measures["mse"]) for measures in found]
         return [measures[score] for measures in found]
-
-    def at(self, strength: float) -> int | None:
-        """Return the setting of a strength, None where there is none."""
-        return self.strengths.index(strength) if strength in self.strengths else None
 
 
 Curves = Mapping[str, Curve]  # by label
@@ -134,9 +147,9 @@ def curves_of(studies: Mapping[str, Study], config: CurvesConfig) -> dict[str, C
     Parameters
     ----------
     studies
-        The run's variants.
+        The studies of the run by variant.
     config
-        Which curve is drawn on which of them.
+        The curves with their variants.
     """
     stored = {
         (variant, result.trial.key): result
@@ -157,15 +170,49 @@ def curves_of(studies: Mapping[str, Study], config: CurvesConfig) -> dict[str, C
     return found
 
 
+def seeded_curves(
+    studies: Mapping[int, Mapping[str, Study]], config: CurvesConfig
+) -> dict[str, Curve]:
+    """Return the curves under the first seed, each with its repeats under the others.
+
+    Parameters
+    ----------
+    studies
+        The studies of the run by seed, then variant.
+    config
+        The curves with their variants and seeds.
+    """
+    drawn = {seed: config.under(seed) for seed in studies}
+    found = {seed: curves_of(variants, drawn[seed]) for seed, variants in studies.items()}
+    first, *others = studies
+    joined = {}
+    for label, curve in found[first].items():
+        under = [found[seed] for seed in others if label in drawn[seed].curves]
+        repeats = tuple(curves[label] for curves in under if label in curves)
+        lost = (len(curve.results) + curve.missing) * (len(under) - len(repeats))
+        missing = curve.missing + lost + sum(repeat.missing for repeat in repeats)
+        joined[label] = replace(curve, repeats=repeats, missing=missing)
+    # A curve without a setting that all seeds have is no result.
+    return {label: curve for label, curve in joined.items() if curve.merged.results}
+
+
+def by_seed(curves: Curves, labels: Iterable[str]) -> list[dict[str, Curve]]:
+    """Return these curves under each of the seeds that all of them have."""
+    apart = {label: curves[label].by_seed for label in labels if label in curves}
+    first, *others = apart.values()
+    common = [seed for seed in first if all(seed in other for other in others)]
+    return [{label: found[seed] for label, found in apart.items()} for seed in common]
+
+
 def pooled(curve: Curve, i: int) -> Array:
-    """Return one prediction per row, each by the model that had not seen it; NaN: never tested."""
+    """Return one prediction per row, by the model that was not trained on it; NaN if untested."""
     store = curve.study.store
     parts = (stored_predictions(store, record.key) for record in curve.results[i].records)
     return curve.study.inputs.splits.pool(curve.study.loaded.table, parts)
 
 
 def distances(one: Curve, other: Curve) -> list[tuple[float, float]]:
-    """Return strength with the greatest difference of predictions, where both curves have it."""
+    """Return the strengths that both curves have with their greatest difference of predictions."""
     return [
         (strength, float(np.nanmax(np.abs(pooled(one, i) - pooled(other, j)))))
         for i, strength in enumerate(one.strengths)
@@ -173,66 +220,39 @@ def distances(one: Curve, other: Curve) -> list[tuple[float, float]]:
     ]
 
 
-def _short(name: str) -> str:
-    """Return the paper's sign of a parameter."""
-    return {"iterations": "m", "penalty": "λ", "ridge": "α̃", "epsilon": "ε"}.get(name, name)
-
-
-def _number(value: Any) -> str:
-    """Return a parameter's value, short."""
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
-
-
 def run_figure(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes:
-    """Return one run's row of the figure as the bytes of a PNG file."""
+    """Return the figure of one run as the bytes of a PNG file."""
     if figure.kind == "errors":
         return _errors(run, figure, curves)
     if figure.kind == "differences":
         return _differences(run, curves)
     columns = next(iter(curves.values())).study.inputs.measure_on
-    panels = [
-        with_front(_panel(curves, measure, column))
-        for column in columns
-        for measure in figure.measures
-    ]
+    panels = [_panel(curves, measure, column) for column in columns for measure in figure.measures]
     return png_bytes(draw(panels, title=run.title))
 
 
 def _panel(curves: Curves, measure: str, column: str) -> Panel:
-    """Return the error against one measure."""
-    label = MEASURES[measure].label
-    return Panel(
-        title=f"{label} on {column}",
-        x_label=f"{label} on {column}",
-        y_label="MAE (scaled)",
-        series=tuple(
-            _series(curve.merged, slot, measure, column) for slot, curve in _with_slots(curves)
-        ),
-    )
-
-
-def _with_slots(curves: Curves) -> list[tuple[int, Curve]]:
-    """Return every curve with its place in the palette, dummies counted apart."""
+    """Return the error against one measure; dummies have slots of their own."""
+    label = f"{MEASURES[measure].label} on {column}"
     slots = {False: itertools.count(), True: itertools.count()}
-    return [(next(slots[curve.method in DUMMIES]), curve) for curve in curves.values()]
-
-
-def _series(curve: Curve, slot: int, measure: str, column: str) -> Series:
-    """Return a curve's points, in the order of its grid."""
-    points = tuple(
-        Point(
-            x=result.mean(measure, column),
-            y=result.mean("mae", column),
-            x_bar=result.std(measure, column),
-            y_bar=result.std("mae", column),
+    series = []
+    for curve in curves.values():
+        points = tuple(
+            Point(
+                x=result.mean(measure, column),
+                y=result.mean("mae", column),
+                x_bar=result.std(measure, column),
+                y_bar=result.std("mae", column),
+            )
+            for result in curve.merged.results
         )
-        for result in curve.results
-    )
-    return Series(curve.label, (points,), slot, dummy=curve.method in DUMMIES)
+        dummy = curve.method in DUMMIES
+        series.append(Series(curve.label, (points,), next(slots[dummy]), dummy=dummy))
+    return Panel(label, label, "MAE (scaled)", tuple(series))
 
 
 def _errors(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes:
-    """Draw the error along one parameter, a line per combination of the others."""
+    """Draw the error along one parameter, one line per combination of the others."""
     drawn, axes = _axes(len(curves), run.title)
     for ax, curve in zip(axes, (curve.merged for curve in curves.values()), strict=True):
         lines: dict[str, list[tuple[float, float]]] = {}
@@ -254,23 +274,22 @@ def _errors(run: CurvesConfig, figure: FigureConfig, curves: Curves) -> bytes:
 
 
 def _differences(run: CurvesConfig, curves: Curves) -> bytes:
-    """Draw how far other curves' predictions lie from the first one's, along the strength."""
+    """Draw the differences between the predictions of the first curve and of the others."""
     drawn, (ax,) = _axes(1, run.title)
     first, *others = curves.values()
     for slot, curve in enumerate(others):
         points = [(m, max(distance, 1e-17)) for m, distance in distances(curve, first)]
-        if not points:
-            continue
-        _line(ax, f"{curve.label} against {first.label}", points, slot)
+        if points:
+            _line(ax, f"{curve.label} against {first.label}", points, slot)
     ax.set(xlabel="iterations m", ylabel="greatest difference of predictions", yscale="log")
     ax.legend(fontsize=8, frameon=False)
     return png_bytes(drawn)
 
 
 def _axes(count: int, title: str) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure with so many panels side by side."""
+    """Return an empty figure with panels side by side."""
     drawn = Figure(figsize=(4.6 * count, 4.4), dpi=DPI, layout="constrained")
-    FigureCanvasAgg(drawn)  # draws without a display, whatever backend is configured
+    FigureCanvasAgg(drawn)  # needs no display, whatever backend is configured
     drawn.suptitle(title, fontsize=11)
     axes = list(drawn.subplots(1, count, squeeze=False).flat)
     for ax in axes:
@@ -280,7 +299,7 @@ def _axes(count: int, title: str) -> tuple[Figure, list[Axes]]:
 
 
 def _line(ax: Axes, label: str, points: list[tuple[float, float]], slot: int) -> None:
-    """Draw one line in the palette's look."""
+    """Draw one line in the style of its slot."""
     style = style_of(Series(label, (), slot))
     x, y = zip(*points, strict=True)
-    ax.plot(x, y, color=style.colour, marker=style.shape.marker, markersize=4, label=label)
+    ax.plot(x, y, color=style.colour, marker=style.marker, markersize=4, label=label)

@@ -19,33 +19,32 @@ from tasks.storage.store import open_store
 
 
 def strongest(curve: Curve) -> TrialResult | None:
-    """Return the setting that removes most, None where the method has no features to look at."""
+    """Return the setting with the greatest strength, None if the method has no features."""
     if method(curve.method).represent is None:
         return None
     return max(curve.results, key=lambda result: result.trial.strength)
 
 
 def recovery_jobs(curves: Curves) -> list[Job]:
-    """Return what is not known yet: on each fold of the first seed, all curves that share data."""
+    """Return the jobs whose results are not stored: one per fold of the first seed and study."""
     jobs: dict[tuple[str, str], Job] = {}
     for curve in curves.values():
         if (result := strongest(curve)) is None:
             continue
         inputs = curve.study.inputs
-        splits = inputs.splits.outer(curve.study.loaded.table)
+        store, splits = open_store(inputs.settings), inputs.splits.outer(curve.study.loaded.table)
         for split, record in zip(splits, result.records, strict=True):
-            if open_store(inputs.settings).read_arrays(recovered_name(record.key)) is not None:
-                continue
             place = curve.study.config.name, split
             known = jobs.get(place, Job(inputs, split, (), ()))
-            if record.key not in known.record_keys:
+            stored = store.read_arrays(recovered_name(record.key)) is not None
+            if not stored and record.key not in known.record_keys:
                 trials = (*known.trials, result.trial)
                 jobs[place] = Job(inputs, split, trials, (*known.record_keys, record.key))
     return list(jobs.values())
 
 
 def recover_job(job: Job) -> None:
-    """Let other models guess the measured columns of a fold's test rows from features of these."""
+    """Predict the measured columns of a fold's test rows from their features; store the R²."""
     inputs = job.inputs
     check_versions(job.trials, inputs)
     table = cached_table(inputs.settings, inputs.table_digest)
@@ -68,46 +67,42 @@ def recover_job(job: Job) -> None:
 
 
 def recovered_table(run: str, curves: Curves) -> list[dict[str, Any]]:
-    """Return mean and deviation over folds of the R² of every probe, curve by curve."""
-    return [
-        row
-        for curve in curves.values()
-        if (result := strongest(curve)) is not None
-        for row in _rows(run, curve, result)
-    ]
+    """Return mean and standard deviation over folds of the R² of every probe, curve by curve.
+
+    Curves of which the result of a fold is not stored are left out.
+    """
+    rows = []
+    for curve in curves.values():
+        if (result := strongest(curve)) is None:
+            continue
+        store = open_store(curve.study.inputs.settings)
+        found = [store.read_arrays(recovered_name(record.key)) for record in result.records]
+        folds = [arrays for arrays in found if arrays is not None]
+        if len(folds) < len(found):
+            continue
+        setting = curve.words(curve.results.index(result))
+        rows += [
+            {
+                "run": run,
+                "curve": curve.label,
+                "setting": setting,
+                "column": column,
+                LEAKING: result.mean(LEAKING, column),
+                "probe": str(probe),
+                **_mean_and_std("before", [arrays["before"][i, j] for arrays in folds]),
+                **_mean_and_std("after", [arrays["after"][i, j] for arrays in folds]),
+            }
+            for j, column in enumerate(curve.study.inputs.measure_on)
+            for i, probe in enumerate(folds[0]["probes"])
+        ]
+    return rows
 
 
-def _rows(run: str, curve: Curve, result: TrialResult) -> list[dict[str, Any]]:
-    """Return one row per measured column and probe, none where a fold's are not known."""
-    inputs = curve.study.inputs
-    store = open_store(inputs.settings)
-    found = [store.read_arrays(recovered_name(record.key)) for record in result.records]
-    whole = [arrays for arrays in found if arrays is not None]
-    if len(whole) < len(found):
-        return []
-    setting = curve.words(curve.results.index(result))
-    return [
-        {
-            "run": run,
-            "curve": curve.label,
-            "setting": setting,
-            "column": column,
-            LEAKING: result.mean(LEAKING, column),
-            "probe": str(probe),
-            **_numbers("before", [arrays["before"][i, j] for arrays in whole]),
-            **_numbers("after", [arrays["after"][i, j] for arrays in whole]),
-        }
-        for j, column in enumerate(inputs.measure_on)
-        for i, probe in enumerate(whole[0]["probes"])
-    ]
-
-
-def _numbers(name: str, values: Sequence[float]) -> dict[str, float]:
-    """Return mean and deviation of some numbers."""
+def _mean_and_std(name: str, values: Sequence[float]) -> dict[str, float]:
     return {name: float(np.mean(values)), f"{name}_std": float(np.std(values))}
 
 
 def recovered_name(record_key: str) -> str:
-    """Return as what the numbers of one trial on one fold are kept."""
+    """Return the name in the store of the R² of one trial on one fold."""
     key = digest(["recovered", record_key, VERSION])
     return f"recovered/{key[:2]}/{key}.arrays"

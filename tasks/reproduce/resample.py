@@ -1,4 +1,4 @@
-"""Resample a score of trials on the same draws of rows, so that pairs can be compared."""
+"""Resample a score of trials on the same draws of rows, so that trials can be compared."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,42 +17,54 @@ from tasks.storage.environment import blas_threads
 from tasks.storage.records import TrialStore, digest
 from tasks.storage.store import open_store
 
-_VERSION = 3  # to be raised whenever a measure's numbers change
+_VERSION = 3  # of the values, part of their name in the store; raise it if a measure changes
 _ERRORS: dict[str, Callable[[Array], Any]] = {
     "mae": lambda errors: np.abs(errors).mean(),
     "mse": lambda errors: np.square(errors).mean(),
     "rmse": lambda errors: np.sqrt(np.square(errors).mean()),
 }
-_SEED = 20260706  # of the quarters: one for all trials, whatever the run's seed
+_SEED = 20260706  # of the quarters: one for all trials, whatever the seed of the run
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """One score of one trial, on all pooled test rows, then as other test rows might give it."""
+    """One score of one trial on all pooled test rows and on draws of them.
+
+    Parameters
+    ----------
+    inputs
+        The data of the trial.
+    record_keys
+        The keys of its records in the order of the folds.
+    column, score
+        The measured column and the score.
+    draws
+        The number of random quarters.
+    """
 
     inputs: Inputs
-    record_keys: tuple[str, ...]  # in the order of the folds
+    record_keys: tuple[str, ...]
     column: str
     score: str
     draws: int
 
     @property
     def name(self) -> str:
-        """As what the values are kept."""
+        """The name of the values in the store."""
         key = digest([self.record_keys, self.column, self.score, self.draws, _SEED, _VERSION])
         return f"resampled/{key[:2]}/{key}.arrays"
 
     def read(self) -> Array | None:
-        """Return the score on the rows as they are, then each corrected draw, (1 + draws,)."""
+        """Return the stored score on all rows and each rescaled draw (1 + draws,), or None."""
         arrays = open_store(self.inputs.settings).read_arrays(self.name)
         return None if arrays is None else np.asarray(arrays["values"], dtype=np.float64)
 
 
 def resample(job: Resampling) -> None:
-    """Take one trial's score on all rows, then on quarters of them; keep the corrected draws.
+    """Compute the score of a trial on all rows and on quarters of them, and store the values.
 
-    The scaling is that of `fkd.measures.interval`: scores on few rows differ from those on all of
-    them in level and spread, by which no claim should be judged.
+    Draws are rescaled as in `fkd.measures.interval`: scores on few rows differ from those on all
+    rows in level and spread.
     """
     if job.read() is not None:
         return
@@ -70,14 +82,14 @@ def resample(job: Resampling) -> None:
         raise ValueError(
             f"{job.score} must be defined on every quarter of the rows, got NaN on one"
         )
-    # No score is ever negative; a front of such ones would go beyond the constant prediction.
+    # No score is negative; a front of negative draws would go beyond the constant prediction.
     others = np.maximum(rescaled_draws(first, found, len(y)), 0.0)
     values = {"values": np.array([first, *others])}
     open_store(job.inputs.settings).write_arrays(job.name, values)
 
 
 def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:
-    """Return target, prediction, sensitive column of every row that some fold tested."""
+    """Return target, prediction and sensitive column of the rows that some fold tested."""
     inputs = job.inputs
     table = cached_table(inputs.settings, inputs.table_digest)
     store = TrialStore(open_store(inputs.settings))
@@ -87,12 +99,12 @@ def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:
 
 
 def stored_predictions(store: TrialStore, key: str) -> Array:
-    """Return the predictions of a trial, which every run of an experiment keeps."""
+    """Return the stored predictions of a record."""
     found = store.predictions(key)
     if found is None:
         raise UserError(
-            f"the predictions of record {key[:12]} must be whole under {store.address}, but they "
-            "are damaged or gone; the same command computes them again."
+            f"The predictions of record {key[:12]} under {store.address} are damaged or missing. "
+            "Run the same command again to compute them."
         )
     return found
 

@@ -1,4 +1,4 @@
-"""The results of an experiment on disk and in MLflow: verdicts, figures, table."""
+"""The results of an experiment on disk and in MLflow: verdicts, figures, tables."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from fkd import __version__
 from tasks.reproduce.claims import COUNTS, Verdict, count
 from tasks.reproduce.curves import Curve, Curves, run_figure
 from tasks.reproduce.recovery import recovered_table
-from tasks.select.results import MAE, SCORES, TrialResult, tidy, write_results
+from tasks.select.results import MAE, SCORES, tidy, write_results
 from tasks.select.study import Study
 from tasks.storage.files import write_atomic
 from tasks.storage.settings import Settings
@@ -29,43 +29,74 @@ _FILE = "story.json"
 
 
 @dataclass(frozen=True)
-class Story:
-    """What an experiment found."""
+class ExperimentResult:
+    """The results of an experiment. The fields are the keys of story.json.
+
+    Parameters
+    ----------
+    name, title, question
+        As in the file of the experiment.
+    collection, prefix
+        The folder of its page, and the name of its runs in MLflow.
+    finished
+        Day and time.
+    quick
+        True if few rows, folds and settings were computed.
+    reading, unread
+        The keys of the data that differ from the published ones, and the runs that they do not
+        change with the reason.
+    draws
+        The number of draws behind each interval.
+    rows
+        The number and the source of the rows by run; synthetic rows are marked.
+    absent, left_out
+        The runs and the curves that were not computed, with the reason.
+    incomplete
+        One sentence per curve with failed settings.
+    figures
+        The name of the PNG file by run.
+    table
+        Mean and standard deviation over folds of every setting.
+    verdicts, seconds
+        The verdicts on the claims, and the duration.
+    recovered
+        R² of probes before and after the removal by curve.
+    """
 
     name: str
-    collection: str  # the folder of its page
-    prefix: str  # how its runs are called in MLflow
+    collection: str
+    prefix: str
     title: str
     question: str
-    finished: str  # day and time
+    finished: str
     quick: bool
-    reading: dict[str, Any]  # keys of the data that were read otherwise than published
-    unread: dict[str, str]  # runs that such a reading does not change, with the reason
+    reading: dict[str, Any]
+    unread: dict[str, str]
     draws: int
-    rows: dict[str, str]  # how many rows a run had, from where; synthetic ones say so
-    absent: dict[str, str]  # runs that were not computed, with the reason
-    left_out: dict[str, str]  # curves that were not computed, with the reason
-    incomplete: list[str]  # curves with settings that failed
-    figures: dict[str, str]  # file by run
+    rows: dict[str, str]
+    absent: dict[str, str]
+    left_out: dict[str, str]
+    incomplete: list[str]
+    figures: dict[str, str]
     table: list[dict[str, Any]] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     seconds: float = 0.0
-    recovered: list[dict[str, Any]] = field(default_factory=list)  # R² before, after, by curve
+    recovered: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def outdated(self) -> bool:
-        """Whether the shipped experiment says other things by now."""
+        """True if the file of the experiment has other claims now."""
         shipped = read_experiment(self.name)
         if self.reading:
             shipped = read_otherwise(shipped, self.reading)
         return {verdict.says for verdict in self.verdicts} != set(statements(shipped))
 
     def count(self, as_: str) -> int:
-        """Return how many claims count as that."""
+        """Return the number of claims that count as `as_`."""
         return count(self.verdicts, as_)
 
 
-def story_of(
+def make_result(
     experiment: ExperimentConfig,
     curves: AllCurves,
     absent: Mapping[str, str],
@@ -73,9 +104,15 @@ def story_of(
     rows: Mapping[str, str],
     *,
     draws: int,
-) -> Story:
-    """Return what an experiment found, from its curves with their verdicts."""
-    return Story(
+) -> ExperimentResult:
+    """Return the result of an experiment from its curves and verdicts."""
+    failed = {
+        f"{label} on {run}": str(found[label].missing) if label in found else "all"
+        for run, found in curves.items()
+        for label in experiment.runs[run].curves
+        if label not in found or found[label].missing
+    }
+    return ExperimentResult(
         name=experiment.name,
         collection=experiment.collection,
         prefix=experiment.prefix,
@@ -89,9 +126,12 @@ def story_of(
         rows=dict(rows),
         absent=dict(absent),
         left_out=experiment.left_out,
-        incomplete=_incomplete(experiment, curves),
+        incomplete=[
+            f"{place}: {number} settings failed; `fkd status` has the causes."
+            for place, number in failed.items()
+        ],
         figures={run: f"{run}.png" for run, found in curves.items() if found},
-        table=[row for run, found in curves.items() for row in table_of(run, found)],
+        table=[row for run, found in curves.items() for row in _settings_table(run, found)],
         verdicts=list(verdicts),
         recovered=[
             row
@@ -102,64 +142,24 @@ def story_of(
     )
 
 
-def _incomplete(experiment: ExperimentConfig, curves: AllCurves) -> list[str]:
-    """Return one sentence per curve that lacks settings, all of them included."""
-    lacking = {
-        f"{label} on {run}": str(found[label].missing) if label in found else "all"
-        for run, found in curves.items()
-        for label in experiment.runs[run].curves
-        if label not in found or found[label].missing
-    }
-    return [
-        f"{place}: {count} settings failed; `fkd status` has the causes."
-        for place, count in lacking.items()
-    ]
-
-
-def write_story(story: Story, experiment: ExperimentConfig, curves: AllCurves, to: Path) -> None:
-    """Write figures, results.csv, claims.csv and the story of an experiment into its folder."""
-    for old in to.glob("*.png"):
-        old.unlink()
-    for run, file in story.figures.items():
-        write_atomic(to / file, run_figure(experiment.runs[run], experiment.figure, curves[run]))
-    frames = [_tidy(run, curve) for run, found in curves.items() for curve in found.values()]
-    if frames:
-        write_atomic(to / "results.csv", pd.concat(frames).to_csv(index=False).encode())
-    claims = pd.DataFrame([asdict(verdict) for verdict in story.verdicts])
-    write_atomic(to / "claims.csv", claims.to_csv(index=False).encode())
-    write_atomic(
-        to / _FILE,
-        json.dumps(asdict(story), indent=1, ensure_ascii=False, allow_nan=False).encode(),
-    )
-
-
-def read_stories(folder: Path, names: Sequence[str]) -> list[Story]:
-    """Return the experiments that were computed so far, in the given order."""
-    found = []
-    for name in names:
-        try:
-            plain = json.loads((folder / name / _FILE).read_text(encoding="utf-8"))
-            verdicts = [Verdict(**verdict) for verdict in plain.pop("verdicts")]
-            story = Story(**plain, verdicts=verdicts)
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
-            continue  # not computed yet, or by a version that told other things
-        if all((folder / name / file).is_file() for file in story.figures.values()):
-            found.append(story)
-    return found
-
-
-def table_of(run: str, curves: Curves) -> list[dict[str, Any]]:
-    """Return mean and deviation over folds of every setting, on every measured column."""
+def _settings_table(run: str, curves: Curves) -> list[dict[str, Any]]:
+    """Return mean and standard deviation over folds of every setting, on every measured column."""
     rows = []
     for curve in (curve.merged for curve in curves.values()):
-        unit = curve.study.config.data.declaration.target_unit
         low, high = curve.study.loaded.table.target_range
         for i, result in enumerate(curve.results):
             for column in curve.study.inputs.measure_on:
-                row: dict[str, Any] = {"run": run, "curve": curve.label, "setting": curve.words(i)}
-                row |= {"column": column, "unit": unit}
-                row["own_mae"] = result.mean(MAE, column) * (high - low)
-                row["rmse"], row["rmse_std"] = _rmse(result, column)
+                rmse = np.sqrt(result.values("mse", column))
+                row: dict[str, Any] = {
+                    "run": run,
+                    "curve": curve.label,
+                    "setting": curve.words(i),
+                    "column": column,
+                    "unit": curve.study.config.data.declaration.target_unit,
+                    "own_mae": result.mean(MAE, column) * (high - low),
+                    "rmse": float(rmse.mean(axis=0)),
+                    "rmse_std": float(rmse.std(axis=0)),
+                }
                 for measure in SCORES:
                     row[measure] = result.mean(measure, column)
                     row[f"{measure}_std"] = result.std(measure, column)
@@ -167,10 +167,21 @@ def table_of(run: str, curves: Curves) -> list[dict[str, Any]]:
     return rows
 
 
-def _rmse(result: TrialResult, column: str) -> tuple[float, float]:
-    """Return mean and deviation over folds of the root of the mean squared error."""
-    found = np.sqrt(result.values("mse", column))
-    return float(found.mean(axis=0)), float(found.std(axis=0))
+def write_result(
+    result: ExperimentResult, experiment: ExperimentConfig, curves: AllCurves, to: Path
+) -> None:
+    """Write figures, results.csv, claims.csv and story.json of an experiment into its folder."""
+    for old in to.glob("*.png"):
+        old.unlink()
+    for run, file in result.figures.items():
+        write_atomic(to / file, run_figure(experiment.runs[run], experiment.figure, curves[run]))
+    frames = [_tidy(run, curve) for run, found in curves.items() for curve in found.values()]
+    if frames:
+        write_atomic(to / "results.csv", pd.concat(frames).to_csv(index=False).encode())
+    claims = pd.DataFrame([asdict(verdict) for verdict in result.verdicts])
+    write_atomic(to / "claims.csv", claims.to_csv(index=False).encode())
+    text = json.dumps(asdict(result), indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomic(to / _FILE, text.encode())
 
 
 def _tidy(run: str, curve: Curve) -> pd.DataFrame:
@@ -178,17 +189,32 @@ def _tidy(run: str, curve: Curve) -> pd.DataFrame:
     data, parts = curve.study.config.data, []
     for seed, alone in curve.by_seed.items():
         frame = tidy(alone.results, data.problem, data.sensitive)
-        for place, (name, value) in enumerate({"run": run, "curve": curve.label}.items()):
-            frame.insert(place, name, value)
+        frame.insert(0, "run", run)
+        frame.insert(1, "curve", curve.label)
         frame.insert(list(frame.columns).index("fold"), "seed", seed)
         parts.append(frame)
     return pd.concat(parts)
 
 
-def record_studies(studies: Iterable[Study]) -> tuple[int, list[str]]:
-    """Fill MLflow with the trials of an experiment's runs; return how many were new, what failed.
+def read_results(folder: Path, names: Sequence[str]) -> list[ExperimentResult]:
+    """Return the results of the experiments that were computed, in the given order."""
+    found = []
+    for name in names:
+        try:
+            plain = json.loads((folder / name / _FILE).read_text(encoding="utf-8"))
+            verdicts = [Verdict(**verdict) for verdict in plain.pop("verdicts")]
+            result = ExperimentResult(**plain, verdicts=verdicts)
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            continue  # not computed yet, or written with other keys
+        if all((folder / name / file).is_file() for file in result.figures.values()):
+            found.append(result)
+    return found
 
-    Every study is tried: what `fkd sync` needs to find it later is written on the way.
+
+def record_studies(studies: Iterable[Study]) -> tuple[int, list[str]]:
+    """Record the trials of an experiment in MLflow; return the number of new ones and problems.
+
+    A study that MLflow does not accept stops no other. Its files are written for `fkd sync`.
     """
     added, problems = 0, []
     for study in studies:
@@ -203,9 +229,9 @@ def record_studies(studies: Iterable[Study]) -> tuple[int, list[str]]:
     return added, problems
 
 
-def record_story(story: Story, settings: Settings, folder: Path) -> None:
-    """Put counts of verdicts, figures and tables on a run of the experiment's name."""
-    tracking = Tracking(settings, story.prefix)
-    run = tracking.parent_run(f"story-{story.prefix}", story.title, {"fkd.version": __version__})
-    tags = {f"fkd.claims.{as_.replace(' ', '_')}": str(story.count(as_)) for as_ in COUNTS}
+def record_result(result: ExperimentResult, settings: Settings, folder: Path) -> None:
+    """Record counts of verdicts and the files of an experiment in a run of its name."""
+    tracking = Tracking(settings, result.prefix)
+    run = tracking.parent_run(f"story-{result.prefix}", result.title, {"fkd.version": __version__})
+    tags = {f"fkd.claims.{as_.replace(' ', '_')}": str(result.count(as_)) for as_ in COUNTS}
     tracking.finish(run, tags, folder)

@@ -19,7 +19,7 @@ from tasks.report.history_page import history_html
 from tasks.report.model import report_data
 from tasks.report.page import render
 from tasks.reproduce.page import write_page
-from tasks.reproduce.result import story_of, write_story
+from tasks.reproduce.result import make_result, write_result
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 
@@ -79,9 +79,9 @@ def watched():
 
 def reproduced(folder):
     experiment, curves, told = judged((0, 7), Settings(folder / "home"))
-    story = story_of(experiment, curves, {}, list(told.values()), {}, draws=DRAWS)
+    story = make_result(experiment, curves, {}, list(told.values()), {}, draws=DRAWS)
     story = replace(story, name="E2")
-    write_story(story, experiment, curves, folder / "E2")
+    write_result(story, experiment, curves, folder / "E2")
     return write_page([story], folder)
 
 
@@ -98,7 +98,7 @@ def audited():
         control_features=job,
         replicates=50,
     )
-    return found, AuditLabels("wage", "dollars", "wages.csv")
+    return found, AuditLabels("wage", "dollars", source="wages.csv")
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_the_model_card_has_the_numbers_of_the_report(report):
 
 def test_the_datasheet_has_files_rows_and_what_was_dropped(report):
     text = data_card(report)
-    assert report.data.files[0].sha256 in text
+    assert report.data.files[0][1] in text
     assert "1,993" in text
     assert "no value for the target | 1" in text
     assert "## Communities and Crime" in text  # the problem's own sheet, below the card's title

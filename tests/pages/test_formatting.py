@@ -54,9 +54,9 @@ def test_an_interval_breaks_only_before_its_bracket():
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        (TargetColumn("y", "income", "dollars", 899_890.0), "8,999 dollars"),
-        (TargetColumn("y", "minutes to work", "minutes", 199.0), "1.99 minutes"),
-        (TargetColumn("y", "crimes"), "0.0100 on a scale from 0 to 1"),
+        (TargetColumn("income", "dollars", 899_890.0), "8,999 dollars"),
+        (TargetColumn("minutes to work", "minutes", 199.0), "1.99 minutes"),
+        (TargetColumn("crimes"), "0.0100 on a scale from 0 to 1"),
     ],
 )
 def test_errors_are_told_in_the_unit_of_the_target(target, text):
@@ -64,7 +64,7 @@ def test_errors_are_told_in_the_unit_of_the_target(target, text):
 
 
 def test_mean_and_spread_share_their_decimals():
-    target = TargetColumn("y", "minutes to work", "minutes", 199.0)
+    target = TargetColumn("minutes to work", "minutes", 199.0)
     assert with_std_in_unit(ReportedNumber(0.08, 0.001), target) == "15.9 ± 0.2"
     assert with_std_in_unit(ReportedNumber(0.08), target) == "15.9"
 

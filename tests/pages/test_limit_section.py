@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.run import SelectConfig
-from tasks.report.limit_section import figures_of, limits_of
+from tasks.report.limit_section import limits_of
 from tasks.report.model import report_data
 from tasks.report.page import to_html
 from tasks.select.champion import candidates, select_champion
@@ -71,24 +71,24 @@ def test_the_configured_limit_leads_to_the_champion(quick_study):
 def test_the_page_shows_the_configured_limit_first_and_holds_all_others(quick_study):
     report = report_data(quick_study)
     page = to_html(report)
-    limits = limits_of(report)
-    for limit in limits:
+    section = limits_of(report)
+    for limit in section.limits:
         names = re.findall(rf'name="limit-{limit.measure}"[^>]*>', page)
         assert len(names) == len(limit.states) == len(limit.table.rows) > 1
         assert sum("checked" in name for name in names) == 1
-    (opened,) = [limit for limit in limits if limit.opened]
+    (opened,) = [limit for limit in section.limits if limit.opened]
     assert opened.measure == "gdp"
     (state,) = [state for state in opened.states if state.checked]
     assert state.title == select_champion(quick_study).title
     # Each figure is drawn once, wherever it is shown.
-    for figure in figures_of(limits):
+    for figure in section.figures:
         assert page.count(f'id="{figure.name}"') == 1
         assert page.count(f'<use href="#{figure.name}"/>') >= 1
 
 
 def test_labels_tell_close_steps_apart(quick_study):
     report = report_data(quick_study)
-    for limit in limits_of(report):
+    for limit in limits_of(report).limits:
         labels = [state.label for state in limit.states]
         assert len({*labels}) == len(labels)
 
@@ -97,4 +97,4 @@ def test_a_finding_alone_needs_no_curves(quick_study):
     report = report_data(quick_study, curves=False)
     assert report.moves is None
     assert report.profiles is None
-    assert limits_of(report) == ()
+    assert limits_of(report) is None

@@ -6,14 +6,15 @@ from report_sample import (
     TITLES,
     WHITE,
     changed,
-    floor,
     held_out,
     make_champion,
     make_report,
     make_trials,
+    rejudged,
 )
 
-from tasks.report.model import SelectionPolicy, SensitiveColumn, TargetColumn
+from configs.run import SelectConfig
+from tasks.report.model import SensitiveColumn, TargetColumn
 from tasks.report.narrative import (
     cautions_of,
     deciding_sentence,
@@ -50,7 +51,7 @@ def champion_with(after, before, doubt=0.1, **changes):
     """The sample's champion with other numbers, which are (MAE, HGR, GDP, PF)."""
     after, before = held_out(*after, (BLACK,)), held_out(*before, (BLACK,))
     found = {"held_out": after, "reference": before, "changes": changed(after, before, doubt)}
-    return replace(make_champion((BLACK,)), **{**found, **changes})
+    return replace(rejudged(make_champion((BLACK,)), **found), **changes)
 
 
 def test_what_fell_and_what_it_cost_is_told():
@@ -119,7 +120,7 @@ def test_a_constant_is_called_one():
 
 
 def test_without_an_untreated_trial_nothing_is_said_of_changes():
-    champion = replace(make_champion((BLACK,)), reference=None, changes=None)
+    champion = rejudged(make_champion((BLACK,)), reference=None, changes=None)
     text = told(make_report(champion=champion))
     assert "was not among the trials, so the effect of the removal and its cost are unknown" in text
     assert "HGR 0.391, GDP 0.0189 and PF 0.111" in text
@@ -128,7 +129,7 @@ def test_without_an_untreated_trial_nothing_is_said_of_changes():
 @pytest.mark.parametrize("source", ["policy", "gate"])
 def test_a_broken_limit_is_the_first_thing_told(source):
     champion = make_champion((BLACK,))
-    policy = SelectionPolicy("least", subject_to={"gdp": 0.01} if source == "policy" else {})
+    policy = SelectConfig(subject_to={"gdp": 0.01} if source == "policy" else {})
     gate = {"gdp": 0.01} if source == "gate" else {}
     report = make_report(champion=replace(champion, policy=policy, gate_limits=gate))
     (first,) = finding_of(report).broken
@@ -136,7 +137,7 @@ def test_a_broken_limit_is_the_first_thing_told(source):
         "The chosen model breaks its limit: GDP on the share of Black residents is 0.0189 "
         "(0.0170\xa0to\xa00.0208) on the held-out rows, above 0.01."
     )
-    kept = replace(champion, policy=SelectionPolicy("least", subject_to={"gdp": 0.02}))
+    kept = replace(champion, policy=SelectConfig(subject_to={"gdp": 0.02}))
     assert "breaks" not in told(make_report(champion=kept))
 
 
@@ -151,14 +152,14 @@ def test_of_two_limits_on_one_measure_the_stricter_counts():
 )
 def test_what_is_left_is_compared_with_the_noise_floor(upper, verdict):
     report = make_report()
-    column = replace(report.columns[0], noise_floor={"hgr": floor(0.1, upper)})
+    column = replace(report.columns[0], noise_floor={"hgr": (0.1, upper)})
     assert verdict in told(replace(report, columns=(column,)))
 
 
 def test_columns_above_and_below_the_floor_are_told_apart():
     report = make_report((BLACK, WHITE))
     black, white = report.columns
-    columns = black, replace(white, noise_floor={"hgr": floor(0.3, 0.4)})
+    columns = black, replace(white, noise_floor={"hgr": (0.3, 0.4)})
     text = told(replace(report, columns=columns))
     assert "on the share of Black residents exceeds noise" in text
     assert "on the share of white residents it is within noise" in text
@@ -166,7 +167,7 @@ def test_columns_above_and_below_the_floor_are_told_apart():
 
 def test_a_measure_without_a_floor_has_no_sentence():
     report = make_report()
-    column = replace(report.columns[0], noise_floor={"pf": floor(0.02, 0.05)})
+    column = replace(report.columns[0], noise_floor={"pf": (0.02, 0.05)})
     text = told(replace(report, columns=(column,)))
     assert "have a mean PF of about 0.02, so the remaining PF exceeds noise" in text
     assert "mean HGR of" not in text
@@ -189,14 +190,14 @@ def test_without_champion_the_reason_is_told(reason):
 )
 def test_what_was_found_is_one_word(after, word):
     champion = champion_with(after, (0.093, 0.6, 0.05, 0.3))
-    champion = replace(champion, policy=SelectionPolicy("least"))
+    champion = replace(champion, policy=SelectConfig(minimise="mae"))
     assert finding_of(make_report(champion=champion)).word == word
 
 
 def test_nothing_removed_is_never_called_a_fall():
     same = (0.0932, 0.111, 0.0551, 0.296)
     champion = champion_with(same, same, trial="trial-0")
-    champion = replace(champion, policy=SelectionPolicy("least"))
+    champion = replace(champion, policy=SelectConfig(minimise="mae"))
     assert finding_of(make_report(champion=champion)).word == "nothing removed"
     broken = replace(champion, gate_limits={"gdp": 0.01})
     assert finding_of(make_report(champion=broken)).word == "limit broken; nothing removed"
@@ -216,8 +217,8 @@ def test_error_comes_first_then_the_measures_with_what_they_were():
 
 def test_a_change_within_noise_has_no_direction():
     champion = make_champion((BLACK,))
-    wide = changed(champion.held_out, champion.reference, doubt=2.0)
-    tiles = tiles_of(make_report(champion=replace(champion, changes=wide)))
+    wide = changed(champion.judgement.held_out, champion.judgement.reference, doubt=2.0)
+    tiles = tiles_of(make_report(champion=rejudged(champion, changes=wide)))
     assert tiles[1].change == "within noise of 0.577"
 
 
@@ -227,23 +228,23 @@ def test_every_column_has_its_tiles():
 
 
 def test_the_error_stands_in_the_targets_own_unit():
-    target = TargetColumn("y", "income", "dollars", 100_000.0)
+    target = TargetColumn("income", "dollars", 100_000.0)
     assert tiles_of(make_report(target=target))[0].value == "12,710 dollars"
 
 
 def test_without_champion_there_are_no_tiles():
-    assert tiles_of(make_report(champion=None)) == ()
+    assert tiles_of(make_report(champion=None)) == []
 
 
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
         (
-            SelectionPolicy("least", subject_to={"gdp": 0.02, "hgr": 0.3}),
+            SelectConfig(subject_to={"gdp": 0.02, "hgr": 0.3}),
             "a mean GDP of at most 0.02 and HGR of at most 0.3, the one with the smallest MAE",
         ),
-        (SelectionPolicy("least"), "the smallest MAE"),
-        (SelectionPolicy("knee", measure="pf"), "the knee of the front of PF against MAE"),
+        (SelectConfig(minimise="mae"), "the smallest MAE"),
+        (SelectConfig(knee_of="pf"), "the knee of the front of PF against MAE"),
     ],
 )
 def test_the_policy_is_told_in_words(policy, words):
@@ -274,8 +275,8 @@ def test_the_rows_and_numbers_that_decided_are_told(deciding, words):
 )
 def test_a_limit_is_checked_on_held_out_rows(found, words):
     champion = make_champion((BLACK,))
-    scores = replace(champion.held_out, measures={BLACK: {"gdp": found}})
-    (sentence,) = limit_sentences(make_report(champion=replace(champion, held_out=scores)))
+    scores = replace(champion.judgement.held_out, measures={BLACK: {"gdp": found}})
+    (sentence,) = limit_sentences(make_report(champion=rejudged(champion, held_out=scores)))
     assert words in sentence
     assert ("interval includes" in sentence) == ("interval includes" in words)
 
@@ -293,7 +294,7 @@ def test_the_best_probe_speaks_for_all(after, share):
         Recovered("age", "boosting", 0.92, after),
         Recovered("income", "ridge", 0.99, 0.99),
     )
-    champion = replace(make_champion((BLACK,)), recovered=rows)
+    champion = rejudged(make_champion((BLACK,)), recovered=rows)
     sentence = recoverability_sentence(make_report(champion=champion), column)
     assert "(boosting) explains 92 % of the variation of age" in sentence
     assert f"and {share} (boosting) after it" in sentence
@@ -301,7 +302,7 @@ def test_the_best_probe_speaks_for_all(after, share):
 
 def test_a_person_learns_what_entered_what_is_left_and_how_wrong_it_can_be():
     inputs, left, error = person_sentences(
-        make_report(target=TargetColumn("y", "yearly income", "dollars", 100_000.0))
+        make_report(target=TargetColumn("yearly income", "dollars", 100_000.0))
     )
     assert "do not include the share of Black residents" in inputs
     assert "by about 1,890 dollars (with nothing removed: 5,510)" in left
@@ -317,13 +318,13 @@ def test_several_columns_are_spoken_of_in_the_plural():
 def test_a_constant_prediction_moves_with_nothing():
     still = held_out(0.18, 0.0, 0.0, 0.0, (BLACK,))
     sentences = person_sentences(
-        make_report(champion=replace(make_champion((BLACK,)), held_out=still))
+        make_report(champion=rejudged(make_champion((BLACK,)), held_out=still))
     )
     assert len(sentences) == 2
 
 
 def test_a_person_learns_that_the_attribute_will_be_asked_for():
-    champion = replace(make_champion((BLACK,)), trial="trial-12", reference=None)
+    champion = replace(rejudged(make_champion((BLACK,)), reference=None), trial="trial-12")
     report = make_report(champion=champion, trials=make_trials((BLACK,), needs_sensitive=True))
     inputs, left, _ = person_sentences(report)
     assert inputs.startswith("Every prediction of this model needs")
@@ -349,8 +350,8 @@ def test_a_person_is_told_which_inputs_stand_in_for_the_attribute():
 
 def test_a_removal_that_cannot_be_shown_is_not_claimed():
     champion = make_champion((BLACK,))
-    unchanged = changed(champion.held_out, champion.held_out)
-    told = person_sentences(make_report(champion=replace(champion, changes=unchanged)))[0]
+    unchanged = changed(champion.judgement.held_out, champion.judgement.held_out)
+    told = person_sentences(make_report(champion=rejudged(champion, changes=unchanged)))[0]
     assert "do not show that the removal had an effect" in told
 
 
@@ -368,7 +369,7 @@ def test_a_person_learns_that_the_attribute_is_an_input():
 
 def test_a_model_that_removes_nothing_is_compared_with_nothing():
     rows = (Recovered(BLACK, "ridge", 0.8, 0.8),)
-    champion = replace(make_champion((BLACK,)), trial="trial-0", recovered=rows)
+    champion = replace(rejudged(make_champion((BLACK,)), recovered=rows), trial="trial-0")
     report = make_report(champion=champion)
     assert "with nothing removed" not in " ".join(person_sentences(report))
     told = recoverability_sentence(report, report.columns[0])
@@ -377,7 +378,7 @@ def test_a_model_that_removes_nothing_is_compared_with_nothing():
 
 
 def text_of(report, title):
-    return next((limit.text for limit in cautions_of(report) if title in limit.title), "")
+    return next((text for name, text in cautions_of(report).items() if title in name), "")
 
 
 @pytest.mark.parametrize(

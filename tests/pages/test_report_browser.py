@@ -2,7 +2,7 @@ import re
 import shutil
 
 import pytest
-from report_sample import BLACK, WHITE, failure, make_report, make_trials, poison_report
+from report_sample import BLACK, FAILURES, WHITE, make_report, make_trials, poison_report
 
 from tasks.report.model import report_data
 from tasks.report.page import render
@@ -34,8 +34,8 @@ def chromium():
 def report_page(tmp_path_factory):
     columns = (BLACK, WHITE)
     trials = make_trials(columns, needs_sensitive=True)
-    report = make_report(columns, trials=trials, failures=(failure(),))
-    return render(report, tmp_path_factory.mktemp("report")).html
+    report = make_report(columns, trials=trials, failures=FAILURES)
+    return render(report, tmp_path_factory.mktemp("report"))[0]
 
 
 class Visit:
@@ -241,7 +241,7 @@ def test_figures_follow_the_dark_scheme(page):
     ],
 )
 def test_text_from_data_is_shown_and_never_obeyed(visit, tmp_path, text):
-    seen = visit(render(poison_report(text), tmp_path).html)
+    seen = visit(render(poison_report(text), tmp_path)[0])
     assert seen.page.title() == text
     assert seen.page.locator("h1").text_content() == text
     assert seen.page.locator("img").count() == 0
@@ -250,7 +250,7 @@ def test_text_from_data_is_shown_and_never_obeyed(visit, tmp_path, text):
 
 def test_a_report_without_figures_still_opens(visit, tmp_path):
     report = make_report(trials=(), champion=None)
-    seen = visit(render(report, tmp_path).html)
+    seen = visit(render(report, tmp_path)[0])
     assert seen.complaints == []
     assert seen.page.locator(".plot").count() == 0
 
@@ -272,7 +272,7 @@ def test_no_tooltip_is_cut_off(visit, report_page, width):
 
 
 def test_the_trials_table_is_whole_on_a_desktop(visit, tmp_path):
-    path = render(make_report(), tmp_path).html
+    path = render(make_report(), tmp_path)[0]
     wide = visit(path, viewport={"width": 1400, "height": 900}).page
     cut = "box => box.scrollWidth > box.clientWidth"
     assert not wide.eval_on_selector(".trials", cut)
@@ -280,7 +280,7 @@ def test_the_trials_table_is_whole_on_a_desktop(visit, tmp_path):
 
 
 def test_columns_that_a_phone_cannot_show_are_announced(visit, tmp_path):
-    path = render(make_report(), tmp_path).html
+    path = render(make_report(), tmp_path)[0]
     phone = visit(path, viewport={"width": 390, "height": 844}).page
     hint = phone.locator("#trials .more")
     assert hint.is_visible()
@@ -291,7 +291,7 @@ def test_columns_that_a_phone_cannot_show_are_announced(visit, tmp_path):
 
 
 def test_a_phone_shows_all_numbers_of_the_chosen_model(visit, tmp_path):
-    path = render(make_report(), tmp_path).html
+    path = render(make_report(), tmp_path)[0]
     phone = visit(path, viewport={"width": 390, "height": 844}).page
     for cell in phone.locator("#chosen td").all():
         box = cell.bounding_box()
@@ -304,7 +304,7 @@ def test_a_phone_shows_all_numbers_of_the_chosen_model(visit, tmp_path):
 
 @pytest.fixture
 def address(quick_study, tmp_path):
-    return render(report_data(quick_study), tmp_path).html.as_uri()
+    return render(report_data(quick_study), tmp_path)[0].as_uri()
 
 
 def shown(page):

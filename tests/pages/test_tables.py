@@ -1,17 +1,16 @@
 import re
 from dataclasses import replace
 
-from report_sample import BLACK, TITLES, WHITE, make_champion, make_report
+from report_sample import BLACK, TITLES, WHITE, make_champion, make_report, rejudged
 
 from tasks.report.model import ReportedNumber, TargetColumn
-from tasks.report.narrative import finding_of
+from tasks.report.narrative import finding_of, within_sentence
 from tasks.report.page import to_html
 from tasks.report.tables import (
     champion_table,
-    on_front,
+    front_of,
     parameters_of,
     trial_table,
-    within_sentence,
     within_tables,
 )
 from tasks.select.groups import CHOSEN, REFERENCE, GroupedScore, WithinGroups
@@ -36,7 +35,7 @@ def test_numbers_are_shown_with_spread_and_sorted_by_their_mean():
 
 
 def test_the_error_stands_in_its_own_unit_where_the_target_has_one():
-    target = TargetColumn("y", "income", "dollars", 100_000.0)
+    target = TargetColumn("income", "dollars", 100_000.0)
     grid = trial_table(make_report(target=target))
     assert column_of(grid, "MAE in dollars")[0] == "9,150 ± 274"
     assert "MAE in dollars" not in trial_table(make_report()).headings
@@ -60,8 +59,8 @@ def test_fronts_are_listed_by_trial():
     report = make_report()
     fronts = column_of(trial_table(report), "On front of")
     assert fronts[4] == "GDP, PF"
-    assert not on_front(report.trials, BLACK, "hgr")["trial-4"]
-    assert on_front((), BLACK, "hgr") == {}
+    assert "trial-4" not in front_of(report, BLACK, "hgr")
+    assert front_of(replace(report, trials=()), BLACK, "hgr") == []
 
 
 def test_the_champion_stands_beside_the_untreated_model():
@@ -78,8 +77,8 @@ def test_the_champion_stands_beside_the_untreated_model():
 
 
 def test_a_champion_without_reference_stands_alone():
-    champion = replace(make_champion((BLACK,)), reference=None)
-    target = TargetColumn("y", "income", "dollars", 100_000.0)
+    champion = rejudged(make_champion((BLACK,)), reference=None)
+    target = TargetColumn("income", "dollars", 100_000.0)
     grid = champion_table(make_report(champion=champion, target=target), champion)
     assert grid.headings == ("Measure", "Chosen model")
     assert column_of(grid, "Measure")[1] == "MAE in dollars"

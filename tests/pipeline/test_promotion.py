@@ -138,7 +138,7 @@ def test_a_promotion_is_in_description_report_and_card(study):
     ],
 )
 def test_the_report_says_what_the_gate_said(study, tmp_path, gate, address, said):
-    page = render(report_data(under(study, gate=gate)), tmp_path).html.read_text()
+    page = render(report_data(under(study, gate=gate)), tmp_path)[0].read_text()
     assert f"Registered as <code>models:/{address}</code>" in page
     assert said in page
 

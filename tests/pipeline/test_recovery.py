@@ -8,10 +8,10 @@ import pytest
 from configs.cluster import ClusterConfig
 from configs.reproduction import parse_experiment
 from tasks.fit.job import run_job, training_for
-from tasks.reproduce.claims import seeded_curves
+from tasks.reproduce.curves import seeded_curves
 from tasks.reproduce.page import summary, write_page
 from tasks.reproduce.recovery import recover_job, recovered_table, recovery_jobs, strongest
-from tasks.reproduce.result import story_of, write_story
+from tasks.reproduce.result import make_result, write_result
 from tasks.select.judgement import recover
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
@@ -85,12 +85,12 @@ def test_numbers_are_those_of_the_features_of_rows_that_no_model_saw(found):
 
 def test_page_and_summary_have_a_table_where_it_was_asked_for(found, tmp_path):
     experiment, curves, _, _ = found
-    story = replace(story_of(experiment, {"crimes": curves}, {}, [], {}, draws=1), name="E2")
-    write_story(story, experiment, {"crimes": curves}, tmp_path / "E2")
-    assert "What can still be guessed" in write_page([story], tmp_path).read_text()
+    story = replace(make_result(experiment, {"crimes": curves}, {}, [], {}, draws=1), name="E2")
+    write_result(story, experiment, {"crimes": curves}, tmp_path / "E2")
+    assert "Recoverability: held-out R²" in write_page([story], tmp_path).read_text()
     assert "| R² before | R² after |" in summary([story])
     run = experiment.runs["crimes"].model_copy(update={"recoverability": False})
     quiet = experiment.model_copy(update={"runs": {"crimes": run}})
-    told = story_of(quiet, {"crimes": curves}, {}, [], {}, draws=1)
+    told = make_result(quiet, {"crimes": curves}, {}, [], {}, draws=1)
     assert told.recovered == []
     assert "R²" not in summary([told])

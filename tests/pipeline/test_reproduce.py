@@ -12,7 +12,7 @@ from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.reproduction import quick, read_experiment, without
 from flows.reproduce import load, reproduce_paper
-from tasks.reproduce.result import Story, record_studies
+from tasks.reproduce.result import ExperimentResult, record_studies
 from tasks.select.study import study_opener
 from tasks.track.client import TrackingUnreachableError
 
@@ -122,14 +122,14 @@ def test_what_stops_one_experiment_does_not_stop_the_next(settings, monkeypatch)
     def one(tree, cluster):
         if tree["name"] == "E2":
             raise UserError("it needs more memory than there is")
-        return Story(
-            **dict.fromkeys(Story.__annotations__, ""),
+        return ExperimentResult(
+            **dict.fromkeys(ExperimentResult.__annotations__, ""),
         ), ["E3: 2 fits failed"]
 
     monkeypatch.setattr(flows.reproduce, "_one", one)
-    monkeypatch.setattr(flows.reproduce, "write_page", lambda stories, folder: folder)
+    monkeypatch.setattr(flows.reproduce, "write_page", lambda results, folder: folder)
     found = flows.reproduce._judge([{"name": "E2"}, {"name": "E3"}], ClusterConfig())
-    assert len(found.stories) == 1
+    assert len(found.results) == 1
     assert found.problems == ("E2: it needs more memory than there is", "E3: 2 fits failed")
 
 

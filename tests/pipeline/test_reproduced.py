@@ -6,13 +6,14 @@ import flows.reproduce
 from configs.cluster import ClusterConfig
 from flows.reproduce import IncompleteError, Reproduced
 from tasks.reproduce.claims import COUNTS, Verdict
-from tasks.reproduce.result import Story
+from tasks.reproduce.result import ExperimentResult
 
 
 @pytest.fixture
 def story(monkeypatch):
-    monkeypatch.setattr(Story, "count", lambda self, as_: COUNTS.index(as_))
-    return Story(**{**dict.fromkeys(Story.__annotations__, ""), "name": "E3", "title": "Maps [b]"})
+    monkeypatch.setattr(ExperimentResult, "count", lambda self, as_: COUNTS.index(as_))
+    empty = dict.fromkeys(ExperimentResult.__annotations__, "")
+    return ExperimentResult(**{**empty, "name": "E3", "title": "Maps [b]"})
 
 
 @pytest.mark.parametrize("problems", [("E2: no memory.", "E3: 2 fits failed"), ()])

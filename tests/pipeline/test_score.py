@@ -25,8 +25,7 @@ from tasks.cluster.cluster import connect
 from tasks.data import user_table as own_blocks
 from tasks.data.user_table import FilePiece, pieces_of, read_blocks
 from tasks.monitor import scoring as scored_file
-from tasks.monitor import scoring as unfamiliar
-from tasks.monitor.scoring import Unfamiliar, UnseenLabels, check_request, score_table
+from tasks.monitor.scoring import OutOfRange, UnseenLabels, check_request, score_table
 
 EXACT = 1e-12
 
@@ -190,7 +189,7 @@ def test_what_is_unlike_training_is_counted(model, tmp_path, blocks):
     out = seen.outside["Fläche m²"]
     assert (out.below, out.above, out.least, out.greatest) == (1, 2, -50.0, 901.0)
     assert seen.unseen["Bezirk"].counts == {"Bern": 2, "Genf": 1, "Wien": 1, "Ulm": 1}
-    told = " ".join(seen.told(model.bundle()))
+    told = " ".join(seen.messages(model.bundle()))
     assert "column Fläche m²: 3 of 50 rows (6.00%) outside the training range" in told
     assert "column Bezirk: 5 of 50 rows (10.00%) with a label that no training row had" in told
     assert "'Bern' 2 times" in told
@@ -200,7 +199,7 @@ def test_what_is_unlike_training_is_counted(model, tmp_path, blocks):
 def test_rows_like_those_of_training_bring_no_word(model, tmp_path):
     rows = [row for row in rents() if None not in row]
     seen = score_table(request(tmp_path, model, write_file(tmp_path / "new.csv", rows)))
-    assert seen.told(model.bundle()) == []
+    assert seen.messages(model.bundle()) == []
 
 
 def test_counts_do_not_depend_on_how_rows_are_split(model, tmp_path):
@@ -210,8 +209,8 @@ def test_counts_do_not_depend_on_how_rows_are_split(model, tmp_path):
     frame.loc[::13, "Bezirk"] = None
     frame["Fläche m²"] *= 2.0
     frame = frame.astype({"Fläche m²": float, "Baujahr": float})
-    whole = Unfamiliar.of(bundle, frame)
-    parts = [Unfamiliar.of(bundle, part) for part in (frame[:11], frame[11:50], frame[50:])]
+    whole = OutOfRange.from_rows(bundle, frame)
+    parts = [OutOfRange.from_rows(bundle, part) for part in (frame[:11], frame[11:50], frame[50:])]
     assert parts[0].merge(parts[1]).merge(parts[2]) == whole
     assert whole.outside
     assert whole.unseen["Bezirk"].counts[""] > 0
@@ -233,15 +232,15 @@ def test_a_label_that_training_read_as_a_number_is_known(tmp_path):
 
 
 def test_labels_of_a_column_take_no_room_of_their_own_in_every_row(monkeypatch):
-    monkeypatch.setattr(unfamiliar, "LABELS_KEPT", 5)
+    monkeypatch.setattr(scored_file, "LABELS_KEPT", 5)
     seen = UnseenLabels(Counter())
     for block in range(20):
         seen = seen.merge(UnseenLabels(Counter({"often": 3, f"once {block}": 1})))
     assert len(seen.counts) == 5
     assert seen.counts["often"] == 60
     assert seen.rows == 80
-    assert "'often' 60 times" in seen.listed()
-    assert "and others 18 times" in seen.listed()
+    assert "'often' 60 times" in seen.examples()
+    assert "and others 18 times" in seen.examples()
 
 
 @pytest.mark.parametrize(
@@ -271,8 +270,8 @@ def test_text_among_numbers_is_told_by_its_line(model, tmp_path, blocks):
     ("out", "keep", "sentence"),
     [
         ("out.csv", (), "must end in .parquet"),
-        ("data.parquet", (), "must be a file beside the data"),
-        ("folder/out.parquet", (), "must not lie in the folder"),
+        ("data.parquet", (), "must be a file other than the data"),
+        ("folder/out.parquet", (), "must not be in the folder"),
         ("out.parquet", ("model",), "got 'model'"),
         ("out.parquet", ("a", "a"), "got 'a'"),
     ],

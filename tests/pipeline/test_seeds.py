@@ -11,16 +11,15 @@ from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.reproduction import parse_experiment, quick
 from tasks.reproduce.claims import (
-    by_seed,
     interval_of,
     resampled_scores,
     rule_of,
-    seeded_curves,
     verdicts_on,
     word_over_seeds,
 )
+from tasks.reproduce.curves import by_seed, seeded_curves
 from tasks.reproduce.page import seeds_of, summary, write_page
-from tasks.reproduce.result import story_of, write_story
+from tasks.reproduce.result import make_result, write_result
 from tasks.storage.settings import Settings
 
 
@@ -217,8 +216,8 @@ def test_a_repeat_that_varies_makes_a_curve_no_constant(both):
 
 def test_tables_hold_the_folds_of_all_seeds(both, tmp_path):
     experiment, curves, told = both
-    story = story_of(experiment, curves, {}, list(told.values()), {}, draws=DRAWS)
-    write_story(story, experiment, curves, tmp_path / "T")
+    story = make_result(experiment, curves, {}, list(told.values()), {}, draws=DRAWS)
+    write_result(story, experiment, curves, tmp_path / "T")
     frame = pd.read_csv(tmp_path / "T" / "results.csv")
     ours = frame[(frame["curve"] == "ours") & (frame["strength"] == 4)]
     assert list(zip(ours["seed"], ours["fold"], strict=True)) == [
@@ -233,9 +232,9 @@ def test_tables_hold_the_folds_of_all_seeds(both, tmp_path):
 
 def test_page_and_summary_tell_the_spread_over_seeds(both, tmp_path):
     experiment, curves, told = both
-    story = story_of(experiment, curves, {}, list(told.values()), {}, draws=DRAWS)
+    story = make_result(experiment, curves, {}, list(told.values()), {}, draws=DRAWS)
     story = replace(story, name="E2")
-    write_story(story, experiment, curves, tmp_path / "E2")
+    write_result(story, experiment, curves, tmp_path / "E2")
     text, found = write_page([story], tmp_path).read_text(), told["better"]
     assert f"over seeds: {seeds_of(found)}" in text
     assert f"over seeds: {seeds_of(found, rmse=True)}" in text

@@ -16,7 +16,7 @@ from tasks.reproduce.claims import verdicts_on
 from tasks.reproduce.curves import curves_of, distances, pooled
 from tasks.reproduce.page import summary, write_page
 from tasks.reproduce.resample import Resampling, _score, resample
-from tasks.reproduce.result import read_stories, story_of, write_story
+from tasks.reproduce.result import make_result, read_results, write_result
 from tasks.select.study import open_study
 
 DRAWS = 25
@@ -137,12 +137,12 @@ def test_equal_predictions_agree_and_others_do_not(judged):
 
 def test_a_claim_on_two_fronts_has_a_verdict_by_each_error(judged):
     found = _of(judged, "it wins")
-    assert found.told == "holds by MAE and RMSE"
+    assert found.text == "holds by MAE and RMSE"
     assert found.rmse_low < found.rmse_value < found.rmse_high < 0
     assert found.rmse_value != found.value
     assert found.rmse_folds_true == found.folds == 3
     assert _of(judged, "it gets fairer").rmse_verdict is None
-    assert replace(found, rmse_verdict="fails").told == "holds by MAE, fails by RMSE"
+    assert replace(found, rmse_verdict="fails").text == "holds by MAE, fails by RMSE"
 
 
 def test_a_claim_that_one_error_cannot_judge_keeps_the_verdict_of_the_other(judged, monkeypatch):
@@ -253,18 +253,18 @@ def test_the_page_tells_claims_reasons_and_runs_that_are_missing(judged, tmp_pat
     experiment, curves, told, _, _ = judged
     absent = {"elsewhere": "there is no file <here>; fetch it"}
     rows = {"Crimes": "240 rows"}
-    story = story_of(experiment, curves, absent, told, rows, draws=DRAWS)
+    story = make_result(experiment, curves, absent, told, rows, draws=DRAWS)
     story = replace(story, name="E2")
-    write_story(story, experiment, curves, tmp_path / "E2")
-    (again,) = read_stories(tmp_path, ["E1", "E2"])
+    write_result(story, experiment, curves, tmp_path / "E2")
+    (again,) = read_results(tmp_path, ["E1", "E2"])
     assert again == story
     (tmp_path / "E1").mkdir()
     (tmp_path / "E1" / "story.json").write_text('{"of": "another version"}')
-    assert read_stories(tmp_path, ["E1", "E2"]) == [story]
+    assert read_results(tmp_path, ["E1", "E2"]) == [story]
     text = write_page([again], tmp_path).read_text()
     for words in ("it gets fairer", "no networks here", "&lt;here&gt;", "Kendall", 'href="#E2"'):
         assert words in text
-    assert "brings this section up to date" in text  # the shipped E2 says other things
+    assert "to update this section" in text  # the shipped E2 has other claims
     said = [replace(told[0], says=words) for words in statements(read_experiment("E6"))]
     current = replace(story, name="E6", verdicts=said)
     assert not current.outdated  # known without the packages of E6's networks
@@ -283,14 +283,14 @@ def test_the_page_tells_claims_reasons_and_runs_that_are_missing(judged, tmp_pat
 def test_a_curve_that_failed_whole_is_named(judged):
     experiment, curves, told, _, _ = judged
     rest = {label: curve for label, curve in curves["crimes"].items() if label != "kept"}
-    story = story_of(experiment, {"crimes": rest}, {}, told, {}, draws=DRAWS)
+    story = make_result(experiment, {"crimes": rest}, {}, told, {}, draws=DRAWS)
     assert story.incomplete == ["kept on crimes: all settings failed; `fkd status` has the causes."]
 
 
 def test_the_summary_says_what_proves_nothing(judged):
     experiment, curves, told, _, _ = judged
     rows = {"Crimes": "SYNTHETIC data: 240 rows"}
-    story = story_of(experiment, curves, {}, told, rows, draws=DRAWS)
+    story = make_result(experiment, curves, {}, told, rows, draws=DRAWS)
     plain = summary([replace(story, rows={"Crimes": "240 rows"})])
     assert "SYNTHETIC" not in plain
     assert "quick" not in plain

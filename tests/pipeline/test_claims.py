@@ -1,4 +1,4 @@
-"""Rules that decide claims: each one can say yes as well as no."""
+"""Claims: rules that can say yes as well as no, verdicts and their counts, curves as needed."""
 
 from types import SimpleNamespace
 
@@ -8,16 +8,21 @@ from pydantic import TypeAdapter
 
 from configs.reproduction import Claim
 from tasks.reproduce.claims import (
+    COUNTS,
     NotJudgedError,
+    Verdict,
+    count,
     errors_of,
     front_error,
     gap,
+    headline,
     interval_of,
     levels_of,
     rule_of,
     scores_needed,
     word_of,
 )
+from tasks.reproduce.curves import Curve
 
 CLAIM = TypeAdapter(Claim)
 
@@ -326,3 +331,68 @@ def test_a_verdict_does_not_contradict_its_own_number(value, low, high):
 def test_an_interval_that_only_touches_the_region_fails():
     above = SimpleNamespace(low=0.0, high=np.inf)
     assert word_of(above, -1.0, -2.0, 0.0) == "fails"
+
+
+def verdict(word, rmse=None, *, source="section 4.1", collapsed=""):
+    return Verdict("crimes", "so", source, word, rmse_verdict=rmse, collapsed=collapsed)
+
+
+FOUND = [
+    verdict("holds", "holds"),
+    verdict("holds", "fails"),
+    verdict("holds", "unclear"),
+    verdict("unclear", "holds"),
+    verdict("fails", "fails"),
+    verdict("holds"),
+    verdict("holds", "holds", collapsed="NN-HGR"),
+    verdict("fails", "holds", collapsed="NN-HGR"),
+    verdict("holds", "holds", source="ours"),
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "collapsed", "as_"),
+    [
+        ("holds", "", "holds"),
+        ("holds", "NN-HGR", "holds against a constant"),
+        ("fails", "NN-HGR", "fails"),
+        ("unclear", "NN-HGR", "unclear"),
+    ],
+)
+def test_only_what_holds_is_counted_apart(word, collapsed, as_):
+    assert verdict(word, collapsed=collapsed).counted_as == as_
+
+
+def test_every_verdict_is_counted_once():
+    assert sum(count(FOUND, as_) for as_ in COUNTS) == len(FOUND)
+    assert count(FOUND, "holds") == 5
+    assert count(FOUND, "holds", ours=False) == 4
+    assert count(FOUND, "holds", ours=True) == 1
+    assert count(FOUND, "holds against a constant") == 1
+
+
+def test_the_headline_names_the_error_by_which_statements_hold():
+    text = headline(FOUND, ours=False)
+    assert "taken from the paper 4 hold, 1 more hold only against a network" in text
+    assert "2 fail, 1 are unclear, 0 were not judged" in text
+    assert "Of 5 that compare errors" in text
+    assert "1 hold by MAE and by RMSE, 2 by MAE alone, 1 by RMSE alone, 1 by neither" in text
+    assert "constant" not in headline([verdict("holds", "holds")], ours=False).split("Of 1 that")[0]
+    assert "RMSE" not in headline([verdict("holds")], ours=False)
+    assert "added here 1 hold" in headline(FOUND, ours=True)
+
+
+def curve(*settings):
+    results = [SimpleNamespace(trial=SimpleNamespace(parameters=setting)) for setting in settings]
+    return Curve("A", None, tuple(results))
+
+
+def test_a_setting_is_found_by_all_of_its_values():
+    found = curve({"gamma": 1.0, "C": 1.0}, {"gamma": 2.0, "C": 1.0}, {"gamma": 2.0, "C": 3.0})
+    assert found.index({"gamma": 2.0}) == 1
+    assert found.index({"gamma": 2.0, "C": 3.0}) == 2
+    assert found.index({"gamma": 1.0, "C": 3.0}) is None
+
+
+def test_only_what_differs_varies():
+    assert curve({"gamma": 1.0, "C": 1.0}, {"gamma": 2.0, "C": 1.0}).varying == ("gamma",)
