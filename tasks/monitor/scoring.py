@@ -23,8 +23,8 @@ from fkd.core.arrays import Array
 from fkd.problems.bundle import Bundle, NonFinitePredictionError
 from fkd.problems.labels import MISSING, canonical_label, factorize_labels
 from tasks.cluster.retries import run_jobs
-from tasks.data.table_formats import DecimalSigns, cell_column, read_numbers
-from tasks.data.user_table import FilePiece, RawBlock, pieces_of, read_blocks
+from tasks.data.table_formats import FilePiece, RawBlock, pieces_of, read_blocks
+from tasks.data.user_table import DecimalSigns, cell_column, read_numbers
 from tasks.storage.files import try_lock
 from tasks.track.registry import RegisteredBundle
 

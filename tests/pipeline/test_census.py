@@ -11,8 +11,7 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.problems import PROBLEMS
-from tasks.data.census import read_person_file, write_synthetic_census
+from tasks.data.census import person_file, read_persons, write_synthetic_census
 from tasks.data.download import AbsentFileError
 from tasks.data.load import load_table, remarks
 from tasks.storage.settings import Settings
@@ -36,13 +35,13 @@ def write(folder, lines, *, header=HEADER, member=MEMBER):
     return path
 
 
-@pytest.fixture
-def problem():
-    return PROBLEMS["acs_income"]
+def read(path, year=2018, problem="acs_income"):
+    """The rows of a file of Montana."""
+    return read_persons(DataConfig(problem=problem), person_file("MT", year, "1-Year"), path, year)
 
 
-def test_only_rows_that_belong_are_kept_and_the_others_counted(tmp_path, problem):
-    columns = read_person_file(write(tmp_path, ROWS), MEMBER, problem, year=2018)
+def test_only_rows_that_belong_are_kept_and_the_others_counted(tmp_path):
+    columns = read(write(tmp_path, ROWS))
     assert columns.rows_read == 6
     assert list(columns.dropped.values()) == [4, 0]
     assert_array_equal(columns.numbers["PINCP"], [50000, 900000])
@@ -51,16 +50,16 @@ def test_only_rows_that_belong_are_kept_and_the_others_counted(tmp_path, problem
     assert_array_equal(columns.numbers["year"], [2018, 2018])
 
 
-def test_labels_are_canonical_and_only_those_of_kept_rows(tmp_path, problem):
-    columns = read_person_file(write(tmp_path, ROWS), MEMBER, problem, year=2018)
+def test_labels_are_canonical_and_only_those_of_kept_rows(tmp_path):
+    columns = read(write(tmp_path, ROWS))
     assert columns.categories["OCCP"].labels == ("10", "4720")
     assert columns.categories["COW"].labels == ("1",)
     assert_array_equal(columns.categories["COW"].codes, [0, -1])
     assert "NOISE" not in columns.categories
 
 
-def test_an_area_is_unique_among_all_states(tmp_path, problem):
-    columns = read_person_file(write(tmp_path, ROWS), MEMBER, problem, year=2018)
+def test_an_area_is_unique_among_all_states(tmp_path):
+    columns = read(write(tmp_path, ROWS))
     assert_array_equal(columns.numbers["PUMA"], [3000100, 3000700])
     assert_array_equal(columns.numbers["ST"], [30, 30])
 
@@ -68,7 +67,7 @@ def test_an_area_is_unique_among_all_states(tmp_path, problem):
 def test_who_works_at_home_has_no_travel_time(tmp_path):
     path = tmp_path / "synthetic.zip"
     write_synthetic_census(path, state="MT", year=2018, rows=2000, seed=1)
-    columns = read_person_file(path, MEMBER, PROBLEMS["acs_travel_time"], year=2018)
+    columns = read(path, problem="acs_travel_time")
     assert columns.dropped["no travel time: works at home"] > 0
     assert "11" not in columns.categories["JWTR"].labels
     assert not np.isnan(columns.numbers["JWMNP"]).any()
@@ -77,21 +76,21 @@ def test_who_works_at_home_has_no_travel_time(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new"), [("RELP", "RELSHIPP"), ("RELP", "REL"), ("ST,", "STATE,"), ("PUMA", "PUMA10")]
 )
-def test_columns_are_found_under_the_names_of_other_years(tmp_path, problem, old, new):
+def test_columns_are_found_under_the_names_of_other_years(tmp_path, old, new):
     path = write(tmp_path, ROWS, header=HEADER.replace(old, new))
-    columns = read_person_file(path, MEMBER, problem, year=2019)
+    columns = read(path, 2019)
     assert len(columns.categories["RELP"].labels) == 2
     assert len(columns.numbers["ST"]) == 2
 
 
-def test_a_column_in_parts_is_put_together_with_its_revision(tmp_path, problem):
+def test_a_column_in_parts_is_put_together_with_its_revision(tmp_path):
     header = HEADER.replace("PUMA", "PUMA10,PUMA20").replace("OCCP", "OCCP10,OCCP12")
     rows = (
         "40,50000,40,10,1,21,1,0010,N.A.,030,00,1,1,00100,-0009,30,x",
         "40,50000,40,10,1,21,1,N.A.,0010,030,00,1,1,-0009,00100,30,x",
         "40,50000,40,10,1,21,1,,,030,00,1,1,-9,00200,30,x",
     )
-    columns = read_person_file(write(tmp_path, rows, header=header), MEMBER, problem, year=2022)
+    columns = read(write(tmp_path, rows, header=header), 2022)
     job, area = columns.categories["OCCP"], columns.categories["PUMA"]
     assert [job.labels[code] if code >= 0 else "" for code in job.codes] == [
         "OCCP10:10",
@@ -102,28 +101,28 @@ def test_a_column_in_parts_is_put_together_with_its_revision(tmp_path, problem):
     assert len(set(columns.numbers["PUMA"])) == 3
 
 
-def test_blanks_in_early_files_do_no_harm(tmp_path, problem):
+def test_blanks_in_early_files_do_no_harm(tmp_path):
     rows = (
         "40 ,50000, 40,10, 1,21,1,0010,030,00,1,1,00100,30,x",
         "41,60000,40,10,  ,21,1,0010,030,00,1,1,00100,30,x",
     )
-    columns = read_person_file(write(tmp_path, rows), MEMBER, problem, year=2006)
+    columns = read(write(tmp_path, rows), 2006)
     assert_array_equal(columns.numbers["AGEP"], [40, 41])
     assert columns.categories["COW"].labels == ("1",)
     assert_array_equal(columns.categories["COW"].codes, [0, -1])
 
 
-def test_quoted_headers_are_understood(tmp_path, problem):
+def test_quoted_headers_are_understood(tmp_path):
     header = ",".join(f'"{name}"' for name in HEADER.split(","))
-    assert read_person_file(write(tmp_path, ROWS, header=header), MEMBER, problem, year=2018)
+    assert read(write(tmp_path, ROWS, header=header))
 
 
-def test_absent_columns_are_named_with_the_problem(tmp_path, problem):
+def test_absent_columns_are_named_with_the_problem(tmp_path):
     path = write(tmp_path, ROWS, header=HEADER.replace("OCCP", "X").replace("SEX", "Y"))
     with pytest.raises(
         UserError, match=r"psam_p30\.csv of 2007 lacks the columns OCCP, SEX.*acs_income"
     ):
-        read_person_file(path, MEMBER, problem, year=2007)
+        read(path, 2007)
 
 
 @pytest.mark.parametrize(
@@ -134,13 +133,13 @@ def test_absent_columns_are_named_with_the_problem(tmp_path, problem):
         ([], "must have rows"),
     ],
 )
-def test_a_table_that_cannot_be_read_is_named(tmp_path, problem, lines, words):
+def test_a_table_that_cannot_be_read_is_named(tmp_path, lines, words):
     with pytest.raises(UserError, match=rf"psam_p30\.csv of 2018.*{words}"):
-        read_person_file(write(tmp_path, lines), MEMBER, problem, year=2018)
+        read(write(tmp_path, lines))
 
 
-def test_rows_may_all_be_dropped(tmp_path, problem):
-    columns = read_person_file(write(tmp_path, ROWS[1:2]), MEMBER, problem, year=2018)
+def test_rows_may_all_be_dropped(tmp_path):
+    columns = read(write(tmp_path, ROWS[1:2]))
     assert len(columns.numbers["AGEP"]) == 0
     assert columns.rows_read == 1
 

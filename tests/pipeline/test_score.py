@@ -22,8 +22,8 @@ from configs.errors import UserError
 from configs.run import ClusterConfig
 from fkd import __version__
 from tasks.cluster.cluster import connect
-from tasks.data import user_table as own_blocks
-from tasks.data.user_table import FilePiece, pieces_of, read_blocks
+from tasks.data import table_formats as own_blocks
+from tasks.data.table_formats import FilePiece, pieces_of, read_blocks
 from tasks.monitor import scoring as scored_file
 from tasks.monitor import scoring as unfamiliar
 from tasks.monitor.scoring import Unfamiliar, UnseenLabels, check_request, score_table
@@ -327,7 +327,7 @@ def slow(job):
             sys.stdin.read()
 
 scored_file.score_blocks = slow
-from tasks.data import user_table as own_blocks
+from tasks.data import table_formats as own_blocks
 own_blocks.ROWS_AT_ONCE = 20
 scored_file.score_table(request(folder, register(folder, bundle), folder / "train.csv"))
 """
