@@ -26,7 +26,7 @@ from tasks.select.judgement import GateError, ScoreIntervals, broken_limits
 from tasks.select.results import SCORES, Finding, TrialResult
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
-from tasks.servers.hooks import check_hooks, literal_webhooks, tell
+from tasks.servers.hooks import call_hook, check_hooks, literal_webhooks
 from tasks.storage.settings import plain_markdown, scrubbed, without_credentials
 from tasks.track.client import runs_page
 from tasks.track.recording import model_address, recorded
@@ -411,7 +411,7 @@ def _tell_end(configs: Sequence[Hooked], error: BaseException) -> None:
     state, problem = ("failure", str(as_user_error(error))) if crashed else ("stopped", _STOPPED)
     for config in configs:
         message = {"name": config.name, "state": state, "problem": problem}
-        for fault in tell(config.hooks.on_failure, message):
+        for fault in call_hook(config.hooks.on_failure, message):
             watcher().say(fault, "warning")
 
 
@@ -421,7 +421,7 @@ def end_runs(cells: Sequence[Cell]) -> None:
     for cell in cells:
         hooks = cell.config.hooks
         hook = hooks.on_success if cell.problem() is None else hooks.on_failure
-        faults += tell(hook, cell.message())
+        faults += call_hook(hook, cell.message())
     failure = failure_of(cells)
     if failure is not None or faults:
         kind = UserError if failure is None else type(failure)

@@ -15,7 +15,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from configs.hooks import refuse_kept_addresses
+from configs.hooks import check_schedule_overrides
 from configs.load import load_configs, read_hooks
 from configs.run import ClusterConfig
 from flows.experiment import run_all
@@ -54,7 +54,7 @@ def serve_schedule(
     every : seconds between two runs, instead of cron.
     """
     configs = load_configs(source, overrides)
-    refuse_kept_addresses(overrides)
+    check_schedule_overrides(overrides)
     settings = read_settings()
     ensure_writable(settings.home)
     # Runs are processes of their own, whose working folder need not be ours.

@@ -309,7 +309,7 @@ def test_without_words_names_serve():
         ({"units": {"age": ""}}, "one line"),
         ({"titles": {"age": "two\nlines"}}, "one line"),
         ({"titles": {"age": "x" * 81}}, "80 characters"),
-        ({"descriptions": {"age": "  "}}, "some text"),
+        ({"descriptions": {"age": "  "}}, "descriptions"),
     ],
 )
 def test_words_that_cannot_be_placed_are_refused(words, said):
