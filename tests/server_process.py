@@ -110,7 +110,7 @@ def light_kind(folder: Path, **changes: object) -> ServerKind:
     """Return a server that starts quickly."""
     arguments = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "{port}")
     fields = {"title": "light", "folder": folder, "arguments": arguments, "health": "/"}
-    return ServerKind(**{**fields, "patience": PATIENCE, **changes})
+    return ServerKind(**{**fields, "timeout": PATIENCE, **changes})
 
 
 def light_arguments(before: str) -> tuple[str, ...]:
@@ -214,10 +214,10 @@ def seeded(home: Path, base: Path, *, mlflow: bool = False) -> Path:
     """Return a home with databases that have their tables. Creating them takes ten seconds each."""
     (home / "prefect").mkdir(parents=True)
     # By SQLite: other processes may have the database open.
-    place = Path("prefect", "prefect.db")
+    name = Path("prefect", "prefect.db")
     with (
-        closing(sqlite3.connect(cold_start(base)["home"] / place)) as cold,
-        closing(sqlite3.connect(home / place)) as copy,
+        closing(sqlite3.connect(cold_start(base)["home"] / name)) as cold,
+        closing(sqlite3.connect(home / name)) as copy,
     ):
         cold.backup(copy)
     if mlflow:

@@ -3,7 +3,7 @@
 `fetch` tries the addresses of a file in turn. A transfer writes to a partial file, which a later
 attempt continues. A complete file is verified by its sha256, or at first use by reading the zip,
 and moved into the cache. Temporary faults are retried with growing pauses. A stalled transfer is
-aborted, and `Patience.total` bounds the time for one file.
+aborted, and `TransferPolicy.total` bounds the time for one file.
 """
 
 import errno
@@ -47,7 +47,7 @@ MAX_MEMBERS = 100
 
 
 @dataclass(frozen=True)
-class Patience:
+class TransferPolicy:
     """Time limits and retries of a download.
 
     Parameters
@@ -114,7 +114,7 @@ def fetch(
     file: RemoteFile,
     settings: Settings,
     *,
-    patience: Patience | None = None,
+    policy: TransferPolicy | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> Fetched:
@@ -126,7 +126,7 @@ def fetch(
         The file to fetch.
     settings
         Folder of the cache, and the mirror.
-    patience, progress, stop
+    policy, progress, stop
         Time limits and retries, a listener, an event that stops the transfer.
     """
     cache = Cache(settings.downloads)
@@ -138,7 +138,7 @@ def fetch(
         if record:
             logger.warning("%s in the cache is damaged or outdated, fetched again", file.name)
         stop = stop or threading.Event()
-        download = _Download(file, cache, record, patience or Patience(), progress, stop)
+        download = _Download(file, cache, record, policy or TransferPolicy(), progress, stop)
         return download.run(addresses(file, settings.mirror))
 
 
@@ -147,7 +147,7 @@ def fetch_all(
     settings: Settings,
     *,
     faulty: Literal["stop", "skip"] = "stop",
-    patience: Patience | None = None,
+    policy: TransferPolicy | None = None,
     progress: Progress | None = None,
 ) -> list[Fetched | UserError]:
     """Return files in their order, several downloaded at once.
@@ -161,21 +161,19 @@ def fetch_all(
     faulty
         stop: the first file that cannot be fetched raises its error. skip: the error takes its
         place in the result.
-    patience, progress
+    policy, progress
         Time limits and retries, a listener.
     """
     stop = threading.Event()
 
     def attempt(file: RemoteFile) -> Fetched | UserError:
         try:
-            return fetch(file, settings, patience=patience, progress=progress, stop=stop)
+            return fetch(file, settings, policy=policy, progress=progress, stop=stop)
         except UserError as error:
             if faulty == "stop":
                 raise
             return error
 
-    if len(files) == 1:
-        return [attempt(files[0])]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         futures = [pool.submit(attempt, file) for file in files]
         try:
@@ -289,19 +287,19 @@ class _Download:
         The cache that receives it.
     known
         Its record from an earlier download, if there is one.
-    patience, progress, stop
+    policy, progress, stop
         As in `fetch`.
     """
 
     file: RemoteFile
     cache: Cache
     known: CachedFile | None
-    patience: Patience
+    policy: TransferPolicy
     progress: Progress | None
     stop: threading.Event
 
     def __post_init__(self) -> None:
-        self.deadline = time.monotonic() + self.patience.total
+        self.deadline = time.monotonic() + self.policy.total
         self.partial = self.cache.partial_path(self.file.name)
         # The address and the validator of the partial file.
         self.note = self.partial.with_suffix(".json")
@@ -325,20 +323,21 @@ class _Download:
     def _retry(self, address: str) -> Fetched:
         """Repeat attempts at one address while another one can succeed."""
         refused = set[str]()
-        for attempt in range(1, self.patience.attempts + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return self._attempt(address)
             except _TransferFault as fault:
-                last = attempt == self.patience.attempts
+                last = attempt == self.policy.attempts
                 if not fault.retry or last or fault.content in refused:
                     raise
                 if fault.content:
                     refused.add(fault.content)
-                pause = max(fault.wait, self.patience.backoff * 2 ** (attempt - 1))
+                pause = max(fault.wait, self.policy.backoff * 2 ** (attempt - 1))
                 logger.info("%s %s, again in %.1f s", without_credentials(address), fault, pause)
                 if self.stop.wait(min(pause, max(self.deadline - time.monotonic(), 0.0))):
                     raise _TransferFault("was stopped") from fault
-        raise AssertionError("unreachable: the last attempt raises")
 
     def _attempt(self, address: str) -> Fetched:
         """Transfer the file, verify it, and move it into the cache."""
@@ -390,7 +389,7 @@ class _Download:
         try:
             with (
                 httpx.Client(
-                    timeout=httpx.Timeout(self.patience.read, connect=self.patience.connect),
+                    timeout=httpx.Timeout(self.policy.read, connect=self.policy.connect),
                     follow_redirects=True,
                     max_redirects=5,
                     event_hooks={"request": [self._check_deadline]},
@@ -454,8 +453,8 @@ class _Download:
                     raise _TransferFault("was stopped")
                 if done > MAX_BYTES:
                     raise _TransferFault(f"sends more than {MAX_BYTES} bytes")
-                if time.monotonic() - mark > self.patience.window:
-                    if done - since < self.patience.floor:
+                if time.monotonic() - mark > self.policy.window:
+                    if done - since < self.policy.floor:
                         raise _TransferFault("stalled: hardly any bytes in time", retry=True)
                     mark, since = time.monotonic(), done
                 if done != total:
@@ -492,7 +491,7 @@ class _Download:
     def _check_deadline(self, _: Any = None) -> None:
         if time.monotonic() >= self.deadline:
             raise _TransferFault(
-                f"did not send the file within {self.patience.total:g} s; the received part is "
+                f"did not send the file within {self.policy.total:g} s; the received part is "
                 "kept and the next run continues it"
             )
 

@@ -136,8 +136,10 @@ class Cache:
             if lock is None:
                 busy += 1
                 continue
-            with lock:
-                if _age(partial) >= older_than:
+            # The process that held the lock may have removed both files.
+            with lock, suppress(FileNotFoundError):
+                file = partial if partial.exists() else partial.with_suffix(".json")
+                if time.time() - file.stat().st_mtime >= older_than:
                     remove_partial(partial)
                     removed += 1
         return removed, busy
@@ -163,11 +165,3 @@ def remove_partial(partial: Path) -> None:
     """Remove a partial download with its note."""
     partial.unlink(missing_ok=True)
     partial.with_suffix(".json").unlink(missing_ok=True)
-
-
-def _age(partial: Path) -> float:
-    """Return the seconds since a partial download changed, or -1 if it does not exist."""
-    for path in (partial, partial.with_suffix(".json")):
-        with suppress(FileNotFoundError):
-            return time.time() - path.stat().st_mtime
-    return -1.0

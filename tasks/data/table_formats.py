@@ -66,7 +66,7 @@ class RawColumns:
     read_as: str = ""
     lone_point: bool = True
 
-    def place(self, row: int) -> str:
+    def position(self, row: int) -> str:
         """Return the position of a row in the file."""
         return f"{self.noun} {self.first + row}"
 
@@ -414,14 +414,13 @@ def _find_encoding(path: Path, encoding: str) -> str:
 
 def _decoding_fault(path: Path, encoding: str) -> str:
     """Return the line and the byte that cannot be decoded, or an empty text."""
-    decoder = codecs.getincrementaldecoder(encoding)()
     lines = 1
-    for chunk in (*_chunks(path), b""):
-        try:
-            lines += decoder.decode(chunk, final=not chunk).count("\n")
-        except UnicodeDecodeError as error:
-            lines += error.object[: error.start].count(b"\n")
-            return f"line {lines} has the byte 0x{error.object[error.start]:02x}"
+    try:
+        for text in codecs.iterdecode(_chunks(path), encoding):
+            lines += text.count("\n")
+    except UnicodeDecodeError as error:
+        lines += error.object[: error.start].count(b"\n")
+        return f"line {lines} has the byte 0x{error.object[error.start]:02x}"
     return ""
 
 

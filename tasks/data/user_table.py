@@ -132,7 +132,7 @@ class DecimalSigns:
         for sign, mask in {".": point & ~comma, ",": comma & ~point, "?": ambiguous}.items():
             if mask.any():
                 row = int(mask.argmax())
-                examples.setdefault(sign, (str(column.text[row].as_py()), raw.place(row)))
+                examples.setdefault(sign, (str(column.text[row].as_py()), raw.position(row)))
         self.ambiguous[name] = self.ambiguous.get(name, 0) + int(ambiguous.sum(axis=0))
 
     def decided(self, options: FileFormat) -> dict[str, str]:
@@ -218,10 +218,10 @@ def _parse(raw: RawColumns, column: CellColumn, sign: str, words: Sequence[str])
     """Return all cells of a column as numbers under a decimal sign."""
     infinite = np.isinf(column.numbers) | as_mask(pc.match_substring_regex(column.text, _INFINITE))
     if infinite.any():
+        first = raw.position(int(infinite.argmax()))
         raise UserError(
             f"column {column.name} must hold finite numbers, got {int(infinite.sum(axis=0))} "
-            f"infinite values, the first in {raw.place(int(infinite.argmax()))}. Correct them in "
-            "the file, or leave them empty."
+            f"infinite values, the first in {first}. Correct them in the file, or leave them empty."
         )
     readable = column.point if sign == "." else column.comma
     _refuse_text(raw, column, as_mask(pc.is_valid(column.text)) & ~readable, sign)
@@ -239,7 +239,7 @@ def _refuse_dates(raw: RawColumns, dated: Mask, cells: Any, name: str) -> None:
     if dated.any():
         row = int(dated.argmax())
         raise UserError(
-            f"column {name} must hold numbers, but {raw.place(row)} has the date or time "
+            f"column {name} must hold numbers, but {raw.position(row)} has the date or time "
             f"{str(cells[row])!r} ({int(dated.sum())} such values). Replace it by a number, such "
             "as a year or the days since a day, or name the column under data.keep only."
         )
@@ -270,7 +270,7 @@ def _refuse_text(raw: RawColumns, column: CellColumn, bad: Mask, sign: str) -> N
         )
     shown = ", ".join(map(repr, found[:3])) + (", ..." * (len(found) > 3))
     raise UserError(
-        f"column {column.name} must hold numbers, but {raw.place(int(bad.argmax()))} has "
+        f"column {column.name} must hold numbers, but {raw.position(int(bad.argmax()))} has "
         f"{found[0]!r} ({count} of {present} values: {shown}). {remedy}."
     )
 
@@ -446,6 +446,6 @@ def _places(data: DataConfig, name: str, values: Array) -> str:
     raw = read_raw(table_path(data), data, (name,), (name,))
     numbers, _ = read_numbers(raw, (name,), data)
     rows = np.flatnonzero(np.isin(numbers[name], values))
-    listed = ", ".join(raw.place(int(row)) for row in rows[:5])
+    listed = ", ".join(raw.position(int(row)) for row in rows[:5])
     more = ", ..." if len(rows) > 5 else ""
     return f"{len(rows):,} row{'s' if len(rows) > 1 else ''} ({listed}{more})"

@@ -262,7 +262,7 @@ def _predicted(job: ScoreJob, bundle: Bundle, block: RawBlock, frame: pd.DataFra
     try:
         return bundle.predict(frame)
     except NonFinitePredictionError as error:
-        rows = [block.raw.place(int(frame.index[row])) for row in error.rows[:3]]
+        rows = [block.raw.position(int(frame.index[row])) for row in error.rows[:3]]
         raise UserError(
             f"{job.model.address} must predict a finite number for each row, got NaN or infinity "
             f"for {len(error.rows)} rows of {job.piece.path}, first {', '.join(rows)}. Check the "
@@ -343,7 +343,7 @@ def _lacking(
         name = absent.columns[int(absent.iloc[row].to_numpy().argmax())]
         raise UserError(
             f"column {name} must have a value in every row, since {job.model.address} has learnt "
-            f"nothing that stands for a missing one, but {block.raw.place(row)} of "
+            f"nothing that stands for a missing one, but {block.raw.position(row)} of "
             f"{job.piece.path} has none; fill it, or say --missing null: such rows then have no "
             "prediction."
         )

@@ -57,7 +57,7 @@ def upcoming_prefect_server(settings: Settings) -> Iterator[Callable[[], str]]:
             yield lambda: _connect_named(url, stack)
             return
         lease = stack.enter_context(server_lease(prefect_kind(settings)))
-        lease.begin()
+        lease.start()
         yield lambda: _connect_own(lease, stack)
 
 

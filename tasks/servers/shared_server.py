@@ -34,11 +34,11 @@ LOOPBACK = "127.0.0.1"
 USER = "fkd"
 _SHARED, _EXCLUSIVE = fcntl.LOCK_SH, fcntl.LOCK_EX
 _CLIENT_POLL = 0.05
-_GOODBYE = 15.0  # seconds that the last process waits until the server is gone
+_LEAVE_SECONDS = 15.0  # seconds that the last process waits until the server is gone
 _KEEPER_POLL = 0.2
 _STOP_SECONDS = 5.0  # between SIGTERM and SIGKILL
 _STARTS = 3
-_LONGEST_LOG = 1_000_000  # bytes
+_MAX_LOG = 1_000_000  # bytes
 _PR_SET_PDEATHSIG = 1
 
 
@@ -62,7 +62,7 @@ class ServerKind:
     pinned
         Run on one core until the server is ready. A server that passes each query to another
         thread starts twice as fast this way.
-    patience
+    timeout
         Seconds until the first answer.
     """
 
@@ -73,7 +73,7 @@ class ServerKind:
     environment: Mapping[str, str] = field(default_factory=dict)
     fresh: Sequence[str] = ()
     pinned: bool = False
-    patience: float = 120.0
+    timeout: float = 120.0
 
     def dumps(self) -> str:
         """Return the declaration as JSON, the argument of the keeper."""
@@ -100,7 +100,7 @@ def server_lease(kind: ServerKind) -> Iterator["Lease"]:
     kind.folder.mkdir(parents=True, exist_ok=True)
     lease = Lease(kind, _open_lock(kind.folder / "lease"))
     try:
-        deadline = time.monotonic() + kind.patience
+        deadline = time.monotonic() + kind.timeout
         while not _try_lock(lease.file, _SHARED):  # a server is being stopped
             if time.monotonic() > deadline:
                 raise UserError(
@@ -121,7 +121,7 @@ class Lease:
         self.file = file
         self._keeper: int | None = None  # pid, if this process started it
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the server in the background if it does not run."""
         if self._keeper is None and not _is_kept(self.kind.folder):
             # If two processes start a keeper, the second keeper ends at once.
@@ -129,14 +129,14 @@ class Lease:
 
     def wait(self) -> RunningServer:
         """Return the server as soon as it answers."""
-        deadline = time.monotonic() + self.kind.patience
+        deadline = time.monotonic() + self.kind.timeout
         while time.monotonic() < deadline:
             found = _recorded_server(self.kind) if _is_kept(self.kind.folder) else None
             if found is not None and answers(f"{found.url}{self.kind.health}"):
                 return found
             if self._keeper_failed():
                 break
-            self.begin()
+            self.start()
             time.sleep(_CLIENT_POLL)
         # Imported late, because it imports numpy, which the keeper does not need.
         from tasks.storage.files import full_disk_error
@@ -152,7 +152,7 @@ class Lease:
         """Return the share. The last process waits until the server is gone."""
         last = _try_lock(self.file, _EXCLUSIVE)
         self.file.close()
-        deadline = time.monotonic() + _GOODBYE
+        deadline = time.monotonic() + _LEAVE_SECONDS
         while last and _is_kept(self.kind.folder) and time.monotonic() < deadline:
             time.sleep(_CLIENT_POLL)
             last = not _is_shared(self.kind.folder)
@@ -268,8 +268,10 @@ def main() -> None:
             time.sleep(_KEEPER_POLL / 20)
         else:
             os._exit(0)  # another keeper runs
+        # At once, because processes trust the record while the lock is held.
+        (kind.folder / "server.json").unlink(missing_ok=True)
         log = kind.folder / "server.log"
-        if log.exists() and log.stat().st_size > _LONGEST_LOG:
+        if log.exists() and log.stat().st_size > _MAX_LOG:
             os.truncate(log, 0)
         # End with the locks held, so that a process that finds them free finds no keeper.
         os._exit(_serve(kind, lease))
@@ -284,7 +286,6 @@ def _serve(kind: ServerKind, lease: IO[str]) -> int:
     port, password, failures = free_port(), secrets.token_urlsafe(24), 0
     # The exclusive lock is kept until the end: new processes wait for a new server.
     while failures < _STARTS and not _try_lock(lease, _EXCLUSIVE):
-        record.unlink(missing_ok=True)
         server = _start(kind, port, password)
         try:
             if _is_ready(kind, server, port, lease):
@@ -327,7 +328,7 @@ def _start(kind: ServerKind, port: int, password: str) -> subprocess.Popen[bytes
 
 def _is_ready(kind: ServerKind, server: subprocess.Popen[bytes], port: int, lease: IO[str]) -> bool:
     """Return True once the server answers, False if it ends, takes too long or is not needed."""
-    deadline = time.monotonic() + kind.patience
+    deadline = time.monotonic() + kind.timeout
     while server.poll() is None and time.monotonic() < deadline:
         if answers(f"http://{LOOPBACK}:{port}{kind.health}"):
             if sys.platform == "linux" and kind.pinned:

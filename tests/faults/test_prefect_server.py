@@ -139,14 +139,14 @@ with prefect_server(read_settings()):
     ],
 )
 def test_heartbeats_are_off_unless_the_user_sets_them(home, named, beats):
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", _BEATS],
         env={**clean_environment(home), **named},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
     )
-    assert told.stdout.strip() == beats, told.stderr
+    assert done.stdout.strip() == beats, done.stderr
 
 
 def test_an_unreachable_configured_server_is_an_error(settings):

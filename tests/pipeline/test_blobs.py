@@ -33,10 +33,10 @@ from tasks.storage.store import (
 
 
 @hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(place=st.integers(0, 10**6), bit=st.integers(0, 7))
-def test_one_flipped_bit_is_detected(place, bit):
+@given(position=st.integers(0, 10**6), bit=st.integers(0, 7))
+def test_one_flipped_bit_is_detected(position, bit):
     content = bytearray(add_checksum("ab/one", b"some content"))
-    content[place % len(content)] ^= 1 << bit
+    content[position % len(content)] ^= 1 << bit
     with pytest.raises(DamagedBlobError):
         verify_checksum("ab/one", bytes(content))
 
@@ -70,8 +70,8 @@ def test_absence_is_not_cached(shared, store_settings):
 
 def _where(shared):
     """Return the backend of a store."""
-    place = shared.backend
-    return (place.folder,) if hasattr(place, "folder") else (place.address,)
+    backend = shared.backend
+    return (backend.folder,) if hasattr(backend, "folder") else (backend.address,)
 
 
 @pytest.mark.parametrize("damage", ["flipped", "short", "another's"])
@@ -216,16 +216,16 @@ def test_a_copy_is_fetched_once_and_again_if_it_is_damaged(shared, store_setting
         assert shared.mapped_arrays("ab/some.arrays") is not None
         assert not (store_settings.home / "fetched").exists()  # a folder is its own copy
         return
-    get, asked = shared.backend.get, []
-    monkeypatch.setattr(shared.backend, "get", lambda name: asked.append(name) or get(name))
+    get, read = shared.backend.get, []
+    monkeypatch.setattr(shared.backend, "get", lambda name: read.append(name) or get(name))
     for _ in range(3):
         assert shared.mapped_arrays("ab/some.arrays")["x"].tolist() == list(range(9))
     assert shared.read_arrays("ab/some.arrays", cache=True) is not None
-    assert asked == ["ab/some.arrays"]
+    assert read == ["ab/some.arrays"]
     copy = store_settings.home / "fetched" / "ab" / "some.arrays"
     copy.write_bytes(copy.read_bytes()[:-3] + b"bad")
     assert shared.mapped_arrays("ab/some.arrays")["x"].tolist() == list(range(9))
-    assert len(asked) == 2
+    assert len(read) == 2
 
 
 def test_a_damaged_remote_blob_is_not_copied(shared):
@@ -301,9 +301,9 @@ def test_a_changed_header_gives_no_numbers_of_another_array(written):
     content, arrays = path.read_bytes(), store.mapped_arrays("some.arrays")
     start = content.index(b"\x93NUMPY")
     for magic in re.finditer(rb"\x93NUMPY", content):
-        for place in range(magic.start(), magic.start() + 128, 3):
+        for position in range(magic.start(), magic.start() + 128, 3):
             path.write_bytes(
-                content[:place] + bytes([content[place] ^ 0x40]) + content[place + 1 :]
+                content[:position] + bytes([content[position] ^ 0x40]) + content[position + 1 :]
             )
             found = store.mapped_arrays("some.arrays") or {}
             for name in arrays.keys() & found.keys():
@@ -348,13 +348,13 @@ def test_pickled_settings_have_the_store_and_no_home(tmp_path, monkeypatch):
         "print(found.store, found.home, found.home.is_dir())"
     )
     command = [sys.executable, "-c", code, pickle.dumps(here).hex()]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert told == ["s3://bucket/folder", str(tmp_path / "worker"), "False"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert printed == ["s3://bucket/folder", str(tmp_path / "worker"), "False"]
     monkeypatch.delenv("FKD_HOME")
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert told[2] == "True"
-    assert not Path(told[1]).exists()  # a private folder, gone with its process
-    # In the home itself the store is seen by whoever sees the home.
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert printed[2] == "True"
+    assert not Path(printed[1]).exists()  # a private folder, removed with its process
+    # A store in the home keeps the home.
     inside = Settings(tmp_path / "driver")
     assert pickle.loads(pickle.dumps(inside)) == inside
 

@@ -36,19 +36,19 @@ FETCH = ("fetch", "acs_income", "--states", "WY,VT", "--year", "2017")
 
 
 def test_fetch_says_what_came_and_how_many_rows_it_has(fkd_data):
-    said = fkd_data(*FETCH)
-    assert "census/2017/1-Year/csv_pwy.zip  sha256 " in said
-    assert "SYNTHETIC data: 800 rows read" in said
-    assert "no input: AGEP, dropped by the configuration" in said
-    assert "OCCP" in said
+    printed = fkd_data(*FETCH)
+    assert "census/2017/1-Year/csv_pwy.zip  sha256 " in printed
+    assert "SYNTHETIC data: 800 rows read" in printed
+    assert "no input: AGEP, dropped by the configuration" in printed
+    assert "OCCP" in printed
 
 
 def test_list_shows_problems_and_files(fkd_data):
     fkd_data(*FETCH)
-    said = fkd_data("list")
-    assert "acs_travel_time" in said
-    assert "csv_pvt.zip" in said
-    assert "since first use" in said
+    printed = fkd_data("list")
+    assert "acs_travel_time" in printed
+    assert "csv_pvt.zip" in printed
+    assert "since first use" in printed
 
 
 def test_verify_names_what_is_damaged_and_clean_removes_it(fkd_data):
@@ -108,8 +108,8 @@ def test_clean_leaves_a_live_download_alone(fkd_data, tmp_path, monkeypatch):
             while not partial.exists():
                 time.sleep(0.01)
             for clean in (["clean"], ["clean", "--everything"]):
-                said = fkd_data(*clean)
-                assert "1 file left alone: being fetched just now" in said
+                printed = fkd_data(*clean)
+                assert "1 file left alone: being fetched just now" in printed
             go_on.set()
             out, err = fetching.communicate(timeout=patient(120))
         server.shutdown()

@@ -303,7 +303,7 @@ def test_without_words_names_serve():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "fragment"),
     [
         ({"titles": {"rnt": "monthly rent"}}, "rent"),
         ({"units": {"age": ""}}, "one line"),
@@ -312,8 +312,8 @@ def test_without_words_names_serve():
         ({"descriptions": {"age": "  "}}, "descriptions"),
     ],
 )
-def test_words_that_cannot_be_placed_are_refused(words, said):
-    with pytest.raises(UserError, match=said):
+def test_invalid_texts_are_refused(words, fragment):
+    with pytest.raises(UserError, match=fragment):
         config_of(**words)
 
 

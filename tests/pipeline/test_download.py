@@ -22,8 +22,8 @@ from configs.errors import UserError
 from tasks.data import download
 from tasks.data.census import person_file
 from tasks.data.download import (
-    Patience,
     RemoteFile,
+    TransferPolicy,
     UnsafeZipError,
     addresses,
     check_content,
@@ -35,7 +35,7 @@ from tasks.data.file_cache import Cache, CachedFile, file_sha256
 from tasks.data.sources import COMMUNITIES
 from tasks.storage.settings import Settings
 
-HURRY = Patience(connect=1.0, read=0.4, window=0.5, floor=10**6, attempts=3, backoff=0.01)
+FAST = TransferPolicy(connect=1.0, read=0.4, window=0.5, floor=10**6, attempts=3, backoff=0.01)
 NAME = "census/2018/1-Year/csv_pwy.zip"
 MEMBER = "psam_p56.csv"
 
@@ -154,8 +154,8 @@ def dribble(body):
 
     def answer(handler):
         _start(handler, 200, len(body))
-        for place in range(len(body)):
-            handler.wfile.write(body[place : place + 1])
+        for position in range(len(body)):
+            handler.wfile.write(body[position : position + 1])
             handler.wfile.flush()
             if handler.server.released.wait(0.05):
                 return
@@ -249,8 +249,8 @@ def assert_nothing_kept(settings):
 
 def test_a_file_is_fetched_once_then_served_from_the_cache(host, file, settings, body):
     host.plan("/public.zip", whole(body))
-    first = fetch(file, settings, patience=HURRY)
-    second = fetch(file, settings, patience=HURRY)
+    first = fetch(file, settings, policy=FAST)
+    second = fetch(file, settings, policy=FAST)
     assert first.path.read_bytes() == body
     assert second == first
     assert len(host.seen) == 1
@@ -261,7 +261,7 @@ def test_a_file_is_fetched_once_then_served_from_the_cache(host, file, settings,
 def test_progress_is_reported(host, file, settings, body):
     host.plan("/public.zip", whole(body))
     calls = []
-    fetch(file, settings, patience=HURRY, progress=lambda *call: calls.append(call))
+    fetch(file, settings, policy=FAST, progress=lambda *call: calls.append(call))
     assert calls[-1] == (NAME, len(body), len(body))
 
 
@@ -273,22 +273,22 @@ def test_several_files_are_returned_in_order(host, settings):
         member = file.member.removeprefix("(").split("|")[0] + ".csv"
         host.plan(f"/{state}", whole(make_zip((member, f"AGEP\n{state}\n"))))
         files.append(RemoteFile(file.name, f"{host.url}/{state}", file.member))
-    fetched = fetch_all(files, settings, patience=HURRY)
+    fetched = fetch_all(files, settings, policy=FAST)
     assert [one.record.name for one in fetched] == [file.name for file in files]
 
 
 def test_a_mirror_folder_is_tried_first(host, file, settings, body, tmp_path):
-    place = tmp_path / "mirror" / NAME
-    place.parent.mkdir(parents=True)
-    place.write_bytes(body)
-    fetched = fetch(file, with_mirror(settings, tmp_path / "mirror"), patience=HURRY)
+    mirrored = tmp_path / "mirror" / NAME
+    mirrored.parent.mkdir(parents=True)
+    mirrored.write_bytes(body)
+    fetched = fetch(file, with_mirror(settings, tmp_path / "mirror"), policy=FAST)
     assert fetched.path.read_bytes() == body
     assert host.seen == []
 
 
 def test_a_mirror_address_is_tried_first_then_the_publisher(host, file, settings, body):
     host.plan("/public.zip", whole(body))
-    fetched = fetch(file, with_mirror(settings, f"{host.url}/mirror/"), patience=HURRY)
+    fetched = fetch(file, with_mirror(settings, f"{host.url}/mirror/"), policy=FAST)
     assert [path for path, _ in host.seen] == [f"/mirror/{NAME}", "/public.zip"]
     assert fetched.record.source == file.url
 
@@ -296,13 +296,13 @@ def test_a_mirror_address_is_tried_first_then_the_publisher(host, file, settings
 def test_a_password_in_the_mirrors_address_is_used_but_never_recorded(host, file, settings, body):
     host.plan(f"/mirror/{NAME}", whole(body))
     secret = host.url.replace("://", "://me:hidden@")
-    fetched = fetch(file, with_mirror(settings, f"{secret}/mirror"), patience=HURRY)
+    fetched = fetch(file, with_mirror(settings, f"{secret}/mirror"), policy=FAST)
     assert host.seen[0][1]["Authorization"].startswith("Basic ")
     assert fetched.record.source == f"{host.url}/mirror/{NAME}"
     host.plan(f"/mirror/{NAME}", status(404))
     Cache(settings.downloads).remove(NAME)
     with pytest.raises(UserError, match="no such file") as raised:
-        fetch(file, with_mirror(settings, f"{secret}/mirror"), patience=HURRY)
+        fetch(file, with_mirror(settings, f"{secret}/mirror"), policy=FAST)
     assert "hidden" not in str(raised.value)
 
 
@@ -317,20 +317,20 @@ def test_a_mirror_that_is_no_folder_is_named(file, tmp_path):
 @pytest.mark.parametrize("code", [500, 502, 503, 429, 408])
 def test_a_busy_host_is_retried(host, file, settings, body, code):
     host.plan("/public.zip", status(code), status(code), whole(body))
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
     assert len(host.seen) == 3
 
 
 def test_retry_after_is_respected(host, file, settings, body):
     host.plan("/public.zip", status(503, Retry_After="1"), whole(body))
     start = time.monotonic()
-    fetch(file, settings, patience=HURRY)
+    fetch(file, settings, policy=FAST)
     assert time.monotonic() - start >= 1.0
 
 
 def test_a_truncated_download_is_continued(host, file, settings, body):
     host.plan("/public.zip", half(body), rest(body))
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
     headers = host.seen[1][1]
     assert headers["Range"] == f"bytes={len(body) // 2}-"
     assert headers["If-Range"] == '"v1"'
@@ -339,38 +339,38 @@ def test_a_truncated_download_is_continued(host, file, settings, body):
 def test_a_file_that_has_changed_is_fetched_as_a_whole(host, file, settings, body):
     other = make_zip(text="AGEP\n" + "77\n" * 900)
     host.plan("/public.zip", half(body), whole(other))
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == other
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == other
 
 
 def test_a_continuation_at_another_byte_is_discarded(host, file, settings, body):
     host.plan("/public.zip", half(body), elsewhere(body), whole(body))
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
 
 
 def test_a_partial_file_that_is_too_long_is_discarded(host, file, settings, body):
     host.plan("/public.zip", half(body), status(416), whole(body))
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
 
 
 def test_a_truncation_without_announced_length_is_detected_in_the_zip(host, file, settings, body):
     host.plan("/public.zip", half_unannounced(body), whole(body))
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
 
 
 @pytest.mark.parametrize("behaviour", [stall, dribble])
 def test_a_stalled_download_is_retried(host, file, settings, body, behaviour):
     host.plan("/public.zip", behaviour(body), whole(body))
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
 
 
 @pytest.mark.parametrize("behaviour", [dribble, trickle_header])
 def test_a_file_has_a_total_deadline(host, file, settings, body, behaviour):
     """The host is never silent and never too slow for the stall detection."""
     host.plan("/public.zip", behaviour(body))
-    limited = replace(HURRY, read=30.0, window=60.0, floor=0, total=0.6)
+    limited = replace(FAST, read=30.0, window=60.0, floor=0, total=0.6)
     start = time.monotonic()
     with pytest.raises(UserError, match=r"csv_pwy\.zip could not be fetched.*within 0\.6 s"):
-        fetch(file, settings, patience=limited)
+        fetch(file, settings, policy=limited)
     assert 0.5 < time.monotonic() - start < patient(5)
     assert len(host.seen) == 1
     assert_nothing_kept(settings)
@@ -378,10 +378,10 @@ def test_a_file_has_a_total_deadline(host, file, settings, body, behaviour):
 
 def test_a_download_beyond_the_deadline_is_continued_later(host, file, settings, body):
     host.plan("/public.zip", stall(body), rest(body))
-    limited = replace(HURRY, read=0.3, backoff=30.0, total=1.0)
+    limited = replace(FAST, read=0.3, backoff=30.0, total=1.0)
     with pytest.raises(UserError, match=r"within 1 s"):
-        fetch(file, settings, patience=limited)
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+        fetch(file, settings, policy=limited)
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
     assert host.seen[1][1]["Range"] == f"bytes={len(body) // 2}-"
 
 
@@ -389,7 +389,7 @@ def test_one_flipped_byte_in_a_transfer_is_fetched_again(host, file, settings, b
     file = pinned(file, body)
     spoilt = bytes([body[0], body[1] ^ 1]) + body[2:]
     host.plan("/public.zip", whole(spoilt), whole(body))
-    fetched = fetch(file, settings, patience=HURRY)
+    fetched = fetch(file, settings, policy=FAST)
     assert fetched.path.read_bytes() == body
     assert fetched.record.pinned
 
@@ -398,7 +398,7 @@ def test_a_mirror_with_wrong_bytes_falls_back_to_the_publisher(host, file, setti
     file = pinned(file, body)
     host.plan(f"/mirror/{NAME}", whole(make_zip(text="tampered\n1\n")))
     host.plan("/public.zip", whole(body))
-    fetched = fetch(file, with_mirror(settings, f"{host.url}/mirror"), patience=HURRY)
+    fetched = fetch(file, with_mirror(settings, f"{host.url}/mirror"), policy=FAST)
     assert fetched.path.read_bytes() == body
 
 
@@ -414,7 +414,7 @@ def test_a_refusal_is_final(host, file, settings, code, words):
     with pytest.raises(
         UserError, match=rf"csv_pwy\.zip could not be fetched.*{words}.*FKD_DATA_MIRROR"
     ):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
     assert len(host.seen) == 1
     assert_nothing_kept(settings)
 
@@ -422,29 +422,29 @@ def test_a_refusal_is_final(host, file, settings, code, words):
 def test_retries_are_bounded(host, file, settings):
     host.plan("/public.zip", status(500))
     with pytest.raises(UserError, match="status 500"):
-        fetch(file, settings, patience=HURRY)
-    assert len(host.seen) == HURRY.attempts
+        fetch(file, settings, policy=FAST)
+    assert len(host.seen) == FAST.attempts
 
 
 def test_a_web_page_instead_of_a_zip_is_refused(host, file, settings):
     page = b"<html>Access denied</html>"
     host.plan("/public.zip", whole(page, Content_Type="text/html"))
     with pytest.raises(UserError, match="web page"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
     assert_nothing_kept(settings)
 
 
 def test_a_web_page_without_its_type_is_no_zip(host, file, settings):
     host.plan("/public.zip", whole(b"<html>Access denied</html>"))
     with pytest.raises(UserError, match="no complete zip file"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
     assert_nothing_kept(settings)
 
 
 def test_a_download_that_stays_truncated_is_refused(host, file, settings, body):
     host.plan("/public.zip", half(body))
     with pytest.raises(UserError, match="broke the connection"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
     assert_nothing_kept(settings)
 
 
@@ -452,7 +452,7 @@ def test_a_wrong_hash_is_refused_after_one_retry(host, file, settings, body):
     file = pinned(file, body)
     host.plan("/public.zip", whole(make_zip(text="tampered\n1\n")))
     with pytest.raises(UserError, match=r"other bytes than the published ones.*sha256"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
     assert len(host.seen) == 2
     assert_nothing_kept(settings)
 
@@ -460,23 +460,23 @@ def test_a_wrong_hash_is_refused_after_one_retry(host, file, settings, body):
 def test_a_redirect_in_circles_is_refused(host, file, settings):
     host.plan("/public.zip", redirect("/public.zip"))
     with pytest.raises(UserError, match="circles"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
 
 
 def test_an_unreachable_host_is_named(settings):
     file = RemoteFile(NAME, "http://127.0.0.1:9/x.zip", member="x")
     with pytest.raises(UserError, match=r"127\.0\.0\.1:9.*broke the connection"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
 
 
 def test_an_endless_file_is_refused(host, file, settings, body, monkeypatch):
     monkeypatch.setattr(download, "MAX_BYTES", 100)
     host.plan("/public.zip", whole(body))
     with pytest.raises(UserError, match="more than 100"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
     host.plan("/public.zip", half_unannounced(body * 10))
     with pytest.raises(UserError, match="more than 100"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
 
 
 def link(name):
@@ -500,7 +500,7 @@ def test_a_hostile_zip_is_refused(host, file, settings, tmp_path, member, conten
     host.plan("/public.zip", whole(make_zip((MEMBER, "AGEP\n1\n"), (member, content))))
     before = {path for path in tmp_path.rglob("*") if "home" not in path.parts}
     with pytest.raises(UserError, match=rf"csv_pwy\.zip.*{words}"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
     assert_nothing_kept(settings)
     assert {path for path in tmp_path.rglob("*") if "home" not in path.parts} == before
 
@@ -508,15 +508,15 @@ def test_a_hostile_zip_is_refused(host, file, settings, tmp_path, member, conten
 def test_a_zip_of_another_state_is_refused(host, file, settings):
     host.plan("/public.zip", whole(make_zip(("psam_p30.csv", "AGEP\n1\n"))))
     with pytest.raises(UserError, match=r"must hold one table named .*it holds psam_p30\.csv"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
 
 
 def test_a_zip_whose_table_is_damaged_is_refused(host, file, settings, body):
-    place = body.index(b"psam_p56.csv") + 40
-    spoilt = body[:place] + bytes([body[place] ^ 255]) + body[place + 1 :]
+    position = body.index(b"psam_p56.csv") + 40
+    spoilt = body[:position] + bytes([body[position] ^ 255]) + body[position + 1 :]
     host.plan("/public.zip", whole(spoilt))
     with pytest.raises(UserError, match="damaged"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
 
 
 def test_one_failure_stops_the_other_downloads(host, settings, body):
@@ -525,14 +525,14 @@ def test_one_failure_stops_the_other_downloads(host, settings, body):
     slow = RemoteFile("census/a.zip", f"{host.url}/slow", member="x")
     gone = RemoteFile("census/b.zip", f"{host.url}/gone", member="x")
     with pytest.raises(UserError, match=r"census/b\.zip"):
-        fetch_all([slow, gone], settings, patience=HURRY)
+        fetch_all([slow, gone], settings, policy=FAST)
 
 
 def test_or_errors_take_the_place_of_files(host, file, settings, body):
     host.plan("/public.zip", whole(body))
     host.plan("/gone", status(404))
     gone = RemoteFile("census/b.zip", f"{host.url}/gone", member="x")
-    first, second, third = fetch_all([gone, file, gone], settings, patience=HURRY, faulty="skip")
+    first, second, third = fetch_all([gone, file, gone], settings, policy=FAST, faulty="skip")
     assert second.path.read_bytes() == body
     for fault in (first, third):
         assert isinstance(fault, UserError)
@@ -544,30 +544,30 @@ def test_or_errors_take_the_place_of_files(host, file, settings, body):
 
 def test_a_flipped_byte_in_the_cache_is_fetched_again(host, file, settings, body, caplog):
     host.plan("/public.zip", whole(body))
-    path = fetch(file, settings, patience=HURRY).path
+    path = fetch(file, settings, policy=FAST).path
     path.write_bytes(bytes([body[0] ^ 1]) + body[1:])
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
     assert "damaged" in caplog.text
 
 
 def test_a_flipped_byte_in_the_record_is_fetched_again(host, file, settings, body):
     host.plan("/public.zip", whole(body))
-    fetch(file, settings, patience=HURRY)
+    fetch(file, settings, policy=FAST)
     record = settings.downloads / "names" / f"{NAME}.json"
     content = bytearray(record.read_bytes())
     content[-3] ^= 1
     record.write_bytes(content)
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
     assert len(host.seen) == 2
 
 
 def test_a_checksum_recorded_at_first_use_is_enforced_afterwards(host, file, settings, body):
     host.plan("/public.zip", whole(body), whole(make_zip(text="other\n1\n")))
-    fetch(file, settings, patience=HURRY).path.unlink()
+    fetch(file, settings, policy=FAST).path.unlink()
     with pytest.raises(UserError, match=r"other bytes than at first use.*fkd data clean"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
     Cache(settings.downloads).remove(NAME)
-    assert fetch(file, settings, patience=HURRY).path.is_file()
+    assert fetch(file, settings, policy=FAST).path.is_file()
 
 
 # Faults of this machine
@@ -615,7 +615,7 @@ def test_a_killed_download_leaves_nothing_readable_then_continues(host, file, se
     run.send_signal(signal.SIGKILL)
     run.communicate()
     assert_nothing_kept(settings)
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
 
 
 @pytest.mark.slow
@@ -627,8 +627,8 @@ def test_a_download_killed_at_any_moment_is_completed_by_the_next_run(host, file
         if "Range" in handler.headers:
             return rest(body)(handler)
         _start(handler, 200, len(body), ETag='"v1"')
-        for place in range(0, len(body), 20_000):
-            handler.wfile.write(body[place : place + 20_000])
+        for position in range(0, len(body), 20_000):
+            handler.wfile.write(body[position : position + 20_000])
             host.released.wait(0.01)
         return None
 
@@ -642,7 +642,7 @@ def test_a_download_killed_at_any_moment_is_completed_by_the_next_run(host, file
     assert all(cache.is_intact(record) for record in cache.records())
     partial, complete = cache.partial_path(NAME), len(list(cache.records()))
     arrived = partial.stat().st_size if partial.is_file() else 0
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
     keep(
         "F3",
         f"download killed, {moment + 1:02}",
@@ -666,7 +666,7 @@ def test_a_full_disk_is_named_then_the_download_continues(host, file, settings):
     assert "folder on another disk" in run.communicate(timeout=patient(60))[1]
     assert run.returncode == 1
     assert_nothing_kept(settings)
-    assert fetch(file, settings, patience=HURRY).path.read_bytes() == body
+    assert fetch(file, settings, policy=FAST).path.read_bytes() == body
     assert "Range" in host.seen[1][1]
 
 
@@ -677,14 +677,14 @@ def test_a_file_that_cannot_fit_is_refused_before_its_first_byte(
     usage = type("Usage", (), {"free": 10})
     monkeypatch.setattr(download.shutil, "disk_usage", lambda _: usage)
     with pytest.raises(UserError, match=r"No space left on device.*another disk"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
 
 
 def test_a_folder_that_cannot_be_written_is_named(host, file, settings):
     settings.home.parent.mkdir(exist_ok=True)
     settings.home.write_text("a file where the folder should be")
     with pytest.raises(UserError, match=r"home/downloads must be writable.*FKD_HOME"):
-        fetch(file, settings, patience=HURRY)
+        fetch(file, settings, policy=FAST)
 
 
 @pytest.fixture
@@ -746,8 +746,8 @@ def test_a_file_that_is_no_zip_is_refused(tmp_path, montana, content):
 def test_a_table_with_a_false_announced_size_is_damaged(write):
     path = write(("psam_p30.csv", "AGEP\n" + "1\n" * 1000))
     content = bytearray(path.read_bytes())
-    place = content.index(b"PK\x01\x02") + 24
-    content[place : place + 4] = (100).to_bytes(4, "little")
+    position = content.index(b"PK\x01\x02") + 24
+    content[position : position + 4] = (100).to_bytes(4, "little")
     path.write_bytes(content)
     with pytest.raises(UnsafeZipError, match="damaged"):
         check_content(path, "psam_p30.csv")
@@ -831,12 +831,12 @@ def test_a_changed_object_is_not_intact(cache, spoil):
     assert not cache.is_intact(record)
 
 
-@pytest.mark.parametrize("place", [0, 30, 64, 70, -1])
-def test_a_damaged_record_counts_as_absent(cache, place):
+@pytest.mark.parametrize("position", [0, 30, 64, 70, -1])
+def test_a_damaged_record_counts_as_absent(cache, position):
     put(cache, "a", b"content")
     path = cache.folder / "names" / "a.json"
     spoilt = bytearray(path.read_bytes())
-    spoilt[place] ^= 1
+    spoilt[position] ^= 1
     path.write_bytes(spoilt)
     assert cache.find("a") is None
     assert not path.exists()  # it was removed when it was read

@@ -27,13 +27,13 @@ def _elsewhere(code):
 def test_packages_and_every_blas_are_listed():
     found = environment()
     assert (found["numpy"], found["scikit-learn"]) == (np.__version__, sklearn.__version__)
-    told = {(b["library"], b["version"], b["architecture"]) for b in found["blas"]}
-    assert told == {
+    listed = {(b["library"], b["version"], b["architecture"]) for b in found["blas"]}
+    assert listed == {
         (b["internal_api"], b["version"], b.get("architecture"))
         for b in threadpool_info()
         if b["user_api"] == "blas"
     }
-    assert len(told) > 0
+    assert len(listed) > 0
 
 
 def test_the_threads_are_those_of_the_block():
@@ -87,7 +87,7 @@ def test_there_is_no_warning_for_equal_or_unknown_kernels(workers, stored):
 
 
 @pytest.mark.parametrize(
-    ("workers", "stored", "says"),
+    ("workers", "stored", "fragment"),
     [
         ({"a": 2, "b": 1}, set(), "(workers: 2 with a; 1 with b)"),
         ({"a": 2}, {"b", ""}, "(workers: 2 with a, stored fits: b)"),
@@ -95,9 +95,9 @@ def test_there_is_no_warning_for_equal_or_unknown_kernels(workers, stored):
         ({}, {"a", "b"}, "(stored fits: a; b)"),
     ],
 )
-def test_mixed_kernels_are_a_warning(workers, stored, says):
+def test_mixed_kernels_are_a_warning(workers, stored, fragment):
     warning = mixed_kernels_warning(workers, stored)
-    assert says in warning
+    assert fragment in warning
     assert "OPENBLAS_CORETYPE" in warning
     assert "last digits" in warning
 

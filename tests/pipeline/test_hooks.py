@@ -282,7 +282,7 @@ def test_a_literal_webhook_is_a_warning(address, capsys):
     url, _ = address
     with failure_told([_config(on_failure=HookConfig(webhook=f"{url}/{TOKEN}"))]):
         pass
-    said = capsys.readouterr().err
-    assert "hooks.on_failure.webhook" in said
-    assert "env:NAME or file:PATH" in said
-    assert TOKEN not in said
+    printed = capsys.readouterr().err
+    assert "hooks.on_failure.webhook" in printed
+    assert "env:NAME or file:PATH" in printed
+    assert TOKEN not in printed

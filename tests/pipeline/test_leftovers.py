@@ -29,7 +29,7 @@ WORKER = """
 import sys, threading
 from distributed.diskutils import WorkSpace
 
-place = WorkSpace(sys.argv[1]).new_work_dir(prefix="worker-")
+folder = WorkSpace(sys.argv[1]).new_work_dir(prefix="worker-")
 print("working", flush=True)
 threading.Event().wait()
 """

@@ -77,13 +77,13 @@ def test_a_second_call_reads_the_prepared_table(settings, monkeypatch):
     assert_array_equal(again.table.extra["fold"], first.table.extra["fold"])
 
 
-@pytest.mark.parametrize("place", [3, 64, 1000, -5])
-def test_a_damaged_prepared_table_is_prepared_again(settings, place):
+@pytest.mark.parametrize("position", [3, 64, 1000, -5])
+def test_a_damaged_prepared_table_is_prepared_again(settings, position):
     first = load_table(DataConfig(), settings)
     path = stored(settings, prepared_name(first.digest))
     content = path.read_bytes()
     spoilt = bytearray(content)
-    spoilt[place] ^= 1
+    spoilt[position] ^= 1
     path.write_bytes(spoilt)
     again = load_table(DataConfig(), settings)
     assert_array_equal(again.table.numeric, first.table.numeric)

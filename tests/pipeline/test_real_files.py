@@ -16,7 +16,7 @@ from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
 from fkd.problems.encoder import Encoder
 from fkd.problems.labels import canonical_label
-from tasks.data.download import Patience
+from tasks.data.download import TransferPolicy
 from tasks.data.load import load_table
 from tasks.plan.splits import make_folds
 from tasks.storage.settings import Settings
@@ -56,12 +56,12 @@ def oracle(tmp_path_factory):
 
 
 @pytest.mark.parametrize("state", sorted(COUNTS))
-@pytest.mark.parametrize(("place", "problem"), [(0, "acs_income"), (1, "acs_travel_time")])
-def test_every_state_has_the_rows_that_folktables_counts(settings, state, place, problem):
-    told = load_table(DataConfig(problem=problem, states=(state,)), settings).provenance
-    at_home = told["rows_dropped"].get("no travel time: works at home", 0)
-    assert told["rows_used"] + at_home == COUNTS[state][place]
-    assert not told["synthetic"]
+@pytest.mark.parametrize(("index", "problem"), [(0, "acs_income"), (1, "acs_travel_time")])
+def test_every_state_has_the_rows_that_folktables_counts(settings, state, index, problem):
+    provenance = load_table(DataConfig(problem=problem, states=(state,)), settings).provenance
+    at_home = provenance["rows_dropped"].get("no travel time: works at home", 0)
+    assert provenance["rows_used"] + at_home == COUNTS[state][index]
+    assert not provenance["synthetic"]
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ class _Flaky(SimpleHTTPRequestHandler):
     """Serve a folder; each file is refused at first, then cut off, then sent."""
 
     def do_GET(self):
-        self.server.asked[self.path] += 1
-        if self.server.asked[self.path] == 1:
+        self.server.requests[self.path] += 1
+        if self.server.requests[self.path] == 1:
             return self.send_error(503)
-        if self.server.asked[self.path] == 2:
+        if self.server.requests[self.path] == 2:
             self.send_response(200)
             self.send_header("Content-Length", "1000000")
             self.end_headers()
@@ -150,9 +150,11 @@ class _Flaky(SimpleHTTPRequestHandler):
 
 
 def test_a_flaky_address_gives_the_same_rows_as_a_folder(settings, tmp_path, monkeypatch):
-    monkeypatch.setattr(Patience, "__init__", partialmethod(Patience.__init__, backoff=0.01))
+    monkeypatch.setattr(
+        TransferPolicy, "__init__", partialmethod(TransferPolicy.__init__, backoff=0.01)
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Flaky, directory=str(mirror())))
-    server.asked = Counter()
+    server.requests = Counter()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
@@ -164,14 +166,14 @@ def test_a_flaky_address_gives_the_same_rows_as_a_folder(settings, tmp_path, mon
         thread.join()
         server.server_close()
     assert loaded.digest == load_table(data, settings).digest
-    assert set(server.asked.values()) == {3}
+    assert set(server.requests.values()) == {3}
 
 
 @pytest.mark.parametrize("name", ["acs_income", "acs_travel_time"])
 def test_the_shipped_configurations_load_and_another_state_is_one_word_away(settings, name):
     config = load_config(name, ["data.states=[ID]"])
-    told = load_table(config.data, settings).provenance
-    assert told["files"][0]["name"] == "census/2018/1-Year/csv_pid.zip"
+    provenance = load_table(config.data, settings).provenance
+    assert provenance["files"][0]["name"] == "census/2018/1-Year/csv_pid.zip"
 
 
 def test_ucis_file_has_the_published_means(settings):

@@ -424,7 +424,7 @@ def test_a_job_measures_its_next_fit_during_a_write(job, monkeypatch):
         with state:
             counts["written"] += 1
             next_one = min(counts["written"] + 1, len(job.trials))
-            # Who made the next fit wait for this record would now wait for nobody.
+            # A fit that waited for this record would wait for ever.
             waited.append(state.wait_for(lambda: counts["measured"] >= next_one, timeout=5.0))
         real_write(self, record, y_pred)
 
@@ -449,14 +449,14 @@ def test_a_job_returns_after_its_last_record(job, settings):
 
 
 def test_a_job_reads_records_and_predictions_at_once(job, monkeypatch):
-    asked, backend = [], open_store(job.inputs.settings).backend
+    reads, backend = [], open_store(job.inputs.settings).backend
     many = backend.get_many
     monkeypatch.setattr(
-        backend, "get_many", lambda names: asked.append(sorted(names := list(names))) or many(names)
+        backend, "get_many", lambda names: reads.append(sorted(names := list(names))) or many(names)
     )
     run_job(job)
     names = [name(key) for key in job.record_keys for name in (record_name, predictions_name)]
-    assert asked == [sorted(names)]
+    assert reads == [sorted(names)]
 
 
 def rms(x):
@@ -472,11 +472,11 @@ def test_equal_predictions_have_no_distance(rng, rows):
 @pytest.mark.parametrize("rows", [7, 400, BLOCK_ROWS + 1, 3 * BLOCK_ROWS + 5])
 def test_the_distance_by_one_row_is_exact(rng, rows):
     f = rng.normal(size=rows)
-    told = PredictedRows.from_predictions(f)
+    summary = PredictedRows.from_predictions(f)
     for row in (0, rows // 2, rows - 1):
         g = f.copy()
         g[row] += 1e-3
-        assert told.distance(PredictedRows.from_predictions(g)) == pytest.approx(
+        assert summary.distance(PredictedRows.from_predictions(g)) == pytest.approx(
             rms(f - g), rel=1e-9
         )
 
@@ -524,10 +524,10 @@ def _splitmix(i):
 
 def test_summaries_have_the_moments_of_the_rows_and_survive_json(rng):
     f = rng.normal(loc=0.4, scale=0.1, size=BLOCK_ROWS + 3)
-    told = PredictedRows.from_predictions(f)
-    assert (told.rows, told.mean, told.std) == (len(f), f.mean(), f.std())
-    assert told.size == pytest.approx(rms(f), rel=1e-12)
-    assert PredictedRows.from_plain(json.loads(json.dumps(asdict(told)))) == told
+    summary = PredictedRows.from_predictions(f)
+    assert (summary.rows, summary.mean, summary.std) == (len(f), f.mean(), f.std())
+    assert summary.size == pytest.approx(rms(f), rel=1e-12)
+    assert PredictedRows.from_plain(json.loads(json.dumps(asdict(summary)))) == summary
 
 
 def test_predictions_of_other_rows_are_not_compared(rng):

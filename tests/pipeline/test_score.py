@@ -304,7 +304,7 @@ def test_blocks_of_a_row_group_say_their_own_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(own_blocks, "ROWS_AT_ONCE", 3)
     frame_of(rents(n=20)).to_parquet(tmp_path / "a.parquet", row_group_size=10)
     piece = FilePiece(tmp_path / "a.parquet", (1,), first=10)
-    found = [block.raw.place(0) for block in read_blocks(piece, FileFormat(), ["Miete"])]
+    found = [block.raw.position(0) for block in read_blocks(piece, FileFormat(), ["Miete"])]
     assert found == ["row 11", "row 14", "row 17", "row 20"]
 
 

@@ -177,11 +177,11 @@ def run(folder, frame, *words, **data):
 
 def test_a_run_stops_at_codes_and_goes_on_without_them(here, coded, settings, capsys):
     assert run(here, coded) == 2
-    said = " ".join(capsys.readouterr().err.split())
+    printed = " ".join(capsys.readouterr().err.split())
     for part in ("column age", "9999, 99999", "2 rows", "line 43", "line 309"):
-        assert part in said
-    assert "missing_words: [9999, 99999]" in said
-    assert "ranges: {age: [18, 99999]}" in said
+        assert part in printed
+    assert "missing_words: [9999, 99999]" in printed
+    assert "ranges: {age: [18, 99999]}" in printed
     results = settings.home / "experiments" / "own" / "results.csv"
     assert not results.exists()
 
@@ -274,9 +274,9 @@ def test_init_proposes_the_remedy(here, coded, capsys):
     with pytest.raises(SystemExit) as end:
         main(["init", "own.csv", "--target", "wage", "--sensitive", "age"])
     assert end.value.code == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "age holds 9999, 99999" in said
-    assert "data.ranges" in said
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "age holds 9999, 99999" in printed
+    assert "data.ranges" in printed
     text = (here / "own.yaml").read_text(encoding="utf-8")
     assert "# ranges: {age: [18.0, 99999.0]}" in text
     tree = yaml.safe_load(text)
@@ -335,9 +335,9 @@ def test_init_is_silent_on_honest_columns(here, capsys):
 
 
 def test_an_audit_warns_first(here, coded, capsys):
-    with pytest.warns(FairnessWarning) as told:
+    with pytest.warns(FairnessWarning) as caught_warnings:
         found = fkd.audit(coded["wage"], coded["tenure"], coded[["age"]], replicates=20)
-    assert found.notes == tuple(str(warning.message) for warning in told)
+    assert found.notes == tuple(str(warning.message) for warning in caught_warnings)
     assert "column age holds 9999, 99999 in 2 of 600 rows" in found.notes[0]
     coded.assign(prediction=coded["tenure"]).to_csv("p.csv", index=False)
     with pytest.raises(SystemExit) as end:
@@ -364,9 +364,9 @@ def test_a_fit_warns_once(make, coded):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         make().fit(X, coded["wage"][:200], sensitive_features=coded[["age"]][:200])
-    told = [w for w in caught if "'age' holds 9999 in 1 of 200 rows" in str(w.message)]
-    assert [w.category for w in told] == [FairnessWarning]
-    assert told[0].filename == __file__
+    caught_warnings = [w for w in caught if "'age' holds 9999 in 1 of 200 rows" in str(w.message)]
+    assert [w.category for w in caught_warnings] == [FairnessWarning]
+    assert caught_warnings[0].filename == __file__
 
 
 def test_a_fit_warns_of_the_target_and_of_further_rows(coded):

@@ -56,7 +56,7 @@ def test_the_last_process_removes_the_record(tmp_path):
 
 def test_a_server_starts_in_the_background(tmp_path):
     with server_lease(light_kind(tmp_path)) as lease:
-        lease.begin()
+        lease.start()
         assert answers(lease.wait().url, timeout=PATIENCE)
 
 

@@ -45,15 +45,15 @@ def test_columns_with_missing_values_are_read_if_the_problem_has_them(tmp_path):
 
 
 def test_the_error_for_a_missing_value_names_the_column(tmp_path):
-    columns = read_communities(_file(tmp_path, "?", place="population"))
+    columns = read_communities(_file(tmp_path, "?", column="population"))
     with pytest.raises(ValueError, match="population"):
         to_table(DataConfig(source="uci"), columns)
 
 
-def _file(folder, field, *, place):
+def _file(folder, field, *, column):
     lines = [
         ["0.5" for _ in communities_header()],
-        [field if name == place else "0.25" for name in communities_header()],
+        [field if name == column else "0.25" for name in communities_header()],
     ]
     path = folder / "communities.data"
     path.write_text("".join(f"{','.join(line)}\n" for line in lines))

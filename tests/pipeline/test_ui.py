@@ -88,7 +88,7 @@ def test_all_pages_open_on_loopback_and_close_with_ctrl_c(pages):
     request = urllib.request.Request(mlflow, headers={"Authorization": f"Basic {login}"})
     assert "<html" in read(request).lower()
     assert listening(home) == {"127.0.0.1"}
-    # The page of a run that begins now is told, too.
+    # The page of a run that starts now is printed too.
     settings = Settings(home, None, None, None)
     page = {"dashboard": "http://127.0.0.1:1/status", "pid": os.getpid()}
     (settings.home / "dask.json").write_text(json.dumps(page))
