@@ -174,6 +174,8 @@ def fetch_all(
                 raise
             return error
 
+    if len(files) == 1:  # in this thread, where Ctrl-C ends it at once
+        return [attempt(files[0])]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         futures = [pool.submit(attempt, file) for file in files]
         try:
