@@ -1,7 +1,6 @@
 """The data of a run: problem, source, columns, options of a source, and folds."""
 
 import codecs
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, Self
@@ -11,6 +10,8 @@ from pydantic import (
     BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
+    Strict,
+    StringConstraints,
     model_serializer,
     model_validator,
 )
@@ -35,24 +36,20 @@ _MAX_LENGTH = 80  # characters of a title or unit on an axis
 METADATA_KEYS = ("title", "description", "row_noun", "titles", "units", "descriptions")
 
 
-def _owners() -> dict[str, list[tuple[str, str]]]:
-    """Return the problems and sources that declare each option."""
-    owners: dict[str, list[tuple[str, str]]] = {}
-    declared = {name: problem.sources for name, problem in PROBLEMS.items()}
-    for problem, sources in {**declared, TABLE: TABLE_SOURCES}.items():
-        for source, options in sources.items():
-            for option in options:
-                owners.setdefault(option, []).append((problem, source))
-    return owners
-
-
-_OWNERS = _owners()
-_OPTION_KEYS = tuple(dict.fromkeys(option.partition("=")[0] for option in _OWNERS))
+# The options of each source, by problem.
+_SOURCES = {**{name: problem.sources for name, problem in PROBLEMS.items()}, TABLE: TABLE_SOURCES}
+_OPTIONS = [
+    (option, problem, source)
+    for problem, sources in _SOURCES.items()
+    for source, options in sources.items()
+    for option in options
+]
+_OPTION_KEYS = tuple(dict.fromkeys(option.partition("=")[0] for option, _, _ in _OPTIONS))
 _REQUIRED = ("states", "year", "horizon", "synthetic", "path", "target")
 
 
 def _as_tuple(value: Any) -> Any:
-    return (value,) if isinstance(value, str | int) else value
+    return (value,) if isinstance(value, str | int | float) else value
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
@@ -63,12 +60,6 @@ def _listed(value: Any) -> tuple[Any, ...]:
 
 def _sign(value: Any) -> Any:
     return _SIGNS.get(value, value) if isinstance(value, str) else value
-
-
-def _texts(value: Any) -> Any:
-    """Return one value or several as a tuple of texts. -999 becomes "-999"."""
-    values = value if isinstance(value, list | tuple) else [value]
-    return tuple(str(one) if isinstance(one, int | float) else one for one in values)
 
 
 def _encoding(value: str) -> str:
@@ -84,13 +75,10 @@ def _encoding(value: str) -> str:
     return codecs.lookup(value).name
 
 
-def _ordered(value: Any) -> Any:
-    pair = value if isinstance(value, list | tuple) else ()
-    numbers = [v for v in pair if isinstance(v, int | float) and not isinstance(v, bool)]
-    finite = len(pair) == len(numbers) == 2 and all(map(math.isfinite, numbers))
-    if not finite or not numbers[0] < numbers[1]:
-        raise ValueError(f"must be two numbers [low, high] with low < high, got {value!r}")
-    return value
+def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
+    if not pair[0] < pair[1]:
+        raise ValueError(f"must be two numbers [low, high] with low < high, got {list(pair)}")
+    return pair
 
 
 def _one_line(text: str) -> str:
@@ -103,17 +91,18 @@ def _one_line(text: str) -> str:
     return plain
 
 
-def _some_text(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must hold some text, got none; leave the key out instead")
-    return text.strip()
-
-
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Years = Annotated[tuple[int, ...], BeforeValidator(_as_tuple)]
-Range = Annotated[tuple[float, float], BeforeValidator(_ordered)]
+# Strict, because true is no number.
+Range = Annotated[
+    tuple[Annotated[float, Strict()], Annotated[float, Strict()]], AfterValidator(_ordered)
+]
 Line = Annotated[str, AfterValidator(_one_line)]
-Text = Annotated[str, AfterValidator(_some_text)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+# -999 becomes "-999".
+Words = Annotated[
+    tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...], BeforeValidator(_as_tuple)
+]
 Horizon = Literal["1-Year", "3-Year", "5-Year"]
 
 
@@ -126,7 +115,7 @@ class FileFormat(Frozen):
     """Text files: the separator of columns; auto takes the one that fits the header best."""
     decimal: Annotated[Literal["auto", ".", ","], BeforeValidator(_sign)] = AUTO
     """Numbers in text: the decimal sign; auto infers it from the numbers."""
-    missing_words: Annotated[tuple[str, ...], BeforeValidator(_texts)] = ()
+    missing_words: Words = ()
     """Words that mean a missing value, in addition to the usual ones."""
 
 
@@ -215,7 +204,7 @@ class DataConfig(FileFormat):
             return raw
         given = {"problem": "crimes", **raw}
         chosen = check_name(str(given["problem"]), (*PROBLEMS, TABLE), key="data.problem")
-        problem, sources = PROBLEMS.get(chosen), _sources_of(chosen)
+        problem, sources = PROBLEMS.get(chosen), _SOURCES[chosen]
         given = {"source": next(iter(sources)), **given}
         sensitive = _as_tuple(given.get("sensitive", problem.sensitive if problem else ())) or ()
         own = (*_listed(given.get("numeric")), *_listed(given.get("categorical")))
@@ -234,7 +223,7 @@ class DataConfig(FileFormat):
     @model_validator(mode="after")
     def _check(self) -> Self:
         """Check the source, its options, and the columns."""
-        check_name(self.source, _sources_of(self.problem), key="data.source")
+        check_name(self.source, _SOURCES[self.problem], key="data.source")
         self._check_options()
         problem = self.declaration
         if self.problem == TABLE:
@@ -270,7 +259,7 @@ class DataConfig(FileFormat):
                 if key in _REQUIRED and not value:
                     raise ValueError(f"data.{key} must be given for {chosen}, got {value!r}")
             elif value != type(self).model_fields[key].get_default(call_default_factory=True):
-                owners = [owner for option in accepted for owner in _OWNERS.get(option, ())]
+                owners = [owner for option, *owner in _OPTIONS if option in accepted]
                 both = zip(*owners, strict=True)
                 problems, sources = (" or ".join(dict.fromkeys(names)) for names in both)
                 shown = list(value) if isinstance(value, tuple) else value
@@ -330,7 +319,7 @@ class DataConfig(FileFormat):
     @property
     def options(self) -> tuple[str, ...]:
         """The options that the source declares."""
-        return _sources_of(self.problem).get(self.source, ())
+        return _SOURCES[self.problem].get(self.source, ())
 
     @property
     def declaration(self) -> Problem:
@@ -438,7 +427,7 @@ def check_release(year: int, horizon: Horizon) -> None:
     if (year, horizon) == (2020, "1-Year"):
         raise ValueError(
             "data.year 2020 has no standard 1-Year release, because the pandemic interrupted the "
-            "survey; take 2019, 2021 or horizon 5-Year"
+            "survey. Choose 2019, 2021 or horizon 5-Year"
         )
     first, last = _YEARS[horizon]
     if year < first or (last is not None and year > last):
@@ -454,11 +443,6 @@ def later_releases(year: int, horizon: Horizon, until: int) -> tuple[int, ...]:
             check_release(later, horizon)
             found.append(later)
     return tuple(found)
-
-
-def _sources_of(problem: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the sources of a problem with their options."""
-    return PROBLEMS[problem].sources if problem in PROBLEMS else TABLE_SOURCES
 
 
 def _check_columns(names: Sequence[str], valid: Sequence[str], *, key: str) -> None:

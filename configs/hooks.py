@@ -1,4 +1,4 @@
-"""Hooks: commands and web addresses that are called at the end of a run."""
+"""Hooks: commands and webhooks that are called at the end of a run."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,92 +9,94 @@ from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr
 from configs.errors import UserError
 from configs.model import Frozen
 
-WITHHELD = "***"
+MASK = "***"
 _ADDRESS = re.compile(r"(?i)\bhttps?://[^\s'\"<>]*")
-_PLACE = re.compile(
+_HOST = re.compile(
     r"(?i)(https?://)(?:[^/?#]*@)?([\w.-]+(?::\d+)?|\[[\da-f:.]+\](?::\d+)?)(?=[/?#]|$)"
 )
 
 
-def withheld(text: str) -> str:
-    """Return a text whose web addresses are cut to their hosts: what follows may be a secret."""
-    return _ADDRESS.sub(lambda found: _cut(found[0]), text)
+def mask_addresses(text: str) -> str:
+    """Return a text with each web address reduced to its host. The rest may be a secret."""
 
+    def mask(found: re.Match[str]) -> str:
+        host = _HOST.match(found[0])
+        # Without a clear host, the supposed host may be part of a password.
+        return f"{host[1]}{host[2]}/{MASK}" if host else f"https://{MASK}"
 
-def _cut(address: str) -> str:
-    """Return scheme and host of an address; not even them where they cannot be told apart."""
-    place = _PLACE.match(address)
-    return f"{place[1]}{place[2]}/{WITHHELD}" if place else f"https://{WITHHELD}"
+    return _ADDRESS.sub(mask, text)
 
 
 def is_reference(word: str) -> bool:
-    """Return whether a word only says where the secret is: env:NAME or file:PATH."""
-    # A program may be handed the address of a file, which begins by file:// instead.
+    """Return True if a word refers to a secret: env:NAME or file:PATH."""
+    # The address of a file, file://..., may be an argument of a program.
     return word.startswith("env:") or (word.startswith("file:") and word[5:7] != "//")
 
 
-def _a_webhook(value: Any) -> Any:
-    """Refuse what is no web address, without repeating it."""
+def _check_webhook(value: Any) -> Any:
+    """Refuse a value that is no web address, without repeating it."""
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
-    known = isinstance(text, str) and (is_reference(text) or re.match(r"(?i)https?://.", text))
-    if known and len(text) > len("file:"):
+    valid = isinstance(text, str) and (is_reference(text) or re.match(r"(?i)https?://.", text))
+    if valid and len(text) > len("file:"):
         return text
     raise ValueError(
-        "webhook must be env:NAME, file:PATH or an address that begins by http:// or https://; "
-        "what was given is not repeated here, for it may be a secret"
+        "webhook must be env:NAME, file:PATH or an address that begins with http:// or https://; "
+        "the value received is not shown, because it may be a secret"
     )
 
 
 Webhook = Annotated[
     SecretStr,
-    BeforeValidator(_a_webhook),
-    PlainSerializer(lambda secret: withheld(secret.get_secret_value()), return_type=str),
+    BeforeValidator(_check_webhook),
+    PlainSerializer(lambda secret: mask_addresses(secret.get_secret_value()), return_type=str),
 ]
 Words = Annotated[
     tuple[str, ...],
-    PlainSerializer(lambda words: [withheld(word) for word in words], return_type=list[str]),
+    PlainSerializer(lambda words: [mask_addresses(word) for word in words], return_type=list[str]),
 ]
 
 
 class HookConfig(Frozen):
-    """What is told of a run's end: a command, a web address, or both.
+    """A command, a webhook, or both, which get the result of a run.
 
-    The address, or a word of the command, may be env:NAME or file:PATH. A value of this class holds
-    what was given; everything that is made of it, such as config.yaml, has hosts instead of
-    addresses.
+    The address, or a word of the command, may be env:NAME or file:PATH. An object of this class
+    holds the given values. Serialized forms, such as config.yaml, have masked addresses.
     """
 
-    command: Words = Field(default=(), repr=False)  # gets the outcome as JSON on its standard input
-    webhook: Webhook | None = None  # gets it as a POST
-    timeout: float = Field(default=30.0, gt=0)  # seconds for either
+    command: Words = Field(default=(), repr=False)
+    """Program with arguments. It gets the result as JSON on its standard input."""
+    webhook: Webhook | None = None
+    """Address to which the result is posted as JSON."""
+    timeout: float = Field(default=30.0, gt=0)
+    """Seconds for the command, and for the webhook."""
 
     @property
     def address(self) -> str | None:
-        """The web address as it was given."""
+        """The given address of the webhook."""
         return None if self.webhook is None else self.webhook.get_secret_value()
 
 
 class HooksConfig(Frozen):
-    """Whom to tell when a run has succeeded or failed."""
+    """The hooks of a run by its result."""
 
     on_success: HookConfig = Field(default_factory=HookConfig)
     on_failure: HookConfig = Field(default_factory=HookConfig)
 
-    def given(self) -> Iterator[tuple[str, str]]:
-        """Yield every address and word of all hooks with the key under which it stands."""
+    def values(self) -> Iterator[tuple[str, str]]:
+        """Yield each given address and word with its key."""
         for key, hook in (("on_success", self.on_success), ("on_failure", self.on_failure)):
             yield from ((f"hooks.{key}.command", word) for word in hook.command)
             if hook.address is not None:
                 yield f"hooks.{key}.webhook", hook.address
 
 
-def refuse_kept_addresses(overrides: Iterable[str]) -> None:
-    """Refuse changes by `--set` that would put an address into the database of a schedule."""
+def check_schedule_overrides(overrides: Iterable[str]) -> None:
+    """Raise UserError if a change by `--set` would store an address in Prefect's database."""
     for text in overrides:
         path, _, value = text.partition("=")
-        if path.strip().startswith("hooks") and withheld(value) != value:
+        if path.strip().startswith("hooks") and mask_addresses(value) != value:
             raise UserError(
-                f"--set {path.strip()} of a schedule is kept in Prefect's database, where an "
-                "address with its secret must not stand; write env:NAME or file:PATH, or put it "
-                "into the configuration file."
+                f"--set {path.strip()} of a schedule must not contain an address, because it is "
+                "stored in Prefect's database. Write env:NAME or file:PATH, or set the address in "
+                "the configuration file."
             )

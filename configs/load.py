@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from configs.errors import UserError, check_name
-from configs.hooks import HooksConfig, withheld
+from configs.hooks import HooksConfig, mask_addresses
 from configs.methods import ENTRY_KEYS, parameters_model
 from configs.model import Frozen
 from configs.run import RunConfig
@@ -287,7 +287,7 @@ def load_configs(
         tree = read_yaml(text)
     except yaml.YAMLError as error:
         # The message of the parser contains the line.
-        cause = withheld(" ".join(str(error).split()))
+        cause = mask_addresses(" ".join(str(error).split()))
         raise UserError(
             f"{source} must be a YAML file, but it cannot be parsed: {cause}."
         ) from None
@@ -382,7 +382,7 @@ def read_hooks(path: Path) -> HooksConfig:
         ) from error
     except yaml.YAMLError as error:
         # The message of the parser contains the line.
-        cause = withheld(" ".join(str(error).split()))
+        cause = mask_addresses(" ".join(str(error).split()))
         raise UserError(f"{path} must be a YAML file, but it cannot be parsed: {cause}.") from None
     if not isinstance(tree, dict) or not tree.get("hooks"):
         raise UserError(

@@ -39,7 +39,7 @@ from tasks.monitor.check import (
 from tasks.report.history_page import write_history
 from tasks.select.selection import NoChampionError
 from tasks.select.study import open_study
-from tasks.servers.hooks import tell
+from tasks.servers.hooks import call_hook
 from tasks.storage.settings import ensure_writable, plain_markdown, read_settings
 from tasks.track.registry import versions_of
 
@@ -191,7 +191,7 @@ def end_watch(watched: WatchedModel, found: Sequence[Watch], page: str) -> None:
     problems: list[str] = []
     for one in found:
         hook = watched.hooks.on_failure if one.verdict == CROSSED else watched.hooks.on_success
-        problems += tell(hook, message_of(one, page))
+        problems += call_hook(hook, message_of(one, page))
     left = [one for one in found if one.reasons and (not one.refit or not one.refit.promoted)]
     if left:
         rows = ", ".join(one.rows_from for one in left)

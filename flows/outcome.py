@@ -26,7 +26,7 @@ from tasks.select.judgement import GateError, ScoreIntervals, broken_limits
 from tasks.select.results import SCORES, Finding, TrialResult
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
-from tasks.servers.hooks import check_hooks, literal_webhooks, tell
+from tasks.servers.hooks import call_hook, check_hooks, literal_webhooks
 from tasks.storage.settings import plain_markdown, scrubbed, without_credentials
 from tasks.track.client import runs_page
 from tasks.track.recording import model_address, recorded
@@ -410,7 +410,7 @@ def _call_failure_hooks(configs: Sequence[Hooked], error: BaseException) -> None
     state, problem = ("failure", str(as_user_error(error))) if crashed else ("stopped", _STOPPED)
     for config in configs:
         message = {"name": config.name, "state": state, "problem": problem}
-        for fault in tell(config.hooks.on_failure, message):
+        for fault in call_hook(config.hooks.on_failure, message):
             run_log().log(fault, "warning")
 
 
@@ -420,7 +420,7 @@ def end_runs(cells: Sequence[Cell]) -> None:
     for cell in cells:
         hooks = cell.config.hooks
         hook = hooks.on_success if cell.problem() is None else hooks.on_failure
-        faults += tell(hook, cell.message())
+        faults += call_hook(hook, cell.message())
     failure = failure_of(cells)
     if failure is not None or faults:
         kind = UserError if failure is None else type(failure)

@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import FlowRun
 from configs.cluster import ClusterConfig
 from configs.data import DataConfig
 from configs.errors import UserError
-from configs.hooks import refuse_kept_addresses
+from configs.hooks import check_schedule_overrides
 from configs.load import load_configs, read_hooks
 from flows.experiment import run_all
 from flows.monitor import WatchedModel, end_watch, watch_all
@@ -54,7 +54,7 @@ def serve_schedule(
     every : seconds between two runs, instead of cron.
     """
     configs = load_configs(source, overrides)
-    refuse_kept_addresses(overrides)
+    check_schedule_overrides(overrides)
     settings = read_settings()
     ensure_writable(settings.home)
     # Runs are processes of their own, possibly with another working folder.

@@ -1,4 +1,4 @@
-"""Real processes that hold a share in a server, with what is left of them."""
+"""Processes that share a server, and checks of what remains after them."""
 
 import json
 import os
@@ -59,7 +59,7 @@ with prefect_server(read_settings()) as url:
 
 
 class Holder:
-    """A process that holds a share until it is told to leave."""
+    """A process that holds a share until `leave` or `kill`."""
 
     def __init__(self, script: str, *arguments: str, home: Path, **environment: str) -> None:
         self.home = home
@@ -84,37 +84,37 @@ class Holder:
         assert left_after(self.home, PATIENCE) == []
 
     def url(self) -> str:
-        """The server's address, once there is one."""
+        """Return the address of the server as soon as it is known."""
         return self.process.stdout.readline().strip()
 
     def leave(self) -> str:
-        """What the process wrote to the terminal until it left in peace."""
+        """End the process normally and return its output."""
         _, noise = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, noise
         return noise
 
     def kill(self) -> None:
-        """End the process as no process can prepare for."""
+        """Kill the process."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """The environment without anybody's servers, HOME and FKD_HOME of the test's own."""
+    """Return the environment without configured servers, with HOME and FKD_HOME of the test."""
     ours = ("PREFECT_", "MLFLOW_", "FKD_", "DASK_", "AWS_")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return {**kept, "FKD_HOME": str(home), "HOME": str(home.parent / "user")}
 
 
 def light_kind(folder: Path, **changes: object) -> ServerKind:
-    """A server that is up in a moment, to try the keeping of servers on."""
+    """Return a server that starts quickly."""
     arguments = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "{port}")
     fields = {"title": "light", "folder": folder, "arguments": arguments, "health": "/"}
-    return ServerKind(**{**fields, "patience": PATIENCE, **changes})
+    return ServerKind(**{**fields, "timeout": PATIENCE, **changes})
 
 
 def light_arguments(before: str) -> tuple[str, ...]:
-    """The light server with statements of the test's own before it starts."""
+    """Return the arguments of the light server, with statements before its start."""
     serve = "http.server.test(http.server.SimpleHTTPRequestHandler, "
     serve += "port=int(sys.argv[1]), bind='127.0.0.1')"
     script = f"import http.server, pathlib, signal, sys, time\n{before}\n{serve}"
@@ -122,7 +122,7 @@ def light_arguments(before: str) -> tuple[str, ...]:
 
 
 def processes_of(home: Path) -> list[psutil.Process]:
-    """All processes that carry this home in their environment or on their command line."""
+    """Return the processes with this home in their environment or command line."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -136,7 +136,7 @@ def processes_of(home: Path) -> list[psutil.Process]:
 
 
 def left_after(home: Path, seconds: float) -> list[str]:
-    """What is still running after so many seconds, asked until nothing is."""
+    """Return the processes that still run after some seconds."""
     deadline = time.monotonic() + seconds
     while (left := _described(processes_of(home))) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -144,7 +144,7 @@ def left_after(home: Path, seconds: float) -> list[str]:
 
 
 def kill_for_good(pid: int) -> None:
-    """Kill a process, then wait until it is gone or only its parent's memory of it is left."""
+    """Kill a process and wait until it has ended."""
     os.kill(pid, signal.SIGKILL)
     with suppress(psutil.NoSuchProcess):
         while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
@@ -152,7 +152,7 @@ def kill_for_good(pid: int) -> None:
 
 
 def _described(processes: list[psutil.Process]) -> list[str]:
-    """The processes for a person to read; one that ends meanwhile is no longer of interest."""
+    """Return descriptions of the processes that exist."""
     found = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -161,7 +161,7 @@ def _described(processes: list[psutil.Process]) -> list[str]:
 
 
 def listening(home: Path) -> set[str]:
-    """The interfaces on which these processes can be reached."""
+    """Return the addresses on which the processes of a home listen."""
     return {
         connection.laddr.ip
         for process in processes_of(home)
@@ -172,52 +172,52 @@ def listening(home: Path) -> set[str]:
 
 @cache
 def cold_start(base: Path) -> dict[str, Any]:
-    """What two runs that come to an empty FKD_HOME at once meet and leave; made once a session."""
+    """Return the results of two simultaneous runs in an empty FKD_HOME, once per session."""
     with _template(base) as folder:
-        told = folder / "cold.json"
-        if not told.exists():
-            told.write_text(json.dumps(_cold_start(folder / "cold" / "home")))
-        story = json.loads(told.read_text())
-    return {**story, "home": Path(story["home"]), "interfaces": set(story["interfaces"])}
+        file = folder / "cold.json"
+        if not file.exists():
+            file.write_text(json.dumps(_cold_start(folder / "cold" / "home")))
+        found = json.loads(file.read_text())
+    return {**found, "home": Path(found["home"]), "interfaces": set(found["interfaces"])}
 
 
 def _cold_start(home: Path) -> dict[str, Any]:
-    story: dict[str, Any] = {"home": str(home)}
+    found: dict[str, Any] = {"home": str(home)}
     with Holder(RUN, home=home) as first, Holder(RUN, home=home) as second:
-        story["urls"] = [first.url(), second.url()]
-        story["servers"] = [p.pid for p in processes_of(home) if "start" in p.cmdline()]
-        story["interfaces"] = sorted(listening(home))
-        root = story["urls"][0].removesuffix("/api")
-        story["page"], story["ui"] = read(root), read(f"{root}/ui-settings")
-        story["noise"] = [first.leave()]
-        story["between"] = answers(f"{root}/api/health", timeout=PATIENCE)
-        story["noise"].append(second.leave())
-        story["left"] = left_after(home, 0)
-    return story
+        found["urls"] = [first.url(), second.url()]
+        found["servers"] = [p.pid for p in processes_of(home) if "start" in p.cmdline()]
+        found["interfaces"] = sorted(listening(home))
+        root = found["urls"][0].removesuffix("/api")
+        found["page"], found["ui"] = read(root), read(f"{root}/ui-settings")
+        found["noise"] = [first.leave()]
+        found["between"] = answers(f"{root}/api/health", timeout=PATIENCE)
+        found["noise"].append(second.leave())
+        found["left"] = left_after(home, 0)
+    return found
 
 
 @contextmanager
 def _template(base: Path) -> Iterator[Path]:
-    """The folder that all test processes of a session share, for one of them at a time."""
+    """Yield the folder that all test processes of a session share, with a lock."""
     folder = base.parent if base.name.startswith("popen-") else base
     with FileLock(folder / "template.lock"):
         yield folder
 
 
 def read(url: str) -> str:
-    """The text of a page."""
+    """Return the text of a page."""
     with urllib.request.urlopen(url, timeout=PATIENCE) as page:
         return page.read().decode()
 
 
 def seeded(home: Path, base: Path, *, mlflow: bool = False) -> Path:
-    """A home whose databases have their tables already, which take ten seconds each to make."""
+    """Return a home with databases that have their tables. Creating them takes ten seconds each."""
     (home / "prefect").mkdir(parents=True)
-    # By SQLite itself: others look at that database too, whose files come and go meanwhile.
-    place = Path("prefect", "prefect.db")
+    # By SQLite: other processes may have the database open.
+    name = Path("prefect", "prefect.db")
     with (
-        closing(sqlite3.connect(cold_start(base)["home"] / place)) as cold,
-        closing(sqlite3.connect(home / place)) as copy,
+        closing(sqlite3.connect(cold_start(base)["home"] / name)) as cold,
+        closing(sqlite3.connect(home / name)) as copy,
     ):
         cold.backup(copy)
     if mlflow:

@@ -12,10 +12,10 @@ from configs.data import FileFormat
 from configs.errors import UserError
 from fkd.core.arrays import Array
 from fkd.core.validation import weight_vector
-from tasks.data.table_formats import RawColumns, read_numbers, read_raw
+from tasks.data.table_formats import RawColumns, read_raw
+from tasks.data.user_table import read_numbers
 
 _MIN_ROWS = 30
-_PREDICTED = "\0prediction"  # the column of a model's predictions, no column name of a file
 
 
 @dataclass(frozen=True)
@@ -80,55 +80,57 @@ def read_predicted(
     """
     single = (wanted.prediction, wanted.other, wanted.weights)
     numeric = (wanted.target, *wanted.sensitive, *(name for name in single if name is not None))
-    _check_distinct(wanted, numeric)
+    roles = (*numeric, *wanted.group_by)
+    if twice := [name for name in roles if roles.count(name) > 1]:
+        raise UserError(
+            "a column must have one role among target, prediction, other, sensitive, group-by and "
+            f"weights, got {twice[0]!r} twice."
+        )
+    if not wanted.sensitive:
+        raise UserError("sensitive must name at least one column, got none.")
     raw = _read(wanted, numeric)
-    numbers, _ = read_numbers(raw, tuple(dict.fromkeys((*numeric, *wanted.numbers))), FileFormat())
-    values = {name: numbers[name] for name in numeric}
-    if predict is not None:
-        inputs = raw.frame[list(wanted.inputs)].copy()
-        for name in wanted.inputs:
-            if name in wanted.labels:
-                inputs[name] = inputs[name].map(str, na_action="ignore")
-            elif name in numbers:
-                inputs[name] = numbers[name]
-        values[_PREDICTED] = _predict(predict, inputs)
+    names = tuple(dict.fromkeys((*numeric, *wanted.numbers)))
+    numbers, _ = read_numbers(raw, names, FileFormat())
+    missing = {f"{name} missing": np.isnan(numbers[name]) for name in numeric}
+    if predict is None:
+        y_pred = numbers[str(wanted.prediction)]
+    else:
+        y_pred = _predict(predict, wanted, raw.frame, numbers)
+        missing["prediction missing"] = np.isnan(y_pred)
+    missing |= {f"{name} missing": raw.frame[name].isna().to_numpy() for name in wanted.group_by}
     if wanted.weights is not None:
+        weights = numbers[wanted.weights]
         try:
-            weight_vector(values[wanted.weights], len(raw.frame))
+            weight_vector(weights, len(weights))
         except ValueError as error:
             raise UserError(
                 f"column {wanted.weights} cannot be used as weights: {error}."
             ) from error
-    frame, dropped = _complete(pd.DataFrame(values), raw.frame, wanted)
-    if len(frame) < _MIN_ROWS:
+        missing[f"{wanted.weights} zero"] = weights == 0
+    kept = np.ones(len(raw.frame), dtype=bool)
+    dropped = {}
+    for reason, mask in missing.items():
+        if count := int(np.count_nonzero(kept & mask)):
+            dropped[reason] = count
+        kept &= ~mask
+    if kept.sum() < _MIN_ROWS:
         reasons = ", ".join(f"{reason} in {number:,}" for reason, number in dropped.items())
         raise UserError(
             f"{wanted.path} must have at least {_MIN_ROWS} rows with every number, got "
-            f"{len(frame)} of {len(raw.frame)}{f' ({reasons})' if reasons else ''}."
+            f"{kept.sum()} of {len(kept)}{f' ({reasons})' if reasons else ''}."
         )
+    index = raw.frame.index
+    sensitive = pd.DataFrame({name: numbers[name] for name in wanted.sensitive}, index=index)
     return PredictionFile(
-        y_true=frame[wanted.target].to_numpy(),
-        y_pred=frame[wanted.prediction or _PREDICTED].to_numpy(),
-        sensitive=frame[list(wanted.sensitive)],
-        other=None if wanted.other is None else frame[wanted.other].to_numpy(),
-        control=raw.frame.loc[frame.index, list(wanted.group_by)] if wanted.group_by else None,
-        read=len(raw.frame),
+        y_true=numbers[wanted.target][kept],
+        y_pred=y_pred[kept],
+        sensitive=sensitive[kept],
+        other=None if wanted.other is None else numbers[wanted.other][kept],
+        control=raw.frame.loc[kept, list(wanted.group_by)] if wanted.group_by else None,
+        read=len(kept),
         dropped=dropped,
-        weights=None if wanted.weights is None else frame[wanted.weights].to_numpy(),
+        weights=None if wanted.weights is None else numbers[wanted.weights][kept],
     )
-
-
-def _check_distinct(wanted: PredictedColumns, numeric: tuple[str, ...]) -> None:
-    """Raise UserError for a column with two roles, or without sensitive columns."""
-    columns = (*numeric, *wanted.group_by)
-    for name in columns:
-        if columns.count(name) > 1:
-            raise UserError(
-                "a column must have one role among target, prediction, other, sensitive, group-by "
-                f"and weights, got {name!r} twice."
-            )
-    if not wanted.sensitive:
-        raise UserError("sensitive must name at least one column, got none.")
 
 
 def _read(wanted: PredictedColumns, numeric: tuple[str, ...]) -> RawColumns:
@@ -154,30 +156,23 @@ def _read(wanted: PredictedColumns, numeric: tuple[str, ...]) -> RawColumns:
         raise
 
 
-def _predict(predict: Callable[[pd.DataFrame], Any], frame: pd.DataFrame) -> Array:
+def _predict(
+    predict: Callable[[pd.DataFrame], Any],
+    wanted: PredictedColumns,
+    frame: pd.DataFrame,
+    numbers: dict[str, Array],
+) -> Array:
     """Return the predictions of a model, one number per row."""
-    found = np.asarray(predict(frame), dtype=np.float64).reshape(-1)
+    inputs = frame[list(wanted.inputs)].copy()
+    for name in wanted.inputs:
+        if name in wanted.labels:
+            inputs[name] = inputs[name].map(str, na_action="ignore")
+        elif name in numbers:
+            inputs[name] = numbers[name]
+    found = np.asarray(predict(inputs), dtype=np.float64).reshape(-1)
     if len(found) != len(frame):
         raise UserError(
             f"the model must return one number for each of {len(frame)} rows, got {len(found)}. "
             "Audit a regression model, or a file with a column of predictions."
         )
     return found
-
-
-def _complete(
-    values: pd.DataFrame, raw: pd.DataFrame, wanted: PredictedColumns
-) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the rows without missing values and zero weights, and counts of the others."""
-    masks = {f"{str(name).strip(chr(0))} missing": values[name].isna() for name in values}
-    masks |= {f"{name} missing": raw[name].isna() for name in wanted.group_by}
-    if wanted.weights is not None:
-        masks[f"{wanted.weights} zero"] = values[wanted.weights] == 0
-    kept = np.ones(len(values), dtype=bool)
-    dropped = {}
-    for reason, mask in masks.items():
-        bad = kept & mask.to_numpy()
-        if bad.any():
-            dropped[reason] = int(bad.sum(axis=0))
-        kept &= ~bad
-    return values[kept], dropped

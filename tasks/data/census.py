@@ -5,7 +5,7 @@ import logging
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -41,16 +41,6 @@ _ADDRESS = "https://www2.census.gov/programs-surveys/acs/data/pums"
 _BLOCK = 2**23
 # Early files pad empty fields with blanks.
 _EMPTY = [" " * width for width in range(12)]
-_LABEL = pa.dictionary(pa.int32(), pa.string())
-
-
-@dataclass(frozen=True)
-class PersonFile:
-    """The fetched person file of one state and year."""
-
-    file: RemoteFile
-    year: int
-    fetched: Fetched
 
 
 def person_file(state: str, year: int, horizon: Horizon) -> RemoteFile:
@@ -68,35 +58,31 @@ def person_file(state: str, year: int, horizon: Horizon) -> RemoteFile:
         name=name,
         url=f"{_ADDRESS}/{folder}/{short}",
         member=rf"(psam_p{FIPS[state]}|{old})\.csv",
-        sha256=_checksums().get(name),
+        sha256=json.loads(_packaged("census_sha256.json")).get(name),
     )
 
 
 @cache
-def _checksums() -> dict[str, str]:
-    """Return the sha256 of files that were verified before, by name."""
-    text = files("tasks").joinpath("data", "census_sha256.json").read_text(encoding="utf-8")
-    found: dict[str, str] = json.loads(text)
-    return found
-
-
-def year_files(data: DataConfig, year: int) -> list[RemoteFile]:
-    """Return the files of all states in one year."""
-    horizon = data.horizon or "1-Year"
-    return [person_file(state, year, horizon) for state in expand_states(data.states)]
+def _packaged(name: str) -> str:
+    """Return the text of a file beside this module."""
+    return files("tasks").joinpath("data", name).read_text(encoding="utf-8")
 
 
 def fetch_persons(
     data: DataConfig, settings: Settings, progress: Progress | None = None
-) -> tuple[list[PersonFile], list[str]]:
+) -> tuple[list[Fetched], Callable[[], Columns]]:
     """Fetch the files of all states and years.
+
+    With `data.faulty: skip`, a file that cannot be fetched or read is left out and named in the
+    notes of the rows.
 
     Returns
     -------
     tuple
-        The files, and a sentence on each file that was left out because of `data.faulty: skip`.
+        The fetched files, and a function that reads their rows.
     """
-    wanted = [(file, year) for year in data.year for file in year_files(data, year)]
+    states, horizon = expand_states(data.states), data.horizon or "1-Year"
+    wanted = [(person_file(state, y, horizon), y) for y in data.year for state in states]
     found = fetch_all([file for file, _ in wanted], settings, progress=progress, faulty=data.faulty)
     errors = [one for one in found if isinstance(one, UserError)]
     notes = [_left_out(error) for error in errors]
@@ -105,65 +91,60 @@ def fetch_persons(
         raise (AbsentFileError if absent else UserError)(
             f"None of {len(found)} census files could be fetched. {notes[0]}"
         )
-    both = zip(wanted, found, strict=True)
-    return [PersonFile(*one, got) for one, got in both if isinstance(got, Fetched)], notes
+    both = list(zip(wanted, found, strict=True))
+
+    def read() -> Columns:
+        parts, left_out = [], list(notes)
+        for (file, year), one in both:
+            try:
+                if isinstance(one, Fetched):
+                    parts.append(read_persons(data, file, one.path, year))
+            except UserError as error:
+                if data.faulty == "stop":
+                    raise
+                left_out.append(_left_out(error))
+        if not parts:
+            raise UserError(f"None of {len(found)} census files could be read. {left_out[0]}")
+        return replace(merge(parts), notes=tuple(left_out))
+
+    return [one for one in found if isinstance(one, Fetched)], read
 
 
-def read_persons(data: DataConfig, files: Sequence[PersonFile], notes: Sequence[str]) -> Columns:
-    """Return the rows of all files.
+def _left_out(error: UserError) -> str:
+    """Log and return a note on a file that is left out."""
+    note = f"a census file was left out (data.faulty: skip): {error}"
+    logger.warning("%s", note)
+    return note
+
+
+def read_persons(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Columns:
+    """Return the rows of one file. Impossible values are an error.
 
     Parameters
     ----------
     data
-        The configuration. With `faulty: skip`, a file that cannot be read is left out.
-    files, notes
-        The result of `fetch_persons`.
-    """
-    parts, left_out = [], list(notes)
-    for one in files:
-        try:
-            parts.append(read_person(data, one.file, one.fetched.path, one.year))
-        except UserError as error:
-            if data.faulty == "stop":
-                raise
-            left_out.append(_left_out(error))
-    if not parts:
-        raise UserError(f"None of {len(files)} census files could be read. {left_out[0]}")
-    return replace(merge(parts), notes=tuple(left_out))
-
-
-def read_person(data: DataConfig, file: RemoteFile, path: Path, year: int) -> Columns:
-    """Return the rows of one file. Impossible values are an error."""
-    problem = data.declaration
-    try:
-        # Names inside the zip were checked after the download. They are looked up again here.
-        member = check_zip(path, file)
-    except UnsafeZipError as error:
-        raise UserError(f"{file.name} is refused: {error}. Fetch it again.") from error
-    columns = read_person_file(path, member, problem, year=year)
-    check_limits(columns, problem.limits, file=file.name)
-    return columns
-
-
-def read_person_file(path: Path, member: str, problem: Problem, *, year: int) -> Columns:
-    """Return the columns of a problem for the rows that belong to it, read from the zip.
-
-    Parameters
-    ----------
-    path, member
-        The zip, and the name of the table in it.
-    problem
-        Declares the columns and the rows.
+        The configuration. Its problem declares the columns and the rows.
+    file, path
+        The file, and its location.
     year
         The survey year, which becomes a column.
     """
+    problem = data.declaration
+    try:
+        # The names in the zip were checked after the download. The table is looked up again here.
+        member = check_zip(path, file)
+    except UnsafeZipError as error:
+        raise UserError(f"{file.name} is refused: {error}. Fetch it again.") from error
     try:
         with zipfile.ZipFile(path) as archive:
             # The header decides which columns to parse, so the stream is opened twice.
             with archive.open(member) as stream:
-                layout = _layout(_header(stream), problem, where=f"{member} of {year}")
+                line = stream.readline(2**20).decode("utf-8-sig", errors="replace")
+            header = [name.strip().strip('"') for name in line.split(",")]
+            numbers, labels = _layout(header, problem, where=f"{member} of {year}")
             with archive.open(member) as stream:
-                parts = [_rows(batch, layout, problem) for batch in _batches(stream, layout)]
+                batches = _batches(stream, numbers, labels)
+                parts = [_rows(batch, numbers, labels, problem) for batch in batches]
     except (pa.ArrowInvalid, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise UserError(f"{member} of {year} cannot be read as a table: {error}.") from error
     if not parts:
@@ -173,27 +154,25 @@ def read_person_file(path: Path, member: str, problem: Problem, *, year: int) ->
     # An area code is unique within a state only.
     area = 100_000 * state + _per_label(columns.categories["PUMA"], _area_number)
     years = np.full(len(state), float(year))
-    return replace(columns, numbers={**columns.numbers, "ST": state, "PUMA": area, "year": years})
+    columns = replace(
+        columns, numbers={**columns.numbers, "ST": state, "PUMA": area, "year": years}
+    )
+    check_limits(columns, problem.limits, file=file.name)
+    return columns
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """The columns of one file that are read.
+_Labels = dict[str, tuple[str, ...]]
 
-    Parameters
-    ----------
-    numbers
-        Numeric columns.
-    labels
-        By categorical column, its names in the file: several if the column is split.
+
+def _layout(header: Sequence[str], problem: Problem, *, where: str) -> tuple[list[str], _Labels]:
+    """Return the columns of a file to read. A missing column is an error.
+
+    Returns
+    -------
+    tuple
+        The numeric columns, and by categorical column its names in the file: several if the column
+        is split.
     """
-
-    numbers: tuple[str, ...]
-    labels: dict[str, tuple[str, ...]]
-
-
-def _layout(header: Sequence[str], problem: Problem, *, where: str) -> _Layout:
-    """Return the layout of a file with that header. A missing column is an error."""
 
     def find(name: str) -> tuple[str, ...]:
         for candidate in (name, *problem.renamed.get(name, ())):
@@ -202,7 +181,7 @@ def _layout(header: Sequence[str], problem: Problem, *, where: str) -> _Layout:
         return tuple(part for part in problem.split.get(name, ()) if part in header)
 
     filtered = problem.rows.columns if problem.rows else ()
-    numbers = dict.fromkeys((problem.target, *problem.numeric, *filtered, "PWGTP"))
+    numbers = list(dict.fromkeys((problem.target, *problem.numeric, *filtered, "PWGTP")))
     labels = {name: find(name) for name in (*problem.categorical, "ST", "PUMA")}
     found = {**{name: find(name) for name in numbers}, **labels}
     if absent := [name for name, names in found.items() if not names]:
@@ -210,18 +189,14 @@ def _layout(header: Sequence[str], problem: Problem, *, where: str) -> _Layout:
             f"{where} lacks the columns {', '.join(absent)}, which {problem.name} needs. "
             "Choose a year that has them, such as 2018."
         )
-    return _Layout(tuple(numbers), labels)
+    return numbers, labels
 
 
-def _header(stream: IO[bytes]) -> list[str]:
-    line = stream.readline(2**20).decode("utf-8-sig", errors="replace")
-    return [name.strip().strip('"') for name in line.split(",")]
-
-
-def _batches(stream: IO[bytes], layout: _Layout) -> csv.CSVStreamingReader:
-    """Parse the columns of the layout in blocks of rows."""
-    labels = {name: _LABEL for names in layout.labels.values() for name in names}
-    types = {**labels, **dict.fromkeys(layout.numbers, pa.float64())}
+def _batches(stream: IO[bytes], numbers: Sequence[str], labels: _Labels) -> csv.CSVStreamingReader:
+    """Parse columns in blocks of rows."""
+    label = pa.dictionary(pa.int32(), pa.string())
+    types = {name: label for names in labels.values() for name in names}
+    types |= dict.fromkeys(numbers, pa.float64())
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(block_size=_BLOCK),
@@ -234,11 +209,13 @@ def _batches(stream: IO[bytes], layout: _Layout) -> csv.CSVStreamingReader:
     )
 
 
-def _rows(batch: pa.RecordBatch, layout: _Layout, problem: Problem) -> Columns:
+def _rows(
+    batch: pa.RecordBatch, names: Sequence[str], labels: _Labels, problem: Problem
+) -> Columns:
     """Return the rows of one block that belong to the problem and have a target."""
     numbers = {
         name: np.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.float64)
-        for name in layout.numbers
+        for name in names
     }
     rows = np.arange(batch.num_rows)
     dropped = {}
@@ -253,7 +230,7 @@ def _rows(batch: pa.RecordBatch, layout: _Layout, problem: Problem) -> Columns:
         numbers={name: values[rows] for name, values in numbers.items()},
         categories={
             name: _labels({part: batch.column(part) for part in parts}, rows)
-            for name, parts in layout.labels.items()
+            for name, parts in labels.items()
         },
         rows_read=batch.num_rows,
         dropped=dropped,
@@ -302,12 +279,7 @@ def _area_number(label: str) -> float:
     return float(code) + 10_000_000.0 * float(revision[-2:] or 0)
 
 
-def _left_out(error: UserError) -> str:
-    """Log and return a sentence on a file that is left out."""
-    sentence = f"a census file was left out (data.faulty: skip): {error}"
-    logger.warning("%s", sentence)
-    return sentence
-
+# Synthetic files
 
 VERSION = 1
 _SYNTHETIC_LABEL = "SYNTHETIC.txt"
@@ -381,7 +353,7 @@ def _chunk(
     }
     columns = {}
     # The columns of a person file of 2018, without the replicate weights.
-    for name in files("tasks").joinpath("data", "person_columns.txt").read_text("ascii").split():
+    for name in _packaged("person_columns.txt").split():
         new, since = _NEW_NAMES.get(name, (name, 0))
         column = known.get(name)
         columns[new if year >= since else name] = (

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from configs.data import DataConfig
 from configs.errors import UserError
@@ -92,7 +93,14 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
     """
     problem = data.declaration
     if data.labels == "codes":
-        numbers = {name: _label_codes(columns, name) for name in problem.categorical}
+        numbers = {name: _label_numbers(columns.categories[name]) for name in problem.categorical}
+        for name, values in numbers.items():
+            category = columns.categories[name]
+            if (np.isnan(values) & (category.codes >= 0)).any():
+                raise ValueError(
+                    f"column {name} must have codes that are numbers for labels: codes, got "
+                    f"{category.labels[:3]}"
+                )
         # A number that is kept beside its label (an area, unique among states) stays as it is.
         columns = replace(columns, numbers={**numbers, **columns.numbers})
         problem = problem.with_codes()
@@ -101,13 +109,17 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
         numbers[name] = np.where(np.isnan(numbers[name]), problem.fills[name], numbers[name])
     codes = {name: category.codes for name, category in columns.categories.items()}
     # A column that is constant in all rows is removed once here, not in every fold.
-    values: dict[str, AnyArray] = {**codes, **{name: numbers[name] for name in problem.numeric}}
+    by_name: dict[str, AnyArray] = {**codes, **{name: numbers[name] for name in problem.numeric}}
     inputs = [name for name in problem.predictors if name not in data.drop]
-    constant = {name for name in inputs if len(np.unique(values[name])) == 1}
+    constant = {name for name in inputs if len(np.unique(by_name[name])) == 1}
     numeric = [n for n in problem.numeric if n in inputs and n not in constant]
     categorical = [n for n in problem.categorical if n in inputs and n not in constant]
     target, sensitive = numbers[problem.target], data.sensitive_columns
     n = len(target)
+
+    def ends(values: Array) -> tuple[float, float]:
+        return problem.fixed_range or (float(values.min(axis=0)), float(values.max(axis=0)))
+
     table = Table(
         numeric_names=tuple(numeric),
         numeric=_matrix([numbers[name] for name in numeric], n),
@@ -118,10 +130,8 @@ def to_table(data: DataConfig, columns: Columns) -> tuple[Table, dict[str, str]]
         target=target,
         sensitive_names=sensitive,
         sensitive=_matrix([numbers[name] for name in sensitive], n),
-        target_range=problem.fixed_range or _range(target),
-        sensitive_range=np.array(
-            [problem.fixed_range or _range(numbers[name]) for name in sensitive]
-        ),
+        target_range=ends(target),
+        sensitive_range=np.array([ends(numbers[name]) for name in sensitive]),
         extra={name: _extra_column(columns, name) for name in problem.extra},
         fills={name: fill for name, fill in problem.fills.items() if name in numeric},
         gaps=tuple(numeric) if data.missing == "impute" else (),
@@ -145,7 +155,12 @@ def check_limits(columns: Columns, limits: Mapping[str, tuple[float, float]], *,
     # All faults in one error: a wrong file shows in several columns.
     faults = []
     for name, (low, high) in limits.items():
-        values = _as_numbers(columns, name)
+        if name in columns.numbers:
+            values = columns.numbers[name]
+        elif name in columns.categories:
+            values = _label_numbers(columns.categories[name])
+        else:
+            continue
         bad = values[(values < low) | (values > high)]
         if len(bad):
             shown = ", ".join(f"{value:g}" for value in np.unique(bad)[:3])
@@ -188,10 +203,6 @@ def report_text(report: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _range(values: Array) -> tuple[float, float]:
-    return float(values.min(axis=0)), float(values.max(axis=0))
-
-
 def _matrix(parts: Sequence[AnyArray], n: int) -> AnyArray:
     """Return columns as a matrix, (n, 0) if there are none."""
     return np.column_stack(parts) if parts else np.empty((n, 0))
@@ -208,28 +219,8 @@ def _extra_column(columns: Columns, name: str) -> AnyArray:
     return np.array([*category.labels, ""], dtype=np.str_)[category.codes]
 
 
-def _label_codes(columns: Columns, name: str) -> Array:
-    """Return a categorical column by its numeric codes, NaN for a missing value."""
-    category = columns.categories[name]
-    try:
-        codes = [float(label) for label in category.labels]
-    except ValueError as error:
-        raise ValueError(
-            f"column {name} must have codes that are numbers for labels: codes, got "
-            f"{category.labels[:3]}"
-        ) from error
-    return np.array([*codes, np.nan])[category.codes]
-
-
-def _as_numbers(columns: Columns, name: str) -> Array:
-    """Return a column as numbers. A label that is no integer is NaN."""
-    if name in columns.numbers:
-        return columns.numbers[name]
-    if name not in columns.categories:
-        return np.empty(0)
-    column = columns.categories[name]
+def _label_numbers(column: Category) -> Array:
+    """Return the labels of a column as numbers, NaN for other labels and missing values."""
     # Labels of split classifications have a prefix and no common range.
-    whole = (label.lstrip("-").isdigit() for label in column.labels)
-    both = zip(column.labels, whole, strict=True)
-    numbers = [float(label) if is_whole else np.nan for label, is_whole in both]
-    return np.array([*numbers, np.nan])[column.codes]
+    numbers = pd.to_numeric(np.array(column.labels, dtype=object), errors="coerce")
+    return np.append(numbers.astype(np.float64), np.nan)[column.codes]

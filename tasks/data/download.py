@@ -1,9 +1,9 @@
 """Download public files: mirrors, retries, continued transfers, verification.
 
-`fetch` tries each address of a file in turn. A transfer writes to a partial file, which a later
+`fetch` tries the addresses of a file in turn. A transfer writes to a partial file, which a later
 attempt continues. A complete file is verified by its sha256, or at first use by reading the zip,
-and moved into the cache. Faults that can pass are retried with growing pauses. A stalled transfer
-is aborted, and `Patience.total` bounds the time for one file.
+and moved into the cache. Temporary faults are retried with growing pauses. A stalled transfer is
+aborted, and `TransferPolicy.total` bounds the time for one file.
 """
 
 import errno
@@ -11,7 +11,6 @@ import json
 import logging
 import re
 import shutil
-import ssl
 import stat
 import threading
 import time
@@ -19,9 +18,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
@@ -29,7 +27,7 @@ from typing import Any, Literal
 import httpx
 
 from configs.errors import UserError
-from tasks.data.file_cache import Cache, CachedFile, file_sha256
+from tasks.data.file_cache import Cache, CachedFile, file_sha256, remove_partial
 from tasks.storage.files import named_disk_errors, sha256
 from tasks.storage.settings import Settings, scrubbed, without_credentials
 
@@ -38,7 +36,8 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[str, int, int | None], None]
 """Called with the name of a file, the bytes so far, and the total number of bytes if known."""
 
-_CHUNK = 2**18
+# Parallel transfers. Public hosts refuse many.
+_AT_ONCE = 4
 # Well above every published person file. It bounds an endless response.
 MAX_BYTES = 16 * 2**30
 # The tables of 2018 shrink by a factor of four. The limits leave room for other years.
@@ -48,7 +47,7 @@ MAX_MEMBERS = 100
 
 
 @dataclass(frozen=True)
-class Patience:
+class TransferPolicy:
     """Time limits and retries of a download.
 
     Parameters
@@ -104,7 +103,7 @@ class Fetched:
 
 
 class AbsentFileError(UserError):
-    """All addresses answered, and none has the file. It may not be published yet."""
+    """No address has the file, although all answered. It may not be published yet."""
 
 
 class UnsafeZipError(Exception):
@@ -115,7 +114,7 @@ def fetch(
     file: RemoteFile,
     settings: Settings,
     *,
-    patience: Patience | None = None,
+    policy: TransferPolicy | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> Fetched:
@@ -127,19 +126,19 @@ def fetch(
         The file to fetch.
     settings
         Folder of the cache, and the mirror.
-    patience, progress, stop
-        Time limits and retries, a listener, an event that ends the transfer.
+    policy, progress, stop
+        Time limits and retries, a listener, an event that stops the transfer.
     """
-    store = Cache(settings.downloads)
-    with named_disk_errors(settings.downloads), store.lock(file.name):
+    cache = Cache(settings.downloads)
+    with named_disk_errors(settings.downloads), cache.lock(file.name):
         # Looked up under the lock, so that a process that waited finds the file of the other one.
-        record = store.find(file.name)
-        if record and file.sha256 in (None, record.sha256) and store.is_intact(record):
-            return Fetched(store.object_path(record.sha256), record)
+        record = cache.find(file.name)
+        if record and file.sha256 in (None, record.sha256) and cache.is_intact(record):
+            return Fetched(cache.object_path(record.sha256), record)
         if record:
             logger.warning("%s in the cache is damaged or outdated, fetched again", file.name)
         stop = stop or threading.Event()
-        download = _Download(file, store, record, patience or Patience(), progress, stop)
+        download = _Download(file, cache, record, policy or TransferPolicy(), progress, stop)
         return download.run(addresses(file, settings.mirror))
 
 
@@ -148,9 +147,8 @@ def fetch_all(
     settings: Settings,
     *,
     faulty: Literal["stop", "skip"] = "stop",
-    patience: Patience | None = None,
+    policy: TransferPolicy | None = None,
     progress: Progress | None = None,
-    at_once: int = 4,
 ) -> list[Fetched | UserError]:
     """Return files in their order, several downloaded at once.
 
@@ -163,24 +161,22 @@ def fetch_all(
     faulty
         stop: the first file that cannot be fetched raises its error. skip: the error takes its
         place in the result.
-    patience, progress
+    policy, progress
         Time limits and retries, a listener.
-    at_once
-        Number of parallel transfers. Public hosts refuse many.
     """
     stop = threading.Event()
 
     def attempt(file: RemoteFile) -> Fetched | UserError:
         try:
-            return fetch(file, settings, patience=patience, progress=progress, stop=stop)
+            return fetch(file, settings, policy=policy, progress=progress, stop=stop)
         except UserError as error:
             if faulty == "stop":
                 raise
             return error
 
-    if len(files) == 1:
+    if len(files) == 1:  # in this thread, where Ctrl-C ends it at once
         return [attempt(files[0])]
-    with ThreadPoolExecutor(max_workers=at_once) as pool:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         futures = [pool.submit(attempt, file) for file in files]
         try:
             for future in wait(futures, return_when=FIRST_EXCEPTION).done:
@@ -209,7 +205,7 @@ def addresses(file: RemoteFile, mirror: str | None) -> list[str]:
 
 
 def check_zip(path: Path, file: RemoteFile) -> str:
-    """Return the name of the table in a zip. An unsafe zip raises UnsafeZipError.
+    """Return the name of the table in a zip. Raise UnsafeZipError for an unsafe zip.
 
     Nothing is unpacked to disk, but a name outside the folder, a symbolic link or a bomb shows that
     the file is not that of the publisher.
@@ -222,7 +218,18 @@ def check_zip(path: Path, file: RemoteFile) -> str:
     if len(members) > MAX_MEMBERS:
         raise UnsafeZipError(f"the zip must have at most {MAX_MEMBERS} members, got {len(members)}")
     for member in members:
-        _check_member(member)
+        name, size, packed = member.filename, member.file_size, member.compress_size
+        # Both spellings: a name that is safe here may not be on a Windows machine.
+        windows = PureWindowsPath(name)
+        if PurePosixPath(name).is_absolute() or windows.anchor or ".." in windows.parts:
+            raise UnsafeZipError(f"the name {name!r} in the zip leaves its folder")
+        if stat.S_ISLNK(member.external_attr >> 16):
+            raise UnsafeZipError(f"the member {name!r} of the zip is a symbolic link")
+        if member.flag_bits & 1:
+            raise UnsafeZipError(f"the member {name!r} of the zip is encrypted")
+        # Reading stops at the announced size, so it suffices to check the announced size.
+        if size > MAX_TABLE_BYTES or size > MAX_RATIO * max(packed, 100):
+            raise UnsafeZipError(f"{name!r} in the zip would unpack {packed} bytes to {size}")
     # Exactly one: a second table with the same name could replace the checked one.
     pattern = re.compile(file.member or "", re.IGNORECASE)
     tables = [member.filename for member in members if pattern.fullmatch(member.filename)]
@@ -242,25 +249,9 @@ def check_content(path: Path, member: str) -> None:
         raise UnsafeZipError(f"the table {member} in the zip is damaged ({error})") from error
 
 
-def _check_member(member: zipfile.ZipInfo) -> None:
-    name = member.filename
-    # Both spellings: a name that is safe here may not be on a Windows machine.
-    posix, windows = PurePosixPath(name), PureWindowsPath(name)
-    if posix.is_absolute() or windows.drive or windows.root or ".." in windows.parts:
-        raise UnsafeZipError(f"a name in the zip leaves its folder: {name!r}")
-    if stat.S_ISLNK(member.external_attr >> 16):
-        raise UnsafeZipError(f"a member of the zip is a symbolic link: {name!r}")
-    if member.flag_bits & 1:
-        raise UnsafeZipError(f"a member of the zip is encrypted: {name!r}")
-    # Reading stops at the announced size, so it suffices to check the announced size.
-    size, packed = member.file_size, member.compress_size
-    if size > MAX_TABLE_BYTES or size > MAX_RATIO * max(packed, 100):
-        raise UnsafeZipError(f"{name!r} in the zip would unpack {packed} bytes to {size}")
-
-
 @dataclass(eq=False)
 class _TransferFault(Exception):
-    """An attempt that failed.
+    """A failed attempt.
 
     Parameters
     ----------
@@ -279,7 +270,7 @@ class _TransferFault(Exception):
     message: str
     retry: bool = False
     wait: float = 0.0
-    content: str | None = None
+    content: str = ""
     absent: bool = False
 
     def __str__(self) -> str:
@@ -294,24 +285,24 @@ class _Download:
     ----------
     file
         The file to fetch.
-    store
+    cache
         The cache that receives it.
     known
         Its record from an earlier download, if there is one.
-    patience, progress, stop
-        Time limits and retries, a listener, an event that ends the transfer.
+    policy, progress, stop
+        As in `fetch`.
     """
 
     file: RemoteFile
-    store: Cache
+    cache: Cache
     known: CachedFile | None
-    patience: Patience
+    policy: TransferPolicy
     progress: Progress | None
     stop: threading.Event
 
     def __post_init__(self) -> None:
-        self.deadline = time.monotonic() + self.patience.total
-        self.partial = self.store.partial_path(self.file.name)
+        self.deadline = time.monotonic() + self.policy.total
+        self.partial = self.cache.partial_path(self.file.name)
         # The address and the validator of the partial file.
         self.note = self.partial.with_suffix(".json")
 
@@ -334,20 +325,21 @@ class _Download:
     def _retry(self, address: str) -> Fetched:
         """Repeat attempts at one address while another one can succeed."""
         refused = set[str]()
-        for attempt in range(1, self.patience.attempts + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return self._attempt(address)
             except _TransferFault as fault:
-                last = attempt == self.patience.attempts
+                last = attempt == self.policy.attempts
                 if not fault.retry or last or fault.content in refused:
                     raise
                 if fault.content:
                     refused.add(fault.content)
-                pause = max(fault.wait, self.patience.backoff * 2 ** (attempt - 1))
+                pause = max(fault.wait, self.policy.backoff * 2 ** (attempt - 1))
                 logger.info("%s %s, again in %.1f s", without_credentials(address), fault, pause)
                 if self.stop.wait(min(pause, max(self.deadline - time.monotonic(), 0.0))):
                     raise _TransferFault("was stopped") from fault
-        raise AssertionError("unreachable: the last attempt raises")
 
     def _attempt(self, address: str) -> Fetched:
         """Transfer the file, verify it, and move it into the cache."""
@@ -362,7 +354,7 @@ class _Download:
             checksum = self._verify()
         except _TransferFault:
             # Wrong bytes must not be continued.
-            self._discard()
+            remove_partial(self.partial)
             raise
         record = CachedFile(
             name=self.file.name,
@@ -371,8 +363,8 @@ class _Download:
             source=without_credentials(address),
             pinned=self.file.sha256 is not None,
         )
-        path = self.store.admit(self.partial, record)
-        self._discard()
+        path = self.cache.admit(self.partial, record)
+        remove_partial(self.partial)
         logger.info("%s fetched in %.1f s", self.file.name, time.monotonic() - start)
         return Fetched(path, record)
 
@@ -380,29 +372,35 @@ class _Download:
         """Copy the file from a folder."""
         if not source.is_file():
             raise _TransferFault("has no such file", absent=True)
-        size = source.stat().st_size
-        self._check_size(size)
-        with source.open("rb") as stream, self.partial.open("wb") as file:
-            self._write(file.write, iter(lambda: stream.read(_CHUNK), b""), 0, size)
+        with source.open("rb") as stream:
+            chunks = iter(lambda: stream.read(2**18), b"")
+            self._write("wb", chunks, 0, source.stat().st_size)
 
     def _request(self, url: str) -> None:
         """Download the file, or the rest of it if the host has the version of the partial file."""
-        limits = httpx.Timeout(self.patience.read, connect=self.patience.connect)
-        start, headers = self._resume(url)
+        # Identity: lengths and ranges must count the bytes of the file, not of an encoding.
+        headers = {"User-Agent": f"fkd/{version('fkd')}", "Accept-Encoding": "identity"}
+        start = 0
+        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            note = json.loads(self.note.read_text())
+            # Without a validator of the same address the bytes may belong to another version.
+            if note["url"] == sha256(url.encode()) and note["validator"]:
+                start = self.partial.stat().st_size
+        if start:
+            headers |= {"Range": f"bytes={start}-", "If-Range": note["validator"]}
         try:
             with (
                 httpx.Client(
-                    timeout=limits,
+                    timeout=httpx.Timeout(self.policy.read, connect=self.policy.connect),
                     follow_redirects=True,
                     max_redirects=5,
-                    verify=_trust(),
                     event_hooks={"request": [self._check_deadline]},
                 ) as client,
                 _closed_at(self.deadline, client),
                 client.stream("GET", url, headers=headers) as response,
             ):
-                if response.status_code == 416:
-                    self._discard()  # the partial file is longer than the file of the host
+                if response.status_code == 416:  # the partial file is longer than that of the host
+                    remove_partial(self.partial)
                 _check_response(response, url)
                 self._receive(response, url, start)
         except httpx.TimeoutException as error:
@@ -416,26 +414,11 @@ class _Download:
             cause = scrubbed(str(error), url)
             raise _TransferFault(f"broke the connection ({cause})", retry=True) from error
 
-    def _resume(self, url: str) -> tuple[int, dict[str, str]]:
-        """Return the first byte to request, and the headers of the request."""
-        # Identity: lengths and ranges must count the bytes of the file, not of an encoding.
-        headers = {"User-Agent": f"fkd/{version('fkd')}", "Accept-Encoding": "identity"}
-        try:
-            note = json.loads(self.note.read_text())
-            # Without a validator of the same address the bytes may belong to another version.
-            same = note["url"] == sha256(url.encode()) and note["validator"]
-            start = self.partial.stat().st_size if same else 0
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return 0, headers
-        if start:
-            headers |= {"Range": f"bytes={start}-", "If-Range": note["validator"]}
-        return start, headers
-
     def _receive(self, response: httpx.Response, url: str, start: int) -> None:
         """Append to the partial file, or begin it again if the host sends the whole file."""
         if response.status_code == 206:
             if not response.headers.get("content-range", "").startswith(f"bytes {start}-"):
-                self._discard()
+                remove_partial(self.partial)
                 raise _TransferFault("continued at another byte than requested", retry=True)
         else:
             start = 0
@@ -448,33 +431,36 @@ class _Download:
             self.note.write_text(json.dumps(note))
         length = response.headers.get("content-length", "")
         # Without an announced length, only verification detects a truncated file.
-        left = int(length) if length.isdigit() else None
-        self._check_size(left or 0)
-        with self.partial.open("ab" if start else "wb") as file:
-            # Chunks as they arrive: collecting them would hide a stall and lose them at a break.
-            total = None if left is None else start + left
-            self._write(file.write, response.iter_raw(), start, total)
+        total = start + int(length) if length.isdigit() else None
+        # Chunks as they arrive: collecting them would hide a stall and lose them at a break.
+        self._write("ab" if start else "wb", response.iter_raw(), start, total)
 
-    def _write(
-        self, write: Callable[[bytes], int], chunks: Iterable[bytes], done: int, total: int | None
-    ) -> None:
-        """Write chunks, and check the rate, the sum and the deadline."""
+    def _write(self, mode: str, chunks: Iterable[bytes], done: int, total: int | None) -> None:
+        """Write chunks to the partial file, and check the size, the rate and the deadline."""
+        if (total or 0) > MAX_BYTES:
+            raise _TransferFault(f"announces {total} bytes, more than {MAX_BYTES}")
+        free, wanted = shutil.disk_usage(self.partial.parent).free, (total or 0) - done
+        if wanted > free:
+            raise OSError(
+                errno.ENOSPC, f"No space left on device: {wanted} bytes wanted, {free} free"
+            )
         mark, since = time.monotonic(), done
-        for chunk in chunks:
-            write(chunk)
-            done += len(chunk)
-            if self.progress:
-                self.progress(self.file.name, done, total)
-            if self.stop.is_set():
-                raise _TransferFault("was stopped")
-            if done > MAX_BYTES:
-                raise _TransferFault(f"sends more than {MAX_BYTES} bytes")
-            if time.monotonic() - mark > self.patience.window:
-                if done - since < self.patience.floor:
-                    raise _TransferFault("stalled: hardly any bytes in time", retry=True)
-                mark, since = time.monotonic(), done
-            if done != total:
-                self._check_deadline()
+        with self.partial.open(mode) as file:
+            for chunk in chunks:
+                file.write(chunk)
+                done += len(chunk)
+                if self.progress:
+                    self.progress(self.file.name, done, total)
+                if self.stop.is_set():
+                    raise _TransferFault("was stopped")
+                if done > MAX_BYTES:
+                    raise _TransferFault(f"sends more than {MAX_BYTES} bytes")
+                if time.monotonic() - mark > self.policy.window:
+                    if done - since < self.policy.floor:
+                        raise _TransferFault("stalled: hardly any bytes in time", retry=True)
+                    mark, since = time.monotonic(), done
+                if done != total:
+                    self._check_deadline()
 
     def _verify(self) -> str:
         """Return the checksum of the partial file. A wrong file is a fault."""
@@ -507,23 +493,9 @@ class _Download:
     def _check_deadline(self, _: Any = None) -> None:
         if time.monotonic() >= self.deadline:
             raise _TransferFault(
-                f"did not send the file within {self.patience.total:g} s; what has arrived is kept "
-                "and the next run continues it"
+                f"did not send the file within {self.policy.total:g} s; the received part is "
+                "kept and the next run continues it"
             )
-
-    def _check_size(self, size: int) -> None:
-        """Refuse a file that does not fit before its first byte."""
-        if size > MAX_BYTES:
-            raise _TransferFault(f"announces {size} bytes, more than {MAX_BYTES}")
-        free = shutil.disk_usage(self.partial.parent).free
-        if size > free:
-            reason = f"No space left on device: {size} bytes wanted, {free} free"
-            raise OSError(errno.ENOSPC, reason)
-
-    def _discard(self) -> None:
-        """Remove the partial file with its note."""
-        self.partial.unlink(missing_ok=True)
-        self.note.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -542,12 +514,6 @@ def _closed_at(deadline: float, client: httpx.Client) -> Iterator[None]:
         timer.cancel()
 
 
-@cache
-def _trust() -> ssl.SSLContext:
-    """Return the trusted authorities. Reading them takes longer than a small download."""
-    return httpx.create_ssl_context()
-
-
 def _check_response(response: httpx.Response, url: str) -> None:
     """Raise a fault for a response that is not the file."""
     code = response.status_code
@@ -556,14 +522,12 @@ def _check_response(response: httpx.Response, url: str) -> None:
     if code in (401, 403, 407, 451):
         raise _TransferFault(f"refuses to send the file ({code})")
     if code not in (200, 206):
-        # Only a fault that can pass is worth another attempt.
         busy = code >= 500 or code in (408, 416, 425, 429)
-        asked = response.headers.get("retry-after", "")
-        pause = min(float(asked), 60.0) if asked.isdigit() else 0.0
+        requested = response.headers.get("retry-after", "")
+        pause = min(float(requested), 60.0) if requested.isdigit() else 0.0
         raise _TransferFault(f"answered with status {code}", retry=busy, wait=pause)
     if url.startswith("https:") and response.url.scheme != "https":
-        target = f"http://{response.url.host}"
-        raise _TransferFault(f"redirects to the unprotected address {target}")
+        raise _TransferFault(f"redirects to the unprotected address http://{response.url.host}")
     # Portals and firewalls answer with a web page and status 200.
     if response.headers.get("content-type", "").startswith("text/html"):
         raise _TransferFault("sent a web page instead of the file")

@@ -5,14 +5,18 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from tasks.storage.backends import FolderBackend
 from tasks.storage.store import BlobStore
+
+# The lock under which contents and records are changed together.
+_ADMISSION = "admission"
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Cache:
         # Content before name: a power failure must not leave a name without its content.
         with partial.open("rb") as file:
             os.fsync(file.fileno())
-        with self._admission():
+        with self.lock(_ADMISSION):
             partial.replace(target)
             # A crash before the record leaves an object without a record, which is removed later.
             self._records.write(f"{record.name}.json", json.dumps(asdict(record)).encode())
@@ -97,15 +101,16 @@ class Cache:
         A content that another record refers to is kept. Return False if another process is
         fetching the file; nothing is removed then.
         """
-        with self._unless_locked(name) as free:
-            if not free:
-                return False
-            with self._admission():
+        lock = self._acquire(name)
+        if lock is None:
+            return False
+        with lock:
+            with self.lock(_ADMISSION):
                 record = self.find(name)
                 self._record_path(name).unlink(missing_ok=True)
                 if record and record.sha256 not in {other.sha256 for other in self.records()}:
                     self.object_path(record.sha256).unlink(missing_ok=True)
-            _remove_partial(self.partial_path(name))
+            remove_partial(self.partial_path(name))
         return True
 
     def remove_leftovers(self, *, older_than: float = 0.0) -> tuple[int, int]:
@@ -116,7 +121,7 @@ class Cache:
         older_than
             Minimum age in seconds of a partial download. The next run can continue a younger one.
         """
-        with self._admission():
+        with self.lock(_ADMISSION):
             wanted = {self.object_path(record.sha256) for record in self.records()}
             wanted |= {self._record_path(record.name) for record in self.records()}
             found = [*(self.folder / "objects").rglob("*"), *self._names.rglob("*")]
@@ -127,56 +132,36 @@ class Cache:
         # The note of a partial download may exist without it.
         partials = {p.with_suffix(".part") for p in (self.folder / "partial").glob("*.*")}
         for partial in partials:
-            with self._unless_locked(partial.stem) as free:
-                busy += not free
-                if free and _age(partial) >= older_than:
-                    _remove_partial(partial)
+            lock = self._acquire(partial.stem)
+            if lock is None:
+                busy += 1
+                continue
+            # The process that held the lock may have removed both files.
+            with lock, suppress(FileNotFoundError):
+                file = partial if partial.exists() else partial.with_suffix(".json")
+                if time.time() - file.stat().st_mtime >= older_than:
+                    remove_partial(partial)
                     removed += 1
         return removed, busy
 
-    @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Let one process at a time fetch a file."""
-        # The system releases the lock of a killed process.
-        with FileLock(self._lock_path(name)):
-            yield
+    def lock(self, name: str) -> FileLock:
+        """Return the lock of a file. The system releases that of a killed process."""
+        folder = self.folder / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / f"{name.replace('/', '_')}.lock")
 
-    @contextmanager
-    def _unless_locked(self, name: str) -> Iterator[bool]:
-        """Yield True and hold the lock of a file, or yield False if another process holds it."""
-        lock = FileLock(self._lock_path(name), blocking=False)
+    def _acquire(self, name: str) -> AbstractContextManager[Any] | None:
+        """Acquire the lock of a file, or return None if another process holds it."""
         try:
-            lock.acquire()
+            return self.lock(name).acquire(blocking=False)
         except Timeout:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
-
-    def _admission(self) -> FileLock:
-        """Return the lock under which contents and records are changed together."""
-        return FileLock(self._lock_path("admission"))
+            return None
 
     def _record_path(self, name: str) -> Path:
         return self._names / f"{name}.json"
 
-    def _lock_path(self, name: str) -> Path:
-        folder = self.folder / "locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"{name.replace('/', '_')}.lock"
 
-
-def _remove_partial(partial: Path) -> None:
+def remove_partial(partial: Path) -> None:
     """Remove a partial download with its note."""
     partial.unlink(missing_ok=True)
     partial.with_suffix(".json").unlink(missing_ok=True)
-
-
-def _age(partial: Path) -> float:
-    """Return the seconds since a partial download changed, or -1 if it does not exist."""
-    for path in (partial, partial.with_suffix(".json")):
-        with suppress(FileNotFoundError):
-            return time.time() - path.stat().st_mtime
-    return -1.0

@@ -1,6 +1,7 @@
 """Load the table of a configuration, and keep prepared tables in the store."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -199,11 +200,13 @@ def _join(before: Loaded, added: Loaded) -> tuple[Table, dict[str, Any]]:
     _check_same_columns(old, new)
     numeric = [new.numeric_names.index(name) for name in old.numeric_names]
     sensitive = [new.sensitive_names.index(name) for name in old.sensitive_names]
-    categories = []
-    for i, name in enumerate(old.categorical_names):
-        k = new.categorical_names.index(name)
-        parts = [Category(old.codes[:, i], old.levels[i]), Category(new.codes[:, k], new.levels[k])]
-        categories.append(merge_categories(parts))
+    labels = [new.categorical_names.index(name) for name in old.categorical_names]
+    categories = [
+        merge_categories(
+            [Category(old.codes[:, i], old.levels[i]), Category(new.codes[:, k], new.levels[k])]
+        )
+        for i, k in enumerate(labels)
+    ]
     codes = [np.empty((old.n + new.n, 0)), *(category.codes for category in categories)]
     limits = np.stack([old.sensitive_range, new.sensitive_range[sensitive]])
     (low, high), (other_low, other_high) = old.target_range, new.target_range
@@ -219,9 +222,7 @@ def _join(before: Loaded, added: Loaded) -> tuple[Table, dict[str, Any]]:
         extra={name: _stack(column, new.extra[name]) for name, column in old.extra.items()},
     )
     first, second = before.provenance, added.provenance
-    dropped = dict(first["rows_dropped"])
-    for reason, count in second["rows_dropped"].items():
-        dropped[reason] = dropped.get(reason, 0) + count
+    dropped = dict(Counter(first["rows_dropped"]) + Counter(second["rows_dropped"]))
     return table, {
         **first,
         "files": [*first["files"], *second["files"]],

@@ -21,19 +21,18 @@ from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
 from fkd.problems.labels import canonical_label, factorize_labels
 from tasks.data.columns import to_table
-from tasks.data.table_formats import (
+from tasks.data.table_formats import RawColumns, check_names, header_of, read_raw
+from tasks.data.user_table import (
     DATE,
+    FEW_ROWS,
+    MANY_LABELS,
     CellColumn,
     Mask,
-    RawColumns,
     as_mask,
     cell_column,
-    check_names,
-    header_of,
+    read_columns,
     read_numbers,
-    read_raw,
 )
-from tasks.data.user_table import FEW_ROWS, MANY_LABELS, read_columns
 
 Role = Literal["target", "sensitive", "numeric", "categorical", "left out"]
 
@@ -122,8 +121,7 @@ def infer_schema(
     for name in dict.fromkeys(header):
         if name in unique:
             role: Role | None = "sensitive" if name in sensitive else None
-            role = "target" if name == target else role
-            columns.append(_infer_column(raw, name, options, role))
+            columns.append(_infer_column(raw, name, options, "target" if name == target else role))
         else:
             why = "another column has the same name" if name.strip() else "it has no name"
             columns.append(InferredColumn(name, "left out", why))
@@ -132,14 +130,14 @@ def infer_schema(
     if not numeric and not schema.with_role("categorical"):
         reasons = "; ".join(f"{c.name}: {c.why}" for c in schema.with_role("left out"))
         raise UserError(
-            f"{path} must have a column that can be an input beside {', '.join(wanted)}, got none: "
-            f"{reasons}."
+            f"{path} must have a column that can be an input beside {', '.join(wanted)}, got none "
+            f"({reasons})."
         )
     words = (*options.missing_words, *schema.words)
     known = options.model_copy(update={"missing_words": words})
     numbers, _ = read_numbers(raw, [*dict.fromkeys((*wanted, *numeric))], known)
-    columns = [_with_codes(c, numbers) if c.name in wanted else c for c in columns]
-    return replace(schema, columns=tuple(columns))
+    checked = [_with_codes(c, numbers) if c.name in wanted else c for c in columns]
+    return replace(schema, columns=tuple(checked))
 
 
 def propose_run(schema: InferredSchema, options: FileFormat, out: Path) -> str:
@@ -193,8 +191,6 @@ def _infer_column(
 
 def _is_dated(cells: "pd.Series[Any]") -> bool:
     """Return True if nearly all cells are dates or times, by type or as text."""
-    if pd.api.types.is_datetime64_any_dtype(cells) or pd.api.types.is_timedelta64_dtype(cells):
-        return True
     present = cells.dropna()
     if pd.api.types.is_numeric_dtype(present) or isinstance(cells.dtype, pd.CategoricalDtype):
         return False
@@ -219,15 +215,15 @@ def _numeric(
     distinct = cells[is_number].nunique()
     if distinct <= 1:
         return InferredColumn(name, "left out", "it is constant")
+    many = len(is_number) >= FEW_ROWS
     words_of_name = re.findall(r"[A-Z]+(?![a-zäöü])|[A-ZÄÖÜ]?[a-zäöüß]+|\d+", name)
-    is_id = any(word.lower() in _ID_WORDS for word in words_of_name)
-    if is_id and len(is_number) >= FEW_ROWS:
+    if many and any(word.lower() in _ID_WORDS for word in words_of_name):
         if distinct > MANY_LABELS * count:
             return InferredColumn(name, "left out", f"an id by its name, {distinct:,} values")
         return _categorical(cells, name, "an id by its name: ")
     parsed = pd.to_numeric(text, errors="coerce")
     values = np.where(np.isnan(column.numbers), parsed, column.numbers)
-    if count >= FEW_ROWS and (np.diff(values) == 1).all():
+    if many and (np.diff(values) == 1).all():
         return InferredColumn(name, "left out", "it numbers the rows")
     return InferredColumn(name, "numeric", why, words, missing)
 
@@ -285,28 +281,27 @@ def _yaml_lines(schema: InferredSchema, options: FileFormat, out: Path) -> Itera
     path = os.path.relpath(schema.path, out.absolute().parent)
     read_as = f", read as {schema.read_as}" if schema.read_as else ""
     size = f"{schema.rows:,} rows, {len(schema.columns)} columns"
+    (target,) = schema.with_role("target")
     yield f"# {_one_line(schema.path.name)}: {size}{read_as}."
     yield f"# Proposed by fkd {__version__}. Check it, see the plan with --dry-run, then run it."
     yield f"name: {name[:100] or 'own'}"
     yield "data:"
     yield "  problem: table"
     yield _commented(f"  path: {_flow(path)}", "relative to the folder of this file")
-    (target,) = schema.with_role("target")
     yield _commented(f"  target: {_flow(target.name)}", f"the column to predict; {target.why}")
-    roles: dict[Role, str] = {
+    titles: dict[Role, str] = {
         "sensitive": "sensitive columns",
         "numeric": "numeric inputs",
         "categorical": "categorical inputs",
     }
-    for role, title in roles.items():
+    for role, title in titles.items():
         if columns := schema.with_role(role):
             yield _commented(f"  {role}:", title)
             yield from (_commented(f"    - {_flow(c.name)}", c.why) for c in columns)
     if columns := schema.with_role("left out"):
         yield "  # No inputs. Move a column into a list above if that is wrong:"
-        yield from (
-            f"  #   {_one_line(c.name) or '(no name)'}: {_one_line(c.why)}" for c in columns
-        )
+        for column in columns:
+            yield f"  #   {_one_line(column.name) or '(no name)'}: {_one_line(column.why)}"
     yield from _format_lines(schema, options)
     yield "folds: {k: 5}"
     yield "methods:"

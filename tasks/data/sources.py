@@ -5,8 +5,9 @@ To add a data set, declare its problem in a module of `fkd/problems` and add its
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 
 from configs.data import DataConfig, SyntheticConfig, expand_states
 from configs.errors import UserError
-from fkd.core.arrays import Array
 from fkd.datasets import (
     CRIMES_FILE,
     CRIMES_SHA256,
@@ -29,10 +29,9 @@ from tasks.data.census import (
     VERSION,
     fetch_persons,
     is_synthetic,
-    read_person,
+    person_file,
     read_persons,
     write_synthetic_census,
-    year_files,
 )
 from tasks.data.columns import Columns, merge
 from tasks.data.download import Fetched, Progress, RemoteFile, fetch
@@ -96,10 +95,9 @@ COMMUNITIES = RemoteFile(
 
 
 def _open_uci_crimes(data: DataConfig, settings: Settings, progress: Listener) -> Source:
-    fetched, problem = fetch(COMMUNITIES, settings, progress=progress), data.declaration
-    return Source(
-        [file_entry(fetched)], lambda: read_communities(fetched.path, problem), problem.datasheet
-    )
+    file, problem = fetch(COMMUNITIES, settings, progress=progress), data.declaration
+    read = partial(read_communities, file.path, problem)
+    return Source([file_entry(file)], read, problem.datasheet)
 
 
 def _open_table(data: DataConfig, settings: Settings, progress: Listener) -> Source:
@@ -110,13 +108,13 @@ def _open_table(data: DataConfig, settings: Settings, progress: Listener) -> Sou
 
 
 def _open_census(data: DataConfig, settings: Settings, progress: Listener) -> Source:
-    files, notes = fetch_persons(data, settings, progress)
+    fetched, read = fetch_persons(data, settings, progress)
     datasheet = data.declaration.datasheet
     # A synthetic file in a mirror is reported as synthetic.
-    synthetic = any(is_synthetic(one.fetched.path) for one in files)
+    synthetic = any(is_synthetic(one.path) for one in fetched)
     return Source(
-        [file_entry(one.fetched) for one in files],
-        lambda: read_persons(data, files, notes),
+        [file_entry(one) for one in fetched],
+        read,
         synthetic_datasheet(datasheet) if synthetic else datasheet,
         synthetic,
     )
@@ -133,11 +131,12 @@ def _open_synthetic_census(data: DataConfig, settings: Settings, progress: Liste
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "synthetic.zip"
             for year in data.year:
-                for state, file in zip(states, year_files(data, year), strict=True):
+                for state in states:
                     write_synthetic_census(
                         path, state=state, year=year, rows=size.rows, seed=size.seed
                     )
-                    parts.append(read_person(data, file, path, year))
+                    file = person_file(state, year, "1-Year")
+                    parts.append(read_persons(data, file, path, year))
         return merge(parts)
 
     # The arguments of the generator take the place of a checksum.
@@ -181,11 +180,11 @@ def read_communities(path: Path, problem: Problem = CRIMES) -> Columns:
         )
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
     wanted = ("fold", *problem.numeric, problem.target)
-    return Columns({name: _numbers(columns[name]) for name in wanted}, {}, rows_read=len(rows))
-
-
-def _numbers(fields: Sequence[str]) -> Array:
-    return np.array(["nan" if one == "?" else one for one in fields], dtype=np.float64)
+    numbers = {
+        name: np.array(["nan" if field == "?" else field for field in columns[name]], dtype=float)
+        for name in wanted
+    }
+    return Columns(numbers, {}, rows_read=len(rows))
 
 
 def file_entry(fetched: Fetched) -> dict[str, Any]:

@@ -1,7 +1,13 @@
-"""Tables of users: the rows of a run, and blocks of rows of any number of files for scoring."""
+"""Tables of users: numbers in cells, the rows of a run, checks of values.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+The decimal sign of a column follows from its cells. An ambiguous column is an error that names the
+option to set.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time, timedelta
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -9,37 +15,264 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import yaml
-from pyarrow import csv, ipc, parquet
+from numpy.typing import NDArray
+from pyarrow import compute as pc
 
-from configs.data import DataConfig, FileFormat
+from configs.data import AUTO, DataConfig, FileFormat
 from configs.errors import UserError
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
 from fkd.problems.labels import MISSING, factorize_labels
 from fkd.problems.table import Table
 from tasks.data.columns import Category, Columns
-from tasks.data.table_formats import (
-    KINDS,
-    READ_ERRORS,
-    Mask,
-    RawColumns,
-    check_names,
-    csv_options,
-    find_format,
-    kind_of,
-    read_numbers,
-    read_raw,
-    suffix_of,
-)
+from tasks.data.table_formats import USUAL_WORDS, RawColumns, read_raw
+
+Mask = NDArray[np.bool_]
 
 # Labels per row above which a column is refused as an id, or gets a note.
 _ID, MANY_LABELS = 0.9, 0.5
 FEW_ROWS = 10
-_EXAMPLES = 5
 
-ROWS_AT_ONCE = 2**14  # rows of a block; with a thousand encoded columns 130 MB
-BYTES_AT_ONCE = 2**22  # bytes of text that are parsed at once; a row must not be longer
-PIECE_ROWS = 2**18  # rows of a piece of a Parquet file
+# An integer, plain or in groups of three digits, with a fraction; or a fraction alone.
+_NUMBER = r"^[+-]?(?:(?:\d+|[1-9]\d{0,2}(?:%s\d{3})+)(?:%s\d*)?|%s\d+)(?:[eE][+-]?\d+)?$"
+_POINT = _NUMBER % (",", r"\.", r"\.")
+_COMMA = _NUMBER % (r"\.", ",", ",")
+_INFINITE = r"^[+-]?(?i:inf|infinity)$"
+DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:$|[ T])"
+
+
+# Numbers
+
+
+@dataclass(frozen=True)
+class CellColumn:
+    """The cells of a column, numbers and text separated.
+
+    Parameters
+    ----------
+    name
+        The column.
+    numbers
+        Cells that are numbers. NaN for text and missing values.
+    text
+        Cells that are text. Null for numbers and missing values.
+    point, comma
+        Masks of text that is a number with a decimal point, or with a decimal comma.
+    """
+
+    name: str
+    numbers: Array
+    text: pa.Array
+    point: Mask
+    comma: Mask
+
+
+def cell_column(raw: RawColumns, name: str, words: Sequence[str]) -> CellColumn:
+    """Return the numbers and the text of a column. Dates are an error.
+
+    Parameters
+    ----------
+    raw
+        The cells.
+    name
+        The column.
+    words
+        Words for missing values, in addition to the usual ones.
+    """
+    cells = raw.frame[name]
+    if isinstance(cells.dtype, pd.CategoricalDtype):
+        cells = cells.astype(object)
+    if pd.api.types.is_datetime64_any_dtype(cells) or pd.api.types.is_timedelta64_dtype(cells):
+        _refuse_dates(raw, cells.notna().to_numpy(), cells, name)
+    if pd.api.types.is_numeric_dtype(cells):
+        numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+        text = pa.nulls(len(cells), pa.string())
+    elif pd.api.types.is_string_dtype(cells) and cells.dtype != object:
+        numbers = np.full(len(cells), np.nan)
+        text = pa.array(cells, type=pa.string(), from_pandas=True)
+    else:
+        numbers, text = _mixed_cells(raw, cells, name)
+    chunked: Any = text
+    text = chunked.combine_chunks() if isinstance(chunked, pa.ChunkedArray) else text
+    text = pc.utf8_trim_whitespace(text)
+    absent = pc.is_in(text, pa.array([*USUAL_WORDS, *words], pa.string()))
+    text = pc.if_else(absent, pa.scalar(None, pa.string()), text)
+    point, comma = (as_mask(pc.match_substring_regex(text, p)) for p in (_POINT, _COMMA))
+    return CellColumn(name, numbers, text, point, comma)
+
+
+def as_mask(found: "pa.Array") -> Mask:
+    """Return a boolean array, False for null."""
+    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+@dataclass
+class DecimalSigns:
+    """Infer decimal signs from cells. Blocks of rows are added in their order.
+
+    Parameters
+    ----------
+    examples
+        By column and by decimal sign, the first cell with that sign, and its position in the file.
+        The sign "?" is that of ambiguous cells.
+    ambiguous
+        Number of ambiguous cells by column.
+    """
+
+    examples: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    ambiguous: dict[str, int] = field(default_factory=dict)
+
+    def add(self, raw: RawColumns, column: CellColumn) -> None:
+        """Add the cells of a column in one block of rows."""
+        point, comma, name = column.point, column.comma, column.name
+        ambiguous = point & comma & as_mask(pc.match_substring_regex(column.text, "[.,]"))
+        if raw.lone_point:
+            ambiguous &= as_mask(pc.match_substring(column.text, ","))
+        examples = self.examples.setdefault(name, {})
+        for sign, mask in {".": point & ~comma, ",": comma & ~point, "?": ambiguous}.items():
+            if mask.any():
+                row = int(mask.argmax())
+                examples.setdefault(sign, (str(column.text[row].as_py()), raw.position(row)))
+        self.ambiguous[name] = self.ambiguous.get(name, 0) + int(ambiguous.sum(axis=0))
+
+    def decided(self, options: FileFormat) -> dict[str, str]:
+        """Return the sign of every column: the option of the user, else the inferred one."""
+        if options.decimal != AUTO:
+            return dict.fromkeys(self.examples, options.decimal)
+        signs = {}
+        for name, seen in self.examples.items():
+            if {".", ","} <= seen.keys():
+                first, second = (f"{value!r} in {place}" for value, place in (seen["."], seen[","]))
+                raise UserError(
+                    f"column {name} must have one decimal sign, but holds {first} and {second}. "
+                    "Use the same sign in all rows of the file."
+                )
+            signs[name] = "." if "." in seen else "," if "," in seen else ""
+        # A column without a fraction follows the other columns if they agree.
+        shown = set(signs.values()) - {""}
+        common = shown.pop() if len(shown) == 1 else ""
+        for name, seen in self.examples.items():
+            if not (signs[name] or common) and "?" in seen:
+                value, place = seen["?"]
+                whole = value.replace(",", "").replace(".", "")
+                raise UserError(
+                    f"column {name} holds {value!r} in {place}, which may be {whole} or "
+                    f"{value.replace(',', '.')} ({self.ambiguous[name]} such values). Set "
+                    "data.decimal: comma or data.decimal: point."
+                )
+        return {name: sign or common or "." for name, sign in signs.items()}
+
+
+def read_numbers(
+    raw: RawColumns,
+    names: Sequence[str],
+    options: FileFormat,
+    signs: Mapping[str, str] | None = None,
+) -> tuple[dict[str, Array], str]:
+    """Return columns as floats, NaN for a missing value, and a note on decimal commas.
+
+    Parameters
+    ----------
+    raw
+        The cells.
+    names
+        The numeric columns.
+    options
+        Decimal sign and words for missing values.
+    signs
+        The decimal sign of each column, if `raw` has only some of the rows.
+    """
+    columns = [cell_column(raw, name, options.missing_words) for name in names]
+    if signs is None:
+        seen = DecimalSigns()
+        for column in columns:
+            seen.add(raw, column)
+        signs = seen.decided(options)
+    values, commas = {}, []
+    for column in columns:
+        sign = signs[column.name]
+        values[column.name] = _parse(raw, column, sign, options.missing_words)
+        if sign == "," and as_mask(pc.match_substring(column.text, ",")).any():
+            commas.append(column.name)
+    if not commas:
+        return values, ""
+    points = any((column.point & ~column.comma).any() for column in columns)
+    return values, f"decimal comma in {', '.join(commas)}" if points else "decimal comma"
+
+
+def _mixed_cells(raw: RawColumns, cells: "pd.Series[Any]", name: str) -> tuple[Array, "pa.Array"]:
+    """Return the numbers and the text of cells of any type, as a sheet has them."""
+    objects = cells.to_numpy(dtype=object)
+    missing = cells.isna().to_numpy()
+    dated = np.array([isinstance(cell, date | datetime | time | timedelta) for cell in objects])
+    _refuse_dates(raw, dated & ~missing, cells, name)
+    is_number = np.array([isinstance(cell, Number | np.bool_) for cell in objects], dtype=bool)
+    is_number &= ~missing
+    numbers = np.full(len(cells), np.nan)
+    numbers[is_number] = [float(cell) for cell in objects[is_number]]
+    both = zip(objects, is_number | missing, strict=True)
+    return numbers, pa.array([None if skip else str(cell) for cell, skip in both], pa.string())
+
+
+def _parse(raw: RawColumns, column: CellColumn, sign: str, words: Sequence[str]) -> Array:
+    """Return all cells of a column as numbers under a decimal sign."""
+    infinite = np.isinf(column.numbers) | as_mask(pc.match_substring_regex(column.text, _INFINITE))
+    if infinite.any():
+        first = raw.position(int(infinite.argmax()))
+        raise UserError(
+            f"column {column.name} must hold finite numbers, got {int(infinite.sum(axis=0))} "
+            f"infinite values, the first in {first}. Correct them in the file, or leave them empty."
+        )
+    readable = column.point if sign == "." else column.comma
+    _refuse_text(raw, column, as_mask(pc.is_valid(column.text)) & ~readable, sign)
+    plain = pc.replace_substring(column.text, "," if sign == "." else ".", "")
+    plain = pc.replace_substring(pc.utf8_ltrim(plain, "+"), ",", ".")
+    parsed = pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False)
+    numbers: Array = np.where(np.isnan(column.numbers), parsed, column.numbers)
+    # -999 means a missing value in every spelling: -999.0, -999,00.
+    codes = pd.to_numeric(np.array(words, dtype=object), errors="coerce").astype(np.float64)
+    return np.where(np.isin(numbers, codes), np.nan, numbers)
+
+
+def _refuse_dates(raw: RawColumns, dated: Mask, cells: Any, name: str) -> None:
+    """Raise UserError if a cell is a date."""
+    if dated.any():
+        row = int(dated.argmax())
+        raise UserError(
+            f"column {name} must hold numbers, but {raw.position(row)} has the date or time "
+            f"{str(cells[row])!r} ({int(dated.sum())} such values). Replace it by a number, such "
+            "as a year or the days since a day, or name the column under data.keep only."
+        )
+
+
+def _refuse_text(raw: RawColumns, column: CellColumn, bad: Mask, sign: str) -> None:
+    """Raise UserError if a cell is no number, with a remedy that fits the cells."""
+    if not bad.any():
+        return
+    dated = bad & as_mask(pc.match_substring_regex(column.text, DATE))
+    _refuse_dates(raw, dated, column.text, column.name)
+    found: list[str] = column.text.filter(pa.array(bad)).unique().to_pylist()
+    count = int(bad.sum())
+    present = int((bad | ~np.isnan(column.numbers) | column.point | column.comma).sum())
+    other = column.comma if sign == "." else column.point
+    if other[bad].all():
+        remedy = "Set data.decimal: auto, or write one decimal sign in the file"
+    elif len(found) > 3 and count > present / 2:
+        remedy = (
+            "If it holds labels, list it under data.categorical; a target or sensitive column must "
+            "be coded as numbers in the file"
+        )
+    else:
+        words = yaml.safe_dump(found[:3], default_flow_style=True, allow_unicode=True)
+        remedy = (
+            f"Set data.missing_words: {words.strip()} if they mean a missing value, or remove the "
+            "unit in the file if they are numbers with a unit"
+        )
+    shown = ", ".join(map(repr, found[:3])) + (", ..." * (len(found) > 3))
+    raise UserError(
+        f"column {column.name} must hold numbers, but {raw.position(int(bad.argmax()))} has "
+        f"{found[0]!r} ({count} of {present} values: {shown}). {remedy}."
+    )
 
 
 # The rows of a run
@@ -82,29 +315,29 @@ def read_columns(path: Path, data: DataConfig) -> Columns:
     ]
     labels = [*problem.categorical, *(name for name in extra if name not in ordered)]
     required = (problem.target, *data.sensitive_columns)
-    kept, dropped = _complete(values, numeric if data.missing == "drop" else required)
+    kept = np.ones(len(frame), dtype=bool)
+    dropped: dict[str, int] = {}
+    for name in numeric if data.missing == "drop" else dict.fromkeys(required):
+        absent = kept & np.isnan(values[name])
+        dropped[f"{name} missing"] = int(absent.sum(axis=0))
+        kept &= ~absent
     if kept.sum() < 2:
         reasons = ", ".join(f"{count} with {why}" for why, count in dropped.items() if count)
         raise UserError(
             f"{path} must have at least two rows with every number present, got "
             f"{int(kept.sum()) or 'none'} of {len(frame)}{f' ({reasons})' if reasons else ''}."
         )
-    categories = {name: Category(*factorize_labels(frame[name][kept])) for name in labels}
-    return Columns(
+    columns = Columns(
         numbers={
             **{name: frame[name].to_numpy(dtype=np.float64)[kept] for name in ordered},
             **{name: column[kept] for name, column in values.items()},
         },
-        categories=categories,
+        categories={name: Category(*factorize_labels(frame[name][kept])) for name in labels},
         rows_read=len(frame),
         dropped=dropped,
         read_as=", ".join(filter(None, (raw.read_as, commas))),
-        notes=(
-            *_label_notes({name: categories[name] for name in problem.categorical}),
-            *_gap_notes({name: values[name][kept] for name in problem.numeric}),
-            *_drop_notes(dropped, problem.numeric, required),
-        ),
     )
+    return replace(columns, notes=tuple(_notes(data, columns)))
 
 
 def check_values(data: DataConfig, table: Table) -> None:
@@ -131,7 +364,15 @@ def check_values(data: DataConfig, table: Table) -> None:
     used = {**dict(zip(table.numeric_names, table.numeric.T, strict=True)), **scaled}
     for name, values in used.items():
         if name in data.ranges:
-            _check_range(data, name, values)
+            low, high = data.ranges[name]
+            found = np.unique(values[(values < low) | (values > high)])
+            if len(found):
+                raise UserError(
+                    f"{data.path}: column {name} must be in [{shown_values((low, high))}] "
+                    f"(data.ranges), got {shown_values(found)} in {_places(data, name, found)}. "
+                    "Correct the file, list the values in data.missing_words if they mean missing "
+                    "values, or widen the range."
+                )
         elif name in scaled:
             _check_codes(data, name, used)
 
@@ -150,21 +391,11 @@ def raw_frame(table: Table, names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame({name: columns[name] for name in names})
 
 
-def _complete(values: Mapping[str, Array], required: Sequence[str]) -> tuple[Mask, dict[str, int]]:
-    """Return a mask of the rows with every required number, and counts of the other rows."""
-    kept = np.ones(len(values[required[0]]), dtype=bool)
-    dropped: dict[str, int] = {}
-    for name in dict.fromkeys(required):
-        absent = kept & np.isnan(values[name])
-        dropped[f"{name} missing"] = int(absent.sum(axis=0))
-        kept &= ~absent
-    return kept, dropped
-
-
-def _label_notes(categories: Mapping[str, Category]) -> list[str]:
-    """Return notes on columns of many labels. A column with one label per row is an error."""
-    notes = []
-    for name, category in categories.items():
+def _notes(data: DataConfig, kept: Columns) -> Iterator[str]:
+    """Yield notes on the inputs of the kept rows. A column with one label per row is an error."""
+    problem = data.declaration
+    for name in problem.categorical:
+        category = kept.categories[name]
         rows, labels = len(category.codes), len(category.labels)
         if rows < FEW_ROWS or labels <= MANY_LABELS * rows:
             continue
@@ -174,42 +405,19 @@ def _label_notes(categories: Mapping[str, Category]) -> list[str]:
                 f"{found}, like an id or a date, and cannot be learned from. Remove it from "
                 "data.categorical. List a number, such as the year, under data.numeric."
             )
-        notes.append(f"{found}: most labels are too rare to learn from")
-    return notes
-
-
-def _gap_notes(values: Mapping[str, Array]) -> list[str]:
-    """Return notes on inputs with missing values that will be filled."""
-    gaps = {name: int(np.isnan(column).sum(axis=0)) for name, column in values.items()}
-    return [
-        f"column {name}: {count:,} missing values, filled by the median of the training rows and "
-        "marked in an additional column"
-        for name, count in gaps.items()
-        if count
-    ]
-
-
-def _drop_notes(
-    dropped: Mapping[str, int], inputs: Sequence[str], required: Sequence[str]
-) -> list[str]:
-    """Return a note on the option that keeps rows without an input."""
-    lost = sum(dropped.get(f"{name} missing", 0) for name in inputs if name not in required)
-    if not lost:
-        return []
-    return [
-        f"{lost:,} rows were dropped because an input is missing; data.missing: impute keeps them"
-    ]
-
-
-def _check_range(data: DataConfig, name: str, values: Array) -> None:
-    """Raise UserError for values outside the declared range."""
-    low, high = data.ranges[name]
-    found = np.unique(values[(values < low) | (values > high)])
-    if len(found):
-        raise UserError(
-            f"{data.path}: column {name} must be in [{shown_values((low, high))}] (data.ranges), "
-            f"got {shown_values(found)} in {_places(data, name, found)}. Correct the file, list "
-            "the values in data.missing_words if they mean missing values, or widen the range."
+        yield f"{found}: most labels are too rare to learn from"
+    for name in problem.numeric:
+        if gaps := int(np.isnan(kept.numbers[name]).sum(axis=0)):
+            yield (
+                f"column {name}: {gaps:,} missing values, filled by the median of the training "
+                "rows and marked in an additional column"
+            )
+    required = (problem.target, *data.sensitive_columns)
+    inputs = (name for name in problem.numeric if name not in required)
+    if lost := sum(kept.dropped.get(f"{name} missing", 0) for name in inputs):
+        yield (
+            f"{lost:,} rows were dropped because an input is missing; data.missing: impute keeps "
+            "them"
         )
 
 
@@ -238,172 +446,6 @@ def _places(data: DataConfig, name: str, values: Array) -> str:
     raw = read_raw(table_path(data), data, (name,), (name,))
     numbers, _ = read_numbers(raw, (name,), data)
     rows = np.flatnonzero(np.isin(numbers[name], values))
-    listed = ", ".join(raw.place(int(row)) for row in rows[:_EXAMPLES])
-    more = ", ..." if len(rows) > _EXAMPLES else ""
+    listed = ", ".join(raw.position(int(row)) for row in rows[:5])
+    more = ", ..." if len(rows) > 5 else ""
     return f"{len(rows):,} row{'s' if len(rows) > 1 else ''} ({listed}{more})"
-
-
-# Blocks of rows for scoring
-
-
-@dataclass(frozen=True)
-class FilePiece:
-    """A part of a table that one job reads.
-
-    Parameters
-    ----------
-    path
-        The file.
-    groups
-        Row groups of a Parquet file. None: all rows.
-    first
-        Number of rows of the file before the piece.
-    """
-
-    path: Path
-    groups: tuple[int, ...] | None = None
-    first: int = 0
-
-
-@dataclass(frozen=True)
-class RawBlock:
-    """Consecutive rows, as raw columns and as cells with the types of the file."""
-
-    raw: RawColumns
-    cells: pa.Table
-
-
-def pieces_of(path: Path) -> list[FilePiece]:
-    """Return the pieces of a file, or of all files of a folder by name, in the order of rows."""
-    try:
-        return [piece for file in _files(path) for piece in _cut(file)]
-    except READ_ERRORS as error:
-        raise UserError(f"{path} cannot be read as a table: {error}.") from error
-
-
-def read_blocks(piece: FilePiece, options: FileFormat, names: Sequence[str]) -> Iterator[RawBlock]:
-    """Yield the named columns block by block, so that memory holds one block at a time.
-
-    An Excel sheet, which has at most a million rows, is read at once.
-
-    Parameters
-    ----------
-    piece
-        The rows to read.
-    options
-        Encoding, separator, words for missing values.
-    names
-        The columns. Those of a text file are all text.
-    """
-    path = piece.path
-    try:
-        match kind_of(path):
-            case "text":
-                yield from _text_blocks(path, options, names)
-            case "excel":
-                yield from _excel_blocks(read_raw(path, options, names, names))
-            case "parquet":
-                check_names(parquet.read_schema(path).names, names, path)
-                yield from _split(_parquet_batches(piece, names), names, RawColumns, piece.first)
-            case "feather":
-                yield from _split(_feather_batches(path, names), names, RawColumns)
-    except READ_ERRORS as error:
-        raise UserError(
-            f"{path} cannot be read as a table: {error}. For a text file, set data.separator or "
-            "data.encoding."
-        ) from error
-
-
-def _files(path: Path) -> list[Path]:
-    """Return the files of a table. A folder must contain nothing but tables."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise UserError(
-            f"DATA must be a CSV, TSV, Excel, Parquet or Feather file, or a folder of them, got "
-            f"{str(path)!r}, which is not there."
-        )
-    # Programs that write folders of files mark metadata by the first character.
-    found = sorted(file for file in path.iterdir() if file.name[0] not in "._")
-    other = [file.name for file in found if not file.is_file() or suffix_of(file) not in KINDS]
-    if other or not found:
-        raise UserError(
-            f"{path} must contain table files only, got "
-            f"{repr(other[0]) if other else 'an empty folder'}; name a folder of table files."
-        )
-    return found
-
-
-def _cut(path: Path) -> Iterator[FilePiece]:
-    """Yield a file as one piece, or a large Parquet file as several pieces."""
-    if kind_of(path) != "parquet":
-        yield FilePiece(path)
-        return
-    metadata = parquet.read_metadata(path)
-    groups: list[int] = []
-    first = rows = 0
-    for group in range(metadata.num_row_groups):
-        groups.append(group)
-        rows += metadata.row_group(group).num_rows
-        if rows >= PIECE_ROWS or group == metadata.num_row_groups - 1:
-            yield FilePiece(path, tuple(groups), first)
-            first, rows, groups = first + rows, 0, []
-
-
-def _split(
-    batches: Iterable["pa.RecordBatch"],
-    names: Sequence[str],
-    raw: Callable[[pd.DataFrame, int], RawColumns],
-    before: int = 0,
-) -> Iterator[RawBlock]:
-    """Yield batches of any size as blocks. `raw` takes a frame and the number of its first row."""
-    row = 1 + before
-    for batch in batches:
-        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-            rows = batch.slice(start, ROWS_AT_ONCE)
-            cells = pa.Table.from_batches([rows]).select(list(names))
-            yield RawBlock(raw(cells.to_pandas(), row), cells)
-            row += rows.num_rows
-
-
-def _text_blocks(path: Path, options: FileFormat, names: Sequence[str]) -> Iterator[RawBlock]:
-    text = find_format(path, options, names)
-    check_names(text.header, names, path)
-
-    def raw(frame: pd.DataFrame, row: int) -> RawColumns:
-        line = row + 1 + text.lines_before
-        return RawColumns(frame, line, "line", str(text), text.separator == ",")
-
-    # All columns as text: otherwise their types would be inferred from the first block.
-    how = csv_options(text, options, names, names, block_size=BYTES_AT_ONCE)
-    with csv.open_csv(pa.input_stream(str(path)), **how) as reader:
-        yield from _split(reader, names, raw)
-
-
-def _excel_blocks(raw: RawColumns) -> Iterator[RawBlock]:
-    for start in range(0, len(raw.frame), ROWS_AT_ONCE):
-        frame = raw.frame.iloc[start : start + ROWS_AT_ONCE].reset_index(drop=True)
-        # A column of a sheet may have cells of several types.
-        text = frame.map(str, na_action="ignore").astype(object)
-        schema = pa.schema([(str(name), pa.string()) for name in frame])
-        cells = pa.Table.from_pandas(text, schema=schema, preserve_index=False)
-        yield RawBlock(replace(raw, frame=frame, first=raw.first + start), cells)
-
-
-def _parquet_batches(piece: FilePiece, names: Sequence[str]) -> Iterator["pa.RecordBatch"]:
-    with parquet.ParquetFile(piece.path) as file:
-        yield from file.iter_batches(ROWS_AT_ONCE, row_groups=piece.groups, columns=list(names))
-
-
-def _feather_batches(path: Path, names: Sequence[str]) -> Iterator["pa.RecordBatch"]:
-    with pa.memory_map(str(path)) as source:
-        try:
-            file = ipc.open_file(source)
-        except pa.ArrowInvalid:
-            source.seek(0)
-            stream = ipc.open_stream(source)
-            check_names(stream.schema.names, names, path)
-            yield from stream
-            return
-        check_names(file.schema.names, names, path)
-        yield from (file.get_batch(i) for i in range(file.num_record_batches))

@@ -24,8 +24,8 @@ from fkd.core.arrays import Array
 from fkd.problems.bundle import Bundle, NonFinitePredictionError
 from fkd.problems.labels import MISSING, canonical_label, factorize_labels
 from tasks.cluster.retries import run_jobs
-from tasks.data.table_formats import DecimalSigns, cell_column, read_numbers
-from tasks.data.user_table import FilePiece, RawBlock, pieces_of, read_blocks
+from tasks.data.table_formats import FilePiece, RawBlock, pieces_of, read_blocks
+from tasks.data.user_table import DecimalSigns, cell_column, read_numbers
 from tasks.storage.files import try_lock
 from tasks.track.registry import RegisteredBundle
 
@@ -337,8 +337,8 @@ def score_blocks(job: ScoreJob) -> _Scored:
             row = int(missing.argmax())
             raise UserError(
                 f"column {absent.iloc[row].idxmax()} must have a value in every row, because "
-                f"{request.model.address} cannot fill it. It is missing in {block.raw.place(row)} "
-                f"of {job.piece.path}. Fill it, or set --missing null to leave such rows without a "
+                f"{request.model.address} cannot fill it. It is missing in "
+                f"{block.raw.position(row)} of {job.piece.path}. Fill it, or set --missing null to leave such rows without a "
                 "prediction."
             )
         prediction = np.full(len(frame), np.nan)
@@ -411,7 +411,7 @@ def _predict(job: ScoreJob, bundle: Bundle, block: RawBlock, frame: pd.DataFrame
     try:
         return bundle.predict(frame)
     except NonFinitePredictionError as error:
-        rows = [block.raw.place(int(frame.index[row])) for row in error.rows[:3]]
+        rows = [block.raw.position(int(frame.index[row])) for row in error.rows[:3]]
         raise UserError(
             f"{job.request.model.address} must predict a finite number for each row, got NaN or "
             f"infinity for {len(error.rows)} rows of {job.piece.path}, first {', '.join(rows)}. "

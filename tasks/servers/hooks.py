@@ -1,69 +1,65 @@
-"""Whoever wants to know how a run ended is told."""
+"""Hooks: commands and webhooks that are called at the end of a run."""
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
 
 from configs.errors import UserError
-from configs.hooks import WITHHELD, HookConfig, HooksConfig, is_reference, withheld
+from configs.hooks import MASK, HookConfig, HooksConfig, is_reference, mask_addresses
 from tasks.storage.settings import read_secret, scrubbed
 from tasks.track.client import within
 
 
 def check_hooks(hooks: HooksConfig) -> None:
-    """Refuse, before any work, a hook that could not be called at its end."""
-    for key, given in hooks.given():
+    """Raise UserError if a hook refers to a secret that cannot be read."""
+    for key, value in hooks.values():
         try:
-            resolved(given)
+            _resolve(value)
         except UserError as error:
             raise UserError(f"{key}: {error}") from None
 
 
 def literal_webhooks(hooks: HooksConfig) -> list[str]:
-    """Return the keys under which a web address is written out in the configuration."""
-    return [key for key, given in hooks.given() if withheld(given) != given]
+    """Return the keys whose values contain a web address instead of a reference."""
+    return [key for key, value in hooks.values() if mask_addresses(value) != value]
 
 
-def resolved(given: str) -> str:
-    """Return an address or word as it is meant: the content of what env: or file: names."""
-    if is_reference(given):
-        return read_secret(given)
-    if WITHHELD in given and withheld(given) == given:
-        raise UserError(
-            f"{given} is what is left of an address when a configuration is written out; give it "
-            "again as env:NAME or file:PATH, or leave the hooks out by --set 'hooks={}'."
-        )
-    return given
+def call_hook(hook: HookConfig, message: Mapping[str, Any]) -> tuple[str, ...]:
+    """Send a message to the command and the webhook of a hook. Return a sentence per failure.
 
-
-def tell(hook: HookConfig, message: Mapping[str, Any]) -> tuple[str, ...]:
-    """Give the message to the hook's command and web address; return what failed, in sentences.
-
-    A hook that fails never changes what was computed.
+    A hook that fails does not change the result of the run.
     """
-    # An error of somebody else's may quote an address with a password.
-    text = json.dumps({key: _plain(value) for key, value in message.items()})
+    # The message may quote an error of another program, which contains an address with a password.
+    plain = {k: scrubbed(v) if isinstance(v, str) else v for k, v in message.items()}
+    text = json.dumps(plain)
     problems = []
-    if hook.command and (fault := _call(hook, text)):
-        program = withheld(hook.command[0])
+    if hook.command and (fault := _run(hook, text)):
+        program = mask_addresses(hook.command[0])
         problems.append(f"The hook command {program!r} failed: {fault}.")
     if hook.address and (fault := _post(hook.address, text, hook.timeout)):
-        problems.append(f"The webhook {withheld(hook.address)} failed: {fault}.")
+        problems.append(f"The webhook {mask_addresses(hook.address)} failed: {fault}.")
     return tuple(problems)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value of a message without anybody's credentials."""
-    return scrubbed(value) if isinstance(value, str) else value
+def _resolve(value: str) -> str:
+    """Return an address or a word. A reference (env:, file:) is replaced by its content."""
+    if is_reference(value):
+        return read_secret(value)
+    if MASK in value and mask_addresses(value) == value:
+        raise UserError(
+            f"{value} is an address that was masked when the configuration was written. Give the "
+            "address as env:NAME or file:PATH, or remove the hooks by --set 'hooks={}'."
+        )
+    return value
 
 
-def _call(hook: HookConfig, text: str) -> str | None:
-    """Run the command with the message on its standard input; return what went wrong."""
+def _run(hook: HookConfig, text: str) -> str | None:
+    """Run the command with the message on its standard input. Return the failure."""
     try:
-        words = [resolved(word) for word in hook.command]
+        words = [_resolve(word) for word in hook.command]
     except UserError as error:
         return str(error).removesuffix(".")
     try:
@@ -73,42 +69,37 @@ def _call(hook: HookConfig, text: str) -> str | None:
     except subprocess.TimeoutExpired:
         return f"it timed out after {hook.timeout:g} s"
     except (OSError, ValueError) as error:
-        return _hushed(str(error), words[1:])
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return f"exit code {done.returncode} ({_hushed(last, _secrets(hook.command, words))})"
-    return None
+        return _masked_line(str(error), words[1:])
+    if not done.returncode:
+        return None
+    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    secrets = [word for word, name in zip(words, hook.command, strict=True) if word != name]
+    return f"exit code {done.returncode} ({_masked_line(last, secrets)})"
 
 
 def _post(address: str, text: str, timeout: float) -> str | None:
-    """Send the message to the address; return what went wrong, never the address."""
-    headers = {"content-type": "application/json"}
+    """Post the message to the address. Return the failure, without the address."""
+
+    def post() -> None:
+        headers = {"content-type": "application/json"}
+        httpx.post(url, content=text, headers=headers, timeout=timeout).raise_for_status()
+
     try:
-        url = resolved(address)
-        within(
-            timeout,
-            lambda: httpx.post(
-                url, content=text, headers=headers, timeout=timeout
-            ).raise_for_status(),
-        )
+        url = _resolve(address)
+        within(timeout, post)
     except UserError as error:
         return str(error).removesuffix(".")
     except httpx.HTTPStatusError as error:
         return f"it answered with status {error.response.status_code}"
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError):
-        return "what is given is no web address"
+        return "the value is no web address"
     except (httpx.HTTPError, OSError) as error:
-        return _hushed(str(error) or type(error).__name__, [url])
+        return _masked_line(str(error) or type(error).__name__, [url])
     return None
 
 
-def _secrets(given: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the words that stand behind env: and file:."""
-    return [word for name, word in zip(given, words, strict=True) if word != name]
-
-
-def _hushed(text: str, secrets: Iterable[str]) -> str:
-    """Return somebody else's words without secrets, as one line."""
+def _masked_line(text: str, secrets: Iterable[str]) -> str:
+    """Return a message of another program in one line, without secrets."""
     for secret in filter(None, secrets):
-        text = text.replace(secret, WITHHELD)
-    return " ".join(withheld(text).split())
+        text = text.replace(secret, MASK)
+    return " ".join(mask_addresses(text).split())

@@ -9,34 +9,14 @@ from tasks.servers.shared_server import LOOPBACK, USER, RunningServer, ServerKin
 from tasks.storage.settings import Settings
 from tasks.track.client import registry_uri, tracking_uri
 
-_USERS, _CONFIG = "users.db", "auth.ini"
-
 
 @contextmanager
 def mlflow_server(settings: Settings) -> Iterator[RunningServer]:
     """Yield a server over the tracking database, started if no process uses one yet."""
-    kind = _mlflow_kind(settings)
-    kind.folder.mkdir(parents=True, exist_ok=True)
-    (kind.folder / _CONFIG).write_text(
-        "[mlflow]\n"
-        "default_permission = NO_PERMISSIONS\n"
-        f"database_uri = sqlite:///{kind.folder / _USERS}\n"
-        f"admin_username = {USER}\n"
-        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
-    )
-    # Variables, because other users of the machine can read command lines.
-    stores = {
-        "MLFLOW_BACKEND_STORE_URI": tracking_uri(settings),
-        "MLFLOW_REGISTRY_STORE_URI": registry_uri(settings),
-    }
-    with set_variables(stores), server_lease(kind) as lease:
-        yield lease.wait()
-
-
-def _mlflow_kind(settings: Settings) -> ServerKind:
     folder = settings.mlflow / "server"
+    config, users = folder / "auth.ini", folder / "users.db"
     command = (sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1")
-    return ServerKind(
+    kind = ServerKind(
         title="MLflow",
         folder=folder,
         arguments=(
@@ -45,13 +25,28 @@ def _mlflow_kind(settings: Settings) -> ServerKind:
         ),
         health="/health",
         environment={
-            "MLFLOW_AUTH_CONFIG_PATH": str(folder / _CONFIG),
+            "MLFLOW_AUTH_CONFIG_PATH": str(config),
             "MLFLOW_AUTH_ADMIN_PASSWORD": "{password}",
             "MLFLOW_FLASK_SERVER_SECRET_KEY": "{password}",
             # Seven job consumers would use 1.7 GB, and the pages need none.
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "MLFLOW_DISABLE_TELEMETRY": "true",
         },
-        # MLflow keeps the password of an existing user.
-        fresh=(_USERS,),
+        fresh=(users.name,),  # MLflow keeps the password of an existing user
     )
+    folder.mkdir(parents=True, exist_ok=True)
+    config.write_text(
+        "[mlflow]\n"
+        "default_permission = NO_PERMISSIONS\n"
+        f"database_uri = sqlite:///{users}\n"
+        f"admin_username = {USER}\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+    )
+    # The addresses may contain passwords. They are inherited, because the declaration is on the
+    # command line of the keeper, which other users of the machine can read.
+    stores = {
+        "MLFLOW_BACKEND_STORE_URI": tracking_uri(settings),
+        "MLFLOW_REGISTRY_STORE_URI": registry_uri(settings),
+    }
+    with set_variables(stores), server_lease(kind) as lease:
+        yield lease.wait()

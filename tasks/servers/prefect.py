@@ -10,18 +10,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from configs.errors import UserError
 from tasks.servers.shared_server import LOOPBACK, USER, Lease, ServerKind, server_lease
 from tasks.storage.settings import Settings, ensure_writable, scrubbed, without_credentials
 
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
-
 _CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 _CONSOLE_LEVEL = "WARNING"
-_SERVER_AUTH = "PREFECT_SERVER_API_AUTH_STRING"
+_LEVEL = "PREFECT_LOGGING_LEVEL"  # of Prefect's logs. If it is set, the user wants to see them.
+_NO_TRACKING = {"DO_NOT_TRACK": "true", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
 _FLUSH_SECONDS = 10.0  # for the last log lines of a run
 
 
@@ -49,22 +47,18 @@ def upcoming_prefect_server(settings: Settings) -> Iterator[Callable[[], str]]:
     ensure_writable(settings.home)
     with ExitStack() as stack:
         stack.enter_context(client_environment(settings))
-        named = named_api(settings)
+        named = settings.prefect_api_url
+        if named is None:
+            from prefect.settings import Settings as PrefectSettings
+
+            named = PrefectSettings().api.url  # of a profile or a file
         if named is not None:
-            yield lambda: _connect_named(named, stack)
+            url = named
+            yield lambda: _connect_named(url, stack)
             return
         lease = stack.enter_context(server_lease(prefect_kind(settings)))
-        lease.begin()
+        lease.start()
         yield lambda: _connect_own(lease, stack)
-
-
-def named_api(settings: Settings) -> str | None:
-    """Return the API address of the environment, a profile or a file, None without one."""
-    if settings.prefect_api_url is not None:
-        return settings.prefect_api_url
-    from prefect.settings import Settings as PrefectSettings
-
-    return PrefectSettings().api.url
 
 
 def prefect_kind(settings: Settings) -> ServerKind:
@@ -80,10 +74,10 @@ def prefect_kind(settings: Settings) -> ServerKind:
         environment={
             "PREFECT_SERVER_API_HOST": LOOPBACK,
             "PREFECT_SERVER_API_PORT": "{port}",
-            _SERVER_AUTH: f"{USER}:{{password}}",
-            **unless_set(
+            "PREFECT_SERVER_API_AUTH_STRING": f"{USER}:{{password}}",
+            **_unless_set(
                 {
-                    **no_tracking(),
+                    **_NO_TRACKING,
                     "PREFECT_HOME": str(folder),
                     "PREFECT_SERVER_DATABASE_CONNECTION_URL": (
                         f"sqlite+aiosqlite:///{folder / 'prefect.db'}"
@@ -97,75 +91,35 @@ def prefect_kind(settings: Settings) -> ServerKind:
     )
 
 
-@contextmanager
-def _connected(url: str, credentials: str | None = None) -> Iterator[None]:
-    """Connect this process and its children to an API address."""
-    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
-
-    variables, updates = {"PREFECT_API_URL": url}, {PREFECT_API_URL: url}
-    if credentials is not None:
-        variables["PREFECT_API_AUTH_STRING"] = credentials
-        updates[PREFECT_API_AUTH_STRING] = credentials
-    with (
-        set_variables(variables),
-        temporary_settings(updates),
-        _quiet_run_logs(),
-    ):
-        yield
-
-
-@contextmanager
-def _without_heartbeats() -> Iterator[None]:
-    """Send no heartbeats: the end of a run would wait for their thread up to a second."""
-    from prefect.settings import (
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
-        get_current_settings,
-        temporary_settings,
-    )
-
-    named = "heartbeat_frequency" in get_current_settings().flows.model_fields_set
-    with temporary_settings({} if named else {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
-        yield
-
-
-@contextmanager
-def _quiet_run_logs() -> Iterator[None]:
-    """Send the logs of runs to the server only, unless the user has set their level."""
-    names = () if user_wants_logs() else ("prefect.flow_runs", "prefect.task_runs")
-    loggers = [logging.getLogger(name) for name in names]
-    before = [logger.propagate for logger in loggers]
-    for logger in loggers:
-        logger.propagate = False
-    try:
-        yield
-    finally:
-        for logger, value in zip(loggers, before, strict=True):
-            logger.propagate = value
-
-
 def _connect_own(lease: Lease, stack: ExitStack) -> str:
     """Wait for the shared server and connect to it."""
+    from prefect.settings import (
+        PREFECT_API_AUTH_STRING,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        get_current_settings,
+    )
+
     server = lease.wait()
+    url, login = f"{server.url}/api", f"{USER}:{server.password}"
     # A proxy cannot reach the loopback of this machine.
     no_proxy = ",".join(filter(None, [os.environ.get("NO_PROXY"), LOOPBACK]))
-    stack.enter_context(set_variables({"NO_PROXY": no_proxy, "no_proxy": no_proxy}))
-    stack.enter_context(_without_heartbeats())
-    stack.enter_context(_connected(f"{server.url}/api", f"{USER}:{server.password}"))
-    stack.callback(_flush)  # before the server stops
-    return f"{server.url}/api"
-
-
-def _flush() -> None:
-    """Send the queued logs and events of this process."""
+    variables = {"NO_PROXY": no_proxy, "no_proxy": no_proxy, "PREFECT_API_AUTH_STRING": login}
+    updates: dict[Any, Any] = {PREFECT_API_AUTH_STRING: login}
+    if "heartbeat_frequency" not in get_current_settings().flows.model_fields_set:
+        # The end of a run would wait for the thread of the heartbeats up to a second.
+        updates[PREFECT_FLOWS_HEARTBEAT_FREQUENCY] = None
+    _connect(url, stack, variables, updates)
     from prefect.events.worker import EventsWorker
 
-    # Drains the queues of logs too: all such services are in one registry.
-    EventsWorker.drain_all(timeout=_FLUSH_SECONDS)
+    # Before the server stops, send the queued logs and events. One registry has all queues.
+    stack.callback(EventsWorker.drain_all, timeout=_FLUSH_SECONDS)
+    return url
 
 
 def _connect_named(url: str, stack: ExitStack) -> str:
     """Connect to the configured server. Raise UserError if it does not answer."""
-    stack.enter_context(_connected(url))
+    _connect(url, stack, {}, {})
+    import httpx
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
@@ -178,24 +132,35 @@ def _connect_named(url: str, stack: ExitStack) -> str:
                 "the address (it ends in /api), or unset it, also in the Prefect profile: fkd "
                 "starts a server then."
             )
-        _check_admitted(client, url)
+        try:
+            client.api_version()
+        except httpx.HTTPStatusError as error:
+            # Other codes are ignored: not every server has this route.
+            if error.response.status_code in (401, 403):
+                raise PrefectRefusedError(
+                    f"The Prefect server at {without_credentials(url)} refuses the "
+                    f"credentials ({error.response.status_code}). Set "
+                    "PREFECT_API_AUTH_STRING=user:password, or PREFECT_API_KEY for Prefect Cloud."
+                ) from error
     return url
 
 
-def _check_admitted(client: "SyncPrefectClient", url: str) -> None:
-    """Raise PrefectRefusedError if the server refuses requests."""
-    import httpx
+def _connect(
+    url: str, stack: ExitStack, variables: Mapping[str, str], updates: Mapping[Any, Any]
+) -> None:
+    """Connect this process and its children to an API address, until the stack is closed.
 
-    try:
-        client.api_version()
-    except httpx.HTTPStatusError as error:
-        # Other codes are ignored: not every server has this route.
-        if error.response.status_code in (401, 403):
-            raise PrefectRefusedError(
-                f"The Prefect server at {without_credentials(url)} refuses the "
-                f"credentials ({error.response.status_code}). Set "
-                "PREFECT_API_AUTH_STRING=user:password, or PREFECT_API_KEY for Prefect Cloud."
-            ) from error
+    The logs of runs go to the server only, unless the user has set their level.
+    """
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    stack.enter_context(set_variables({"PREFECT_API_URL": url, **variables}))
+    stack.enter_context(temporary_settings({PREFECT_API_URL: url, **updates}))
+    if _LEVEL not in os.environ:
+        for name in ("prefect.flow_runs", "prefect.task_runs"):
+            runs = logging.getLogger(name)
+            stack.callback(setattr, runs, "propagate", runs.propagate)
+            runs.propagate = False
 
 
 @contextmanager
@@ -205,29 +170,24 @@ def client_environment(settings: Settings) -> Iterator[None]:
     Variables that the user has set win.
     """
     settings.prefect.mkdir(parents=True, exist_ok=True)
-    with set_variables(_client_defaults(settings)):
-        yield
-
-
-def _client_defaults(settings: Settings) -> dict[str, str]:
-    """Return the variables of a client that the user has not set."""
-    defaults = {**no_tracking(), "PREFECT_HOME": str(settings.prefect)}
+    defaults = {**_NO_TRACKING, "PREFECT_HOME": str(settings.prefect)}
     profiles = Path.home() / ".prefect" / "profiles.toml"
     # The profiles of the user may name a server.
     if "PREFECT_HOME" not in os.environ and profiles.exists():
         defaults["PREFECT_PROFILES_PATH"] = str(profiles)
-    if not user_wants_logs():
+    if _LEVEL not in os.environ:
         defaults[_CONSOLE] = _CONSOLE_LEVEL
         # Prefect would print every event that it sends again.
         defaults["PREFECT_LOGGING_INTERNAL_LEVEL"] = "CRITICAL"
-    return unless_set(defaults)
+    with set_variables(_unless_set(defaults)):
+        yield
 
 
 @contextmanager
 def quiet_children() -> Iterator[None]:
     """Send tracebacks of runs in child processes to the server only."""
-    ours = os.environ.get(_CONSOLE) == _CONSOLE_LEVEL
-    with set_variables({_CONSOLE: "CRITICAL"} if ours else {}):
+    is_default = os.environ.get(_CONSOLE) == _CONSOLE_LEVEL
+    with set_variables({_CONSOLE: "CRITICAL"} if is_default else {}):
         yield
 
 
@@ -246,16 +206,6 @@ def set_variables(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def unless_set(defaults: Mapping[str, str]) -> dict[str, str]:
+def _unless_set(defaults: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that the user has not set."""
     return {name: value for name, value in defaults.items() if name not in os.environ}
-
-
-def no_tracking() -> dict[str, str]:
-    """Return the variables that switch off Prefect's telemetry."""
-    return {"DO_NOT_TRACK": "true", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-
-
-def user_wants_logs() -> bool:
-    """Return whether the user has set the level of Prefect's logs."""
-    return "PREFECT_LOGGING_LEVEL" in os.environ

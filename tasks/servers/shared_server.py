@@ -6,7 +6,7 @@ it if it crashes. Once it gets the lease exclusively, no process needs the serve
 The kernel releases locks however a process ends, so a killed run leaves no server.
 
 The keeper makes a password at each start. The file `server.json` (mode 0600) contains it together
-with the address; the command line of no process does.
+with the address. It is on no command line.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,11 +34,11 @@ LOOPBACK = "127.0.0.1"
 USER = "fkd"
 _SHARED, _EXCLUSIVE = fcntl.LOCK_SH, fcntl.LOCK_EX
 _CLIENT_POLL = 0.05
-_GOODBYE = 15.0  # seconds that the last process waits until the server is gone
+_LEAVE_SECONDS = 15.0  # seconds that the last process waits until the server is gone
 _KEEPER_POLL = 0.2
 _STOP_SECONDS = 5.0  # between SIGTERM and SIGKILL
 _STARTS = 3
-_LONGEST_LOG = 1_000_000  # bytes
+_MAX_LOG = 1_000_000  # bytes
 _PR_SET_PDEATHSIG = 1
 
 
@@ -62,18 +62,18 @@ class ServerKind:
     pinned
         Run on one core until the server is ready. A server that passes each query to another
         thread starts twice as fast this way.
-    patience
+    timeout
         Seconds until the first answer.
     """
 
     title: str
     folder: Path
-    arguments: tuple[str, ...]
+    arguments: Sequence[str]
     health: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    fresh: tuple[str, ...] = ()
+    fresh: Sequence[str] = ()
     pinned: bool = False
-    patience: float = 120.0
+    timeout: float = 120.0
 
     def dumps(self) -> str:
         """Return the declaration as JSON, the argument of the keeper."""
@@ -83,8 +83,7 @@ class ServerKind:
     def loads(cls, text: str) -> "ServerKind":
         """Return the declaration from the result of `dumps`."""
         fields = json.loads(text)
-        sequences = {name: tuple(fields[name]) for name in ("arguments", "fresh")}
-        return cls(**{**fields, **sequences, "folder": Path(fields["folder"])})
+        return cls(**{**fields, "folder": Path(fields["folder"])})
 
 
 @dataclass(frozen=True)
@@ -95,68 +94,14 @@ class RunningServer:
     password: str
 
 
-class Lease:
-    """A share in a server. The server runs as long as any process holds one."""
-
-    def __init__(self, kind: ServerKind, file: IO[str]) -> None:
-        self.kind = kind
-        self._file = file
-        self._keeper: int | None = None  # pid, if this process started it
-
-    def begin(self) -> None:
-        """Start the server in the background if it does not run."""
-        if self._keeper is None and not _is_kept(self.kind.folder):
-            # If two processes start a keeper, the second keeper ends at once.
-            self._keeper = _spawn_keeper(self.kind)
-
-    def wait(self) -> RunningServer:
-        """Return the server as soon as it answers."""
-        deadline = time.monotonic() + self.kind.patience
-        while time.monotonic() < deadline:
-            found = _recorded_server(self.kind) if _is_kept(self.kind.folder) else None
-            if found is not None and answers(f"{found.url}{self.kind.health}"):
-                return found
-            if self._keeper_failed():
-                break
-            self.begin()
-            time.sleep(_CLIENT_POLL)
-        from tasks.storage.files import (
-            full_disk_error,  # imports numpy, which the keeper does not need
-        )
-
-        raise full_disk_error(self.kind.folder) or UserError(
-            f"The {self.kind.title} server did not start: {_last_lines(self.kind.folder)}. "
-            f"See {self.kind.folder / 'server.log'}."
-        )
-
-    def leave(self) -> None:
-        """Return the share. The last process waits until the server is gone."""
-        last = _try_lock(self._file, _EXCLUSIVE)
-        self._file.close()
-        deadline = time.monotonic() + _GOODBYE
-        while last and _is_kept(self.kind.folder) and time.monotonic() < deadline:
-            time.sleep(_CLIENT_POLL)
-            last = not _is_shared(self.kind.folder)
-        self._keeper_failed()
-
-    def _keeper_failed(self) -> bool:
-        """Return whether the keeper of this process gave up, and reap it if it has ended."""
-        if self._keeper is None:
-            return False
-        pid, status = os.waitpid(self._keeper, os.WNOHANG)
-        if pid == self._keeper:
-            self._keeper = None
-        return os.waitstatus_to_exitcode(status) == 1
-
-
 @contextmanager
-def server_lease(kind: ServerKind) -> Iterator[Lease]:
+def server_lease(kind: ServerKind) -> Iterator["Lease"]:
     """Yield a share in the server of this kind."""
     kind.folder.mkdir(parents=True, exist_ok=True)
     lease = Lease(kind, _open_lock(kind.folder / "lease"))
     try:
-        deadline = time.monotonic() + kind.patience
-        while not _try_lock(lease._file, _SHARED):  # a server is being stopped
+        deadline = time.monotonic() + kind.timeout
+        while not _try_lock(lease.file, _SHARED):  # a server is being stopped
             if time.monotonic() > deadline:
                 raise UserError(
                     f"The {kind.title} server of {kind.folder} does not stop. End the process "
@@ -166,6 +111,61 @@ def server_lease(kind: ServerKind) -> Iterator[Lease]:
         yield lease
     finally:
         lease.leave()
+
+
+class Lease:
+    """A share in a server. The server runs as long as any process holds one."""
+
+    def __init__(self, kind: ServerKind, file: IO[str]) -> None:
+        self.kind = kind
+        self.file = file
+        self._keeper: int | None = None  # pid, if this process started it
+
+    def start(self) -> None:
+        """Start the server in the background if it does not run."""
+        if self._keeper is None and not _is_kept(self.kind.folder):
+            # If two processes start a keeper, the second keeper ends at once.
+            self._keeper = _spawn_keeper(self.kind)
+
+    def wait(self) -> RunningServer:
+        """Return the server as soon as it answers."""
+        deadline = time.monotonic() + self.kind.timeout
+        while time.monotonic() < deadline:
+            found = _recorded_server(self.kind) if _is_kept(self.kind.folder) else None
+            if found is not None and answers(f"{found.url}{self.kind.health}"):
+                return found
+            if self._keeper_failed():
+                break
+            self.start()
+            time.sleep(_CLIENT_POLL)
+        # Imported late, because it imports numpy, which the keeper does not need.
+        from tasks.storage.files import full_disk_error
+
+        log = self.kind.folder / "server.log"
+        lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+        last = " / ".join(line.strip() for line in lines if line.strip())[-400:]
+        raise full_disk_error(self.kind.folder) or UserError(
+            f"The {self.kind.title} server did not start: {last or 'its log is empty'}. See {log}."
+        )
+
+    def leave(self) -> None:
+        """Return the share. The last process waits until the server is gone."""
+        last = _try_lock(self.file, _EXCLUSIVE)
+        self.file.close()
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        while last and _is_kept(self.kind.folder) and time.monotonic() < deadline:
+            time.sleep(_CLIENT_POLL)
+            last = not _is_shared(self.kind.folder)
+        self._keeper_failed()
+
+    def _keeper_failed(self) -> bool:
+        """Return True if the keeper of this process gave up. Reap it if it has ended."""
+        if self._keeper is None:
+            return False
+        pid, status = os.waitpid(self._keeper, os.WNOHANG)
+        if pid == self._keeper:
+            self._keeper = None
+        return os.waitstatus_to_exitcode(status) == 1
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def answers(url: str, timeout: float = 2.0) -> bool:
-    """Return whether a loopback address answers with status 200. Proxies are not used."""
+    """Return True if a loopback address answers with status 200. Proxies are not used."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=timeout) as response:
@@ -210,18 +210,29 @@ def _recorded_server(kind: ServerKind) -> RunningServer | None:
 
 
 def _is_kept(folder: Path) -> bool:
-    """Return whether a keeper runs: it holds this lock."""
-    with _locked(folder / "keeper", _SHARED) as free:
-        return not free
+    """Return True if a keeper runs: it holds this lock."""
+    with _open_lock(folder / "keeper") as keeper:
+        return not _try_lock(keeper, _SHARED)
 
 
 def _is_shared(folder: Path) -> bool:
-    """Return whether a process holds a share. A keeper that stops its server does not count."""
-    with _locked(folder / "lease", _EXCLUSIVE) as free:
-        if free:
-            return False
-    with _locked(folder / "lease", _SHARED) as shared:
-        return shared
+    """Return True if a process holds a share. A keeper that stops its server does not count."""
+    with _open_lock(folder / "lease") as lease:
+        return not _try_lock(lease, _EXCLUSIVE) and _try_lock(lease, _SHARED)
+
+
+def _open_lock(path: Path) -> IO[str]:
+    """Return the file to lock, created if absent."""
+    return path.open("a+")  # network file systems need a file that can be read and written
+
+
+def _try_lock(file: IO[str], mode: int) -> bool:
+    """Return True if the lock was taken without waiting."""
+    try:
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _spawn_keeper(kind: ServerKind) -> int:
@@ -241,73 +252,43 @@ def _spawn_keeper(kind: ServerKind) -> int:
     )
 
 
-def _last_lines(folder: Path) -> str:
-    """Return the end of the server's log in one line."""
-    try:
-        lines = (folder / "server.log").read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    return " / ".join(line.strip() for line in lines if line.strip())[-400:] or "its log is empty"
-
-
-def _open_lock(path: Path) -> IO[str]:
-    """Return the file to lock, created if absent."""
-    return path.open("a+")  # network file systems need a file that can be read and written
-
-
-def _try_lock(file: IO[str], mode: int) -> bool:
-    """Return whether the lock was taken without waiting."""
-    try:
-        fcntl.flock(file, mode | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-@contextmanager
-def _locked(path: Path, mode: int) -> Iterator[bool]:
-    """Yield whether the lock was free. If so, it is held for the block."""
-    with _open_lock(path) as file:
-        yield _try_lock(file, mode)
-
-
 # The keeper
 
 
 def main() -> None:
     """Keep the server that the argument declares."""
+    os.umask(0o077)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server is stopped first
     kind = ServerKind.loads(sys.argv[1])
     with _open_lock(kind.folder / "keeper") as keeper, _open_lock(kind.folder / "lease") as lease:
+        # Processes that check for a keeper hold its lock for microseconds.
+        for _ in range(20):
+            if _try_lock(keeper, _EXCLUSIVE):
+                break
+            time.sleep(_KEEPER_POLL / 20)
+        else:
+            os._exit(0)  # another keeper runs
+        # At once, because processes trust the record while the lock is held.
+        (kind.folder / "server.json").unlink(missing_ok=True)
+        log = kind.folder / "server.log"
+        if log.exists() and log.stat().st_size > _MAX_LOG:
+            os.truncate(log, 0)
         # End with the locks held, so that a process that finds them free finds no keeper.
-        os._exit(_keep(kind, keeper, lease))
-
-
-def _keep(kind: ServerKind, keeper: IO[str], lease: IO[str]) -> int:
-    """Return 0 after the last share is returned, 1 if the server could not be started."""
-    # Processes that check for a keeper hold the lock for microseconds.
-    for _ in range(20):
-        if _try_lock(keeper, _EXCLUSIVE):
-            break
-        time.sleep(_KEEPER_POLL / 20)
-    else:
-        return 0  # another keeper runs
-    log = kind.folder / "server.log"
-    if log.exists() and log.stat().st_size > _LONGEST_LOG:
-        os.truncate(log, 0)
-    return _serve(kind, lease)
+        os._exit(_serve(kind, lease))
 
 
 def _serve(kind: ServerKind, lease: IO[str]) -> int:
-    """Run the server until nobody holds a share. A crashed server restarts on the same port."""
+    """Run the server until nobody holds a share. A crashed server restarts on the same port.
+
+    Return 0 after the last share is returned, 1 if the server could not be started.
+    """
     record = kind.folder / "server.json"
     port, password, failures = free_port(), secrets.token_urlsafe(24), 0
     # The exclusive lock is kept until the end: new processes wait for a new server.
     while failures < _STARTS and not _try_lock(lease, _EXCLUSIVE):
-        record.unlink(missing_ok=True)
         server = _start(kind, port, password)
         try:
-            if _wait_ready(kind, server, port, lease):
+            if _is_ready(kind, server, port, lease):
                 _publish(record, server.pid, port, password)
                 while server.poll() is None and not _try_lock(lease, _EXCLUSIVE):
                     time.sleep(_KEEPER_POLL)
@@ -321,14 +302,13 @@ def _serve(kind: ServerKind, lease: IO[str]) -> int:
 
 def _start(kind: ServerKind, port: int, password: str) -> subprocess.Popen[bytes]:
     """Start the server in its own session. It ends if this process ends."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
     def prepare() -> None:
-        os.umask(0o077)
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if kind.pinned and cores:
-            os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
+            if kind.pinned:
+                cores = sorted(os.sched_getaffinity(0))
+                os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
 
     for name in kind.fresh:
         (kind.folder / name).unlink(missing_ok=True)
@@ -346,14 +326,15 @@ def _start(kind: ServerKind, port: int, password: str) -> subprocess.Popen[bytes
     )
 
 
-def _wait_ready(
-    kind: ServerKind, server: subprocess.Popen[bytes], port: int, lease: IO[str]
-) -> bool:
+def _is_ready(kind: ServerKind, server: subprocess.Popen[bytes], port: int, lease: IO[str]) -> bool:
     """Return True once the server answers, False if it ends, takes too long or is not needed."""
-    deadline = time.monotonic() + kind.patience
+    deadline = time.monotonic() + kind.timeout
     while server.poll() is None and time.monotonic() < deadline:
-        if answers(f"{_url(port)}{kind.health}"):
-            _unpin(server.pid)
+        if answers(f"http://{LOOPBACK}:{port}{kind.health}"):
+            if sys.platform == "linux" and kind.pinned:
+                for thread in Path(f"/proc/{server.pid}/task").iterdir():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.sched_setaffinity(int(thread.name), os.sched_getaffinity(0))
             return True
         if _try_lock(lease, _EXCLUSIVE):
             return False
@@ -361,35 +342,20 @@ def _wait_ready(
     return False
 
 
-def _unpin(pid: int) -> None:
-    """Allow all cores to the threads of a process."""
-    if hasattr(os, "sched_setaffinity"):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(ProcessLookupError):
-                os.sched_setaffinity(int(thread.name), os.sched_getaffinity(0))
-
-
 def _publish(record: Path, pid: int, port: int, password: str) -> None:
-    """Write the record for this user only, whole or not at all."""
+    """Write the record, whole or not at all. The umask makes it readable by this user only."""
     part = record.with_suffix(".part")
     part.unlink(missing_ok=True)
-    text = json.dumps(
-        {
-            "pid": pid,
-            "url": _url(port),
-            "host": socket.gethostname(),
-            "started": time.time(),
-            "user": USER,
-            "password": password,
-        }
-    )
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
+    fields = {
+        "pid": pid,
+        "url": f"http://{LOOPBACK}:{port}",
+        "host": socket.gethostname(),
+        "started": time.time(),
+        "user": USER,
+        "password": password,
+    }
+    part.write_text(json.dumps(fields))
     part.replace(record)
-
-
-def _url(port: int) -> str:
-    return f"http://{LOOPBACK}:{port}"
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:

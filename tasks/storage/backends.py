@@ -290,27 +290,26 @@ class ObjectStoreBackend:
     def _send(self, name: str, data: bytes, **options: str) -> None:
         """Write an object. A full server may answer with an internal error only."""
         path = self._path(name)
-        with self._named_errors():
+        for last in (False, True):
             try:
-                self._fs.pipe_file(path, data, **options)
-            except self._errors as error:
-                # A server that is full still takes an object without content.
-                if _status(error) != _INTERNAL_ERROR or not self._takes_empty():
+                with self._named_errors():
+                    self._fs.pipe_file(path, data, **options)
+            except FileExistsError:
+                if not last or self.get(name) != data:
                     raise
-            else:
-                return
-        time.sleep(_RETRY_SECONDS)
-        try:
-            with self._named_errors():
-                self._fs.pipe_file(path, data, **options)
-        except FileExistsError:
-            if self.get(name) != data:  # else the first request had written it
-                raise
-        except StoreUnreachableError as error:
-            reason = _short(error.__cause__ or error)
-            raise store_full_error(
-                self.address, f"it takes an empty object, but none of {len(data)} bytes: {reason}"
-            ) from error
+            except StoreUnreachableError as error:
+                # A server that is full still takes an object without content.
+                cause = error.__cause__ or error
+                if _status(cause) != _INTERNAL_ERROR or not self._takes_empty():
+                    raise
+                if last:
+                    raise store_full_error(
+                        self.address,
+                        f"it takes an empty object, but none of {len(data)} bytes: {_short(cause)}",
+                    ) from error
+                time.sleep(_RETRY_SECONDS)
+                continue
+            return
 
     def _takes_empty(self) -> bool:
         """Return True if the server writes an object of no bytes."""
@@ -336,25 +335,21 @@ class ObjectStoreBackend:
                 "server is not Amazon's)."
             ) from error
         except self._errors as error:
-            raise self._error(error) from error
-
-    def _error(self, error: Exception) -> Exception:
-        """Return a UserError if a person must act, else an error that is retried."""
-        reason = _short(error)
-        full = any(words in reason.lower() for words in _FULL_WORDS)
-        if full or _status(error) == _INSUFFICIENT_STORAGE:
-            return store_full_error(self.address, reason)
-        if isinstance(error, PermissionError) or type(error).__name__ in _REFUSED:
-            return UserError(
-                f"the store {self.address} refuses this machine ({reason}). Set AWS_ACCESS_KEY_ID "
-                "and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, to credentials with read and write "
-                "access on every machine that computes, then run the same command: completed fits "
-                "are kept."
-            )
-        return StoreUnreachableError(
-            f"the store {self.address} does not answer, or fails ({reason}). Check the server and "
-            "AWS_ENDPOINT_URL, then run the same command: completed fits are kept."
-        )
+            reason = _short(error)
+            full = any(words in reason.lower() for words in _FULL_WORDS)
+            if full or _status(error) == _INSUFFICIENT_STORAGE:
+                raise store_full_error(self.address, reason) from error
+            if isinstance(error, PermissionError) or type(error).__name__ in _REFUSED:
+                raise UserError(
+                    f"the store {self.address} refuses this machine ({reason}). Set "
+                    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, to credentials "
+                    "with read and write access on every machine that computes, then run the same "
+                    "command: completed fits are kept."
+                ) from error
+            raise StoreUnreachableError(
+                f"the store {self.address} does not answer, or fails ({reason}). Check the server "
+                "and AWS_ENDPOINT_URL, then run the same command: completed fits are kept."
+            ) from error
 
 
 def _client_errors(protocol: str) -> tuple[type[Exception], ...]:

@@ -168,13 +168,9 @@ class PeakMemory:
     def environment(self) -> dict[str, dict[str, int | str]]:
         """Return the peak in bytes as an entry of a record's environment."""
         if self.since == "job":
-            try:
-                lines = Path("/proc/self/status").read_text().splitlines()
-            except OSError:
-                lines = []
-            for line in lines:
-                if line.startswith("VmHWM:"):
-                    return {MEMORY: {"peak_rss": 1024 * int(line.split()[1]), "since": "job"}}
-        unit = 1 if sys.platform == "darwin" else 1024
-        peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return {MEMORY: {"peak_rss": peak, "since": "process"}}
+            status = Path("/proc/self/status").read_text()
+            peak = 1024 * int(status.partition("VmHWM:")[2].split()[0])
+        else:
+            unit = 1 if sys.platform == "darwin" else 1024
+            peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {MEMORY: {"peak_rss": peak, "since": self.since}}

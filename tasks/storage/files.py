@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
@@ -106,20 +107,17 @@ def pack_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack_arrays(data: bytes) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of `pack_arrays`. Nothing is unpickled."""
-    file = io.BytesIO(data)
-    names = np.load(file, allow_pickle=False)
-    arrays = {str(name): np.load(file, allow_pickle=False) for name in names}
-    _check_end(file)
-    return arrays
+def unpack_arrays(file: IO[bytes], *, mapped: bool = False) -> dict[str, Any]:
+    """Return the arrays of `pack_arrays` in a file, from its position on. Nothing is unpickled.
 
-
-def map_arrays(file: IO[bytes]) -> dict[str, Any]:
-    """Return the arrays of `pack_arrays` as read-only maps of a file, from its position on."""
+    With `mapped`, they are read-only maps of the file.
+    """
     names = np.load(file, allow_pickle=False)
-    arrays = {str(name): _map_array(file) for name in names}
-    _check_end(file)
+    load = _map_array if mapped else partial(np.load, allow_pickle=False)
+    arrays = {str(name): load(file) for name in names}
+    # A header with a wrong shape leaves bytes behind the last array.
+    if file.read(1):
+        raise ValueError("the last array must end where the file ends")
     return arrays
 
 
@@ -135,12 +133,6 @@ def _map_array(file: IO[bytes]) -> Any:
     array = np.memmap(file, dtype, "r", start, shape, "F" if fortran else "C")
     file.seek(start + array.nbytes)
     return np.asarray(array)
-
-
-def _check_end(file: IO[bytes]) -> None:
-    """Refuse bytes behind the last array: a header with a wrong shape leaves some."""
-    if file.read(1):
-        raise ValueError("the last array must end where the file ends")
 
 
 def pack_npz(arrays: Mapping[str, NDArray[np.generic]]) -> bytes:

@@ -13,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -305,22 +304,14 @@ class RecordWriter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fkd-records")
         self._pending: Future[None] | None = None
 
-    def __enter__(self) -> "RecordWriter":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with self._thread:
-            try:
+            # KeyboardInterrupt and SystemExit take precedence over errors of the store.
+            if error is None or isinstance(error, Exception):
                 self._wait()
-            except Exception:
-                # KeyboardInterrupt and SystemExit take precedence over errors of the store.
-                if error is None or isinstance(error, Exception):
-                    raise
 
     def write(self, record: TrialRecord, y_pred: Array | None) -> None:
         """Wait for the record before, then start to write this one."""

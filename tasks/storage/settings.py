@@ -15,11 +15,8 @@ from urllib.parse import parse_qsl, unquote
 from configs.errors import UserError
 from tasks.storage.files import full_disk_error
 
-LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_VARIABLES = {"--log-format": "FKD_LOG_FORMAT", "--log-level": "FKD_LOG_LEVEL"}
-_LOG_CHOICES = {"--log-format": LOG_FORMATS, "--log-level": LOG_LEVELS}
-_LOG_DEFAULTS = {"--log-format": "text", "--log-level": "info"}
 
 
 @dataclass(frozen=True)
@@ -108,15 +105,18 @@ def read_log_form(options: Mapping[str, str] | None = None, *, strict: bool = Tr
     strict
         Refuse unknown values. Otherwise the default is used for them.
     """
-    found = {}
-    for option, choices in _LOG_CHOICES.items():
+    found = []
+    for option, default, choices in (
+        ("--log-format", "text", ("text", "json")),
+        ("--log-level", "info", LOG_LEVELS),
+    ):
         given = (options or {}).get(option)
         value = os.environ.get(LOG_VARIABLES[option]) if given is None else given
-        found[option] = value if value in choices else _LOG_DEFAULTS[option]
+        found.append(value if value in choices else default)
         if (strict and value not in (None, "", *choices)) or given == "":
             name = LOG_VARIABLES[option] if given is None else option
             raise UserError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
-    return LogForm(*found.values())
+    return LogForm(*map(str, found))
 
 
 def child_environment(more: Mapping[str, str]) -> dict[str, str]:

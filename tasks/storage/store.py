@@ -5,6 +5,7 @@ match its line, or was written under another name, counts as absent and is remov
 """
 
 import hashlib
+import io
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from configs.errors import UserError
 from tasks.storage.backends import Entry, FolderBackend, ObjectStoreBackend, Stamp, StorageBackend
-from tasks.storage.files import map_arrays, pack_arrays, unpack_arrays, write_atomic
+from tasks.storage.files import pack_arrays, unpack_arrays, write_atomic
 from tasks.storage.settings import Settings
 
 STORE_ID = "id"
@@ -164,7 +165,7 @@ class BlobStore:
     def unpacked(self, name: str, data: bytes) -> dict[str, Any] | None:
         """Return the arrays in a blob's data. Remove the blob and return None if it has none."""
         try:
-            return unpack_arrays(data)
+            return unpack_arrays(io.BytesIO(data))
         except (ValueError, EOFError):
             self.remove(name)
             return None
@@ -181,10 +182,14 @@ class BlobStore:
                 return None
             path = self._copy(name)
         try:
-            return _map_blob(path, name)
+            with path.open("rb") as file:
+                file.seek(_data_start(name, file.read(_LONGEST_LINE)))
+                return unpack_arrays(file, mapped=True)
         except FileNotFoundError:
             return None
-        except DamagedBlobError:
+        except OSError:
+            raise
+        except Exception:  # a damaged header makes numpy raise errors of many kinds
             self.remove(name)
             return None
 
@@ -242,18 +247,6 @@ def _data_start(name: str, head: bytes) -> int:
     if written != name.encode():
         raise DamagedBlobError(f"{name} was written as {written.decode(errors='replace')}")
     return len(line) + 1
-
-
-def _map_blob(path: Path, name: str) -> dict[str, Any]:
-    """Return the arrays of a blob's file as maps."""
-    with path.open("rb") as file:
-        file.seek(_data_start(name, file.read(_LONGEST_LINE)))
-        try:
-            return map_arrays(file)
-        except OSError:
-            raise
-        except Exception as error:  # a damaged header makes numpy raise errors of many kinds
-            raise DamagedBlobError(f"{path} is not complete") from error
 
 
 @contextmanager
@@ -314,21 +307,18 @@ def _take(store: BlobStore, folder: str) -> str:
     def numbers() -> list[int]:
         return [int(entry.name.rpartition("/")[2]) for entry in store.entries(f"{folder}/")]
 
-    def numbered(number: int) -> str:
-        return f"{folder}/{number:012d}"
-
     seen, since = None, time.monotonic()
     while True:
         existing = numbers()
         last = max(existing, default=0)
-        content = store.read(numbered(last)) if last else _RELEASED
+        content = store.read(f"{folder}/{last:012d}") if last else _RELEASED
         if (last, content) != seen:
             seen, since = (last, content), time.monotonic()
         if content == _RELEASED or time.monotonic() - since > EXPIRE_SECONDS:
-            own = numbered(last + 1)
+            own = f"{folder}/{last + 1:012d}"
             # Another process may have gone through this number and a higher one since the listing.
             if store.write_absent(own, uuid4().bytes) and max(numbers()) == last + 1:
                 for number in existing:
-                    store.remove(numbered(number))
+                    store.remove(f"{folder}/{number:012d}")
                 return own
         time.sleep(_POLL_SECONDS)

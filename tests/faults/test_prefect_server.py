@@ -55,7 +55,7 @@ def test_two_runs_on_a_fresh_home_share_one_server(fresh):
     assert len(fresh["servers"]) == 1
 
 
-def test_the_server_stays_for_the_second_and_goes_with_it(fresh):
+def test_the_server_stops_with_the_last_run(fresh):
     assert fresh["between"]
     assert fresh["left"] == []
 
@@ -64,7 +64,7 @@ def test_the_server_listens_on_loopback_only(fresh):
     assert fresh["interfaces"] == {"127.0.0.1"}
 
 
-def test_the_server_shows_pages_that_find_its_api(fresh):
+def test_the_pages_of_the_server_use_its_api(fresh):
     assert "<html" in fresh["page"].lower()
     assert fresh["urls"][0] in fresh["ui"]
 
@@ -73,7 +73,7 @@ def test_runs_write_nothing_to_the_terminal_even_if_a_flow_fails(fresh):
     assert fresh["noise"] == ["", ""]
 
 
-def test_everything_that_happened_is_recorded_before_the_server_goes(fresh):
+def test_all_states_and_logs_are_recorded_before_the_server_stops(fresh):
     flows = _rows(fresh["home"], "select state_type, count(*) from flow_run group by 1")
     tasks = _rows(fresh["home"], "select state_type, count(*) from task_run group by 1")
     assert sorted(flows) == [("COMPLETED", 2), ("FAILED", 2)]
@@ -138,18 +138,18 @@ with prefect_server(read_settings()):
         ({"PREFECT_RUNNER_HEARTBEAT_FREQUENCY": "46"}, "46"),
     ],
 )
-def test_a_server_of_ours_hears_no_heartbeats_unless_they_were_asked_for(home, named, beats):
-    told = subprocess.run(
+def test_heartbeats_are_off_unless_the_user_sets_them(home, named, beats):
+    done = subprocess.run(
         [sys.executable, "-c", _BEATS],
         env={**clean_environment(home), **named},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
     )
-    assert told.stdout.strip() == beats, told.stderr
+    assert done.stdout.strip() == beats, done.stderr
 
 
-def test_an_unreachable_named_server_is_told_with_its_cure(settings):
+def test_an_unreachable_configured_server_is_an_error(settings):
     named = replace(settings, prefect_api_url="http://127.0.0.1:9/api")
     with (
         pytest.raises(UserError, match=r"http://127.0.0.1:9/api does not answer.*unset"),
@@ -159,7 +159,7 @@ def test_an_unreachable_named_server_is_told_with_its_cure(settings):
     assert "PREFECT_API_URL" not in os.environ
 
 
-def test_a_named_server_that_wants_credentials_is_told_with_its_cure(tmp_path, settings):
+def test_a_configured_server_that_refuses_credentials_is_an_error(tmp_path, settings):
     closed = """
 def do_GET(self):
     self.send_response(200 if self.path.endswith("/health") else 401)
@@ -179,7 +179,7 @@ http.server.SimpleHTTPRequestHandler.do_GET = do_GET
             pytest.fail("admitted without credentials")
 
 
-def test_a_server_named_in_a_profile_is_used(tmp_path):
+def test_a_server_of_a_profile_is_used(tmp_path):
     profiles = tmp_path / "user" / ".prefect" / "profiles.toml"
     profiles.parent.mkdir(parents=True)
     profiles.write_text(
@@ -196,7 +196,7 @@ def test_a_server_named_in_a_profile_is_used(tmp_path):
     assert processes_of(tmp_path) == []
 
 
-def test_a_home_that_cannot_be_written_is_told(tmp_path):
+def test_a_read_only_home_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     with (
         pytest.raises(UserError, match="FKD_HOME"),
@@ -205,7 +205,7 @@ def test_a_home_that_cannot_be_written_is_told(tmp_path):
         pytest.fail("a folder inside a file")
 
 
-def test_a_database_of_the_users_is_left_alone(settings, monkeypatch):
+def test_a_configured_database_is_used(settings, monkeypatch):
     name = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
     assert str(settings.prefect) in prefect_kind(settings).environment[name]
     monkeypatch.setenv(name, "postgresql+asyncpg://x")
@@ -230,7 +230,7 @@ def test_eight_runs_at_once_share_one_server_without_an_error(home):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_a_run_killed_at_any_moment_leaves_nothing_and_the_next_one_works(home, seed):
+def test_a_run_killed_at_any_moment_leaves_no_process(home, seed):
     with Holder(RUN, home=home) as run:
         time.sleep(random.Random(seed).uniform(0.0, 15.0))
         run.kill()

@@ -33,21 +33,21 @@ from tasks.storage.store import (
 
 
 @hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(place=st.integers(0, 10**6), bit=st.integers(0, 7))
-def test_one_flipped_bit_anywhere_is_noticed(place, bit):
+@given(position=st.integers(0, 10**6), bit=st.integers(0, 7))
+def test_one_flipped_bit_is_detected(position, bit):
     content = bytearray(add_checksum("ab/one", b"some content"))
-    content[place % len(content)] ^= 1 << bit
+    content[position % len(content)] ^= 1 << bit
     with pytest.raises(DamagedBlobError):
         verify_checksum("ab/one", bytes(content))
 
 
 @pytest.mark.parametrize("length", [0, 10, 64, 65, 72, 76])
-def test_a_blob_that_ends_early_is_noticed(length):
+def test_a_truncated_blob_is_detected(length):
     with pytest.raises(DamagedBlobError):
         verify_checksum("ab/one", add_checksum("ab/one", b"some content")[:length])
 
 
-def test_a_blob_comes_back_until_it_is_removed(shared):
+def test_a_blob_is_read_until_it_is_removed(shared):
     assert shared.read("ab/one") is None
     assert not shared.has("ab/one")
     shared.write("ab/one", b"content")
@@ -58,7 +58,7 @@ def test_a_blob_comes_back_until_it_is_removed(shared):
     assert shared.read("ab/one") is None
 
 
-def test_what_is_absent_is_asked_for_anew(shared, store_settings):
+def test_absence_is_not_cached(shared, store_settings):
     other = BlobStore(type(shared.backend)(*_where(shared)), store_settings.home)
     for i in range(3):
         assert shared.read(f"{i}") is None
@@ -69,9 +69,9 @@ def test_what_is_absent_is_asked_for_anew(shared, store_settings):
 
 
 def _where(shared):
-    """What a place is made of."""
-    place = shared.backend
-    return (place.folder,) if hasattr(place, "folder") else (place.address,)
+    """Return the backend of a store."""
+    backend = shared.backend
+    return (backend.folder,) if hasattr(backend, "folder") else (backend.address,)
 
 
 @pytest.mark.parametrize("damage", ["flipped", "short", "another's"])
@@ -97,7 +97,7 @@ def test_several_blobs_are_read_at_once(shared):
     assert found == {f"ab/{i}": bytes([i]) for i in range(20) if i != 3}
 
 
-def test_a_listing_tells_names_sizes_and_times(shared):
+def test_a_listing_has_names_sizes_and_times(shared):
     shared.write("ab/one", b"x" * 1000)
     shared.write("cd/ef/two", b"")
     found = {entry.name: entry for entry in shared.entries()}
@@ -108,7 +108,7 @@ def test_a_listing_tells_names_sizes_and_times(shared):
     assert not list(shared.entries("nothing"))
 
 
-def test_the_first_of_two_is_kept_where_the_place_can_tell(shared):
+def test_the_first_of_two_conditional_writes_is_kept(shared):
     assert shared.write_absent("ab/one", b"first")
     assert not shared.write_absent("ab/one", b"second")
     assert shared.read("ab/one") == b"first"
@@ -116,7 +116,7 @@ def test_the_first_of_two_is_kept_where_the_place_can_tell(shared):
 
 # rclone's server takes a write whose condition fails.
 @pytest.mark.parametrize("store_settings", ["folder", "moto"], indirect=True)
-def test_of_many_writers_at_once_one_wins_where_the_place_can_tell(shared, store_settings):
+def test_one_of_many_conditional_writers_wins(shared, store_settings):
     won, lost = [], []
     begin = threading.Barrier(8)
 
@@ -172,7 +172,7 @@ def every_kind(rng):
     }
 
 
-def test_arrays_come_back_or_are_absent(shared, rng):
+def test_arrays_are_read_or_absent(shared, rng):
     arrays = every_kind(rng)
     assert shared.read_arrays("ab/some.arrays") is None
     shared.write_arrays("ab/some.arrays", arrays)
@@ -185,7 +185,7 @@ def test_arrays_come_back_or_are_absent(shared, rng):
     assert shared.read_arrays("ab/some.arrays") is None
 
 
-def test_views_are_the_arrays_that_were_written(shared, rng):
+def test_mapped_arrays_are_the_written_arrays(shared, rng):
     arrays = every_kind(rng)
     assert shared.mapped_arrays("ab/some.arrays") is None
     shared.write_arrays("ab/some.arrays", arrays)
@@ -200,7 +200,7 @@ def test_views_are_the_arrays_that_were_written(shared, rng):
         found["numbers"][0, 0] = 1.0
 
 
-def test_views_outlive_the_blob(shared, rng):
+def test_mapped_arrays_outlive_the_blob(shared, rng):
     arrays = every_kind(rng)
     shared.write_arrays("ab/some.arrays", arrays)
     found = shared.mapped_arrays("ab/some.arrays")
@@ -210,25 +210,25 @@ def test_views_outlive_the_blob(shared, rng):
     np.testing.assert_array_equal(found["columns"], arrays["columns"])
 
 
-def test_a_copy_is_fetched_once_and_again_where_it_is_damaged(shared, store_settings, monkeypatch):
+def test_a_copy_is_fetched_once_and_again_if_it_is_damaged(shared, store_settings, monkeypatch):
     shared.write_arrays("ab/some.arrays", {"x": np.arange(9.0)})
     if shared.backend.local("ab/some.arrays") is not None:
         assert shared.mapped_arrays("ab/some.arrays") is not None
         assert not (store_settings.home / "fetched").exists()  # a folder is its own copy
         return
-    get, asked = shared.backend.get, []
-    monkeypatch.setattr(shared.backend, "get", lambda name: asked.append(name) or get(name))
+    get, read = shared.backend.get, []
+    monkeypatch.setattr(shared.backend, "get", lambda name: read.append(name) or get(name))
     for _ in range(3):
         assert shared.mapped_arrays("ab/some.arrays")["x"].tolist() == list(range(9))
     assert shared.read_arrays("ab/some.arrays", cache=True) is not None
-    assert asked == ["ab/some.arrays"]
+    assert read == ["ab/some.arrays"]
     copy = store_settings.home / "fetched" / "ab" / "some.arrays"
     copy.write_bytes(copy.read_bytes()[:-3] + b"bad")
     assert shared.mapped_arrays("ab/some.arrays")["x"].tolist() == list(range(9))
-    assert len(asked) == 2
+    assert len(read) == 2
 
 
-def test_a_blob_that_is_damaged_elsewhere_is_never_copied(shared):
+def test_a_damaged_remote_blob_is_not_copied(shared):
     shared.write_arrays("ab/some.arrays", {"x": np.arange(9.0)})
     content = bytearray(shared.backend.get("ab/some.arrays"))
     content[len(content) // 2] ^= 1
@@ -273,7 +273,7 @@ def test_a_file_under_another_name_counts_as_absent(written, way):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.7, 0.99, 0.9999])
-def test_a_map_of_a_file_that_ends_early_counts_as_absent(written, share):
+def test_a_map_of_a_truncated_file_counts_as_absent(written, share):
     store, path = written
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
@@ -301,9 +301,9 @@ def test_a_changed_header_gives_no_numbers_of_another_array(written):
     content, arrays = path.read_bytes(), store.mapped_arrays("some.arrays")
     start = content.index(b"\x93NUMPY")
     for magic in re.finditer(rb"\x93NUMPY", content):
-        for place in range(magic.start(), magic.start() + 128, 3):
+        for position in range(magic.start(), magic.start() + 128, 3):
             path.write_bytes(
-                content[:place] + bytes([content[place] ^ 0x40]) + content[place + 1 :]
+                content[:position] + bytes([content[position] ^ 0x40]) + content[position + 1 :]
             )
             found = store.mapped_arrays("some.arrays") or {}
             for name in arrays.keys() & found.keys():
@@ -320,7 +320,7 @@ def test_a_changed_header_gives_no_numbers_of_another_array(written):
         ("/some/folder", "/some/folder"),
     ],
 )
-def test_a_store_is_named_by_its_variable(settings, monkeypatch, named, found):
+def test_the_store_is_set_by_its_variable(settings, monkeypatch, named, found):
     monkeypatch.setenv("FKD_STORE", named)
     assert read_settings().store == found
     monkeypatch.delenv("FKD_STORE")
@@ -334,12 +334,12 @@ def test_a_password_in_the_address_is_refused_and_not_repeated(settings, monkeyp
     assert "hunter2" not in str(caught.value)
 
 
-def test_an_address_that_nobody_knows_is_named(tmp_path):
+def test_an_unknown_protocol_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"FKD_STORE must be .* got gopher://bucket"):
         open_store(Settings(tmp_path, shared="gopher://bucket"))
 
 
-def test_tasks_carry_the_store_and_no_home_where_that_is_elsewhere(tmp_path, monkeypatch):
+def test_pickled_settings_have_the_store_and_no_home(tmp_path, monkeypatch):
     here = Settings(tmp_path / "driver", mirror="x", shared="s3://bucket/folder").for_workers()
     monkeypatch.setenv("FKD_HOME", str(tmp_path / "worker"))
     code = (
@@ -348,13 +348,13 @@ def test_tasks_carry_the_store_and_no_home_where_that_is_elsewhere(tmp_path, mon
         "print(found.store, found.home, found.home.is_dir())"
     )
     command = [sys.executable, "-c", code, pickle.dumps(here).hex()]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert told == ["s3://bucket/folder", str(tmp_path / "worker"), "False"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert printed == ["s3://bucket/folder", str(tmp_path / "worker"), "False"]
     monkeypatch.delenv("FKD_HOME")
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert told[2] == "True"
-    assert not Path(told[1]).exists()  # a private folder, gone with its process
-    # In the home itself the store is seen by whoever sees the home.
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert printed[2] == "True"
+    assert not Path(printed[1]).exists()  # a private folder, removed with its process
+    # A store in the home keeps the home.
     inside = Settings(tmp_path / "driver")
     assert pickle.loads(pickle.dumps(inside)) == inside
 
@@ -406,7 +406,7 @@ def test_an_error_releases_the_lock(homes):
         pass
 
 
-def test_homes_of_one_store_know_its_name(homes, tmp_path):
+def test_homes_of_one_store_read_the_same_id(homes, tmp_path):
     assert store_id(homes[0]) == store_id(homes[1])
     assert store_id(Settings(tmp_path / "third")) != store_id(homes[0])
 

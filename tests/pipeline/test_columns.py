@@ -136,7 +136,7 @@ def census_columns():
     )
 
 
-def test_the_report_tells_what_each_column_holds(census_columns):
+def test_the_report_describes_each_column(census_columns):
     report = {line["column"]: line for line in column_report(census_columns)}
     assert report["AGEP"] == {
         "column": "AGEP",
@@ -149,14 +149,14 @@ def test_the_report_tells_what_each_column_holds(census_columns):
     assert report["SEX"] == {"column": "SEX", "kind": "labels", "missing": 1, "levels": 2}
 
 
-def test_the_report_reads_as_an_aligned_table(census_columns):
+def test_the_report_is_an_aligned_table(census_columns):
     lines = report_text(column_report(census_columns)).split("\n")
     assert lines[0].split() == ["column", "kind", "missing", "least", "greatest", "levels"]
     assert lines[1].split() == ["AGEP", "number", "1", "17", "94"]
     assert lines[1].index("number") == lines[0].index("kind")
 
 
-def test_possible_values_pass(census_columns):
+def test_possible_values_are_accepted(census_columns):
     check_limits(
         census_columns, {"AGEP": (0, 120), "SEX": (1, 2), "PUMA": (0, 1), "no": (0, 1)}, file="f"
     )

@@ -35,23 +35,23 @@ def fkd_data(tmp_path, monkeypatch, capsys):
 FETCH = ("fetch", "acs_income", "--states", "WY,VT", "--year", "2017")
 
 
-def test_fetch_says_what_came_and_how_many_rows_it_has(fkd_data):
-    said = fkd_data(*FETCH)
-    assert "census/2017/1-Year/csv_pwy.zip  sha256 " in said
-    assert "SYNTHETIC data: 800 rows read" in said
-    assert "no input: AGEP, dropped by the configuration" in said
-    assert "OCCP" in said
+def test_fetch_prints_files_columns_and_rows(fkd_data):
+    printed = fkd_data(*FETCH)
+    assert "census/2017/1-Year/csv_pwy.zip  sha256 " in printed
+    assert "SYNTHETIC data: 800 rows read" in printed
+    assert "no input: AGEP, dropped by the configuration" in printed
+    assert "OCCP" in printed
 
 
 def test_list_shows_problems_and_files(fkd_data):
     fkd_data(*FETCH)
-    said = fkd_data("list")
-    assert "acs_travel_time" in said
-    assert "csv_pvt.zip" in said
-    assert "since first use" in said
+    printed = fkd_data("list")
+    assert "acs_travel_time" in printed
+    assert "csv_pvt.zip" in printed
+    assert "since first use" in printed
 
 
-def test_verify_names_what_is_damaged_and_clean_removes_it(fkd_data):
+def test_verify_lists_damaged_files_and_clean_removes_them(fkd_data):
     fkd_data(*FETCH)
     assert "2 downloaded files, 1 prepared tables: all intact" in fkd_data("verify")
     cache = Cache(read_settings().downloads)
@@ -63,7 +63,7 @@ def test_verify_names_what_is_damaged_and_clean_removes_it(fkd_data):
     assert "1 downloaded files" in fkd_data("verify")
 
 
-def test_clean_removes_what_is_named(fkd_data):
+def test_clean_removes_named_files(fkd_data):
     fkd_data(*FETCH)
     fkd_data("clean", "census/2017/1-Year/csv_pwy.zip")
     assert [r.name for r in Cache(read_settings().downloads).records()] == [
@@ -81,7 +81,7 @@ def test_clean_everything_leaves_no_data(fkd_data):
 
 
 def test_clean_leaves_a_live_download_alone(fkd_data, tmp_path, monkeypatch):
-    """A real fetch that waits for its host in the middle of a file is not disturbed."""
+    """A download in progress is neither removed nor interrupted."""
     name, sent, go_on = "census/2017/1-Year/csv_pwy.zip", threading.Event(), threading.Event()
     content = (tmp_path / "mirror" / name).read_bytes()
 
@@ -108,8 +108,8 @@ def test_clean_leaves_a_live_download_alone(fkd_data, tmp_path, monkeypatch):
             while not partial.exists():
                 time.sleep(0.01)
             for clean in (["clean"], ["clean", "--everything"]):
-                said = fkd_data(*clean)
-                assert "1 file kept" in said
+                printed = fkd_data(*clean)
+                assert "1 file kept" in printed
             go_on.set()
             out, err = fetching.communicate(timeout=patient(120))
         server.shutdown()
@@ -128,6 +128,6 @@ def test_clean_leaves_a_live_download_alone(fkd_data, tmp_path, monkeypatch):
         (("fetch", "acs_income", "--horizon", "2"), r"data\.horizon"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_sentence(fkd_data, words, message):
+def test_invalid_arguments_are_refused(fkd_data, words, message):
     with pytest.raises(UserError, match=message):
         fkd_data(*words)

@@ -30,29 +30,29 @@ def test_measured_and_dropped_columns_follow_the_sensitive_ones():
     assert data.drop == data.measure_on == ("racepctblack", "racePctWhite")
 
 
-def test_every_column_that_is_removed_or_measured_is_listed_once():
+def test_sensitive_columns_are_the_removed_and_the_measured_ones():
     data = DataConfig(sensitive=("racepctblack",), measure_on=("racePctWhite", "racepctblack"))
     assert data.sensitive_columns == ("racepctblack", "racePctWhite")
 
 
-def test_a_census_problem_has_the_papers_choice_by_default():
+def test_a_census_problem_has_the_defaults_of_the_paper():
     data = DataConfig(problem="acs_income")
     assert (data.states, data.year, data.horizon) == (("MT",), (2018,), "1-Year")
     assert (data.source, data.sensitive) == ("census", ("AGEP",))
 
 
-def test_inputs_are_scaled_as_the_user_says_else_as_the_problem_does():
+def test_the_scale_is_configured_or_that_of_the_problem():
     assert DataConfig().input_scale == "none"
     assert DataConfig(problem="acs_income").input_scale == "minmax"
     assert DataConfig(problem="acs_income", scale="zscore").input_scale == "zscore"
 
 
-def test_one_name_stands_for_a_list_of_one():
+def test_one_name_is_a_list_of_one():
     data = DataConfig.model_validate({"problem": "acs_income", "states": "ID", "year": 2017})
     assert (data.states, data.year) == (("ID",), (2017,))
 
 
-def test_an_own_table_keeps_a_sensitive_column_that_is_no_input():
+def test_a_sensitive_column_that_is_no_input_is_not_dropped():
     assert own().drop == ()
     assert own(numeric=["x", "age"]).drop == ("age",)
     assert own().declaration.sensitive == ("age",)
@@ -67,7 +67,7 @@ def test_an_own_table_keeps_a_sensitive_column_that_is_no_input():
         own(keep=["year"], scale="zscore"),
     ],
 )
-def test_a_resolved_configuration_loads_to_the_same_value(data):
+def test_a_dumped_configuration_loads_to_the_same_value(data):
     assert DataConfig.model_validate(data.model_dump(mode="json")) == data
 
 
@@ -108,7 +108,7 @@ def test_a_resolved_configuration_loads_to_the_same_value(data):
         ({"problem": "table", "path": "a.csv", "target": "y"}, "data.numeric or data.categorical"),
     ],
 )
-def test_a_configuration_that_cannot_be_meant_is_refused(keys, words):
+def test_an_invalid_configuration_is_refused(keys, words):
     with pytest.raises(ValidationError, match=words):
         DataConfig.model_validate(keys)
 
@@ -121,7 +121,7 @@ def test_a_configuration_that_cannot_be_meant_is_refused(keys, words):
         ({"numeric": ["x", "y"]}, r"got \['y'\] twice"),
     ],
 )
-def test_an_own_table_with_odd_columns_is_refused(keys, words):
+def test_invalid_columns_of_a_users_table_are_refused(keys, words):
     with pytest.raises(ValidationError, match=words):
         own(**keys)
 
@@ -135,7 +135,7 @@ def test_an_own_table_with_odd_columns_is_refused(keys, words):
         ({"kind": "stratified"}, "kind"),
     ],
 )
-def test_folds_that_cannot_be_meant_are_refused(keys, words):
+def test_invalid_folds_are_refused(keys, words):
     with pytest.raises(ValidationError, match=words):
         FoldsConfig.model_validate(keys)
 
@@ -154,7 +154,7 @@ def test_folds_that_cannot_be_meant_are_refused(keys, words):
         ({"missing": "impute", "scale_on": "all"}, "data.scale_on must be"),
     ],
 )
-def test_an_own_tables_columns_are_held_against_each_other_before_any_work(keys, words):
+def test_contradictory_columns_of_a_users_table_are_refused(keys, words):
     plain = {"problem": "table", "path": "a.csv", "target": "y", "sensitive": "s", "numeric": "x"}
     DataConfig.model_validate(plain)
     with pytest.raises(ValueError, match=words):
@@ -168,12 +168,12 @@ def test_all_means_every_state_with_the_district_of_columbia():
     assert "PR" not in states
 
 
-def test_states_are_written_in_capitals():
+def test_states_are_converted_to_capitals():
     assert expand_states(("mt", "ID")) == ("MT", "ID")
     assert FIPS["MT"] == "30"
 
 
-def test_an_unknown_state_is_named():
+def test_an_unknown_state_is_refused():
     with pytest.raises(ValueError, match=r"data\.states.*got 'MX'"):
         expand_states(("MX",))
 
@@ -183,7 +183,7 @@ def test_a_state_named_twice_is_refused():
         expand_states(("MT", "mt"))
 
 
-def test_the_year_without_a_standard_release_is_refused_with_a_sentence():
+def test_the_year_without_a_standard_release_is_refused():
     with pytest.raises(ValueError, match=r"2020 has no standard 1-Year release.*2019, 2021"):
         check_release(2020, "1-Year")
     check_release(2020, "5-Year")
@@ -192,7 +192,7 @@ def test_the_year_without_a_standard_release_is_refused_with_a_sentence():
 @pytest.mark.parametrize(
     ("year", "horizon"), [(2004, "1-Year"), (2008, "5-Year"), (2014, "3-Year"), (2006, "3-Year")]
 )
-def test_releases_that_never_were_are_refused(year, horizon):
+def test_unpublished_releases_are_refused(year, horizon):
     with pytest.raises(ValueError, match=rf"{horizon} releases.*got {year}"):
         check_release(year, horizon)
 
@@ -200,7 +200,7 @@ def test_releases_that_never_were_are_refused(year, horizon):
 @pytest.mark.parametrize(
     ("year", "horizon"), [(2005, "1-Year"), (2018, "1-Year"), (2024, "5-Year"), (2013, "3-Year")]
 )
-def test_published_releases_pass(year, horizon):
+def test_published_releases_are_accepted(year, horizon):
     check_release(year, horizon)
 
 
@@ -211,7 +211,7 @@ def test_a_control_is_part_of_the_digest():
     assert load_config("default", ["data.control=[medIncome]"]).digest != config.digest
 
 
-def test_a_control_is_written_out_and_read_again(tmp_path):
+def test_a_control_survives_a_dump(tmp_path):
     config = load_config("default", ["data.control=medIncome"])
     assert config.data.control == ("medIncome",)
     path = tmp_path / "config.yaml"
@@ -219,7 +219,7 @@ def test_a_control_is_written_out_and_read_again(tmp_path):
     assert load_config(path).digest == config.digest
 
 
-def test_inputs_kept_columns_the_target_and_other_sensitive_columns_may_control():
+def test_inputs_the_target_and_other_sensitive_columns_may_control():
     DataConfig(control=("medIncome", "ViolentCrimesPerPop"))
     DataConfig(problem="acs_income", control=("SCHL", "ST"))
     both = ("racepctblack", "racePctWhite")
@@ -235,12 +235,12 @@ def test_inputs_kept_columns_the_target_and_other_sensitive_columns_may_control(
         ({"control": ["medIncome"], "drop": ["medIncome"]}, "listed under data.drop"),
     ],
 )
-def test_a_control_that_cannot_be_meant_is_refused(keys, words):
+def test_an_invalid_control_is_refused(keys, words):
     with pytest.raises(ValidationError, match=words):
         DataConfig.model_validate(keys)
 
 
-WORDS = {
+TEXTS = {
     "title": "Rents of Berlin",
     "row_noun": "flats",
     "description": "Made up for a **test**.",
@@ -250,7 +250,7 @@ WORDS = {
 }
 
 
-def tree(**words):
+def tree(**texts):
     return {
         "name": "rents",
         "data": {
@@ -260,25 +260,25 @@ def tree(**words):
             "sensitive": "age",
             "numeric": ["size"],
             "categorical": ["district"],
-            **words,
+            **texts,
         },
         "methods": ["dummy", "krr_fkd"],
     }
 
 
-def config_of(**words):
-    return parse_config(tree(**words), "rents")
+def config_of(**texts):
+    return parse_config(tree(**texts), "rents")
 
 
-def test_words_change_no_digest():
-    assert config_of(**WORDS).digest == config_of().digest
+def test_texts_do_not_change_the_digest():
+    assert config_of(**TEXTS).digest == config_of().digest
     other = config_of(titles={"rent": "net rent"})
     assert other.digest == config_of().digest
     assert config_of(numeric=["size", "rooms"]).digest != config_of().digest
 
 
-def test_words_are_written_out_and_read_again(tmp_path):
-    config = config_of(**WORDS)
+def test_texts_survive_a_dump(tmp_path):
+    config = config_of(**TEXTS)
     path = tmp_path / "config.yaml"
     path.write_text(dump_config(config))
     again = load_config(path).data
@@ -286,8 +286,8 @@ def test_words_are_written_out_and_read_again(tmp_path):
     assert "titles" not in dump_config(load_config("default"))
 
 
-def test_the_problem_speaks_in_the_users_words():
-    problem = config_of(**WORDS).data.declaration
+def test_texts_become_those_of_the_problem():
+    problem = config_of(**TEXTS).data.declaration
     assert problem.title == "Rents of Berlin"
     assert problem.target_unit == "euros"
     assert problem.titles["age"] == "age of the tenant"
@@ -297,26 +297,26 @@ def test_the_problem_speaks_in_the_users_words():
     assert "| size | number |  |  | Living space, cellar \\| attic left out |" in problem.datasheet
 
 
-def test_without_words_names_serve():
+def test_without_texts_the_names_are_used():
     problem = config_of().data.declaration
     assert (problem.title, problem.target_unit) == ("rents.csv", "units of rent")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("texts", "fragment"),
     [
         ({"titles": {"rnt": "monthly rent"}}, "rent"),
         ({"units": {"age": ""}}, "one line"),
         ({"titles": {"age": "two\nlines"}}, "one line"),
         ({"titles": {"age": "x" * 81}}, "80 characters"),
-        ({"descriptions": {"age": "  "}}, "some text"),
+        ({"descriptions": {"age": "  "}}, "descriptions"),
     ],
 )
-def test_words_that_cannot_be_placed_are_refused(words, said):
-    with pytest.raises(UserError, match=said):
-        config_of(**words)
+def test_invalid_texts_are_refused(texts, fragment):
+    with pytest.raises(UserError, match=fragment):
+        config_of(**texts)
 
 
-def test_declared_problems_have_their_own_words():
+def test_texts_of_declared_problems_are_fixed():
     with pytest.raises(UserError, match=r"data\.titles.*applies to problem table"):
         load_config("default", ["data.titles={racepctblack: race}"])

@@ -19,35 +19,35 @@ from tasks.storage.environment import (
 
 
 def _elsewhere(code):
-    """What another process prints."""
+    """Return the words that another process prints."""
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return found.stdout.split()
 
 
-def test_packages_and_every_blas_are_named():
+def test_packages_and_every_blas_are_listed():
     found = environment()
     assert (found["numpy"], found["scikit-learn"]) == (np.__version__, sklearn.__version__)
-    told = {(b["library"], b["version"], b["architecture"]) for b in found["blas"]}
-    assert told == {
+    listed = {(b["library"], b["version"], b["architecture"]) for b in found["blas"]}
+    assert listed == {
         (b["internal_api"], b["version"], b.get("architecture"))
         for b in threadpool_info()
         if b["user_api"] == "blas"
     }
-    assert len(told) > 0
+    assert len(listed) > 0
 
 
-def test_the_threads_are_those_that_the_block_allows():
+def test_the_threads_are_those_of_the_block():
     with blas_threads(1):
         assert {b["threads"] for b in environment()["blas"]} == {1}
 
 
-def test_numpys_vector_instructions_are_named():
+def test_the_simd_level_of_numpy_is_listed():
     features = np.show_config(mode="dicts")["SIMD Extensions"]
     assert environment()["simd"] in features["found"] + features["baseline"]
 
 
 @pytest.mark.needs("torch")
-def test_pytorch_is_named_where_the_method_needs_it():
+def test_pytorch_is_listed_if_the_method_needs_it():
     import torch
 
     assert "torch" not in environment("krr_fkd")
@@ -57,7 +57,7 @@ def test_pytorch_is_named_where_the_method_needs_it():
     }
 
 
-def test_pytorch_is_never_imported_to_be_named():
+def test_pytorch_is_not_imported_to_be_listed():
     code = (
         "import sys; from tasks.storage.environment import environment; "
         "print('torch' in environment('nn_hgr'), 'torch' in sys.modules)"
@@ -82,12 +82,12 @@ def test_kernels_are_those_of_blas_and_numpy():
     ("workers", "stored"),
     [({}, set()), ({"a": 2}, set()), ({"a": 2}, {"a"}), ({"a": 2}, {""}), ({}, {"a", ""})],
 )
-def test_nothing_is_said_where_all_is_the_same_or_unknown(workers, stored):
+def test_there_is_no_warning_for_equal_or_unknown_kernels(workers, stored):
     assert mixed_kernels_warning(workers, stored) is None
 
 
 @pytest.mark.parametrize(
-    ("workers", "stored", "says"),
+    ("workers", "stored", "fragment"),
     [
         ({"a": 2, "b": 1}, set(), "(workers: 2 with a; 1 with b)"),
         ({"a": 2}, {"b", ""}, "(workers: 2 with a, stored fits: b)"),
@@ -95,11 +95,11 @@ def test_nothing_is_said_where_all_is_the_same_or_unknown(workers, stored):
         ({}, {"a", "b"}, "(stored fits: a; b)"),
     ],
 )
-def test_a_mixture_is_told_with_its_cure(workers, stored, says):
-    told = mixed_kernels_warning(workers, stored)
-    assert says in told
-    assert "OPENBLAS_CORETYPE" in told
-    assert "last digits" in told
+def test_mixed_kernels_are_a_warning(workers, stored, fragment):
+    warning = mixed_kernels_warning(workers, stored)
+    assert fragment in warning
+    assert "OPENBLAS_CORETYPE" in warning
+    assert "last digits" in warning
 
 
 def _limits():
@@ -108,7 +108,7 @@ def _limits():
 
 @pytest.fixture
 def elsewhere():
-    """Run a function in a thread of its own, return what it returned."""
+    """Return a function that runs another one in a new thread."""
 
     def run(function):
         found = []
@@ -120,7 +120,7 @@ def elsewhere():
     return run
 
 
-def test_the_limit_holds_inside_and_is_put_back():
+def test_the_limit_is_restored():
     with threadpool_limits(limits=2):
         with blas_threads(1):
             with blas_threads(1):
@@ -139,7 +139,7 @@ def test_the_limit_holds_in_a_thread_that_was_not_the_first_to_set_one(elsewhere
         assert _limits() == {2}
 
 
-def test_a_thread_that_leaves_first_changes_nothing_for_the_other():
+def test_the_limit_stays_if_another_thread_leaves_first():
     inside, leave = threading.Event(), threading.Event()
 
     def first():
@@ -158,7 +158,7 @@ def test_a_thread_that_leaves_first_changes_nothing_for_the_other():
         assert _limits() == {2}
 
 
-def test_another_number_waits_for_its_turn():
+def test_a_block_with_another_limit_waits():
     seen = []
 
     def second():

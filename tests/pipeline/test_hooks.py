@@ -10,23 +10,23 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from configs.errors import UserError
-from configs.hooks import HookConfig, HooksConfig, refuse_kept_addresses
+from configs.hooks import HookConfig, HooksConfig, check_schedule_overrides
 from configs.load import load_config
 from configs.run import RunConfig
 from flows.outcome import failure_hooks
-from tasks.servers.hooks import check_hooks, tell
+from tasks.servers.hooks import call_hook, check_hooks
 
 MESSAGE = {"name": "crimes", "state": "success", "trials": 3}
 
 
 @pytest.fixture
 def address():
-    """A web address on loopback that keeps what it is sent; /broken answers 500."""
+    """Yield an address that records its requests, and the requests. /broken answers 500."""
 
     class Listener(BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["content-length"]))
-            self.server.heard.append((self.headers["content-type"], json.loads(body)))
+            self.server.requests.append((self.headers["content-type"], json.loads(body)))
             self.send_response(500 if self.path.startswith("/broken") else 204)
             self.end_headers()
 
@@ -34,17 +34,17 @@ def address():
             """Keep the terminal quiet."""
 
     with HTTPServer(("127.0.0.1", 0), Listener) as server:
-        server.heard = []
+        server.requests = []
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", server.heard
+        yield f"http://127.0.0.1:{server.server_port}", server.requests
         server.shutdown()
         thread.join()
 
 
 @pytest.fixture
 def trickling_address():
-    """A web address whose answer never ends, one byte at a time."""
+    """Yield an address whose answer never ends, one byte at a time."""
     stop = threading.Event()
 
     def serve(listener):
@@ -66,65 +66,65 @@ def _python(script):
 
 
 def test_without_a_hook_nothing_happens():
-    assert tell(HookConfig(), MESSAGE) == ()
+    assert call_hook(HookConfig(), MESSAGE) == ()
 
 
 def test_a_command_gets_the_message_on_its_standard_input(tmp_path):
-    out = tmp_path / "heard.json"
+    out = tmp_path / "requests.json"
     script = f"import pathlib, sys; pathlib.Path({str(out)!r}).write_text(sys.stdin.read())"
-    assert tell(_python(script), MESSAGE) == ()
+    assert call_hook(_python(script), MESSAGE) == ()
     assert json.loads(out.read_text()) == MESSAGE
 
 
 def test_a_web_address_gets_the_message_as_json(address):
-    url, heard = address
-    assert tell(HookConfig(webhook=url), MESSAGE) == ()
-    assert heard == [("application/json", MESSAGE)]
+    url, requests = address
+    assert call_hook(HookConfig(webhook=url), MESSAGE) == ()
+    assert requests == [("application/json", MESSAGE)]
 
 
-def test_faults_of_hooks_are_told_not_raised(address):
+def test_failures_of_hooks_are_returned(address):
     url, _ = address
     hook = HookConfig(command=("no-such-program",), webhook=f"{url}/broken")
-    command, web = tell(hook, MESSAGE)
+    command, web = call_hook(hook, MESSAGE)
     assert "no-such-program" in command
     assert "500" in web
 
 
 @pytest.mark.parametrize(
-    ("script", "says"),
+    ("script", "message"),
     [
         ("import sys; sys.exit('the mail did not go')", "exit code 1 (the mail did not go)"),
         ("import sys; sys.exit(7)", "exit code 7 (no message)"),
     ],
 )
-def test_the_last_words_of_a_command_are_told(script, says):
-    (problem,) = tell(_python(script), MESSAGE)
-    assert says in problem
+def test_the_last_line_of_a_failed_command_is_returned(script, message):
+    (problem,) = call_hook(_python(script), MESSAGE)
+    assert message in problem
 
 
-def test_a_command_that_hangs_is_given_up():
+def test_a_hanging_command_times_out():
     hook = HookConfig(command=(sys.executable, "-c", "import time; time.sleep(600)"), timeout=0.5)
-    (problem,) = tell(hook, MESSAGE)
+    (problem,) = call_hook(hook, MESSAGE)
     assert "timed out" in problem
 
 
-def test_nobody_at_the_address_is_told(free_port):
-    (problem,) = tell(HookConfig(webhook=f"http://127.0.0.1:{free_port}"), MESSAGE)
+def test_an_unreachable_address_is_a_failure(free_port):
+    (problem,) = call_hook(HookConfig(webhook=f"http://127.0.0.1:{free_port}"), MESSAGE)
     assert str(free_port) in problem
 
 
 TOKEN = "T0KEN-of-the-path"
 
 
-def test_an_address_is_called_as_given_but_written_as_its_host_only(address):
-    url, heard = address
+def test_an_address_is_masked_when_it_is_written(address):
+    url, requests = address
     hook = HookConfig(webhook=f"{url}/{TOKEN}?key={TOKEN}", command=("curl", f"{url}/{TOKEN}"))
     for written in (repr(hook), str(hook.model_dump()), hook.model_dump_json()):
         assert TOKEN not in written
     assert hook.model_dump()["webhook"] == f"{url}/***"
     assert hook.model_dump()["command"] == ["curl", f"{url}/***"]
-    assert tell(hook.model_copy(update={"command": ()}), MESSAGE) == ()
-    assert len(heard) == 1
+    assert call_hook(hook.model_copy(update={"command": ()}), MESSAGE) == ()
+    assert len(requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -142,15 +142,15 @@ def test_an_address_is_called_as_given_but_written_as_its_host_only(address):
         ("file:~/hook", "file:~/hook"),
     ],
 )
-def test_no_part_of_an_address_but_its_host_is_written(given, written):
+def test_only_the_host_of_an_address_is_written(given, written):
     hook = HookConfig(webhook=given)
     assert hook.model_dump()["webhook"] == written
     assert HookConfig(**hook.model_dump()).model_dump() == hook.model_dump()
 
 
 @pytest.mark.parametrize("kind", ["env", "file"])
-def test_the_secret_may_stand_in_a_variable_or_a_file(kind, address, tmp_path, monkeypatch):
-    url, heard = address
+def test_a_secret_may_be_in_a_variable_or_a_file(kind, address, tmp_path, monkeypatch):
+    url, requests = address
     monkeypatch.setenv("HOOK", f"{url}/{TOKEN}")
     (tmp_path / "hook").write_text(f"{url}/{TOKEN}\n")
     given = "env:HOOK" if kind == "env" else f"file:{tmp_path / 'hook'}"
@@ -158,35 +158,35 @@ def test_the_secret_may_stand_in_a_variable_or_a_file(kind, address, tmp_path, m
     script = f"import pathlib, sys; pathlib.Path({str(out)!r}).write_text(sys.argv[1])"
     hook = HookConfig(command=(sys.executable, "-c", script, given), webhook=given, timeout=60)
     check_hooks(HooksConfig(on_failure=hook))
-    assert tell(hook, MESSAGE) == ()
-    assert heard == [("application/json", MESSAGE)]
+    assert call_hook(hook, MESSAGE) == ()
+    assert requests == [("application/json", MESSAGE)]
     assert out.read_text() == f"{url}/{TOKEN}"
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         ("env:NOT_THERE", "variable NOT_THERE is not set"),
         ("file:/not/there", "the file /not/there cannot be read"),
         ("env:EMPTY", "empty"),
-        ("https://hooks.example.org/***", "give it again as env:NAME or file:PATH"),
+        ("https://hooks.example.org/***", "env:NAME or file:PATH"),
     ],
 )
-def test_what_cannot_be_called_is_refused_before_any_work(given, says, monkeypatch):
+def test_an_unreadable_secret_is_refused(given, message, monkeypatch):
     monkeypatch.setenv("EMPTY", " ")
     hook = HookConfig(webhook=given)
-    with pytest.raises(UserError, match=rf"hooks\.on_failure\.webhook: .*{re.escape(says)}"):
+    with pytest.raises(UserError, match=rf"hooks\.on_failure\.webhook: .*{re.escape(message)}"):
         check_hooks(HooksConfig(on_failure=hook))
-    (problem,) = tell(hook, MESSAGE)
-    assert says in problem
+    (problem,) = call_hook(hook, MESSAGE)
+    assert message in problem
 
 
-def test_an_address_read_back_from_a_written_configuration_is_never_called(address):
-    url, heard = address
+def test_a_masked_address_is_not_called(address):
+    url, requests = address
     read_back = HookConfig(**HookConfig(webhook=f"{url}/{TOKEN}").model_dump())
-    (problem,) = tell(read_back, MESSAGE)
-    assert "when a configuration is written out" in problem
-    assert heard == []
+    (problem,) = call_hook(read_back, MESSAGE)
+    assert "masked" in problem
+    assert requests == []
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_an_address_read_back_from_a_written_configuration_is_never_called(addre
         {"command": (sys.executable, "-c", "import sys; sys.exit(sys.argv[1])", "env:HOOK_WORD")},
     ],
 )
-def test_no_fault_of_a_hook_tells_its_secret(hook, address, monkeypatch):
+def test_failures_do_not_contain_secrets(hook, address, monkeypatch):
     url, _ = address
     monkeypatch.setenv("HOOK_WORD", TOKEN)
     fill = {
@@ -211,21 +211,21 @@ def test_no_fault_of_a_hook_tells_its_secret(hook, address, monkeypatch):
         else tuple(word.replace("{url}", url) for word in value)
         for key, value in hook.items()
     }
-    (problem,) = tell(HookConfig(**fill, timeout=1.5), MESSAGE)
+    (problem,) = call_hook(HookConfig(**fill, timeout=1.5), MESSAGE)
     assert "failed: " in problem
     assert TOKEN not in problem
 
 
-def test_an_answer_byte_by_byte_is_given_up(trickling_address):
-    (problem,) = tell(HookConfig(webhook=trickling_address, timeout=0.7), MESSAGE)
+def test_an_endless_answer_times_out(trickling_address):
+    (problem,) = call_hook(HookConfig(webhook=trickling_address, timeout=0.7), MESSAGE)
     assert "no whole answer within 0.7 s" in problem
 
 
 def test_messages_hold_no_credentials(address):
-    url, heard = address
-    told = {"problem": "postgresql://us:hidden@db/x and http://us:hidden@h:1/api are silent"}
-    assert tell(HookConfig(webhook=url), told) == ()
-    assert heard[0][1] == {"problem": "postgresql://db/x and http://h:1/api are silent"}
+    url, requests = address
+    failure = {"problem": "postgresql://us:hidden@db/x and http://us:hidden@h:1/api are silent"}
+    assert call_hook(HookConfig(webhook=url), failure) == ()
+    assert requests[0][1] == {"problem": "postgresql://db/x and http://h:1/api are silent"}
 
 
 @pytest.mark.parametrize(
@@ -247,10 +247,10 @@ def test_a_fault_of_the_configuration_does_not_repeat_the_secret(hooks, tmp_path
     assert TOKEN not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_schedule_keeps_no_address_in_its_parameters():
-    refuse_kept_addresses(["hooks.on_failure.webhook=env:HOOK", "folds.k=3"])
-    with pytest.raises(UserError, match="kept in Prefect's database") as caught:
-        refuse_kept_addresses([f"hooks.on_failure.webhook=https://example.org/{TOKEN}"])
+def test_a_schedule_refuses_addresses_in_overrides():
+    check_schedule_overrides(["hooks.on_failure.webhook=env:HOOK", "folds.k=3"])
+    with pytest.raises(UserError, match=r"hooks\.on_failure\.webhook") as caught:
+        check_schedule_overrides([f"hooks.on_failure.webhook=https://example.org/{TOKEN}"])
     assert TOKEN not in str(caught.value)
 
 
@@ -259,7 +259,7 @@ def _config(**hooks):
 
 
 @pytest.mark.parametrize(
-    ("error", "state", "says"),
+    ("error", "state", "problem"),
     [
         (UserError("the mirror is away."), "failure", "the mirror is away."),
         (ZeroDivisionError("a slip"), "failure", "fkd failed with ZeroDivisionError: a slip."),
@@ -267,22 +267,22 @@ def _config(**hooks):
         (KeyboardInterrupt(), "stopped", "stopped by a signal"),
     ],
 )
-def test_whatever_ends_a_run_is_told_to_the_hooks_of_failure(error, state, says, address):
-    url, heard = address
+def test_hooks_of_failure_are_called_for_every_kind_of_end(error, state, problem, address):
+    url, requests = address
     config = _config(on_failure=HookConfig(webhook=url), on_success=HookConfig(webhook=url))
     with pytest.raises(type(error)), failure_hooks([config]):
         raise error
-    ((_, message),) = heard
+    ((_, message),) = requests
     assert message["name"] == "run"
     assert message["state"] == state
-    assert says in message["problem"]
+    assert problem in message["problem"]
 
 
-def test_a_literal_webhook_gets_an_advice(address, capsys):
+def test_a_literal_webhook_is_a_warning(address, capsys):
     url, _ = address
     with failure_hooks([_config(on_failure=HookConfig(webhook=f"{url}/{TOKEN}"))]):
         pass
-    said = capsys.readouterr().err
-    assert "hooks.on_failure.webhook" in said
-    assert "env:NAME or file:PATH" in said
-    assert TOKEN not in said
+    printed = capsys.readouterr().err
+    assert "hooks.on_failure.webhook" in printed
+    assert "env:NAME or file:PATH" in printed
+    assert TOKEN not in printed

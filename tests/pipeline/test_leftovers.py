@@ -29,7 +29,7 @@ WORKER = """
 import sys, threading
 from distributed.diskutils import WorkSpace
 
-place = WorkSpace(sys.argv[1]).new_work_dir(prefix="worker-")
+folder = WorkSpace(sys.argv[1]).new_work_dir(prefix="worker-")
 print("working", flush=True)
 threading.Event().wait()
 """
@@ -49,7 +49,7 @@ def _kill(process):
 
 
 def _make_old(folder, hours=25):
-    """Let time pass for everything in a folder."""
+    """Set back the times of all files in a folder."""
     then = time.time() - 3600 * hours
     for path in folder.rglob("*"):
         os.utime(path, (then, then))
@@ -69,7 +69,7 @@ def test_a_file_of_a_killed_writer_is_removed_after_a_day(settings):
     assert _parts(settings) == []
 
 
-def test_the_folder_of_a_worker_is_swept_once_that_is_gone(settings):
+def test_the_folder_of_an_ended_worker_is_removed(settings):
     scratch = settings.home / "dask" / "dask-scratch-space"
     worker = _begin(WORKER, scratch)
     (folder,) = (path for path in scratch.iterdir() if path.is_dir())
@@ -85,7 +85,7 @@ def test_the_folder_of_a_worker_is_swept_once_that_is_gone(settings):
 @pytest.mark.parametrize(
     ("pid", "stays"), [(os.getpid(), True), (2**22 + 1, False)], ids=["running", "gone"]
 )
-def test_the_note_of_a_dask_page_goes_with_its_run(settings, pid, stays):
+def test_the_record_of_a_dask_page_is_removed_after_its_run(settings, pid, stays):
     settings.home.mkdir()
     page = settings.home / "dask.json"
     page.write_text(f'{{"dashboard": "http://127.0.0.1:1", "pid": {pid}}}')
@@ -93,7 +93,7 @@ def test_the_note_of_a_dask_page_goes_with_its_run(settings, pid, stays):
     assert page.exists() == stays
 
 
-def test_nothing_else_is_touched(settings):
+def test_other_files_are_kept(settings):
     kept = [
         stored(settings, "ab") / "record.arrays",
         settings.experiments / "run" / "notes.part",  # not hidden: a person's
@@ -108,7 +108,7 @@ def test_nothing_else_is_touched(settings):
     assert all(path.exists() for path in kept)
 
 
-def test_a_download_that_nobody_continued_for_long_goes(settings):
+def test_an_old_partial_download_is_removed(settings):
     partial = Cache(settings.downloads).partial_path("file.zip")
     partial.parent.mkdir(parents=True)
     partial.write_bytes(b"x")
@@ -117,6 +117,6 @@ def test_a_download_that_nobody_continued_for_long_goes(settings):
     assert clear_leftovers() == 1
 
 
-def test_without_a_home_none_is_made(settings):
+def test_no_home_is_created(settings):
     assert clear_leftovers() == 0
     assert not settings.home.exists()

@@ -52,7 +52,7 @@ def test_the_embedded_data_set_needs_no_network(settings):
     assert not loaded.provenance["synthetic"]
 
 
-def test_columns_are_dropped_as_asked_not_only_the_sensitive_ones(settings):
+def test_configured_columns_are_dropped(settings):
     both = ("racepctblack", "racePctWhite")
     loaded = load_table(DataConfig(drop=both), settings)
     assert loaded.table.numeric.shape[1] == 97
@@ -61,13 +61,13 @@ def test_columns_are_dropped_as_asked_not_only_the_sensitive_ones(settings):
     assert kept.table.numeric.shape[1] == 99
 
 
-def test_measured_columns_are_kept_beside_the_removed_ones(settings):
+def test_measured_columns_are_kept_with_the_removed_ones(settings):
     loaded = load_table(DataConfig(measure_on=("racePctWhite",)), settings)
     assert loaded.table.sensitive_names == ("racepctblack", "racePctWhite")
     assert loaded.table.S(["racePctWhite"]).shape == (1993, 1)
 
 
-def test_a_second_call_reads_what_the_first_one_prepared(settings, monkeypatch):
+def test_a_second_call_reads_the_prepared_table(settings, monkeypatch):
     first = load_table(DataConfig(), settings)
     monkeypatch.setattr(BlobStore, "write", lambda *_: pytest.fail("prepared twice"))
     again = load_table(DataConfig(), settings)
@@ -77,21 +77,21 @@ def test_a_second_call_reads_what_the_first_one_prepared(settings, monkeypatch):
     assert_array_equal(again.table.extra["fold"], first.table.extra["fold"])
 
 
-@pytest.mark.parametrize("place", [3, 64, 1000, -5])
-def test_a_flipped_byte_in_a_prepared_table_is_computed_again(settings, place):
+@pytest.mark.parametrize("position", [3, 64, 1000, -5])
+def test_a_damaged_prepared_table_is_prepared_again(settings, position):
     first = load_table(DataConfig(), settings)
     path = stored(settings, prepared_name(first.digest))
     content = path.read_bytes()
     spoilt = bytearray(content)
-    spoilt[place] ^= 1
+    spoilt[position] ^= 1
     path.write_bytes(spoilt)
     again = load_table(DataConfig(), settings)
     assert_array_equal(again.table.numeric, first.table.numeric)
     assert path.read_bytes() == content
 
 
-def test_the_digest_follows_everything_the_rows_depend_on(settings):
-    asked = [
+def test_the_digest_depends_on_every_option_of_the_rows(settings):
+    configs = [
         DataConfig(),
         DataConfig(sensitive=("racePctWhite",)),
         DataConfig(drop=()),
@@ -102,10 +102,10 @@ def test_the_digest_follows_everything_the_rows_depend_on(settings):
         ),
         DataConfig(problem="acs_travel_time", source="synthetic", synthetic={"rows": 500}),
     ]
-    assert len({load_table(data, settings).digest for data in asked}) == len(asked)
+    assert len({load_table(data, settings).digest for data in configs}) == len(configs)
 
 
-def test_the_digest_does_not_follow_what_happens_after_loading(settings):
+def test_the_digest_does_not_depend_on_later_options(settings):
     train, everything = DataConfig(), DataConfig(scale_on="all")
     assert load_table(train, settings).digest == load_table(everything, settings).digest
 
@@ -128,7 +128,7 @@ def test_a_synthetic_file_in_a_mirror_is_labelled_too(mirror):
     assert loaded.provenance["files"][0]["name"] == "census/2018/1-Year/csv_pwy.zip"
 
 
-def test_states_and_years_are_put_below_each_other(mirror):
+def test_rows_of_states_and_years_are_concatenated(mirror):
     for state, year in [("WY", 2016), ("VT", 2016), ("WY", 2017)]:
         settings = mirror(state, year)
     settings = mirror("VT", 2017)
@@ -154,13 +154,13 @@ def test_constant_columns_are_left_out_with_a_reason(mirror):
 
 def test_rows_read_dropped_and_used_add_up(mirror):
     loaded = load_table(DataConfig(problem="acs_travel_time", states=("WY",)), mirror("WY", 2018))
-    told = loaded.provenance
-    assert told["rows_read"] == 600
-    assert told["rows_used"] + sum(told["rows_dropped"].values()) == 600
-    assert "works at home" in describe_rows(told)
+    provenance = loaded.provenance
+    assert provenance["rows_read"] == 600
+    assert provenance["rows_used"] + sum(provenance["rows_dropped"].values()) == 600
+    assert "works at home" in describe_rows(provenance)
 
 
-def test_a_missing_poverty_ratio_counts_as_zero_now_and_when_serving(mirror):
+def test_a_missing_poverty_ratio_is_filled_by_zero(mirror):
     loaded = load_table(
         DataConfig(problem="acs_travel_time", states=("WY",)), mirror("WY", 2018, rows=3000)
     )
@@ -171,7 +171,7 @@ def test_a_missing_poverty_ratio_counts_as_zero_now_and_when_serving(mirror):
 
 
 @pytest.mark.parametrize("problem", ["acs_income", "acs_travel_time"])
-def test_labels_can_be_numbers_now_and_when_serving(mirror, problem):
+def test_labels_can_be_encoded_by_their_codes(mirror, problem):
     settings = mirror("WY", 2018, rows=2000)
     data = DataConfig(problem=problem, states=("WY",))
     onehot = load_table(data, settings).table
@@ -203,7 +203,7 @@ def test_codes_that_are_no_numbers_are_refused_by_column():
         to_table(DataConfig(problem="acs_income", labels="codes"), columns)
 
 
-def test_a_file_without_a_row_that_belongs_is_named(mirror):
+def test_a_file_without_rows_of_the_problem_is_refused(mirror):
     settings = mirror("WY", 2018, rows=1)
     with pytest.raises(
         UserError, match=r"acs_income must keep at least one row|must not be constant"
@@ -237,7 +237,7 @@ except UserError as error:
 """
 
 
-def test_too_little_memory_is_a_sentence(mirror):
+def test_too_little_memory_is_a_user_error(mirror):
     mirror("VT", 2018, rows=100)
     settings = mirror("WY", 2018, rows=40_000)
     run = subprocess.run(
@@ -287,10 +287,10 @@ def test_joined_tables_hold_the_rows_of_both(settings, tmp_path):
     for name, array in whole.arrays().items():
         assert_array_equal(joined.table.arrays()[name], array)
     assert len({old.digest, new.digest, joined.digest, join_tables(new, old, settings).digest}) == 4
-    story = joined.provenance
-    assert (story["rows_read"], story["rows_used"]) == (5, 5)
-    assert [file["name"] for file in story["files"]] == ["old.csv", "new.csv"]
-    assert story["parts"] == [old.digest, new.digest]
+    provenance = joined.provenance
+    assert (provenance["rows_read"], provenance["rows_used"]) == (5, 5)
+    assert [file["name"] for file in provenance["files"]] == ["old.csv", "new.csv"]
+    assert provenance["parts"] == [old.digest, new.digest]
     again = join_tables(joined, new, settings)
     assert again.provenance["parts"] == [old.digest, new.digest, new.digest]
 
@@ -309,7 +309,7 @@ def test_tables_of_other_columns_are_not_joined(settings, tmp_path, rows, column
         join_tables(old, new, settings)
 
 
-def test_a_table_that_was_never_prepared_is_none(settings):
+def test_an_absent_table_is_none(settings):
     assert read_prepared(settings, "0" * 64) is None
     assert not list(open_store(settings).entries("prepared"))
 
@@ -330,7 +330,7 @@ class Bomb:
         return (pytest.fail, ("something was unpickled",))
 
 
-def test_a_pickle_in_the_cache_is_refused_even_behind_a_right_seal(settings):
+def test_a_pickle_in_the_store_is_refused_even_with_a_valid_checksum(settings):
     arrays = load_table(DataConfig(), settings).table.arrays()
     buffer = io.BytesIO()
     buffer.write(pack_arrays({**arrays, "provenance": np.array("{}")}))

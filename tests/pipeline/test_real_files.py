@@ -1,4 +1,4 @@
-"""The real public files, where a mirror of them is at hand."""
+"""The real public files, read from a mirror."""
 
 import threading
 import zipfile
@@ -16,7 +16,7 @@ from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
 from fkd.problems.encoder import Encoder
 from fkd.problems.labels import canonical_label
-from tasks.data.download import Patience
+from tasks.data.download import TransferPolicy
 from tasks.data.load import load_table
 from tasks.plan.splits import make_folds
 from tasks.storage.settings import Settings
@@ -45,7 +45,7 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory):
-    """Montana by folktables' own loader."""
+    """Return the rows of Montana from the loader of folktables."""
     root = tmp_path_factory.mktemp("folktables")
     folder = root / "2018" / "1-Year"
     folder.mkdir(parents=True)
@@ -56,18 +56,18 @@ def oracle(tmp_path_factory):
 
 
 @pytest.mark.parametrize("state", sorted(COUNTS))
-@pytest.mark.parametrize(("place", "problem"), [(0, "acs_income"), (1, "acs_travel_time")])
-def test_every_state_has_the_rows_that_folktables_counts(settings, state, place, problem):
-    told = load_table(DataConfig(problem=problem, states=(state,)), settings).provenance
-    at_home = told["rows_dropped"].get("no travel time: works at home", 0)
-    assert told["rows_used"] + at_home == COUNTS[state][place]
-    assert not told["synthetic"]
+@pytest.mark.parametrize(("index", "problem"), [(0, "acs_income"), (1, "acs_travel_time")])
+def test_every_state_has_the_rows_that_folktables_counts(settings, state, index, problem):
+    provenance = load_table(DataConfig(problem=problem, states=(state,)), settings).provenance
+    at_home = provenance["rows_dropped"].get("no travel time: works at home", 0)
+    assert provenance["rows_used"] + at_home == COUNTS[state][index]
+    assert not provenance["synthetic"]
 
 
 @pytest.mark.parametrize(
     ("problem", "theirs"), [("acs_income", ACSIncome), ("acs_travel_time", ACSTravelTime)]
 )
-def test_montanas_rows_are_those_of_folktables_own_loader(settings, oracle, problem, theirs):
+def test_rows_of_montana_equal_those_of_folktables(settings, oracle, problem, theirs):
     table = load_table(DataConfig(problem=problem, drop=()), settings).table
     frame = theirs._preprocess(oracle)
     frame = frame[frame[theirs.target].notna()].reset_index(drop=True)
@@ -85,7 +85,7 @@ def test_montanas_rows_are_those_of_folktables_own_loader(settings, oracle, prob
     assert set(theirs.features) - {"ST"} == set(table.numeric_names + table.categorical_names)
 
 
-def test_codes_as_numbers_are_the_matrix_that_folktables_makes(settings, oracle):
+def test_codes_as_numbers_equal_the_matrix_of_folktables(settings, oracle):
     table = load_table(DataConfig(problem="acs_income", drop=(), labels="codes"), settings).table
     features, *_ = ACSIncome.df_to_numpy(oracle)
     order = [ACSIncome.features.index(name) for name in table.numeric_names]
@@ -93,7 +93,7 @@ def test_codes_as_numbers_are_the_matrix_that_folktables_makes(settings, oracle)
     assert_array_equal(table.numeric, features[:, order])
 
 
-def test_missing_columns_of_crimes_are_filled_if_asked_for(settings):
+def test_missing_values_of_crimes_can_be_filled(settings):
     plain = load_table(DataConfig(source="uci"), settings).table
     filled = load_table(DataConfig(source="uci", missing="zero"), settings).table
     assert (len(plain.numeric_names), len(filled.numeric_names)) == (98, 121)
@@ -103,7 +103,7 @@ def test_missing_columns_of_crimes_are_filled_if_asked_for(settings):
     assert (police == 0).sum(axis=0) >= 1675
 
 
-def test_montanas_known_traps(settings):
+def test_counts_and_ranges_of_montana(settings):
     income = load_table(DataConfig(problem="acs_income"), settings)
     assert income.table.target_range == (110.0, 900_000.0)
     assert all(line["missing"] == 0 for line in income.provenance["columns"])
@@ -124,7 +124,7 @@ def test_one_hot_columns_of_montanas_folds(settings):
     assert (min(widths), max(widths)) == (574, 582)
 
 
-def test_all_nine_states_are_the_sum_of_each(settings):
+def test_nine_states_have_the_rows_of_each(settings):
     states = tuple(sorted(COUNTS))
     loaded = load_table(DataConfig(problem="acs_income", states=states), settings)
     assert loaded.table.n == sum(income for income, _ in COUNTS.values())
@@ -132,13 +132,13 @@ def test_all_nine_states_are_the_sum_of_each(settings):
 
 
 class _Flaky(SimpleHTTPRequestHandler):
-    """Serve a folder; each file is refused at first, then cut off, then sent."""
+    """Serve a folder. Requests for a file are refused, then truncated, then answered."""
 
     def do_GET(self):
-        self.server.asked[self.path] += 1
-        if self.server.asked[self.path] == 1:
+        self.server.requests[self.path] += 1
+        if self.server.requests[self.path] == 1:
             return self.send_error(503)
-        if self.server.asked[self.path] == 2:
+        if self.server.requests[self.path] == 2:
             self.send_response(200)
             self.send_header("Content-Length", "1000000")
             self.end_headers()
@@ -149,10 +149,12 @@ class _Flaky(SimpleHTTPRequestHandler):
         pass
 
 
-def test_a_flaky_address_gives_the_same_rows_as_a_folder(settings, tmp_path, monkeypatch):
-    monkeypatch.setattr(Patience, "__init__", partialmethod(Patience.__init__, backoff=0.01))
+def test_an_unreliable_address_gives_the_rows_of_a_folder(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        TransferPolicy, "__init__", partialmethod(TransferPolicy.__init__, backoff=0.01)
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Flaky, directory=str(mirror())))
-    server.asked = Counter()
+    server.requests = Counter()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
@@ -164,14 +166,14 @@ def test_a_flaky_address_gives_the_same_rows_as_a_folder(settings, tmp_path, mon
         thread.join()
         server.server_close()
     assert loaded.digest == load_table(data, settings).digest
-    assert set(server.asked.values()) == {3}
+    assert set(server.requests.values()) == {3}
 
 
 @pytest.mark.parametrize("name", ["acs_income", "acs_travel_time"])
-def test_the_shipped_configurations_load_and_another_state_is_one_word_away(settings, name):
+def test_the_shipped_configurations_load_with_another_state(settings, name):
     config = load_config(name, ["data.states=[ID]"])
-    told = load_table(config.data, settings).provenance
-    assert told["files"][0]["name"] == "census/2018/1-Year/csv_pid.zip"
+    provenance = load_table(config.data, settings).provenance
+    assert provenance["files"][0]["name"] == "census/2018/1-Year/csv_pid.zip"
 
 
 def test_ucis_file_has_the_published_means(settings):

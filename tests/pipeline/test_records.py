@@ -54,7 +54,7 @@ def record(y_pred):
 
 @pytest.fixture
 def reads(shared, monkeypatch):
-    """The names of the blobs that are asked for, in order."""
+    """Return the list of names that are read, in order."""
     found, place = [], shared.backend
     get, many = place.get, place.get_many
     monkeypatch.setattr(place, "get", lambda name: found.append(name) or get(name))
@@ -71,14 +71,14 @@ def flip(shared, name):
     shared.backend.put(name, bytes(content))
 
 
-def test_a_record_and_its_predictions_come_back_bit_for_bit(shared, record, y_pred):
+def test_a_record_and_its_predictions_are_read_unchanged(shared, record, y_pred):
     TrialStore(shared).write(record, y_pred)
     store = TrialStore(shared)
     assert store.read(record.key) == record
     assert store.predictions(record.key).tobytes() == y_pred.tobytes()
 
 
-def test_a_record_that_travels_is_small_whatever_the_rows(shared, record, rng):
+def test_the_size_of_a_record_does_not_depend_on_the_rows(shared, record, rng):
     y_pred = rng.normal(size=200_000)
     store = TrialStore(shared)
     store.write(replace(record, predicted=PredictedRows.from_predictions(y_pred)), y_pred)
@@ -97,7 +97,7 @@ def test_reading_a_record_opens_no_predictions(shared, record, y_pred, reads):
 
 
 def _full_for(shared, suffix, monkeypatch):
-    """Let a store take no blob of a kind."""
+    """Make a store refuse blobs of a kind."""
     put = shared.backend.put
 
     def full(name, data):
@@ -118,14 +118,14 @@ def test_a_record_is_written_after_its_predictions(shared, record, y_pred, monke
     assert store.has_predictions(record.key)  # they promise nothing: the record is absent
 
 
-def test_a_failure_to_keep_predictions_leaves_no_record(shared, record, y_pred, monkeypatch):
+def test_a_failed_write_of_predictions_leaves_no_record(shared, record, y_pred, monkeypatch):
     _full_for(shared, ".arrays", monkeypatch)
     with pytest.raises(OSError, match="No space"):
         TrialStore(shared).write(record, y_pred)
     assert record.key not in TrialStore(shared)
 
 
-def test_a_record_is_whole_without_predictions(shared, record):
+def test_a_record_is_complete_without_predictions(shared, record):
     store = TrialStore(shared)
     store.write(record)
     assert store.read(record.key) == record
@@ -133,7 +133,7 @@ def test_a_record_is_whole_without_predictions(shared, record):
     assert store.predictions(record.key) is None
 
 
-def test_a_record_is_read_once_and_never_taken_for_absent_from_memory(shared, record, reads):
+def test_a_record_is_read_once_and_absence_is_not_cached(shared, record, reads):
     mine, theirs = TrialStore(shared), TrialStore(shared)
     assert mine.read(record.key) is None
     theirs.write(record)
@@ -142,7 +142,7 @@ def test_a_record_is_read_once_and_never_taken_for_absent_from_memory(shared, re
     assert len(reads) == 1
 
 
-def test_a_file_that_was_written_again_is_read_again(tmp_path, record):
+def test_a_changed_file_is_read_again(tmp_path, record):
     mine, theirs = TrialStore(folder_store(tmp_path)), TrialStore(folder_store(tmp_path))
     theirs.write(record)
     assert mine.read(record.key) == record
@@ -153,7 +153,7 @@ def test_a_file_that_was_written_again_is_read_again(tmp_path, record):
     assert mine.read(record.key) is None
 
 
-def test_a_file_that_changed_its_length_alone_is_read_again(tmp_path, record):
+def test_a_file_of_another_length_is_read_again(tmp_path, record):
     store = TrialStore(folder_store(tmp_path))
     store.write(record)
     assert record.key in store
@@ -163,7 +163,7 @@ def test_a_file_that_changed_its_length_alone_is_read_again(tmp_path, record):
     assert record.key not in store
 
 
-def test_a_record_that_its_writer_sent_is_not_read(shared, record, reads):
+def test_a_remembered_record_is_not_read(shared, record, reads):
     store = TrialStore(shared)
     store.remember([record])
     assert store.read_all([record.key, OTHER]) == {record.key: record}
@@ -171,7 +171,7 @@ def test_a_record_that_its_writer_sent_is_not_read(shared, record, reads):
     assert store.written_at(record.key) > 0
 
 
-def test_many_records_are_asked_for_at_once(shared, record, reads):
+def test_many_records_are_read_at_once(shared, record, reads):
     keys = [f"{i:02x}" + "0" * 62 for i in range(40)]
     for key in keys[::2]:
         TrialStore(shared).write(replace(record, key=key))
@@ -183,7 +183,7 @@ def test_many_records_are_asked_for_at_once(shared, record, reads):
     assert store.written_at(OTHER) == 0
 
 
-def test_a_record_names_what_it_was_computed_with(shared, record):
+def test_a_record_has_its_environment(shared, record):
     used = {"numpy": "2.4", "blas": [{"library": "openblas", "architecture": "Haswell"}]}
     store = TrialStore(shared)
     store.write(replace(record, environment=used))
@@ -206,7 +206,7 @@ def test_a_damaged_record_counts_as_absent_and_is_removed(shared, record, y_pred
     assert store.predictions(record.key) is not None  # whole, and of that key
 
 
-def test_a_file_that_is_damaged_after_it_was_read_counts_as_absent(tmp_path, record):
+def test_a_file_that_is_damaged_after_reading_counts_as_absent(tmp_path, record):
     store = TrialStore(folder_store(tmp_path))
     store.write(record)
     assert record.key in store
@@ -214,7 +214,7 @@ def test_a_file_that_is_damaged_after_it_was_read_counts_as_absent(tmp_path, rec
     assert record.key not in store
 
 
-def test_damaged_predictions_count_as_not_kept_and_are_removed(shared, record, y_pred):
+def test_damaged_predictions_count_as_absent_and_are_removed(shared, record, y_pred):
     store = TrialStore(shared)
     store.write(record, y_pred)
     flip(shared, predictions_name(record.key))
@@ -269,13 +269,13 @@ def test_records_of_one_fit_share_its_predictions(shared, record, y_pred):
 
 
 def swap(shared, here, there):
-    """Let two blobs change places."""
+    """Swap two blobs."""
     content = shared.backend.get(here)
     shared.backend.put(here, shared.backend.get(there))
     shared.backend.put(there, content)
 
 
-def test_two_records_that_changed_places_are_both_absent(shared, record):
+def test_two_swapped_records_are_both_absent(shared, record):
     store, other = TrialStore(shared), replace(record, key=OTHER, strength=4.0)
     store.write(record)
     store.write(other)
@@ -284,7 +284,7 @@ def test_two_records_that_changed_places_are_both_absent(shared, record):
     assert store.read(other.key) is None
 
 
-def test_predictions_that_changed_places_are_both_absent(shared, record, y_pred):
+def test_swapped_predictions_are_both_absent(shared, record, y_pred):
     store, other = TrialStore(shared), replace(record, key=OTHER)
     store.write(record, y_pred)
     store.write(other, y_pred + 1)
@@ -294,7 +294,7 @@ def test_predictions_that_changed_places_are_both_absent(shared, record, y_pred)
     assert store.read(record.key) is not None
 
 
-def test_a_record_is_plain_json_behind_its_seal(shared, record):
+def test_a_record_is_json_after_its_checksum(shared, record):
     TrialStore(shared).write(record)
     plain = json.loads(shared.read(record_name(record.key)))
     assert plain["measures"] == record.measures
@@ -318,7 +318,7 @@ def test_a_nan_is_never_stored(shared, record, y_pred):
     assert not list(shared.entries())
 
 
-def test_the_digest_sees_values_not_their_order():
+def test_the_digest_does_not_depend_on_the_order_of_keys():
     assert digest({"a": 1, "b": [1, 2]}) == digest({"b": [1, 2], "a": 1})
     assert digest({"a": 1}) != digest({"a": 2})
 
@@ -327,7 +327,7 @@ PATIENCE = 15.0
 
 
 class SlowStore:
-    """A store that takes a record only once it is let."""
+    """A store whose writes wait for an event."""
 
     def __init__(self):
         self.let, self.begun, self.written = threading.Event(), [], []
@@ -345,7 +345,7 @@ def store():
     return SlowStore()
 
 
-def test_a_record_is_written_while_the_next_is_made(store):
+def test_a_record_is_written_in_the_background(store):
     with RecordWriter(store) as writer:
         writer.write("first", [1.0])
         assert store.written == []  # and yet we are here
@@ -353,7 +353,7 @@ def test_a_record_is_written_while_the_next_is_made(store):
     assert store.written == [("first", [1.0])]
 
 
-def test_one_record_at_most_is_on_its_way(store):
+def test_at_most_one_record_is_being_written(store):
     with RecordWriter(store) as writer:
         writer.write("first", None)
         second = threading.Thread(target=writer.write, args=("second", None), daemon=True)
@@ -367,7 +367,7 @@ def test_one_record_at_most_is_on_its_way(store):
     assert [record for record, _ in store.written] == ["first", "second", "third"]
 
 
-def test_a_store_without_room_is_told_by_the_next_record_and_by_leaving(store):
+def test_an_error_of_the_store_is_raised_by_the_next_write_and_at_the_end(store):
     store.let.set()
     with RecordWriter(store) as writer:
         writer.write("too large", None)
@@ -385,7 +385,7 @@ def _write_then_fail(store):
         raise ValueError("no such fit")
 
 
-def test_a_fit_that_fails_takes_no_record_with_it(store):
+def test_a_failed_fit_loses_no_record(store):
     with pytest.raises(ValueError, match="no such fit"):
         _write_then_fail(store)
     assert [record for record, _ in store.written] == ["first"]
@@ -399,12 +399,12 @@ def _write_then(store, error):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(2)])
-def test_who_ends_the_process_is_heard_whatever_the_store_says(store, error):
+def test_interrupts_take_precedence_over_errors_of_the_store(store, error):
     with pytest.raises(type(error)):
         _write_then(store, error)
 
 
-def test_where_a_fit_and_the_store_fail_the_store_is_told(store):
+def test_an_error_of_the_store_replaces_an_error_of_the_fit(store):
     with pytest.raises(OSError, match="no room") as caught:
         _write_then(store, ValueError("no such fit"))
     assert str(caught.value.__context__) == "no such fit"
@@ -416,7 +416,7 @@ def job(settings):
     return open_study(sweep_config(lengths=3), settings).missing()[0]
 
 
-def test_a_job_measures_its_next_fit_while_a_record_is_on_its_way(job, monkeypatch):
+def test_a_job_measures_its_next_fit_during_a_write(job, monkeypatch):
     state, counts, waited = threading.Condition(), {"measured": 0, "written": 0}, []
     real_write, real_of = TrialStore.write, RowScores.of
 
@@ -424,7 +424,7 @@ def test_a_job_measures_its_next_fit_while_a_record_is_on_its_way(job, monkeypat
         with state:
             counts["written"] += 1
             next_one = min(counts["written"] + 1, len(job.trials))
-            # Who made the next fit wait for this record would now wait for nobody.
+            # A fit that waited for this record would wait for ever.
             waited.append(state.wait_for(lambda: counts["measured"] >= next_one, timeout=5.0))
         real_write(self, record, y_pred)
 
@@ -441,22 +441,22 @@ def test_a_job_measures_its_next_fit_while_a_record_is_on_its_way(job, monkeypat
     assert [record.key for record in records] == list(job.record_keys)
 
 
-def test_a_job_returns_when_all_its_records_are_there(job, settings):
+def test_a_job_returns_after_its_last_record(job, settings):
     store = open_study(sweep_config(lengths=3), settings).store
     for record in run_job(job):
         assert store.read(record.key) == record
         assert store.has_predictions(record.key)
 
 
-def test_a_job_asks_once_for_records_and_predictions(job, monkeypatch):
-    asked, backend = [], open_store(job.inputs.settings).backend
+def test_a_job_reads_records_and_predictions_at_once(job, monkeypatch):
+    reads, backend = [], open_store(job.inputs.settings).backend
     many = backend.get_many
     monkeypatch.setattr(
-        backend, "get_many", lambda names: asked.append(sorted(names := list(names))) or many(names)
+        backend, "get_many", lambda names: reads.append(sorted(names := list(names))) or many(names)
     )
     run_job(job)
     names = [name(key) for key in job.record_keys for name in (record_name, predictions_name)]
-    assert asked == [sorted(names)]
+    assert reads == [sorted(names)]
 
 
 def rms(x):
@@ -470,13 +470,13 @@ def test_equal_predictions_have_no_distance(rng, rows):
 
 
 @pytest.mark.parametrize("rows", [7, 400, BLOCK_ROWS + 1, 3 * BLOCK_ROWS + 5])
-def test_one_row_that_differs_is_seen_exactly_wherever_it_stands(rng, rows):
+def test_the_distance_by_one_row_is_exact(rng, rows):
     f = rng.normal(size=rows)
-    told = PredictedRows.from_predictions(f)
+    summary = PredictedRows.from_predictions(f)
     for row in (0, rows // 2, rows - 1):
         g = f.copy()
         g[row] += 1e-3
-        assert told.distance(PredictedRows.from_predictions(g)) == pytest.approx(
+        assert summary.distance(PredictedRows.from_predictions(g)) == pytest.approx(
             rms(f - g), rel=1e-9
         )
 
@@ -502,7 +502,7 @@ def test_a_difference_of_many_rows_is_estimated_without_bias(rng, shift):
     assert max(ratios) < 1.6
 
 
-def test_rows_are_sketch_places_evenly_by_arithmetic_alone():
+def test_rows_are_spread_evenly_by_integer_arithmetic():
     place, sign = _sketch_places(100_000)
     assert np.bincount(place).min() > 2800
     assert len(np.bincount(place)) == 32
@@ -522,12 +522,12 @@ def _splitmix(i):
     return z ^ z >> 31
 
 
-def test_moments_are_those_of_the_rows_and_survive_json(rng):
+def test_summaries_have_the_moments_of_the_rows_and_survive_json(rng):
     f = rng.normal(loc=0.4, scale=0.1, size=BLOCK_ROWS + 3)
-    told = PredictedRows.from_predictions(f)
-    assert (told.rows, told.mean, told.std) == (len(f), f.mean(), f.std())
-    assert told.size == pytest.approx(rms(f), rel=1e-12)
-    assert PredictedRows.from_plain(json.loads(json.dumps(asdict(told)))) == told
+    summary = PredictedRows.from_predictions(f)
+    assert (summary.rows, summary.mean, summary.std) == (len(f), f.mean(), f.std())
+    assert summary.size == pytest.approx(rms(f), rel=1e-12)
+    assert PredictedRows.from_plain(json.loads(json.dumps(asdict(summary)))) == summary
 
 
 def test_predictions_of_other_rows_are_not_compared(rng):

@@ -30,7 +30,7 @@ QUICK = (
 
 
 def office(n=80, seed=0):
-    """Rows as an office keeps them, each cell as it would be typed."""
+    """Return rows of an office, each cell as typed text."""
     rng = np.random.default_rng(seed)
     age = rng.integers(18, 66, n)
     hours = rng.uniform(10, 45, n)
@@ -73,7 +73,7 @@ def fkd(*words):
     return end.value.code
 
 
-ASKED = ("--target", "Lohn €", "--sensitive", "Alter")
+COLUMNS = ("--target", "Lohn €", "--sensitive", "Alter")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def here(tmp_path, monkeypatch, settings):
 
 
 def finished(path):
-    """Compute all that a configuration asks for, in this process."""
+    """Compute all fits of a configuration in this process."""
     study = open_study(load_config(path, QUICK), read_settings())
     while jobs := study.missing():
         for job in jobs:
@@ -93,9 +93,9 @@ def finished(path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16"])
-def test_a_messy_file_is_understood_and_runs(here, encoding, capsys):
+def test_a_messy_file_runs(here, encoding, capsys):
     write_office(here / "löhne.csv", encoding)
-    assert fkd("löhne.csv", *ASKED) == 0
+    assert fkd("löhne.csv", *COLUMNS) == 0
     data = yaml.safe_load((here / "löhne.yaml").read_text(encoding="utf-8"))["data"]
     assert data["path"] == "löhne.csv"
     assert data["numeric"] == ["Stunden"]
@@ -111,9 +111,9 @@ def test_a_messy_file_is_understood_and_runs(here, encoding, capsys):
     assert select_champion(study).bundle.input_columns
 
 
-def test_every_column_that_is_left_out_is_told_with_its_reason(here, capsys):
+def test_columns_that_are_left_out_have_a_reason(here, capsys):
     write_office(here / "a.csv")
-    assert fkd("a.csv", *ASKED) == 0
+    assert fkd("a.csv", *COLUMNS) == 0
     text = (here / "a.yaml").read_text(encoding="utf-8")
     for name, reason in (
         ("KundenNr", "an id by its name, 80 values"),
@@ -127,8 +127,8 @@ def test_every_column_that_is_left_out_is_told_with_its_reason(here, capsys):
     ):
         assert re.search(rf"^  #   {re.escape(name)}: .*{reason}", text, re.MULTILINE), name
     assert "numbers that begin with 0, hence names: 4 labels, such as 01067, 01069, " in text
-    told = re.sub(r"\s+", " ", capsys.readouterr().out)
-    assert "Next: fkd run a.yaml --dry-run" in told
+    printed = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "Next: fkd run a.yaml --dry-run" in printed
 
 
 def test_a_parquet_of_typed_columns_runs(here):
@@ -156,52 +156,52 @@ def test_a_parquet_of_typed_columns_runs(here):
     assert select_champion(study).bundle.ranges.shape == (2, 2)
 
 
-def test_the_path_is_seen_from_the_folder_of_the_yaml(here):
+def test_the_path_is_relative_to_the_yaml(here):
     (here / "data").mkdir()
     (here / "runs").mkdir()
     write_office(here / "data" / "a.csv")
-    assert fkd("data/a.csv", *ASKED, "--out", "runs/mine.yaml") == 0
+    assert fkd("data/a.csv", *COLUMNS, "--out", "runs/mine.yaml") == 0
     assert yaml.safe_load(Path("runs/mine.yaml").read_text())["data"]["path"] == "../data/a.csv"
     config = load_config("runs/mine.yaml")
     assert open_study(config, read_settings()).loaded.table.n == 79
 
 
-def test_what_is_there_is_not_written_over(here, capsys):
+def test_an_existing_file_is_not_overwritten(here, capsys):
     write_office(here / "a.csv")
     (here / "a.yaml").write_text("mine")
-    assert fkd("a.csv", *ASKED) == 2
+    assert fkd("a.csv", *COLUMNS) == 2
     assert "a.yaml is there already" in capsys.readouterr().err
     assert (here / "a.yaml").read_text() == "mine"
-    assert fkd("a.csv", *ASKED, "--force") == 0
+    assert fkd("a.csv", *COLUMNS, "--force") == 0
     assert "problem: table" in (here / "a.yaml").read_text()
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("b.csv", *ASKED), "which is not there"),
+        (("b.csv", *COLUMNS), "which is not there"),
         (("a.csv", "--target", "Lohn", "--sensitive", "Alter"), "the nearest is 'Lohn €'"),
         (("a.csv", "--target", "Alter", "--sensitive", "Alter"), "other than the target"),
         (("a.csv", "--target", "Lohn €", "--sensitive", "Beruf"), "column Beruf must hold numbers"),
         (("a.csv", "--target", "Lohn €", "--sensitive", "doppelt"), "2 are called 'doppelt'"),
-        (("a.csv", *ASKED, "--set", "folds.k=3"), "--set takes keys under data here"),
+        (("a.csv", *COLUMNS, "--set", "folds.k=3"), "--set takes keys under data here"),
     ],
 )
-def test_what_cannot_be_proposed_is_one_sentence(here, capsys, words, sentence):
+def test_an_invalid_request_is_one_sentence(here, capsys, words, sentence):
     write_office(here / "a.csv")
     assert fkd(*words) == 2
     assert sentence in " ".join(capsys.readouterr().err.split())
     assert not list(here.glob("*.yaml"))
 
 
-def test_a_table_without_inputs_is_told(here):
+def test_a_table_without_inputs_is_refused(here):
     path = here / "a.csv"
     path.write_text("y,s,c\n" + "\n".join(f"{i},{i * 2},1" for i in range(20)))
     with pytest.raises(UserError, match="must have a column that can be an input beside y, s"):
         infer_schema(path, FileFormat(), "y", ["s"])
 
 
-def test_what_the_user_says_of_the_file_is_kept(here):
+def test_options_of_the_user_are_kept(here):
     path = here / "a.csv"
     rows = [f"{i + 10}.{i + 100};{20 + i};{i % 7 + 1}.125" for i in range(40)]
     path.write_text("y;s;x\n" + "\n".join(rows))
@@ -214,7 +214,7 @@ def test_what_the_user_says_of_the_file_is_kept(here):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "is_id"),
     [
         ("customer_id", True),
         ("KundenNr", True),
@@ -226,7 +226,7 @@ def test_what_the_user_says_of_the_file_is_kept(here):
         ("nothing", False),
     ],
 )
-def test_a_name_that_tells_of_an_id(here, name, says):
+def test_ids_are_recognised_by_name(here, name, is_id):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {"y": rng.normal(size=30), "s": rng.normal(size=30), "x": rng.normal(size=30)}
@@ -234,10 +234,10 @@ def test_a_name_that_tells_of_an_id(here, name, says):
     frame[name] = rng.permutation(1000)[:30]
     frame.to_csv("t.csv", index=False)
     schema = infer_schema(here / "t.csv", FileFormat(), "y", ["s"])
-    assert (name in [column.name for column in schema.with_role("left out")]) == says
+    assert (name in [column.name for column in schema.with_role("left out")]) == is_id
 
 
-def test_names_that_mean_something_in_yaml_are_still_names(here):
+def test_names_with_a_meaning_in_yaml_are_quoted(here):
     rng = np.random.default_rng(0)
     names = ["2020", "on", "a: b # c", "- x", "[y]", "two\nlines", " blank ", "'q'"]
     frame = pd.DataFrame(rng.normal(size=(30, len(names))), columns=names)

@@ -22,8 +22,8 @@ from configs.data import FileFormat
 from configs.errors import UserError
 from fkd import __version__
 from tasks.cluster.cluster import connect
-from tasks.data import user_table as own_blocks
-from tasks.data.user_table import FilePiece, pieces_of, read_blocks
+from tasks.data import table_formats as own_blocks
+from tasks.data.table_formats import FilePiece, pieces_of, read_blocks
 from tasks.monitor import scoring as scored_file
 from tasks.monitor.scoring import OutOfRange, UnseenLabels, check_request, score_table
 
@@ -303,7 +303,7 @@ def test_blocks_of_a_row_group_say_their_own_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(own_blocks, "ROWS_AT_ONCE", 3)
     frame_of(rents(n=20)).to_parquet(tmp_path / "a.parquet", row_group_size=10)
     piece = FilePiece(tmp_path / "a.parquet", (1,), first=10)
-    found = [block.raw.place(0) for block in read_blocks(piece, FileFormat(), ["Miete"])]
+    found = [block.raw.position(0) for block in read_blocks(piece, FileFormat(), ["Miete"])]
     assert found == ["row 11", "row 14", "row 17", "row 20"]
 
 
@@ -326,7 +326,7 @@ def slow(job):
             sys.stdin.read()
 
 scored_file.score_blocks = slow
-from tasks.data import user_table as own_blocks
+from tasks.data import table_formats as own_blocks
 own_blocks.ROWS_AT_ONCE = 20
 scored_file.score_table(request(folder, register(folder, bundle), folder / "train.csv"))
 """

@@ -1,4 +1,4 @@
-"""Codes for missing values: found in a column, refused by a run, warned of by the library."""
+"""Codes for missing values: detected in columns, refused by a run, a warning of the library."""
 
 import warnings
 
@@ -21,7 +21,7 @@ from flows.cli import main
 from tasks.data.load import load_table
 from tasks.storage.settings import read_settings
 
-HONEST = {
+WITHOUT_CODES = {
     "log-normal": lambda rng, n: rng.lognormal(0, 2, n),
     "incomes": lambda rng, n: np.round(rng.lognormal(10.5, 0.9, n), -2),
     "Pareto": lambda rng, n: rng.pareto(1, n) + 1,
@@ -49,7 +49,7 @@ HONEST = {
     "two values": lambda rng, n: rng.integers(0, 2, n),
     "marks": lambda rng, n: rng.integers(1, 11, n),
 }
-CODED = {
+WITH_CODES = {
     "ages": lambda rng, n: rng.integers(18, 81, n).astype(float),
     "shares": lambda rng, n: rng.beta(2, 5, n),
     "incomes": lambda rng, n: np.round(rng.lognormal(10.5, 0.7, n)),
@@ -57,13 +57,13 @@ CODED = {
 }
 
 
-@pytest.mark.parametrize("family", HONEST)
-def test_honest_columns_are_left_alone(family):
+@pytest.mark.parametrize("family", WITHOUT_CODES)
+def test_columns_without_codes_raise_no_alarm(family):
     rng = np.random.default_rng(4)
     alarms = draws = 0
     for n, times in ((20, 700), (60, 300), (600, 200)):
         for _ in range(times):
-            alarms += len(sentinel_values(HONEST[family](rng, n))[0]) > 0
+            alarms += len(sentinel_values(WITHOUT_CODES[family](rng, n))[0]) > 0
             draws += 1
     # `python -m benchmarks sentinel_values` counts more draws of more families.
     assert alarms <= 2, f"{alarms} of {draws}"
@@ -83,7 +83,7 @@ def test_codes_are_found_with_their_rows(family, codes):
     rng = np.random.default_rng(1)
     for code in codes:
         for _ in range(20):
-            column = CODED[family](rng, 600)
+            column = WITH_CODES[family](rng, 600)
             rows = np.sort(rng.choice(600, 3, replace=False))
             column[rows] = code
             found, where = sentinel_values(column)
@@ -122,7 +122,7 @@ def test_missing_values_and_constants_are_no_codes():
         assert not len(sentinel_values(column)[0])
 
 
-def test_embedded_columns_are_left_alone(settings):
+def test_embedded_columns_raise_no_alarm(settings):
     table = load_table(DataConfig(problem="crimes"), read_settings()).table
     for column in (table.target, *table.sensitive.T, *table.numeric.T):
         assert not len(sentinel_values(column)[0])
@@ -176,13 +176,13 @@ def run(folder, frame, *words, **data):
     return end.value.code
 
 
-def test_a_run_stops_at_codes_and_goes_on_without_them(here, coded, settings, capsys):
+def test_a_run_refuses_codes_and_runs_without_them(here, coded, settings, capsys):
     assert run(here, coded) == 2
-    said = " ".join(capsys.readouterr().err.split())
+    printed = " ".join(capsys.readouterr().err.split())
     for part in ("column age", "9999, 99999", "2 rows", "line 43", "line 309"):
-        assert part in said
-    assert "missing_words: [9999, 99999]" in said
-    assert "ranges: {age: [18, 99999]}" in said
+        assert part in printed
+    assert "missing_words: [9999, 99999]" in printed
+    assert "ranges: {age: [18, 99999]}" in printed
     results = settings.home / "experiments" / "own" / "results.csv"
     assert not results.exists()
 
@@ -224,14 +224,14 @@ def test_a_short_code_counts_from_three_rows_on(here):
         load(here, frame)
 
 
-def test_a_table_that_was_prepared_is_checked_again(here, coded):
+def test_a_prepared_table_is_checked_again(here, coded):
     digest = load(here, coded, ranges={"age": [0, 1e5]}).digest
     with pytest.raises(UserError, match="column age"):
         load(here, coded)
     assert load(here, coded, ranges={"age": [18, 99999]}).digest == digest
 
 
-def test_a_declared_range_refuses_what_lies_outside(here):
+def test_values_outside_a_declared_range_are_refused(here):
     frame = people()
     frame.loc[5, "age"], frame.loc[6, "hours"] = 121, -1
     assert load(here, frame).table.n == 600
@@ -248,19 +248,19 @@ def test_a_declared_range_refuses_what_lies_outside(here):
         ({"aeg": [0, 120]}, "data.ranges .*nearest is 'age'"),
         ({"age": [120, 0]}, "low < high"),
         ({"age": [5, 5]}, "low < high"),
-        ({"age": ["a", 5]}, "two numbers"),
-        ({"age": [True, 5]}, "two numbers"),
-        ({"age": [0, float("inf")]}, "two numbers"),
-        ({"age": [1, 2, 3]}, "two numbers"),
-        ({"age": 5}, "two numbers"),
+        ({"age": ["a", 5]}, "ranges"),
+        ({"age": [True, 5]}, "ranges"),
+        ({"age": [0, float("inf")]}, "ranges"),
+        ({"age": [1, 2, 3]}, "ranges"),
+        ({"age": 5}, "ranges"),
     ],
 )
-def test_a_range_that_is_none_is_refused(ranges, words):
+def test_an_invalid_range_is_refused(ranges, words):
     with pytest.raises(ValueError, match=words):
         DataConfig.model_validate({**DATA, "ranges": ranges})
 
 
-def test_ranges_belong_to_own_tables_and_decide_no_number():
+def test_ranges_apply_to_users_tables_and_are_not_in_the_digest():
     with pytest.raises(ValueError, match=r"data\.ranges"):
         DataConfig(problem="crimes", ranges={"racepctblack": (0, 1)})
     plain = {"name": "own", "data": DATA, "methods": ["dummy"]}
@@ -275,9 +275,9 @@ def test_init_proposes_the_remedy(here, coded, capsys):
     with pytest.raises(SystemExit) as end:
         main(["init", "own.csv", "--target", "wage", "--sensitive", "age"])
     assert end.value.code == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "age holds 9999, 99999" in said
-    assert "data.ranges" in said
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "age holds 9999, 99999" in printed
+    assert "data.ranges" in printed
     text = (here / "own.yaml").read_text(encoding="utf-8")
     assert "# ranges: {age: [18.0, 99999.0]}" in text
     tree = yaml.safe_load(text)
@@ -312,7 +312,7 @@ def test_init_does_not_set_a_code_that_is_real_elsewhere(here, shared_code, caps
         load_table(data, read_settings())
 
 
-def test_init_sets_a_code_that_is_one_elsewhere(here, shared_code):
+def test_init_sets_a_code_that_is_also_one_elsewhere(here, shared_code):
     shared_code["score"] = shared_code["score"].where(shared_code.index > 9, 9999)
     shared_code["age"] = shared_code["age"].replace(99, 9999)
     shared_code.to_csv("own.csv", index=False)
@@ -322,13 +322,13 @@ def test_init_sets_a_code_that_is_one_elsewhere(here, shared_code):
     assert tree["data"]["missing_words"] == ["9999"]
 
 
-def test_a_run_names_other_columns_that_hold_the_code(here, shared_code):
+def test_the_error_names_other_columns_with_the_code(here, shared_code):
     count = (shared_code["score"] == 99).sum()
     with pytest.raises(UserError, match=rf"missing_words.*score in {count} rows"):
         load(here, shared_code, numeric=["score"])
 
 
-def test_init_is_silent_on_honest_columns(here, capsys):
+def test_init_prints_nothing_on_columns_without_codes(here, capsys):
     people().to_csv("own.csv", index=False)
     with pytest.raises(SystemExit):
         main(["init", "own.csv", "--target", "wage", "--sensitive", "age"])
@@ -336,9 +336,9 @@ def test_init_is_silent_on_honest_columns(here, capsys):
 
 
 def test_an_audit_warns_first(here, coded, capsys):
-    with pytest.warns(FairnessWarning) as told:
+    with pytest.warns(FairnessWarning) as caught_warnings:
         found = fkd.audit(coded["wage"], coded["tenure"], coded[["age"]], replicates=20)
-    assert found.notes == tuple(str(warning.message) for warning in told)
+    assert found.notes == tuple(str(warning.message) for warning in caught_warnings)
     assert "column age holds 9999, 99999 in 2 of 600 rows" in found.notes[0]
     coded.assign(prediction=coded["tenure"]).to_csv("p.csv", index=False)
     with pytest.raises(SystemExit) as end:
@@ -365,9 +365,9 @@ def test_a_fit_warns_once(make, coded):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         make().fit(X, coded["wage"][:200], sensitive_features=coded[["age"]][:200])
-    told = [w for w in caught if "'age' holds 9999 in 1 of 200 rows" in str(w.message)]
-    assert [w.category for w in told] == [FairnessWarning]
-    assert told[0].filename == __file__
+    caught_warnings = [w for w in caught if "'age' holds 9999 in 1 of 200 rows" in str(w.message)]
+    assert [w.category for w in caught_warnings] == [FairnessWarning]
+    assert caught_warnings[0].filename == __file__
 
 
 def test_a_fit_warns_of_the_target_and_of_further_rows(coded):
@@ -384,7 +384,7 @@ def test_a_fit_warns_of_the_target_and_of_further_rows(coded):
         model.partial_fit(X[rest], frame["wage"][rest], sensitive_features=coded["age"][rest])
 
 
-def test_weights_do_not_count_and_rows_of_weight_zero_are_not_there(coded):
+def test_weights_are_ignored_but_rows_of_weight_zero_are_removed(coded):
     X, y, s = coded[["hours", "tenure"]], coded["wage"], coded["age"]
     weights = np.where(s > 999, 0.0, 2.0)
     with warnings.catch_warnings():
@@ -394,7 +394,7 @@ def test_weights_do_not_count_and_rows_of_weight_zero_are_not_there(coded):
         )
 
 
-def test_two_codes_hide_the_dependence_that_the_check_is_for(coded):
+def test_two_codes_hide_dependence(coded):
     plain = people()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairnessWarning)

@@ -34,14 +34,14 @@ def rights(path):
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o077, 0o777])
-def test_a_new_home_is_its_owners_alone_whatever_the_umask(tmp_path, mask):
+def test_a_new_home_is_private_with_any_umask(tmp_path, mask):
     with umask(mask):
         ensure_writable(tmp_path / "home")
     assert rights(tmp_path / "home") == 0o700
 
 
 @pytest.mark.parametrize("mode", [0o2770, 0o755, 0o750])
-def test_a_home_that_is_there_keeps_its_rights(tmp_path, mode):
+def test_an_existing_home_keeps_its_permissions(tmp_path, mode):
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(mode)
@@ -51,7 +51,7 @@ def test_a_home_that_is_there_keeps_its_rights(tmp_path, mode):
 
 
 @pytest.mark.parametrize(("mask", "file", "folder"), [(0o002, 0o664, 0o775), (0o077, 0o600, 0o700)])
-def test_files_are_shared_as_the_umask_says(tmp_path, mask, file, folder):
+def test_permissions_of_files_follow_the_umask(tmp_path, mask, file, folder):
     with umask(mask):
         _work(tmp_path / "home", "x")
     written = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
@@ -115,7 +115,7 @@ def test_two_users_of_a_group_work_in_one_folder(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", json.dumps({"failures": [], "more": 1})])
-def test_a_damaged_status_counts_as_none(tmp_path, content):
+def test_a_damaged_status_counts_as_absent(tmp_path, content):
     folder = tmp_path / "experiments" / "run"
     folder.mkdir(parents=True)
     (folder / "status.json").write_text(content)

@@ -39,7 +39,7 @@ def _keeper_and_server(home):
     return keeper, server
 
 
-def test_two_at_once_get_the_same_server_which_outlives_the_first(tmp_path):
+def test_two_processes_share_a_server_that_outlives_the_first(tmp_path):
     with _hold(tmp_path) as first, _hold(tmp_path) as second:
         assert first.url() == (url := second.url())
         first.leave()
@@ -48,26 +48,26 @@ def test_two_at_once_get_the_same_server_which_outlives_the_first(tmp_path):
         assert left_after(tmp_path, 0) == []
 
 
-def test_the_last_one_leaves_no_record_behind(tmp_path):
+def test_the_last_process_removes_the_record(tmp_path):
     with server_lease(light_kind(tmp_path)) as lease:
         assert lease.wait().url == read_record(tmp_path)["url"]
     assert read_record(tmp_path) == {}
 
 
-def test_a_server_begun_in_the_background_is_there_when_it_is_needed(tmp_path):
+def test_a_server_starts_in_the_background(tmp_path):
     with server_lease(light_kind(tmp_path)) as lease:
-        lease.begin()
+        lease.start()
         assert answers(lease.wait().url, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"url": "http://127.0.0.1:9"}'])
-def test_a_stale_record_is_not_believed(tmp_path, content):
+def test_a_stale_record_is_ignored(tmp_path, content):
     (tmp_path / "server.json").write_text(content)
     with server_lease(light_kind(tmp_path)) as lease:
         assert answers(lease.wait().url, timeout=PATIENCE)
 
 
-def test_a_record_of_somebody_elses_server_is_not_believed(tmp_path):
+def test_the_record_of_another_server_is_ignored(tmp_path):
     other = tmp_path / "other"
     with server_lease(light_kind(other)) as theirs:
         (tmp_path / "ours").mkdir()
@@ -78,7 +78,7 @@ def test_a_record_of_somebody_elses_server_is_not_believed(tmp_path):
             assert ours.wait().url != theirs.wait().url
 
 
-def test_a_server_on_another_machine_is_told(tmp_path):
+def test_a_server_on_another_machine_is_an_error(tmp_path):
     with _hold(tmp_path) as holder:
         holder.url()
         record = tmp_path / "light" / "server.json"
@@ -97,7 +97,7 @@ def test_a_killed_holder_leaves_no_server(tmp_path):
         assert left_after(tmp_path, PATIENCE) == []
 
 
-def test_a_crashed_server_comes_back_at_its_address(tmp_path):
+def test_a_crashed_server_restarts_at_its_address(tmp_path):
     with _hold(tmp_path) as holder:
         url = holder.url()
         os.kill(_keeper_and_server(tmp_path)[1], signal.SIGKILL)
@@ -105,7 +105,7 @@ def test_a_crashed_server_comes_back_at_its_address(tmp_path):
             assert lease.wait().url == url
 
 
-def test_a_killed_keeper_takes_its_server_along_and_is_replaced(tmp_path):
+def test_a_killed_keeper_ends_its_server_and_is_replaced(tmp_path):
     with _hold(tmp_path) as holder:
         holder.url()
         keeper, server = _keeper_and_server(tmp_path)
@@ -115,7 +115,7 @@ def test_a_killed_keeper_takes_its_server_along_and_is_replaced(tmp_path):
             assert server not in {p.pid for p in processes_of(tmp_path)}
 
 
-def test_who_comes_while_the_server_is_being_stopped_gets_a_new_one(tmp_path):
+def test_a_process_that_arrives_during_the_stop_gets_a_new_server(tmp_path):
     slow = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit(0)))"
     kind = light_kind(tmp_path / "light", arguments=light_arguments(slow))
     with Holder(HOLD, kind.dumps(), home=tmp_path) as first:
@@ -128,7 +128,7 @@ def test_who_comes_while_the_server_is_being_stopped_gets_a_new_one(tmp_path):
             assert _keeper_and_server(tmp_path)[1] != server
 
 
-def test_a_server_that_cannot_start_is_explained_by_its_last_words(tmp_path):
+def test_the_error_of_a_failed_start_quotes_the_log(tmp_path):
     kind = light_kind(
         tmp_path, arguments=(sys.executable, "-c", "raise SystemExit('no such disk')")
     )
@@ -139,7 +139,7 @@ def test_a_server_that_cannot_start_is_explained_by_its_last_words(tmp_path):
         lease.wait()
 
 
-def test_a_folder_named_like_ours_in_the_working_directory_does_no_harm(tmp_path, monkeypatch):
+def test_a_folder_named_tasks_in_the_working_directory_is_not_imported(tmp_path, monkeypatch):
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").write_text("raise RuntimeError('not ours')")
     monkeypatch.chdir(tmp_path)
@@ -149,7 +149,7 @@ def test_a_folder_named_like_ours_in_the_working_directory_does_no_harm(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
-def test_eight_that_come_and_are_killed_at_any_moment_never_miss_their_server(tmp_path, seed):
+def test_killed_processes_do_not_stop_the_server_of_another(tmp_path, seed):
     moments = random.Random(seed)
     with _hold(tmp_path) as witness:
         url = witness.url()
@@ -183,7 +183,7 @@ def test_a_keeper_without_leases_ends_at_once(tmp_path):
     assert not (tmp_path / "server.json").exists()
 
 
-def test_each_start_has_another_password_that_only_its_user_can_read(tmp_path):
+def test_each_start_has_a_new_password_in_a_private_file(tmp_path):
     passwords = set()
     for _ in range(2):
         with Holder(HOLD, light_kind(tmp_path / "light").dumps(), home=tmp_path) as holder:
@@ -199,7 +199,7 @@ def test_each_start_has_another_password_that_only_its_user_can_read(tmp_path):
     assert len(passwords) == 2
 
 
-def test_port_and_password_reach_the_server_by_its_environment(tmp_path):
+def test_port_and_password_are_in_the_environment_of_the_server(tmp_path):
     show = "pathlib.Path('seen').write_text(os.environ['SECRET'] + ' ' + os.environ['PORT'])"
     kind = light_kind(
         tmp_path / "light",
@@ -229,7 +229,7 @@ def test_a_second_keeper_leaves_the_first_alone(tmp_path):
         assert answers(url, timeout=PATIENCE)
 
 
-def test_a_port_taken_in_the_last_moment_does_not_matter(tmp_path):
+def test_a_taken_port_is_replaced(tmp_path):
     kind = light_kind(
         tmp_path / "light",
         arguments=light_arguments(
@@ -249,7 +249,7 @@ def test_a_server_listens_on_loopback_only(tmp_path):
         assert listening(tmp_path) == {"127.0.0.1"}
 
 
-def test_a_pinned_server_gets_all_cores_back_once_it_serves(tmp_path):
+def test_a_pinned_server_gets_all_cores_once_it_is_ready(tmp_path):
     kind = light_kind(tmp_path / "light", pinned=True)
     with Holder(HOLD, kind.dumps(), home=tmp_path) as holder:
         holder.url()
@@ -257,7 +257,7 @@ def test_a_pinned_server_gets_all_cores_back_once_it_serves(tmp_path):
         assert psutil.Process(pid).cpu_affinity() == psutil.Process().cpu_affinity()
 
 
-def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
+def test_a_terminated_keeper_stops_its_server(tmp_path):
     kind = light_kind(tmp_path / "light")
     with Holder(HOLD, kind.dumps(), home=tmp_path) as holder:
         holder.url()
@@ -268,7 +268,7 @@ def test_a_keeper_that_is_asked_to_end_takes_its_server_along(tmp_path):
     assert left_after(tmp_path, PATIENCE) == []
 
 
-def test_a_server_deaf_to_polite_signals_is_stopped_all_the_same(tmp_path):
+def test_a_server_that_ignores_sigterm_is_killed(tmp_path):
     deaf = light_arguments("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     kind = light_kind(tmp_path / "light", arguments=deaf)
     with Holder(HOLD, kind.dumps(), home=tmp_path) as holder:
@@ -277,8 +277,8 @@ def test_a_server_deaf_to_polite_signals_is_stopped_all_the_same(tmp_path):
         assert left_after(tmp_path, 0) == []
 
 
-def test_a_declaration_travels_unchanged(tmp_path):
-    kind = light_kind(tmp_path, environment={"A": "{port}"}, pinned=True, fresh=("a",))
+def test_a_declaration_survives_json(tmp_path):
+    kind = light_kind(tmp_path, arguments=["a"], environment={"A": "{port}"}, fresh=["a"])
     assert ServerKind.loads(kind.dumps()) == kind
 
 
@@ -288,11 +288,11 @@ def test_a_free_port_can_be_bound_on_loopback():
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/", "nonsense", "http://"])
-def test_nothing_answers_where_nothing_is(url):
+def test_an_unused_address_does_not_answer(url):
     assert not answers(url)
 
 
-def test_health_is_never_asked_through_a_proxy(tmp_path, monkeypatch):
+def test_health_requests_use_no_proxy(tmp_path, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with Holder(HOLD, light_kind(tmp_path / "light").dumps(), home=tmp_path) as holder:
         assert answers(holder.url(), timeout=PATIENCE)

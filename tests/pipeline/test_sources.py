@@ -21,7 +21,7 @@ def test_the_header_has_ucis_128_names():
     assert names[-1] == "ViolentCrimesPerPop"
 
 
-def test_missing_values_stand_only_in_columns_that_are_left_out(tmp_path):
+def test_columns_with_missing_values_are_left_out(tmp_path):
     line = [("0.5" if name in PREDICTORS else "?") for name in communities_header()]
     line[3], line[4], line[-1] = "Somecity", "7", "0.25"
     path = tmp_path / "communities.data"
@@ -32,7 +32,7 @@ def test_missing_values_stand_only_in_columns_that_are_left_out(tmp_path):
     assert columns.numbers["fold"].tolist() == [7.0, 7.0, 7.0]
 
 
-def test_columns_with_missing_values_are_read_if_asked_for(tmp_path):
+def test_columns_with_missing_values_are_read_if_the_problem_has_them(tmp_path):
     line = ["?" if name in CRIMES.incomplete else "0.5" for name in communities_header()]
     full = ["0.75" if name in CRIMES.incomplete else "0.5" for name in communities_header()]
     path = tmp_path / "communities.data"
@@ -44,16 +44,16 @@ def test_columns_with_missing_values_are_read_if_asked_for(tmp_path):
     assert_array_equal(numbers["population"], [0.5, 0.5])
 
 
-def test_a_gap_where_none_may_be_is_refused_by_name(tmp_path):
-    columns = read_communities(_file(tmp_path, "?", place="population"))
+def test_the_error_for_a_missing_value_names_the_column(tmp_path):
+    columns = read_communities(_file(tmp_path, "?", column="population"))
     with pytest.raises(ValueError, match="population"):
         to_table(DataConfig(source="uci"), columns)
 
 
-def _file(folder, field, *, place):
+def _file(folder, field, *, column):
     lines = [
         ["0.5" for _ in communities_header()],
-        [field if name == place else "0.25" for name in communities_header()],
+        [field if name == column else "0.25" for name in communities_header()],
     ]
     path = folder / "communities.data"
     path.write_text("".join(f"{','.join(line)}\n" for line in lines))

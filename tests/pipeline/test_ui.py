@@ -29,7 +29,7 @@ from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
 
-# A stand-in for servers that the user runs: it answers everything.
+# A server that answers every request.
 ANSWER = """
 def do_GET(self):
     self.send_response(200)
@@ -42,7 +42,7 @@ http.server.SimpleHTTPRequestHandler.do_GET = do_GET
 
 @pytest.fixture
 def pages(tmp_path, tmp_path_factory):
-    """`fkd ui` on a home of its own; closed as a person closes it."""
+    """Yield a home and the process of `fkd ui`, which is closed by Ctrl-C."""
     home = seeded(tmp_path / "home", tmp_path_factory.getbasetemp(), mlflow=True)
     with _ui(home) as process:
         yield home, process
@@ -88,14 +88,14 @@ def test_all_pages_open_on_loopback_and_close_with_ctrl_c(pages):
     request = urllib.request.Request(mlflow, headers={"Authorization": f"Basic {login}"})
     assert "<html" in read(request).lower()
     assert listening(home) == {"127.0.0.1"}
-    # The page of a run that begins now is told, too.
+    # The page of a run that starts now is printed too.
     settings = Settings(home, None, None, None)
     page = {"dashboard": "http://127.0.0.1:1/status", "pid": os.getpid()}
     (settings.home / "dask.json").write_text(json.dumps(page))
     assert _address(process, "Dask") == page["dashboard"]
 
 
-def test_servers_of_the_user_are_only_pointed_at(tmp_path):
+def test_configured_servers_are_used(tmp_path):
     kind = light_kind(tmp_path / "theirs" / "light", arguments=light_arguments(ANSWER))
     with Holder(HOLD, kind.dumps(), home=tmp_path / "theirs") as theirs:
         url = theirs.url()
@@ -108,12 +108,12 @@ def test_servers_of_the_user_are_only_pointed_at(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"pid": 4194304, "dashboard": "x"}'])
-def test_no_dask_page_is_shown_for_a_run_that_is_gone(tmp_path, content):
+def test_a_finished_run_has_no_dask_page(tmp_path, content):
     (tmp_path / "dask.json").write_text(content)
     assert dask_page(tmp_path / "dask.json") is None
 
 
-def test_the_dask_page_of_a_run_that_is_on_is_found(tmp_path):
+def test_the_dask_page_of_a_run_is_found(tmp_path):
     record = {"dashboard": "http://127.0.0.1:8787/status", "pid": os.getpid()}
     (tmp_path / "dask.json").write_text(json.dumps(record))
     assert dask_page(tmp_path / "dask.json") == record["dashboard"]

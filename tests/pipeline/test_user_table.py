@@ -43,12 +43,12 @@ def save(request, tmp_path):
     def write(frame):
         path = tmp_path / f"own.{request.param}"
         frame.to_csv(path, index=False) if request.param == "csv" else frame.to_parquet(path)
-        return asked(path)
+        return config(path)
 
     return write
 
 
-def asked(path, **changes):
+def config(path, **changes):
     keys = {
         "problem": "table",
         "path": str(path),
@@ -61,7 +61,7 @@ def asked(path, **changes):
     return DataConfig.model_validate({**keys, **changes})
 
 
-def test_an_own_table_becomes_a_problem(save, frame, tmp_path):
+def test_a_users_table_is_loaded_as_a_problem(save, frame, tmp_path):
     loaded = load_table(save(frame), Settings(tmp_path / "home", None, None, None))
     table = loaded.table
     assert table.numeric_names == ("hours",)
@@ -92,13 +92,13 @@ def test_rows_without_a_number_are_dropped_and_counted(save, frame):
     assert len(columns.numbers["age"]) == 48
 
 
-def test_missing_labels_are_a_level_of_their_own(save, frame):
+def test_missing_labels_have_the_code_minus_one(save, frame):
     frame.loc[5, "job"] = None
     columns = read_file(save(frame))
     assert columns.categories["job"].codes[5] == -1
 
 
-def test_a_column_that_is_not_there_is_answered_by_the_nearest(save, frame):
+def test_the_error_for_an_absent_column_names_the_nearest(save, frame):
     data = save(frame.rename(columns={"hours": "Hours_"}))
     with pytest.raises(UserError, match=r"a column of .*own.*got 'hours'; the nearest is 'Hours_'"):
         read_file(data)
@@ -111,11 +111,11 @@ def test_a_column_that_is_not_there_is_answered_by_the_nearest(save, frame):
         ("many", "column hours must hold numbers"),
     ],
 )
-def test_a_number_that_is_none_is_refused_by_column(tmp_path, frame, value, words):
+def test_the_error_for_an_invalid_number_names_the_column(tmp_path, frame, value, words):
     path = tmp_path / "own.csv"
     frame.astype({"hours": object}).assign(hours=[value, *frame["hours"][1:]]).to_csv(path)
     with pytest.raises(UserError, match=words):
-        read_file(asked(path))
+        read_file(config(path))
 
 
 def test_a_table_without_complete_rows_is_refused(save, frame):
@@ -132,7 +132,7 @@ def test_a_constant_target_or_sensitive_column_is_refused(save, frame, column, t
 
 def test_an_absent_file_is_named(tmp_path):
     with pytest.raises(UserError, match=r"data\.path must be an existing.*nothing\.csv"):
-        read_file(asked(tmp_path / "nothing.csv"))
+        read_file(config(tmp_path / "nothing.csv"))
 
 
 @pytest.mark.parametrize("name", ["bad.csv", "bad.parquet"])
@@ -140,7 +140,7 @@ def test_a_file_that_is_no_table_is_named(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(b"\x80\x04\x95pickle\n1,2\n3\n")
     with pytest.raises(UserError, match=name):
-        read_file(asked(path))
+        read_file(config(path))
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_a_file_that_is_no_table_is_named(tmp_path, name):
     [{"missing_words": ["?"]}, {"decimal": "."}, {"encoding": "cp1252"}, {"missing": "impute"}],
     ids=str,
 )
-def test_a_file_read_otherwise_is_another_table(frame, tmp_path, changes):
+def test_other_options_for_the_format_give_another_table(frame, tmp_path, changes):
     settings = Settings(tmp_path / "home", None, None, None)
     frame.to_csv(tmp_path / "own.csv", index=False)
-    plain, other = (asked(tmp_path / "own.csv", **keys) for keys in ({}, changes))
+    plain, other = (config(tmp_path / "own.csv", **keys) for keys in ({}, changes))
     assert load_table(plain, settings).digest != load_table(other, settings).digest
 
 
@@ -161,7 +161,7 @@ def test_a_file_in_another_folder_is_the_same_table(frame, tmp_path):
     for folder in (tmp_path / "a", tmp_path / "b"):
         folder.mkdir()
         frame.to_csv(folder / "own.csv", index=False)
-        digests.add(load_table(asked(folder / "own.csv"), settings).digest)
+        digests.add(load_table(config(folder / "own.csv"), settings).digest)
     assert len(digests) == 1
 
 
@@ -188,14 +188,14 @@ def check(columns, rents_frame):
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
-def test_an_office_export_is_read_as_it_was_written(tmp_path, rents_frame, encoding, separator):
+def test_an_office_export_is_read(tmp_path, rents_frame, encoding, separator):
     write_rents(tmp_path, encoding=encoding, separator=separator)
     columns = read_file(rents_of(tmp_path / "mieten.csv"))
     check(columns, rents_frame)
     assert "decimal comma" in columns.read_as
 
 
-def test_commas_separate_where_points_are_decimal(tmp_path, rents_frame):
+def test_commas_separate_columns_with_decimal_points(tmp_path, rents_frame):
     write_rents(tmp_path, separator=",", cell=english)
     columns = read_file(rents_of(tmp_path / "mieten.csv"))
     check(columns, rents_frame)
@@ -218,13 +218,13 @@ def test_every_kind_of_file_gives_the_same_table(tmp_path, rents_frame, name):
     check(read_file(rents_of(path)), rents_frame)
 
 
-def test_the_user_has_the_last_word_on_the_form(tmp_path, rents_frame):
+def test_options_for_the_format_win(tmp_path, rents_frame):
     write_rents(tmp_path, encoding="cp850")
-    said = {"encoding": "cp850", "separator": "semicolon", "decimal": "comma"}
-    check(read_file(rents_of(tmp_path / "mieten.csv", **said)), rents_frame)
+    options = {"encoding": "cp850", "separator": "semicolon", "decimal": "comma"}
+    check(read_file(rents_of(tmp_path / "mieten.csv", **options)), rents_frame)
 
 
-def test_bytes_that_are_no_text_are_refused_by_their_line(tmp_path):
+def test_the_error_for_an_undecodable_byte_names_the_line(tmp_path):
     write_rents(tmp_path)
     path = tmp_path / "mieten.csv"
     path.write_bytes(path.read_bytes().replace(b"Mitte", b"M\x81tte", 1))
@@ -245,27 +245,27 @@ def test_a_header_that_has_a_name_twice_is_refused(tmp_path):
         read_file(rents_of(path))
 
 
-def test_old_sheets_are_refused_with_their_cure(tmp_path):
+def test_old_sheets_are_refused(tmp_path):
     path = tmp_path / "t.xls"
     path.write_bytes(b"old")
-    with pytest.raises(UserError, match=r"\.xls; save it as \.xlsx or as CSV"):
+    with pytest.raises(UserError, match=r"got \.xls\..*\.xlsx"):
         read_file(rents_of(path))
 
 
-def test_a_sheet_without_the_extra_names_the_extra(tmp_path, rents_frame, monkeypatch):
+def test_a_sheet_without_openpyxl_names_the_extra(tmp_path, rents_frame, monkeypatch):
     rents_frame.to_excel(tmp_path / "t.xlsx", index=False)
     monkeypatch.setattr("tasks.data.table_formats.find_spec", lambda _: None)
     with pytest.raises(UserError, match=r"fkd\[excel\]"):
         read_file(rents_of(tmp_path / "t.xlsx"))
 
 
-def test_excels_own_line_on_the_separator_is_no_header(tmp_path, rents_frame):
+def test_a_sep_line_is_no_header(tmp_path, rents_frame):
     path = write_rents(tmp_path).with_suffix(".csv")
     path.write_bytes(b"sep=;\r\n" + path.read_bytes())
     check(read_file(rents_of(path)), rents_frame)
 
 
-def test_gaps_are_kept_or_their_rows_dropped_with_the_way_to_keep_them(tmp_path, rents_frame):
+def test_missing_inputs_are_kept_or_their_rows_dropped_with_a_note(tmp_path, rents_frame):
     path = write_rents(tmp_path).with_suffix(".csv")
     kept, dropped = read_file(rents_of(path)), read_file(rents_of(path, missing="drop"))
     gaps = rents_frame[["Fläche m²", "Baujahr"]].isna()
@@ -276,7 +276,7 @@ def test_gaps_are_kept_or_their_rows_dropped_with_the_way_to_keep_them(tmp_path,
     assert not np.isnan(dropped.numbers["Baujahr"]).any()
 
 
-def test_the_words_of_a_german_cell_are_what_they_look_like():
+def test_the_sample_has_german_numbers():
     assert german(1234.5) == "1.234,50"
 
 
@@ -325,14 +325,14 @@ def read(tmp_path):
     return reading
 
 
-def test_a_word_for_missing_is_answered_by_the_key_to_write(read):
-    cure = r"line 2 has 'k\.A\.' \(14 of 120.*data\.missing_words: \[k\.A\.\]"
-    with pytest.raises(UserError, match=rf"column Baujahr must hold numbers, but {cure}"):
+def test_the_error_for_a_word_proposes_missing_words(read):
+    message = r"line 2 has 'k\.A\.' \(14 of 120.*data\.missing_words: \[k\.A\.\]"
+    with pytest.raises(UserError, match=rf"column Baujahr must hold numbers, but {message}"):
         read(missing_words=[], numeric=["Baujahr"])
     assert read().dropped["Baujahr missing"] == 14 - 1  # one of them lacks the area, too
 
 
-def test_a_number_that_stands_for_missing_is_named_as_one(read):
+def test_a_number_can_be_a_missing_word(read):
     cells = {("Baujahr", row): -999 for row in (3, 5)}
     found = read(cells, missing_words=["k.A.", -999], missing="impute")
     assert np.isnan(found.numbers["Baujahr"][[3, 5]]).all()
@@ -344,13 +344,13 @@ def test_dates_are_refused_by_name(read):
         read(numeric=["Einzug"])
 
 
-def test_labels_among_the_numbers_are_sent_to_their_key(read):
+def test_the_error_for_labels_proposes_categorical(read):
     rows = {("Bezirk", row): f"Ort{row % 7}" for row in range(120)}
     with pytest.raises(UserError, match=r"column Bezirk.*list it under data\.categorical"):
         read(rows, numeric=["Bezirk"], categorical=[])
 
 
-def test_units_in_a_cell_are_told_apart_from_missing_values(read):
+def test_the_error_for_a_unit_proposes_to_remove_it(read):
     with pytest.raises(UserError, match=r"'75,0 m²'.*remove the unit"):
         read({("Fläche m²", 1): "75,0 m²"})
 
@@ -361,7 +361,7 @@ def test_two_decimal_signs_in_one_column_are_refused(read):
 
 
 @pytest.mark.parametrize(("sign", "expected"), [("comma", 1234.0), ("point", 1.234)])
-def test_a_number_that_may_be_two_is_asked_about(tmp_path, sign, expected):
+def test_an_ambiguous_number_is_refused(tmp_path, sign, expected):
     rows = [[f"{value}" for value in row] for row in rents(20)]
     for i, row in enumerate(rows):
         row[3:] = [f"1.{234 + i}", "1950", str(20 + i), str(500 + i)]

@@ -14,7 +14,7 @@ import tasks.data.census
 from configs.data import later_releases, other_states
 from configs.errors import UserError
 from configs.load import load_config
-from tasks.data.download import AbsentFileError, Patience, RemoteFile, fetch
+from tasks.data.download import AbsentFileError, RemoteFile, TransferPolicy, fetch
 from tasks.monitor.batches import NextBatch, read_batches
 from tasks.monitor.check import known_watches
 
@@ -143,12 +143,12 @@ def test_a_year_that_is_not_published_yet_is_one_sentence_and_no_fault(home, pub
 
 
 def test_a_file_is_absent_only_where_every_host_has_answered(settings, publisher, tmp_path):
-    once = Patience(attempts=1)
+    once = TransferPolicy(attempts=1)
     mirrored = replace(settings, mirror=str(tmp_path))
     with pytest.raises(AbsentFileError, match=r"has no such file; .*has no such file \(404\)"):
-        fetch(RemoteFile("census/x.zip", f"{publisher}/x.zip"), mirrored, patience=once)
+        fetch(RemoteFile("census/x.zip", f"{publisher}/x.zip"), mirrored, policy=once)
     with pytest.raises(UserError) as caught:
-        fetch(RemoteFile("census/x.zip", "http://127.0.0.1:9/x.zip"), mirrored, patience=once)
+        fetch(RemoteFile("census/x.zip", "http://127.0.0.1:9/x.zip"), mirrored, policy=once)
     assert not isinstance(caught.value, AbsentFileError)
 
 
