@@ -338,8 +338,8 @@ def score_blocks(job: ScoreJob) -> _Scored:
             raise UserError(
                 f"column {absent.iloc[row].idxmax()} must have a value in every row, because "
                 f"{request.model.address} cannot fill it. It is missing in "
-                f"{block.raw.position(row)} of {job.piece.path}. Fill it, or set --missing null to leave such rows without a "
-                "prediction."
+                f"{block.raw.position(row)} of {job.piece.path}. Fill it, or set "
+                "--missing null to leave such rows without a prediction."
             )
         prediction = np.full(len(frame), np.nan)
         if not missing.all():
