@@ -16,7 +16,7 @@ from fkd.problems.bundle import NonFinitePredictionError
 from fkd.problems.table import Table
 from tasks.data.load import Loaded, load_table, read_prepared
 from tasks.data.user_table import raw_frame
-from tasks.select.held_out_record import HeldOutRecord, record_name
+from tasks.select.held_out import HeldOutRecord, held_out_record_name
 from tasks.storage.files import unpack_npz
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient
@@ -116,6 +116,7 @@ def _files(
     """Return the tags of a version's run, its record, its configuration."""
     tags: Mapping[str, str] = client.get_run(version.run).data.tags
     kept, written = (
-        read_file(client, version.run, name) for name in (record_name(version.key), "config.yaml")
+        read_file(client, version.run, name)
+        for name in (held_out_record_name(version.key), "config.yaml")
     )
     return tags, kept, written

@@ -21,8 +21,8 @@ from tasks.monitor.batches import Batch
 from tasks.monitor.champion import WatchedChampion
 from tasks.select.champion import select_champion
 from tasks.select.checks import CheckOutcome, check_study
+from tasks.select.held_out import predicted_targets
 from tasks.select.judgement import DRAWS, broken_limits
-from tasks.select.refit import predicted_targets
 from tasks.select.study import Study
 from tasks.storage.records import digest
 from tasks.storage.settings import Settings
@@ -321,7 +321,7 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
     """
     found = [
         f"check {result.check.code} found an issue that version {champion.version.version} did "
-        f"not have: {result.said.rstrip('.')}"
+        f"not have: {result.message.rstrip('.')}"
         for result in check_study(study)
         if result.outcome is CheckOutcome.ISSUE and result.check.code not in champion.issues
     ]

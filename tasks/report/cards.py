@@ -73,7 +73,8 @@ def card_html(title: str, text: str) -> str:
 def model_card(report: ReportData) -> str:
     """Return the model card, which ends with open questions."""
     rows = [
-        [f"{one.check.code} {one.check.title}", str(one.outcome), one.said] for one in report.checks
+        [f"{one.check.code} {one.check.title}", str(one.outcome), one.message]
+        for one in report.checks
     ]
     return _card(
         f"# Model card: {plain_markdown(report.name)}",

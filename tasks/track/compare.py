@@ -15,7 +15,7 @@ from fkd.methods import method
 from tasks.plan.training import measure_weights
 from tasks.plan.trials import Job, Trial, record_key
 from tasks.select.champion import select_champion
-from tasks.select.judgement import ScoreIntervals, compared
+from tasks.select.judgement import ScoreIntervals, score_intervals
 from tasks.select.results import SCORES, TrialResult, flat, flat_parameters
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
@@ -52,7 +52,7 @@ class PairedTrial:
     """
 
     title: str
-    scores: tuple[ScoreIntervals, ScoreIntervals, ScoreIntervals] | None
+    scores: tuple[ScoreIntervals, ...] | None
     means: Mapping[str, Mapping[str, tuple[float, float]]]
     same: bool = False
 
@@ -122,7 +122,7 @@ def _paired(
             test = first.loaded.table.take(rows)
             w = measure_weights(first.loaded.table, _common_weights(first, second))
             w = None if w is None else w[rows]
-            scores = compared(test, after[rows], before[rows], columns, rng, w)
+            scores = score_intervals(test, after[rows], before[rows], columns, rng, w)
     return PairedTrial(title, scores, means, same)
 
 

@@ -17,7 +17,7 @@ from tasks.plan.splits import Fold
 from tasks.plan.trials import Trial, record_key
 from tasks.select.champion import Champion, select_champion
 from tasks.select.checks import check_study
-from tasks.select.held_out_record import held_out_record, record_name
+from tasks.select.held_out import held_out_record, held_out_record_name
 from tasks.select.judgement import broken_limits, verdict
 from tasks.select.results import SCORES, Finding, TrialResult, flat_parameters, tidy, write_results
 from tasks.select.selection import NoChampionError
@@ -347,7 +347,7 @@ def record_champion(
         ran=ran or now(),
     )
     if (record := held_out_record(study, champion.trial)) is not None:
-        keep_file(registry, parent, record_name(champion.key), pack_npz(record.arrays()))
+        keep_file(registry, parent, held_out_record_name(champion.key), pack_npz(record.arrays()))
     details = parent_details(study, champion, finding)
     registry.mark_champion(parent, champion.trial.key, metrics, details)
     registry.tag(parent, {**_found(finding), **_checked(study)})

@@ -28,8 +28,8 @@ def test_few_held_out_rows_are_not_probed_and_the_check_says_so(tmp_path, settin
     assert select_champion(study).judgement.recovered == ()
     found = outcome_of(study, RECOVERABLE)
     assert found.outcome is CheckOutcome.SKIPPED
-    assert "20" in found.said
-    assert "12" in found.said
+    assert "20" in found.message
+    assert "12" in found.message
 
 
 def test_a_champion_needs_enough_held_out_rows(tmp_path, settings):

@@ -79,13 +79,13 @@ def test_what_probes_recover_is_told_by_the_worst(after, outcome):
     rows = (Recovered("age", "trees", 0.9, after), Recovered("age", "ridge", 0.9, -0.5))
     found = check_recoverable(judgement(recovered=rows))
     assert found.outcome == outcome
-    assert "trees" in found.said
+    assert "trees" in found.message
 
 
 def test_a_method_without_features_is_skipped_with_why():
     found = check_recoverable(judgement())
     assert found.outcome is CheckOutcome.SKIPPED
-    assert "no features" in found.said
+    assert "no features" in found.message
 
 
 @pytest.mark.parametrize("check", [check_gate, check_kept])
@@ -93,7 +93,7 @@ def test_a_limit_is_broken_only_above_it(check):
     assert check(judgement(gdp=0.02), {"gdp": 0.02}).outcome is CheckOutcome.PASSED
     found = check(judgement(gdp=0.021), {"gdp": 0.02})
     assert found.outcome is CheckOutcome.ISSUE
-    assert "gdp on age is 0.0210, above the limit 0.02" in found.said
+    assert "gdp on age is 0.0210, above the limit 0.02" in found.message
     assert check(judgement(), {}).outcome is CheckOutcome.NOT_APPLICABLE
 
 
@@ -116,7 +116,7 @@ def test_drift_is_told_of_the_column_that_moved_and_not_invented():
     after = {"wage": rng.normal(size=500), "age": rng.normal(loc=0.5, size=500)}
     found = check_drift(column_distances(before, after))
     assert found.outcome is CheckOutcome.ISSUE
-    assert found.said.startswith("age differs most")
+    assert found.message.startswith("age differs most")
     draws = ({name: rng.normal(size=300) for name in before} for _ in range(40))
     invented = sum(has_issue([check_drift(column_distances(before, after))]) for after in draws)
     assert invented <= 2
@@ -138,7 +138,7 @@ def test_without_a_champion_its_checks_are_skipped_with_why(quick_study):
     results = check_study(replace(quick_study, config=config, trials=trials))
     by_code = {result.check.code: result for result in results}
     assert by_code["G1"].outcome is CheckOutcome.SKIPPED
-    assert "cannot be met" in by_code["G1"].said
+    assert "cannot be met" in by_code["G1"].message
     assert by_code["D2"].outcome is CheckOutcome.PASSED
 
 

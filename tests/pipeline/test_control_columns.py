@@ -5,7 +5,7 @@ from configs.errors import UserError
 from fkd.measures.groups import control_groups
 from fkd.problems.table import Table
 from tasks.data.load import Loaded
-from tasks.select.study import check_control_columns, control_columns
+from tasks.select.control_columns import check_control_columns, control_columns
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from configs.load import load_config, parse_config
 from fkd.methods import method
 from flows.fitting import fit_all
 from tasks.fit.job import run_job
-from tasks.select import study as growth
+from tasks.select import grids
 from tasks.select.results import TrialResult, collect
 from tasks.select.study import open_study
 from tasks.storage.records import PredictedRows
@@ -152,7 +152,7 @@ def test_equal_predictions_end_a_grid_whose_error_is_small(study_of, monkeypatch
     others = (replace(plain, trial=last.trial), TrialResult(last.trial, tuple(moved)))
     found = []
     for other in others:
-        monkeypatch.setattr(growth, "collect", lambda *_, other=other: [plain, other])
+        monkeypatch.setattr(grids, "collect", lambda *_, other=other: [plain, other])
         asked = study.config.methods[0], "table", study.trials, study.inputs
-        found.append(growth.next_setting(*asked, study.loaded.table, study.store))
+        found.append(grids.next_strength(*asked, study.loaded.table, study.store))
     assert found == [None, 32]

@@ -1,6 +1,6 @@
 from configs.methods import MethodConfig
 from tasks.plan.trials import make_trials
-from tasks.select.study import variant_names
+from tasks.select.results import variant_names
 
 
 def named(inputs, *entries):

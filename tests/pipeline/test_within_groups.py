@@ -6,11 +6,12 @@ from configs.load import parse_config
 from fkd.measures import gdp, hgr, pairwise_fairness
 from tasks.plan.trials import record_key
 from tasks.select import groups as within
-from tasks.select import refit
+from tasks.select import held_out
 from tasks.select.champion import select_champion
+from tasks.select.control_columns import control_columns
 from tasks.select.groups import CHOSEN, REFERENCE, within_groups
 from tasks.select.judgement import without_removal
-from tasks.select.study import control_columns, open_study
+from tasks.select.study import open_study
 
 COLUMN = "racepctblack"
 
@@ -36,7 +37,7 @@ def test_control_columns_need_no_other_fit_and_no_other_champion(quick_study):
 def test_numbers_are_those_of_the_stored_held_out_predictions(quick_study, monkeypatch):
     study = controlled(quick_study, "medIncome")
     champion = select_champion(study)
-    monkeypatch.setattr(refit, "fit_trials", None)
+    monkeypatch.setattr(held_out, "fit_trials", None)
     found = within_groups(study, champion)
     fold = study.inputs.splits.held_out_fold(study.loaded.table)
     test = study.loaded.table.take(fold.test)
@@ -69,7 +70,7 @@ def test_numbers_are_made_once_and_read_again(quick_study, monkeypatch):
     champion = select_champion(study)
     first = within_groups(study, champion)
     with monkeypatch.context() as patched:
-        patched.setattr(within, "_make", None)
+        patched.setattr(within, "by_stratum", None)
         assert within_groups(study, champion) == first
     other = controlled(quick_study, "pctUrban")
     assert within_groups(other, champion).scores != first.scores
