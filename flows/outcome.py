@@ -29,8 +29,9 @@ from tasks.select.study import Study
 from tasks.servers.hooks import check_hooks, literal_webhooks, tell
 from tasks.storage.settings import plain_markdown, scrubbed, without_credentials
 from tasks.track.client import runs_page
-from tasks.track.recording import model_address, recorded
+from tasks.track.recording import model_address
 from tasks.track.registry import CHAMPION
+from tasks.track.run_index import recorded
 
 _SEARCHED = (
     "‡ parameters searched on rows that most folds test on: these means look a little too good"

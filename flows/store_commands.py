@@ -11,7 +11,7 @@ from configs.errors import UserError
 from tasks.storage.backends import Entry
 from tasks.storage.settings import Settings, ensure_writable, read_settings
 from tasks.storage.store import STORE_ID, open_store
-from tasks.track.run_index import fetch_run, is_told_by_name, meant_run, referenced, shared_runs
+from tasks.track.run_index import fetch_run, is_named_by_content, meant_run, referenced, shared_runs
 from tasks.track.run_status import all_statuses, read_status
 
 _UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -73,7 +73,7 @@ def _chosen(settings: Settings, least: float, *, unreferenced: bool) -> list[Ent
             f"what runs refer to must be known, but {' '.join(problems)} Remove what is told of "
             "such runs, or choose by --older-than alone."
         )
-    return [e for e in old if is_told_by_name(e.name) and e.name not in wanted]
+    return [e for e in old if is_named_by_content(e.name) and e.name not in wanted]
 
 
 def _refuse_meanwhile(settings: Settings) -> None:

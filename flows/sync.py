@@ -8,7 +8,7 @@ from tasks.report.narrative import finding_of
 from tasks.storage.settings import Settings, read_settings
 from tasks.track.client import TrackingUnreachableError
 from tasks.track.recording import record_champion, record_files, record_trials
-from tasks.track.run_index import KnownRun, known_runs, now
+from tasks.track.run_index import KnownRun, known_runs
 
 
 def sync_all() -> None:
@@ -40,7 +40,7 @@ def _sync(run: KnownRun, settings: Settings) -> None:
     if study.missing():
         note = "; it is not finished, so that no champion is chosen"
     else:
-        record_champion(study, finding_of(report_data(study, curves=False)), ran=run.ran or now())
+        record_champion(study, finding_of(report_data(study, curves=False)), ran=run.ran)
         record_files(study)
     Console(highlight=False).print(
         f"{study.config.name}: {added} new trial runs{note}", markup=False, soft_wrap=True

@@ -20,7 +20,7 @@ from tasks.select.held_out import HeldOutRecord, held_out_record_name
 from tasks.storage.files import unpack_npz
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient
-from tasks.track.registry import KnownVersion, champion_version, fetch_bundle, told
+from tasks.track.registry import KnownVersion, champion_version, fetch_bundle, registry_call
 from tasks.track.runs import read_file
 
 _CHECK = "fkd.check."
@@ -89,7 +89,7 @@ def watched_champion(settings: Settings, model: str) -> WatchedChampion:
     version = champion_version(settings, model)
     client = TimedClient(settings)
     if version.run:
-        tags, kept, written = told(settings, lambda: _files(client, version))
+        tags, kept, written = registry_call(settings, lambda: _files(client, version))
     if not version.run or kept is None or written is None:
         raise UserError(
             f"{model} version {version.version} has no record of its held-out rows, which fkd did "

@@ -27,7 +27,7 @@ from tasks.select.study import Study
 from tasks.storage.records import digest
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient
-from tasks.track.registry import KnownVersion, tag_version, told, versions_of
+from tasks.track.registry import KnownVersion, registry_call, tag_version, versions_of
 from tasks.track.run_index import now
 from tasks.track.runs import RunDetails, Tracking, metric_name, prepare_stores, read_file
 
@@ -427,7 +427,7 @@ def known_watches(settings: Settings, model: str) -> list[Watch]:
         # A look whose file is not there yet was cut off; the same command makes it again.
         return [Watch.from_json(text.decode()) for text in texts if text is not None]
 
-    oldest_first = told(settings, work)[::-1]  # MLflow lists the newest run first
+    oldest_first = registry_call(settings, work)[::-1]  # MLflow lists the newest run first
     # `at` has whole seconds. Sorting keeps the order of looks within one second.
     return sorted(oldest_first, key=lambda watch: watch.at)
 

@@ -22,8 +22,8 @@ from tasks.select.limit_moves import LimitMoves, limit_moves
 from tasks.select.results import MAE, TrialResult, shown_parameters
 from tasks.select.selection import NoChampionError, worst
 from tasks.select.study import Study, rerun_command
-from tasks.track.recording import model_address, recorded
-from tasks.track.run_index import time_taken
+from tasks.track.recording import model_address
+from tasks.track.run_index import recorded, time_taken
 
 Scalar = str | int | float | bool | None
 Estimate = tuple[float, float, float]  # a value with the ends of its interval

@@ -300,7 +300,7 @@ def test_what_cannot_be_looked_at_is_told(office, home, tmp_path, monkeypatch, n
 
 
 def test_a_name_without_a_champion_is_told(office, home):
-    with pytest.raises(UserError, match="there is no registered model 'wage'; registered are: wag"):
+    with pytest.raises(UserError, match="no registered model 'wage'"):
         watched_champion(home, "wage")
     client(home).delete_registered_model_alias("wages", "champion")
     with pytest.raises(UserError, match="wages has no champion, only 1 versions"):
