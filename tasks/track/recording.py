@@ -4,7 +4,6 @@ import json
 import tempfile
 import time
 from collections.abc import Iterable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,10 @@ from tasks.select.study import Study
 from tasks.storage.environment import MEMORY
 from tasks.storage.files import pack_npz, write_atomic
 from tasks.storage.settings import plain_markdown, without_credentials
-from tasks.track.registry import CANDIDATE, CHAMPION, ModelVersion, Registry
+from tasks.track.registry import CANDIDATE, CHAMPION, Registry
 from tasks.track.run_index import identity_of, note_place, note_run, now, owns_files
 from tasks.track.runs import RunDetails, Span, Tracking, TrialRun, keep_file, metric_name
 
-REQUIREMENTS = ("mlflow", "numpy", "pandas", "scipy", "scikit-learn")
 _SHOWN = 15  # characters of a run's name in MLflow's table
 _DIGEST = 32  # characters that MLflow keeps of a data set's digest
 _METRICS = """\
@@ -104,25 +102,19 @@ def record_champion(
     parent = registry.find_parent(identity_of(study))
     if parent is None:
         return None
-    metrics = held_out_metrics(champion)
-    wanted = ModelVersion(
-        model=study.config.model,
-        key=champion.key,
-        bundle=champion.bundle,
-        example=champion.example,
-        requirements=[f"{name}=={version(name)}" for name in REQUIREMENTS],
-        tags={"fkd.trial": champion.trial.key, "fkd.title": champion.title},
-        note=model_note(study, champion, finding),
-        params=_champion_params(champion),
-        metrics=metrics,
-        data=_used_data(study),
-    )
     found = {f"fkd.check.{r.check.code}": str(r.outcome) for r in check_study(study)}
     if finding is not None:
         found["fkd.finding"] = finding.word
     address = registry.register(
         parent,
-        wanted,
+        study.config.model,
+        champion,
+        RunDetails(
+            model_note(study, champion, finding),
+            _champion_params(champion),
+            held_out_metrics(champion),
+            _used_data(study),
+        ),
         verdict={
             "fkd.verdict": verdict(champion.judgement, study.config.gate, study.refused),
             **found,
@@ -134,7 +126,7 @@ def record_champion(
         name = held_out_record_name(champion.key)
         keep_file(registry, parent, name, pack_npz(record.arrays()))
     details = parent_details(study, champion, finding)
-    registry.mark_champion(parent, champion.trial.key, metrics, details)
+    registry.mark_champion(parent, champion.trial.key, details)
     registry.tag(parent, found)
     return address
 
@@ -192,7 +184,9 @@ def parent_details(
     if champion is not None and not study.failures() and not study.missing():
         params |= _champion_params(champion)
     note = "\n\n".join([_subject(study), *_selection(study, champion, finding), _METRICS])
-    return RunDetails(note, params, _used_data(study), _span(study, study.trials, inner=True))
+    metrics = {} if champion is None else held_out_metrics(champion)
+    span = _span(study, study.trials, inner=True)
+    return RunDetails(note, params, metrics, _used_data(study), span)
 
 
 def trial_run(study: Study, result: TrialResult, name: str, tags: dict[str, str]) -> TrialRun:
@@ -218,8 +212,8 @@ def trial_run(study: Study, result: TrialResult, name: str, tags: dict[str, str]
     if undefined:
         tags = {**tags, "fkd.undefined": " ".join(undefined)}
     span = _span(study, [trial], inner=False)
-    details = RunDetails("\n\n".join([*note, _METRICS]), _params(trial), span=span)
-    return TrialRun(trial.key, name, tags, metrics, details)
+    details = RunDetails("\n\n".join([*note, _METRICS]), _params(trial), metrics, span=span)
+    return TrialRun(trial.key, name, tags, details)
 
 
 def _run_names(study: Study) -> dict[str, str]:

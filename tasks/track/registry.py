@@ -3,22 +3,23 @@
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version as installed
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
 import mlflow
-import pandas as pd
-from mlflow.entities import Dataset, Metric
+from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 from mlflow.models import infer_signature
 
 from configs.errors import UserError, check_name
 from fkd.problems.bundle import Bundle
+from tasks.select.champion import Champion
 from tasks.storage.files import pack_npz, sha256, unpack_npz
 from tasks.storage.settings import Settings, plain_markdown
 from tasks.storage.store import open_store
@@ -30,7 +31,7 @@ from tasks.track.client import (
     tracking_uri,
     within,
 )
-from tasks.track.runs import CHAMPION_TAG, FAULTS, Tracking, prepare_stores
+from tasks.track.runs import CHAMPION_TAG, FAULTS, RunDetails, Tracking, prepare_stores
 
 T = TypeVar("T")
 ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+|latest))")
@@ -40,6 +41,7 @@ REFUSALS = (MlflowException, ValueError, TypeError, KeyError)
 CHAMPION = "champion"
 CANDIDATE = "candidate"
 BUNDLE_TAG = "fkd.bundle"  # of a version: the sha256 of its bundle
+REQUIREMENTS = ("mlflow", "numpy", "pandas", "scipy", "scikit-learn")
 _RAN = "fkd.ran"
 _PROMOTED = "\n\nPromoted to champion by "  # begins the paragraph of a description
 _BUNDLE = Path("artifacts") / "bundle.npz"
@@ -83,36 +85,30 @@ class Promotion:
         return f"Promoted to champion by {self.who} on {moment} UTC. Reason: {self.why}"
 
 
-@dataclass(frozen=True)
-class ModelVersion:
-    """A champion to be registered."""
-
-    model: str  # the registered name
-    key: str  # the champion's key, by which the version is found
-    bundle: Bundle
-    example: pd.DataFrame
-    requirements: Sequence[str]
-    tags: Mapping[str, str]
-    note: str
-    params: Mapping[str, str]
-    metrics: Mapping[str, float]  # on held-out rows
-    data: Dataset
-
-
 class Registry(Tracking):
     """The registered models of an MLflow server, with the runs of an experiment."""
 
     def register(
-        self, run: str, wanted: ModelVersion, *, verdict: Mapping[str, str], alias: str, ran: str
+        self,
+        run: str,
+        model: str,
+        champion: Champion,
+        details: RunDetails,
+        *,
+        verdict: Mapping[str, str],
+        alias: str,
+        ran: str,
     ) -> str:
-        """Register a model once and return its address.
+        """Register a champion once and return its address.
 
         Parameters
         ----------
         run
             The parent run, which has the model's files.
-        wanted
-            The model.
+        model
+            The registered name.
+        champion, details
+            The champion with its description, parameters, held-out metrics and data.
         verdict
             Tags of the gate's verdict and of the finding, updated on an existing version.
         alias
@@ -120,22 +116,22 @@ class Registry(Tracking):
         ran
             Time of the selection, in ISO form.
         """
-        model, client = wanted.model, self.client
+        client = self.client
 
         def work() -> None:
             with addressed(self.settings):
-                version = self._version(model, wanted.key)
+                version = self._version(model, champion.key)
                 if version is None:
-                    version = self._create_version(run, wanted)
+                    version = self._create_version(run, model, champion, details)
                     # Two homes may register the model at once. The first version stays.
-                    first = self._version(model, wanted.key) or version
+                    first = self._version(model, champion.key) or version
                     if first != version:
                         client.delete_model_version(model, version)
                         version = first
             for name, value in verdict.items():
                 client.set_model_version_tag(model, version, name, value)
             known = client.get_model_version(model, version)
-            note = _described(wanted.note, Promotion.from_tags(known.tags))
+            note = _described(details.note, Promotion.from_tags(known.tags))
             if known.description != note:
                 client.update_model_version(model, version, note)
             found = client.search_registered_models(f"name = '{model}'")
@@ -163,25 +159,29 @@ class Registry(Tracking):
         promotion = Promotion.from_tags(tags)
         return max(tags.get(_RAN, ""), promotion.at if promotion else "") > ran
 
-    def _create_version(self, run: str, wanted: ModelVersion) -> str:
+    def _create_version(self, run: str, model: str, champion: Champion, details: RunDetails) -> str:
         """Log a model with its held-out metrics and return its new version."""
         client = self.client
-        if not client.search_registered_models(f"name = '{wanted.model}'"):
-            client.create_registered_model(wanted.model)
-        arrays = pack_npz(wanted.bundle.arrays())
+        if not client.search_registered_models(f"name = '{model}'"):
+            client.create_registered_model(model)
+        arrays = pack_npz(champion.bundle.arrays())
         size = len(arrays) + sum(f.stat().st_size for f in Path(str(files("fkd"))).rglob("*.py"))
-        logged = within(4 * patience() + patience(size), lambda: _log_model(run, wanted, arrays))
-        at = client.get_run(run).info.start_time
-        named = {"dataset_name": wanted.data.name, "dataset_digest": wanted.data.digest}
+        deadline = 4 * patience() + patience(size)
+        logged = within(deadline, lambda: _log_model(run, champion, details, arrays))
+        at, data = client.get_run(run).info.start_time, details.data
+        named = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
         client.log_batch(
             run,
             metrics=[
                 Metric(name, value, at, 0, model_id=logged.model_id, run_id=run, **named)
-                for name, value in wanted.metrics.items()
+                for name, value in details.metrics.items()
             ],
         )
-        tags = {**wanted.tags, CHAMPION_TAG: wanted.key, BUNDLE_TAG: sha256(arrays), "fkd.run": run}
-        options: dict[str, Any] = {"tags": tags, "description": wanted.note}
+        tags = {CHAMPION_TAG: champion.key, BUNDLE_TAG: sha256(arrays), "fkd.run": run}
+        options: dict[str, Any] = {
+            "tags": {**_model_tags(champion), **tags},
+            "description": details.note,
+        }
         # A separate registry has access to the files of models, but not to runs and logged models.
         # Not by `registered_model_name`, which prints to the user's terminal.
         if registry_uri(self.settings) != self.uri:
@@ -189,11 +189,16 @@ class Registry(Tracking):
         else:
             source = logged.model_uri
             options |= {"run_id": run, "model_id": logged.model_id}
-        return str(client.create_model_version(wanted.model, source, **options).version)
+        return str(client.create_model_version(model, source, **options).version)
 
 
-def _log_model(run: str, wanted: ModelVersion, arrays: bytes) -> Any:
+def _model_tags(champion: Champion) -> dict[str, str]:
+    return {"fkd.trial": champion.trial.key, "fkd.title": champion.title}
+
+
+def _log_model(run: str, champion: Champion, details: RunDetails, arrays: bytes) -> Any:
     """Log a model with its files on a run and return MLflow's information on it."""
+    example = champion.example
     with tempfile.TemporaryDirectory() as folder, mlflow.start_run(run_id=run):
         bundle = Path(folder) / "bundle.npz"
         bundle.write_bytes(arrays)
@@ -204,14 +209,14 @@ def _log_model(run: str, wanted: ModelVersion, arrays: bytes) -> Any:
             model_config={"bundle_sha256": sha256(arrays)},
             # With the library, so that a server needs no fkd.
             code_paths=[str(files("fkd"))],
-            signature=infer_signature(wanted.example, wanted.bundle.predict(wanted.example)),
-            input_example=wanted.example,
+            signature=infer_signature(example, champion.bundle.predict(example)),
+            input_example=example,
             # Without a list MLflow would guess one by importing everything for 15 s.
-            pip_requirements=list(wanted.requirements),
-            params=dict(wanted.params),
+            pip_requirements=[f"{name}=={installed(name)}" for name in REQUIREMENTS],
+            params=dict(details.params),
             # At the run's own step MLflow would give the model the metrics of an earlier one.
             step=1,
-            tags={**wanted.tags, "mlflow.note.content": wanted.note},
+            tags={**_model_tags(champion), "mlflow.note.content": details.note},
         )
 
 
@@ -250,11 +255,6 @@ def require_model(client: TimedClient, model: str) -> Any:
         known = ", ".join(sorted(m.name for m in client.search_registered_models())) or "none"
         raise UserError(f"There is no registered model {model!r}. Registered are: {known}.")
     return found[0]
-
-
-def load_champion(settings: Settings, model: str) -> Any:
-    """Return the registered champion as a pyfunc model."""
-    return load_model(settings, f"models:/{model}@{CHAMPION}")
 
 
 def load_model(settings: Settings, address: str) -> Any:

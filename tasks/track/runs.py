@@ -57,10 +57,11 @@ class Span:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """Description, parameters, data and duration of a run."""
+    """Description, parameters, metrics, data and duration of a run."""
 
     note: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     data: Dataset | None = None
     span: Span | None = None
 
@@ -72,8 +73,7 @@ class TrialRun:
     key: str
     name: str
     tags: Mapping[str, str]
-    metrics: Mapping[str, float]
-    details: RunDetails = field(default_factory=RunDetails)
+    details: RunDetails
 
 
 def metric_name(text: str) -> str:
@@ -164,7 +164,7 @@ class Tracking:
                 if run is None:
                     own = {**trial.tags, TRIAL: trial.key, "mlflow.parentRunId": parent}
                     run = self._create(trial.name, own, trial.details)
-                self._log(run, trial.metrics, trial.details.params)
+                self._log(run, trial.details)
                 self._close(run, trial.details)
                 added.add(trial.key)
 
@@ -196,19 +196,17 @@ class Tracking:
             self.client.delete_run(run.info.run_id)
         return found
 
-    def mark_champion(
-        self, parent: str, trial: str, metrics: Mapping[str, float], details: RunDetails
-    ) -> None:
+    def mark_champion(self, parent: str, trial: str, details: RunDetails) -> None:
         """Log the selected trial's metrics on it and its parent, and tag this trial only."""
 
         def work() -> None:
             for key, run in self._trial_runs(parent).items():
                 if key == trial:
                     self.client.set_tag(run.info.run_id, CHAMPION_TAG, "true")
-                    self._log(run, metrics)
+                    self._log(run, RunDetails(metrics=details.metrics))
                 elif CHAMPION_TAG in run.data.tags:
                     self.client.delete_tag(run.info.run_id, CHAMPION_TAG)
-            self._detail(self.client.get_run(parent), details, metrics)
+            self._detail(self.client.get_run(parent), details)
 
         self.safely(work)
 
@@ -270,26 +268,22 @@ class Tracking:
         """Tags with the user, the program and its commit."""
         return dict(resolve_tags())
 
-    def _detail(
-        self, run: Run, details: RunDetails, metrics: Mapping[str, float] | None = None
-    ) -> None:
+    def _detail(self, run: Run, details: RunDetails) -> None:
         """Log metrics, parameters, description and data of a run."""
-        self._log(run, metrics or {}, details.params)
+        self._log(run, details)
         if details.note:
             self.client.set_tag(run.info.run_id, _NOTE, details.note)
         if details.data is not None:
             context = [InputTag("mlflow.data.context", "training")]
             self.client.log_inputs(run.info.run_id, [DatasetInput(details.data, context)])
 
-    def _log(
-        self, run: Run, metrics: Mapping[str, float], params: Mapping[str, str] | None = None
-    ) -> None:
+    def _log(self, run: Run, details: RunDetails) -> None:
         """Log metrics and parameters in one call. A repeat changes nothing."""
         at = run.info.start_time  # MLflow ignores an equal value with the same time
         self.client.log_batch(
             run.info.run_id,
-            metrics=[Metric(name, value, at, 0) for name, value in metrics.items()],
-            params=[Param(name, value) for name, value in (params or {}).items()],
+            metrics=[Metric(name, value, at, 0) for name, value in details.metrics.items()],
+            params=[Param(name, value) for name, value in details.params.items()],
         )
 
     def _close(self, run: Run, details: RunDetails) -> None:

@@ -24,7 +24,7 @@ from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 from tasks.track.client import tracking_uri
 from tasks.track.recording import record_champion, record_files, record_trials
-from tasks.track.registry import load_champion
+from tasks.track.registry import load_model
 from tasks.track.run_index import find_study, identity_of, note_time, recorded, time_taken
 from tasks.track.runs import metric_name
 
@@ -313,7 +313,7 @@ def test_models_go_to_the_registry_that_is_named(study, tmp_path, tmp_path_facto
     (found,) = MlflowClient(f"sqlite:///{apart}").search_registered_models()
     assert found.name == "quick"
     champion = select_champion(there)
-    predicted = load_champion(settings, "quick").predict(champion.example)
+    predicted = load_model(settings, "models:/quick@champion").predict(champion.example)
     assert np.array_equal(predicted, champion.bundle.predict(champion.example))
 
 

@@ -20,7 +20,7 @@ from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient, TrackingUnreachableError, tracking_uri
 from tasks.track.recording import record_champion, record_files, record_trials
-from tasks.track.registry import load_champion
+from tasks.track.registry import load_model
 from tasks.track.run_index import recorded
 from tasks.track.runs import Tracking
 
@@ -83,7 +83,7 @@ def test_the_registered_champion_predicts_as_the_one_in_process(study):
     record_trials(study)
     assert record_champion(study) == "models:/quick@champion"
     champion = select_champion(study)
-    loaded = load_champion(study.settings, "quick")
+    loaded = load_model(study.settings, "models:/quick@champion")
     assert np.array_equal(
         loaded.predict(champion.example), champion.bundle.predict(champion.example)
     )
