@@ -4,12 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import ks_2samp
+from stored_files import stored
 
+from fkd.problems.table import Table
 from flows.cli import main
 from flows.inspect_commands import checks_line
 from flows.outcome import Outcome
 from tasks.report.model import report_data
 from tasks.report.page import to_html
+from tasks.select import checks as module
 from tasks.select.champion import select_champion
 from tasks.select.checks import (
     CHECKS,
@@ -24,8 +29,11 @@ from tasks.select.checks import (
     check_study,
     column_distances,
     has_issue,
+    row_facts,
+    strongest_proxies,
 )
 from tasks.select.judgement import Judgement, Recovered, ScoreIntervals
+from tasks.select.study import open_study
 
 ROOT = Path(__file__).parents[2]
 
@@ -191,3 +199,90 @@ def test_mlflow_has_one_tag_per_check(quick_study):
     (version,) = tracking.client.search_model_versions("name = 'quick'")
     assert tags.items() <= version.tags.items()
     assert select_champion(quick_study).trial.key
+
+
+@pytest.fixture
+def study(quick_study):
+    """Another of the same, which has looked for nothing yet."""
+    return open_study(quick_study.config, quick_study.settings)
+
+
+def test_facts_are_of_the_rows_before_and_of_those_held_out(study):
+    table, found = study.loaded.table, row_facts(study)
+    fold = study.inputs.splits.held_out_fold(table)
+    assert found.median == np.median(table.target[fold.train])
+    assert set(found.distances) == {table.target_name, *table.sensitive_names}
+    peer = ks_2samp(table.target[fold.train], table.target[fold.test])
+    distance = found.distances[table.target_name]
+    assert (distance.statistic, distance.chance) == (peer.statistic, peer.pvalue)
+    assert set(found.proxies) == {*study.inputs.sensitive, *study.inputs.measure_on}
+    for column, proxies in found.proxies.items():
+        assert proxies == tuple(strongest_proxies(table, column))
+
+
+def test_facts_are_looked_for_once_even_by_another_process(study, monkeypatch):
+    first = row_facts(study)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "strongest_proxies", None)
+        assert row_facts(open_study(study.config, study.settings)) == first
+    (kept,) = stored(study.settings, "rows").glob("*.json")
+    kept.write_bytes(b"damaged")
+    assert row_facts(open_study(study.config, study.settings)) == first
+
+
+def test_other_rows_held_out_are_other_facts(study):
+    other = study.config.model_copy(update={"seed": study.config.seed + 1})
+    assert row_facts(open_study(other, study.settings)).distances != row_facts(study).distances
+
+
+def test_a_row_that_was_spoilt_since_is_named(study):
+    study.loaded.table.target[3] = np.nan
+    with pytest.raises(ValueError, match=study.loaded.table.target_name):
+        row_facts(study)
+
+
+@pytest.fixture
+def table(rng):
+    n = 400
+    s = rng.uniform(20, 70, n)
+    codes = np.column_stack([(s // 10).astype(int) % 7, rng.integers(0, 3, n)])
+    numeric = np.column_stack([-s + 5 * rng.normal(size=n), rng.normal(size=n), np.ones(n), s])
+    return Table(
+        numeric_names=("years left", "luck", "one", "age"),
+        numeric=numeric,
+        categorical_names=("decade", "colour"),
+        codes=codes.astype(np.int32),
+        levels=(tuple("0123456"), tuple("abc")),
+        target_name="y",
+        target=rng.normal(size=n),
+        sensitive_names=("age",),
+        sensitive=s[:, None],
+        target_range=(-4.0, 4.0),
+        sensitive_range=np.array([[20.0, 70.0]]),
+    )
+
+
+def test_the_closest_come_first_and_the_column_itself_is_left_out(table):
+    found = strongest_proxies(table, "age")
+    assert [proxy.name for proxy in found] == ["decade", "years left"]
+    s, x = table.sensitive[:, 0], table.numeric[:, 0]
+    assert_allclose(found[1].correlation, -np.corrcoef(x, s)[0, 1])
+    means = np.array([s[table.codes[:, 0] == code].mean() for code in table.codes[:, 0]])
+    assert_allclose(found[0].correlation, np.corrcoef(means, s)[0, 1])
+
+
+def test_no_more_than_asked_for_are_named(table):
+    assert len(strongest_proxies(table, "age", most=1)) == 1
+    assert len(strongest_proxies(table, "age", above=0.0, most=9)) == 4  # a constant is none
+
+
+def test_the_closest_is_named_however_far_it_is(table):
+    (found,) = strongest_proxies(table, "age", above=0.999)
+    assert found.name == "decade"
+
+
+def test_a_gap_hides_no_proxy(table):
+    table.numeric[:40, 0] = np.nan
+    found = {proxy.name: proxy.correlation for proxy in strongest_proxies(table, "age")}
+    s, x = table.sensitive[40:, 0], table.numeric[40:, 0]
+    assert_allclose(found["years left"], -np.corrcoef(x, s)[0, 1])
