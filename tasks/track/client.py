@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import certifi
 import httpx
-from filelock import FileLock
 from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
 from mlflow.tracking import MlflowClient
 
@@ -240,12 +239,6 @@ def share_trust() -> None:
     name, path = _authorities()
     if name == "SSL_CERT_FILE":
         os.environ["REQUESTS_CA_BUNDLE"] = path
-
-
-def write_lock(settings: Settings) -> FileLock:
-    """Return the lock under which the default database of this FKD_HOME is created."""
-    settings.mlflow.mkdir(parents=True, exist_ok=True)
-    return FileLock(settings.mlflow / "write.lock")
 
 
 def sqlite_path(uri: str) -> Path | None:

@@ -43,6 +43,7 @@ CANDIDATE = "candidate"
 BUNDLE_TAG = "fkd.bundle"  # of a version: the sha256 of its bundle
 REQUIREMENTS = ("mlflow", "numpy", "pandas", "scipy", "scikit-learn")
 _RAN = "fkd.ran"
+_PROMOTION_TAGS = ("fkd.promoted_by", "fkd.promoted_why", "fkd.promoted_at")
 _PROMOTED = "\n\nPromoted to champion by "  # begins the paragraph of a description
 _BUNDLE = Path("artifacts") / "bundle.npz"
 _ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
@@ -69,16 +70,12 @@ class Promotion:
     @classmethod
     def from_tags(cls, tags: Mapping[str, str]) -> "Promotion | None":
         """Return the promotion of a version, None if nobody promoted it."""
-        names = ("fkd.promoted_by", "fkd.promoted_why", "fkd.promoted_at")
-        return cls(*(tags[name] for name in names)) if all(n in tags for n in names) else None
+        found = [tags[name] for name in _PROMOTION_TAGS if name in tags]
+        return cls(*found) if len(found) == len(_PROMOTION_TAGS) else None
 
     def tags(self) -> dict[str, str]:
         """Return the tags from which `from_tags` reads it."""
-        return {
-            "fkd.promoted_by": self.who,
-            "fkd.promoted_why": self.why,
-            "fkd.promoted_at": self.at,
-        }
+        return dict(zip(_PROMOTION_TAGS, (self.who, self.why, self.at), strict=True))
 
     def __str__(self) -> str:
         moment = self.at[:16].replace("T", " ")

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from alembic.util import CommandError
+from filelock import FileLock
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
 from mlflow.exceptions import MlflowException
@@ -41,7 +42,6 @@ from tasks.track.client import (
     sqlite_path,
     tracking_uri,
     within,
-    write_lock,
 )
 
 CHAMPION_TAG = "fkd.champion"  # "true" on the selected trial's run; the key on a model version
@@ -342,7 +342,8 @@ def prepare_stores(settings: Settings) -> None:
     for uri in dict.fromkeys((tracking_uri(settings), registry_uri(settings))):
         check_answers(uri)
         if (path := sqlite_path(uri)) is not None:
-            with write_lock(settings):
+            settings.mlflow.mkdir(parents=True, exist_ok=True)
+            with FileLock(settings.mlflow / "write.lock"):  # one process creates the database
                 prepare_database(path, _open_database, (*FAULTS, CommandError))
 
 
