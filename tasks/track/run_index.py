@@ -166,7 +166,7 @@ def recorded(study: Study) -> Recorded | None:
     found = _read_json(path)
     if not found and path.exists():
         raise UserError(
-            f"{path} must say in JSON where the run is recorded, but it is damaged; remove it, "
+            f"{path} must contain the place of the run in MLflow, but it is damaged. Remove it, "
             "then `fkd sync` writes it again."
         )
     if found.get("identity") != identity_of(study) or found.get("uri") is None:

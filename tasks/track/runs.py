@@ -49,7 +49,7 @@ CHAMPION_TAG = "fkd.champion"  # "true" on the selected trial's run; the key on 
 
 @dataclass(frozen=True)
 class Span:
-    """When the fits of a run began, in milliseconds since 1970, and the seconds they took."""
+    """Start of a run's fits in milliseconds since 1970, and their duration in seconds."""
 
     start: int
     seconds: float

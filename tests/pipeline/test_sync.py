@@ -53,7 +53,7 @@ def test_a_damaged_record_of_places_is_told_then_written_again(study, capsys):
         main(["report", str(study.folder / "config.yaml")])
     said = " ".join(capsys.readouterr().err.split())
     assert ended.value.code == 2
-    assert "tracking.json must say in JSON where the run is recorded, but it is damaged" in said
+    assert "tracking.json must contain" in said
     sync_all()
     assert recorded(study) is not None
 
