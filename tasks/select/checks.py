@@ -159,11 +159,6 @@ def _check_champion(study: Study, champion: Champion) -> Iterator[CheckResult]:
     yield check_gate(judgement, study.config.gate)
 
 
-def has_issue(results: Iterable[CheckResult]) -> bool:
-    """Return whether one of the checks found an issue."""
-    return any(result.outcome is ISSUE for result in results)
-
-
 def _level(value: float, issue: float, tip: float) -> CheckOutcome:
     """Return the outcome for a value that should be small."""
     return ISSUE if value >= issue else TIP if value >= tip else PASSED

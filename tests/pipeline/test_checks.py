@@ -28,7 +28,6 @@ from tasks.select.checks import (
     check_rows,
     check_study,
     column_distances,
-    has_issue,
     row_facts,
     strongest_proxies,
 )
@@ -43,6 +42,10 @@ def judgement(hgr=0.2, gdp=0.02, recovered=()):
         (0.1, 0.09, 0.11), {"age": {"hgr": (hgr, hgr, hgr), "gdp": (gdp, gdp, gdp)}}
     )
     return Judgement(scores, None, None, {"age": {"hgr": (0.1, 0.14)}}, 800, 200, recovered)
+
+
+def has_issue(results):
+    return any(result.outcome is CheckOutcome.ISSUE for result in results)
 
 
 def outcomes(results):
