@@ -94,7 +94,16 @@ def select_champion(study: Study) -> Champion:
     else:
         selected = select_trial(found, policy)
     trial = selected.trial
-    key = digest(
+    key = champion_key(study, trial)
+    bundle, judgement = _stored_champion(study, trial, key)
+    example = _example(study, bundle.input_columns)
+    title = study.title(trial)
+    return Champion(key, trial, title, bundle, judgement, example, policy, within_noise)
+
+
+def champion_key(study: Study, trial: Trial) -> str:
+    """Return the digest of the selected trial, the selection and the code."""
+    return digest(
         {
             "trial": trial.key,
             "method": method(trial.method).version,
@@ -103,10 +112,6 @@ def select_champion(study: Study) -> Champion:
             "code": __version__,
         }
     )
-    bundle, judgement = _stored_champion(study, trial, key)
-    example = _example(study, bundle.input_columns)
-    title = study.title(trial)
-    return Champion(key, trial, title, bundle, judgement, example, policy, within_noise)
 
 
 @cached_on_study
