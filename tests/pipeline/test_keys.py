@@ -268,7 +268,7 @@ def test_every_input_of_a_champion_is_in_its_key(quick_study, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(champion, "__version__", "99")
         keys.add(champion.champion_key(study, first))
-    name = first.trial.method
+    name = first.method
     monkeypatch.setitem(methods(), name, replace(methods()[name], version=99))
     keys.add(champion.champion_key(study, first))
     assert len(keys) == 6
