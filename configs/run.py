@@ -104,7 +104,7 @@ class WeightsConfig(Frozen):
         """Return whether a part of a fit uses the weights."""
         return {"removal": self.removal, "fit": self.fit}.get(part, False)
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Return the column and its uses as text."""
         used = [name for name in ("removal", "fit", "measures") if getattr(self, name)]
         return f"{self.column} in {', '.join(used)}"

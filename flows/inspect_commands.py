@@ -221,7 +221,7 @@ def show_checks(study: Study) -> None:
             f"[bold]{result.check.code}[/bold] {escape(result.check.title)}: "
             f"[{colour}]{result.outcome}[/{colour}]"
         )
-        console.print(f"   {escape(result.said)}", soft_wrap=True)
+        console.print(f"   {escape(result.message)}", soft_wrap=True)
         if result.outcome in (CheckOutcome.ISSUE, CheckOutcome.TIP):
             console.print(f"   [dim]{escape(result.check.explanation)}[/dim]", soft_wrap=True)
             console.print(f"   [dim]{result.check.address}[/dim]")

@@ -29,8 +29,9 @@ from tasks.select.study import Study
 from tasks.servers.hooks import call_hook, check_hooks, literal_webhooks
 from tasks.storage.settings import plain_markdown, scrubbed, without_credentials
 from tasks.track.client import runs_page
-from tasks.track.recording import model_address, recorded
+from tasks.track.recording import model_address
 from tasks.track.registry import CHAMPION
+from tasks.track.run_index import recorded
 
 _SEARCHED = (
     "‡ parameters chosen by a search, on rows that most folds test on: these means are slightly "
@@ -89,7 +90,7 @@ class Outcome:
             study.config.data.declaration.titles,
             study.searched,
             check_study(study),
-            "" if study.config.weights is None else study.config.weights.told(),
+            "" if study.config.weights is None else study.config.weights.text(),
         )
 
     def message(self) -> dict[str, Any]:

@@ -70,11 +70,11 @@ def _ask_mlflow(settings: Settings) -> None:
     """Request one experiment."""
     # The import of MLflow takes seconds.
     from tasks.track.client import TimedClient
-    from tasks.track.registry import told
+    from tasks.track.registry import registry_call
     from tasks.track.runs import prepare_stores
 
     prepare_stores(settings)
-    told(settings, lambda: TimedClient(settings).search_experiments(max_results=1))
+    registry_call(settings, lambda: TimedClient(settings).search_experiments(max_results=1))
 
 
 _COLOURS = {"running": "cyan", "finished": "green", "failed": "red", "stopped": "yellow"}

@@ -18,10 +18,9 @@ from tasks.track.recording import record_champion, record_files, record_trials
 from tasks.track.run_index import (
     KnownRun,
     fetch_run,
-    is_told_by_name,
+    is_named_by_content,
     known_runs,
     meant_run,
-    now,
     referenced,
     shared_runs,
 )
@@ -86,7 +85,7 @@ def _chosen(settings: Settings, least: float, *, unreferenced: bool) -> list[Ent
             f"--unreferenced needs the settings of all runs, but {' '.join(problems)} Remove the "
             "folders of such runs, or use --older-than alone."
         )
-    return [e for e in old if is_told_by_name(e.name) and e.name not in wanted]
+    return [e for e in old if is_named_by_content(e.name) and e.name not in wanted]
 
 
 def _refuse_meanwhile(settings: Settings) -> None:
@@ -183,7 +182,7 @@ def _sync(run: KnownRun, settings: Settings) -> None:
     if study.missing():
         note = " (the run is not finished, so that there is no champion)"
     else:
-        record_champion(study, finding_of(report_data(study, curves=False)), ran=run.ran or now())
+        record_champion(study, finding_of(report_data(study, curves=False)), ran=run.ran)
         record_files(study)
     Console(highlight=False).print(
         f"{study.config.name}: {added} new trial runs{note}", markup=False, soft_wrap=True

@@ -19,9 +19,14 @@ def home_of(folder: Path, name: str, uri: str, store: str) -> Settings:
 
 def trials_of(identity: str, count: int) -> list[TrialRun]:
     """Trials with one number each."""
-    details = RunDetails("A trial.", {"method": "dummy"}, span=Span(1_700_000_000_000, 2.0))
+    span = Span(1_700_000_000_000, 2.0)
     return [
-        TrialRun(f"{identity}-{i}", f"trial {i}", {}, {"mae_mean": i + 0.25}, details)
+        TrialRun(
+            f"{identity}-{i}",
+            f"trial {i}",
+            {},
+            RunDetails("A trial.", {"method": "dummy"}, {"mae_mean": i + 0.25}, span=span),
+        )
         for i in range(count)
     ]
 

@@ -13,7 +13,6 @@ from fkd.core.moments import Moments
 from tasks.data.load import read_or_prepare
 from tasks.kernels.streaming import LeafSums, write_sums
 from tasks.plan.trials import record_key
-from tasks.select import champion
 from tasks.select.champion import select_champion
 from tasks.select.results import tidy, write_results
 from tasks.select.study import open_study
@@ -49,8 +48,9 @@ def _record(study):
 
 def _champion(study):
     found = select_champion(study)
-    store, parts = open_store(study.settings), (found.bundle, found.judgement)
-    return lambda i: champion._write(store, f"champions/{i % 5}.arrays", *parts)
+    store = open_store(study.settings)
+    arrays = store.read_arrays(f"champions/{found.key}.arrays")
+    return lambda i: store.write_arrays(f"champions/{i % 5}.arrays", arrays)
 
 
 def _table(study):

@@ -16,11 +16,11 @@ from fkd.problems.bundle import NonFinitePredictionError
 from fkd.problems.table import Table
 from tasks.data.load import Loaded, load_table, read_prepared
 from tasks.data.user_table import raw_frame
-from tasks.select.held_out_record import HeldOutRecord, record_name
+from tasks.select.held_out import HeldOutRecord, held_out_record_name
 from tasks.storage.files import unpack_npz
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient
-from tasks.track.registry import KnownVersion, champion_version, fetch_bundle, told
+from tasks.track.registry import KnownVersion, champion_version, fetch_bundle, registry_call
 from tasks.track.runs import read_file
 
 _CHECK = "fkd.check."
@@ -87,11 +87,11 @@ def watched_champion(settings: Settings, model: str) -> WatchedChampion:
     record = config = None
     if version.run:
         client = TimedClient(settings)
-        tags, record, config = told(
+        tags, record, config = registry_call(
             settings,
             lambda: (
                 client.get_run(version.run).data.tags,
-                read_file(client, version.run, record_name(version.key)),
+                read_file(client, version.run, held_out_record_name(version.key)),
                 read_file(client, version.run, "config.yaml"),
             ),
         )

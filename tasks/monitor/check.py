@@ -20,13 +20,13 @@ from tasks.monitor.batches import Batch
 from tasks.monitor.champion import WatchedChampion
 from tasks.select.champion import select_champion
 from tasks.select.checks import CheckOutcome, check_study
+from tasks.select.held_out import predicted_targets
 from tasks.select.judgement import DRAWS, broken_limits
-from tasks.select.refit import predicted_targets
 from tasks.select.study import Study
 from tasks.storage.records import digest
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient
-from tasks.track.registry import KnownVersion, tag_version, told, versions_of
+from tasks.track.registry import KnownVersion, registry_call, tag_version, versions_of
 from tasks.track.run_index import now
 from tasks.track.runs import RunDetails, Tracking, metric_name, prepare_stores, read_file
 
@@ -301,7 +301,7 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
     """
     found = [
         f"check {result.check.code} found an issue that version {champion.version.version} did "
-        f"not have: {result.said.rstrip('.')}"
+        f"not have: {result.message.rstrip('.')}"
         for result in check_study(study)
         if result.outcome is CheckOutcome.ISSUE and result.check.code not in champion.issues
     ]
@@ -395,7 +395,7 @@ def known_watches(settings: Settings, model: str) -> list[Watch]:
         # A check without its file was interrupted; the same command repeats it.
         return [Watch.from_json(text.decode()) for text in texts if text is not None]
 
-    oldest_first = told(settings, work)[::-1]  # MLflow lists the newest run first
+    oldest_first = registry_call(settings, work)[::-1]  # MLflow lists the newest run first
     # `at` has whole seconds. Sorting keeps the order of checks within one second.
     return sorted(oldest_first, key=lambda watch: watch.at)
 

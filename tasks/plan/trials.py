@@ -24,7 +24,7 @@ def _versions() -> tuple[tuple[str, int], ...]:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What all trials of a configuration have in common."""
+    """Settings and versions that all trials of a configuration share."""
 
     settings: Settings  # the location of the prepared table and of records
     table_digest: str

@@ -64,7 +64,8 @@ def card_html(title: str, text: str) -> str:
 def model_card(report: ReportData) -> str:
     """Return the model card, which ends with open questions."""
     checks = [
-        [f"{one.check.code} {one.check.title}", str(one.outcome), one.said] for one in report.checks
+        [f"{one.check.code} {one.check.title}", str(one.outcome), one.message]
+        for one in report.checks
     ]
     profiles = profiles_of(report)
     along = [

@@ -19,11 +19,11 @@ from tasks.select.checks import CheckResult, check_study, row_facts
 from tasks.select.groups import StudyProfiles, WithinGroups, along_study, within_groups
 from tasks.select.judgement import Judgement, verdict
 from tasks.select.limit_moves import LimitMoves, limit_moves
-from tasks.select.results import MAE, TrialResult
+from tasks.select.results import MAE, TrialResult, shown_parameters
 from tasks.select.selection import NoChampionError, worst
-from tasks.select.study import Study, command_again, shown_parameters
-from tasks.track.recording import model_address, recorded
-from tasks.track.run_index import time_taken
+from tasks.select.study import Study, rerun_command
+from tasks.track.recording import model_address
+from tasks.track.run_index import recorded, time_taken
 
 Scalar = str | int | float | bool | None
 Estimate = tuple[float, float, float]  # a value with the ends of its interval
@@ -460,7 +460,7 @@ def _run_provenance(study: Study, champion: Champion | None) -> RunProvenance:
         config_yaml=dump_config(study.config),
         data_digest=study.loaded.digest,
         # No configuration refers to joined rows.
-        commands=(command_again(study),) if len(table_parts(study.loaded)) == 1 else (),
+        commands=(rerun_command(study),) if len(table_parts(study.loaded)) == 1 else (),
         versions={"fkd": __version__, **{name: version(name) for name in _PACKAGES}},
         machine={"system": platform.platform(), "python": platform.python_version()},
         tracking=tracking,

@@ -5,9 +5,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from fkd.core.arrays import AnyArray, Array
 from fkd.measures import (
@@ -22,67 +23,59 @@ from fkd.measures import (
     profile_of_pair,
     profile_within,
 )
-from fkd.measures.groups import LeftOutStratum, StratifiedValue
-from fkd.problems.table import Table
+from fkd.measures.groups import LeftOutStratum
 from tasks.plan.trials import Trial
 from tasks.select.champion import Champion
-from tasks.select.judgement import DRAWS, plain_trial, without_removal
-from tasks.select.refit import held_out_predictions, predicted_targets
-from tasks.select.study import Study, control_columns
+from tasks.select.control_columns import control_columns
+from tasks.select.held_out import held_out_predictions, predicted_targets
+from tasks.select.judgement import DRAWS, Ends, plain_trial, without_removal
+from tasks.select.study import Study, cached_on_study
 from tasks.storage.records import digest
 from tasks.storage.store import open_store
 
 VERSION = 1  # to be raised whenever these numbers change; part of their key
 CHOSEN, REFERENCE = "chosen", "reference"
+BAND_DRAWS = 2000  # of a band; its width has a standard error of about 1 %
 _MEASURES = {name: measure.within_groups() for name, measure in REPORTED.items()}
 
 
 @dataclass(frozen=True)
 class GroupedScore:
-    """One measure of one model on one column, group by group."""
+    """One measure of one model on one column, by group."""
 
     overall: float  # by the same estimator on all held-out rows
-    mean: tuple[float, float, float]  # over groups by their rows, with its interval
+    mean: Ends  # over groups weighted by their rows
     groups: tuple[tuple[str, int, float], ...]  # label, rows, value
     left_out: tuple[tuple[str, int, str], ...]  # label, rows, why
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the score that `asdict` and JSON made plain."""
-        return cls(
-            plain["overall"],
-            tuple(plain["mean"]),
-            tuple(tuple(group) for group in plain["groups"]),
-            tuple(tuple(group) for group in plain["left_out"]),
-        )
 
 
 @dataclass(frozen=True)
 class WithinGroups:
-    """What the held-out rows say of a model within groups of the control columns."""
+    """Measures on the held-out rows within groups of the control columns.
+
+    Parameters
+    ----------
+    control
+        The control columns.
+    scores
+        By measured column, measure and model: "chosen", and "reference" without removal.
+    problems
+        By column and measure, the reason if there is no number.
+    noise
+        By column and measure, the mean within these groups on shuffled rows.
+    """
 
     control: tuple[str, ...]
-    # By measured column, then measure, then model: "chosen", and "reference" with nothing removed.
     scores: Mapping[str, Mapping[str, Mapping[str, GroupedScore]]]
-    problems: Mapping[str, Mapping[str, str]]  # by column, then measure: why there is no number
-    # By column, then measure: mean within these groups on shuffled rows.
+    problems: Mapping[str, Mapping[str, str]]
     noise: Mapping[str, Mapping[str, float]]
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return what `asdict` and JSON made plain."""
-        scores = {
-            column: {
-                measure: {model: GroupedScore.from_plain(score) for model, score in models.items()}
-                for measure, models in found.items()
-            }
-            for column, found in plain["scores"].items()
-        }
-        return cls(tuple(plain["control"]), scores, plain["problems"], plain["noise"])
 
 
 def within_groups(study: Study, champion: Champion) -> WithinGroups | None:
-    """Return the champion's numbers within groups, made once; None where none are asked for."""
+    """Return the champion's measures within groups, None without control columns.
+
+    They are computed once and then read from the store.
+    """
     control = study.config.data.control
     if not control:
         return None
@@ -98,61 +91,44 @@ def within_groups(study: Study, champion: Champion) -> WithinGroups | None:
     store, name = open_store(study.settings), f"within/{key}.arrays"
     stored = store.read_arrays(name)
     if stored is not None:
-        return WithinGroups.from_plain(json.loads(str(stored["within"])))
-    made = _make(study, champion, control)
-    text = json.dumps(asdict(made), allow_nan=False)
+        return TypeAdapter(WithinGroups).validate_json(str(stored["within"]))
+    found = _measure(study, champion, control)
+    text = json.dumps(asdict(found), allow_nan=False)
     store.write_arrays(name, {"within": np.array(text)})
-    return WithinGroups.from_plain(json.loads(text))
+    return found
 
 
-def _make(study: Study, champion: Champion, control: tuple[str, ...]) -> WithinGroups:
-    """Measure both models within groups of the held-out rows; kept predictions need no fit."""
-    table, inputs = study.loaded.table, study.inputs
-    fold = inputs.splits.held_out_fold(table)
-    test = table.take(fold.test)
-    plain = without_removal(study, champion.trial)
-    trials = {CHOSEN: champion.trial, **({} if plain is None else {REFERENCE: plain})}
+def _measure(study: Study, champion: Champion, control: tuple[str, ...]) -> WithinGroups:
+    """Measure the champion and its reference within groups of the held-out rows."""
+    test, w = study.held_out_rows(), study.held_out_weights()
+    trials = {CHOSEN: champion.trial}
+    if (plain := without_removal(study, champion.trial)) is not None:
+        trials[REFERENCE] = plain
     found = held_out_predictions(study, list(trials.values()))
     predictions = dict(zip(trials, found, strict=True))
-    groups, w = control_columns(test, control), study.held_out_weights()
+    groups = control_columns(test, control)
     rng = np.random.default_rng(study.config.seed)
     scores: dict[str, dict[str, dict[str, GroupedScore]]] = {}
     problems: dict[str, dict[str, str]] = {}
     noise: dict[str, dict[str, float]] = {}
-    for column in inputs.measure_on:
-        scores[column], problems[column] = _on_column(test, column, predictions, groups, rng, w)
-        noise[column] = {}
-        f, s = next(reversed(predictions.values())), test.S([column])[:, 0]
+    for column in study.inputs.measure_on:
+        scores[column], problems[column], noise[column] = {}, {}, {}
+        s = test.S([column])[:, 0]
+        for name, measure in _MEASURES.items():
+            try:
+                scores[column][name] = {
+                    model: _grouped(measure, measure.columns(test.y, f, s), groups, rng, w)
+                    for model, f in predictions.items()
+                }
+            except ValueError as error:
+                # The fits are done, so the report shows the reason and the run goes on.
+                problems[column][name] = str(error)
         for name, measure in _MEASURES.items():
             if measure.noise_floor and name in scores[column]:
                 within = partial(measure, control_features=groups)
-                floor = noise_floor(f, s, rng=rng, measure=within, sample_weight=w)
+                floor = noise_floor(found[-1], s, rng=rng, measure=within, sample_weight=w)
                 noise[column][name] = float(floor.mean)
     return WithinGroups(control, scores, problems, noise)
-
-
-def _on_column(
-    test: Table,
-    column: str,
-    predictions: Mapping[str, Array],
-    groups: AnyArray,
-    rng: np.random.Generator,
-    w: Array | None,
-) -> tuple[dict[str, dict[str, GroupedScore]], dict[str, str]]:
-    """Return by measure the scores of every model on one column, then why others are absent."""
-    s = test.S([column])[:, 0]
-    found: dict[str, dict[str, GroupedScore]] = {}
-    problems: dict[str, str] = {}
-    for name, measure in _MEASURES.items():
-        try:
-            found[name] = {
-                model: _grouped(measure, measure.columns(test.y, f, s), groups, rng, w)
-                for model, f in predictions.items()
-            }
-        except ValueError as error:
-            # The fits are done: the report says why this number is missing instead of failing.
-            problems[name] = str(error)
-    return found, problems
 
 
 def _grouped(
@@ -163,7 +139,7 @@ def _grouped(
     w: Array | None,
 ) -> GroupedScore:
     """Return one measure of one model with the interval of its mean over groups."""
-    value: StratifiedValue = by_stratum(measure, *rows, control_features=groups, sample_weight=w)
+    value = by_stratum(measure, *rows, control_features=groups, sample_weight=w)
     mean = interval(
         measure, *rows, control_features=groups, rng=rng, replicates=DRAWS, sample_weight=w
     )
@@ -173,9 +149,6 @@ def _grouped(
         groups=tuple((s.label, s.rows, float(s.value)) for s in value.strata),
         left_out=tuple((g.label, g.rows, g.why) for g in value.left_out),
     )
-
-
-BAND_DRAWS = 2000  # of a band: its width wavers by about a hundredth
 
 
 @dataclass(frozen=True)
@@ -197,16 +170,16 @@ class StrataProfile:
 
 @dataclass(frozen=True)
 class StudyProfiles:
-    """What the held-out rows say of the chosen model along the measured columns.
+    """Profiles of a trial on the held-out rows along the measured columns.
 
     Parameters
     ----------
     profiles
-        By column; beside the same model with nothing removed, where that was a trial.
+        By column, with the same trial without removal if there is one.
     problems
-        By column, why there is no profile.
+        By column, the reason if there is no profile.
     strata
-        By column, where control columns were named.
+        By column, if there are control columns.
     pairs
         Of every two measured columns.
     """
@@ -217,87 +190,35 @@ class StudyProfiles:
     pairs: tuple[PairProfile, ...] = ()
 
 
+@cached_on_study
 def along_study(study: Study, trial: Trial) -> StudyProfiles:
-    """Return a trial's profiles on the held-out rows, beside the same with nothing removed."""
-    return study.once(("along", trial.key), lambda: _profiles(study, trial))
-
-
-def _profiles(study: Study, trial: Trial) -> StudyProfiles:
-    table, inputs = study.loaded.table, study.inputs
-    test = table.take(inputs.splits.held_out_fold(table).test)
+    """Return a trial's profiles on the held-out rows, with those of the same without removal."""
+    columns, control = study.inputs.measure_on, study.config.data.control
     f = predicted_targets(study, trial)
     if f is None:
-        why = "it has no predictions of the held-out rows"
-        return StudyProfiles({}, dict.fromkeys(inputs.measure_on, why))
-    other, w = _reference(study, trial), study.held_out_weights()
-    profiles, problems = {}, {}
-    for column in inputs.measure_on:
-        try:
-            profiles[column] = profile_along(
-                test.target,
-                f,
-                raw_sensitive(test, column),
-                other=other,
-                rng=np.random.default_rng(study.config.seed),
-                draws=BAND_DRAWS,
-                sample_weight=w,
-            )
-        except ValueError as error:
-            # The fits are done: the report says why there is no curve instead of failing.
-            problems[column] = str(error)
-    control = study.config.data.control
-    strata = {column: _strata(test, column, control, f, other, w) for column in profiles if control}
-    return StudyProfiles(profiles, problems, strata, _pairs(test, tuple(profiles), f, other, w))
-
-
-def raw_sensitive(test: Table, column: str) -> Array:
-    """Return a measured column in its own unit."""
-    return np.asarray(test.sensitive[:, test.sensitive_names.index(column)])
-
-
-def _reference(study: Study, trial: Trial) -> Array | None:
-    """Return the predictions with nothing removed; None for a model that removes nothing."""
+        return StudyProfiles(
+            {}, dict.fromkeys(columns, "it has no predictions of the held-out rows")
+        )
     plain = plain_trial(study, trial)
-    if plain is None or plain.key == trial.key:
-        return None
-    return predicted_targets(study, plain)
-
-
-def _strata(
-    test: Table,
-    column: str,
-    control: tuple[str, ...],
-    f: Array,
-    other: Array | None,
-    w: Array | None,
-) -> StrataProfile:
-    """Return one column's means within groups of the control columns."""
-    return StrataProfile(
-        *profile_within(
-            test.target,
-            f,
-            raw_sensitive(test, column),
-            control_features=control_columns(test, control),
-            other=other,
-            sample_weight=w,
-        )
+    other = None if plain is None or plain == trial else predicted_targets(study, plain)
+    test = study.held_out_rows()
+    y, S = test.target, {c: test.sensitive[:, test.sensitive_names.index(c)] for c in columns}
+    options: Any = {"other": other, "sample_weight": study.held_out_weights()}
+    profiles, problems, strata = {}, {}, {}
+    for column, s in S.items():
+        rng = np.random.default_rng(study.config.seed)
+        try:
+            profiles[column] = profile_along(y, f, s, rng=rng, draws=BAND_DRAWS, **options)
+        except ValueError as error:
+            # The fits are done, so the report shows the reason and the run goes on.
+            problems[column] = str(error)
+    if control:
+        groups = control_columns(test, control)
+        for column in profiles:
+            found = profile_within(y, f, S[column], control_features=groups, **options)
+            strata[column] = StrataProfile(*found)
+    pairs = tuple(
+        PairProfile(pair, *profile_of_pair(y, f, np.column_stack([S[c] for c in pair]), **options))
+        for pair in itertools.combinations(profiles, 2)
     )
-
-
-def _pairs(
-    test: Table, columns: tuple[str, ...], f: Array, other: Array | None, w: Array | None
-) -> tuple[PairProfile, ...]:
-    """Return the means of every two columns."""
-    return tuple(
-        PairProfile(
-            pair,
-            *profile_of_pair(
-                test.target,
-                f,
-                np.column_stack([raw_sensitive(test, column) for column in pair]),
-                other=other,
-                sample_weight=w,
-            ),
-        )
-        for pair in itertools.combinations(columns, 2)
-    )
+    return StudyProfiles(profiles, problems, strata, pairs)

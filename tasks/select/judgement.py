@@ -3,46 +3,38 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from configs.errors import UserError
 from fkd import measures
 from fkd.core.arrays import Array
-from fkd.measures import REPORTED, Comparison, compare, interval, noise_floor, recoverability
+from fkd.measures import REPORTED, compare, interval, noise_floor, recoverability
 from fkd.measures.columns import mean_value
 from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.recoverability import FEWEST_ROWS, MAX_ROWS
 from fkd.methods import Training, method
 from fkd.problems.table import Table
-from tasks.plan.trials import Trial, record_key
-from tasks.select.refit import held_out_predictions
+from tasks.plan.trials import Trial
+from tasks.select.held_out import held_out_predictions
 from tasks.select.study import Study
 
-# Three figures of an interval's ends are stable at this many draws on a few hundred rows.
+# With this number of draws, the ends of an interval have three stable digits on a few hundred rows.
 DRAWS = 300
 VERSION = 7  # to be raised whenever a judgement's numbers change; part of a champion's key
 # As published, s is in units of the range of its whole data set.
 _MEASURES = {name: measure.scaled() for name, measure in REPORTED.items()}
 
+Ends = tuple[float, float, float]  # estimate, low, high
+
 
 @dataclass(frozen=True)
 class ScoreIntervals:
-    """A model's numbers on some rows: each is (value, low, high)."""
+    """Scores of a model on some rows, with intervals."""
 
-    mae: tuple[float, float, float]
-    # By column, then measure. An undefined measure is left out.
-    measures: Mapping[str, Mapping[str, tuple[float, float, float]]]
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the scores that `asdict` and JSON made plain."""
-        measures = {
-            column: {name: tuple(numbers) for name, numbers in found.items()}
-            for column, found in plain["measures"].items()
-        }
-        return cls(tuple(plain["mae"]), measures)
+    mae: Ends
+    measures: Mapping[str, Mapping[str, Ends]]  # by column and measure, without undefined ones
 
 
 @dataclass(frozen=True)
@@ -57,12 +49,25 @@ class Recovered:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the held-out rows say of a model."""
+    """Scores, noise floors and recoverability of a model on held-out rows.
+
+    Parameters
+    ----------
+    held_out, reference
+        Scores of the model, and of the same method without removal.
+    changes
+        Differences of these, row by row.
+    noise
+        By column and measure: mean and 95 % quantile on shuffled rows.
+    rows_choosing, rows_held_out
+        Numbers of rows.
+    recovered
+        Results of the probes.
+    """
 
     held_out: ScoreIntervals
-    reference: ScoreIntervals | None  # the same method with nothing removed, on the same rows
-    changes: ScoreIntervals | None  # what the removal changed: after minus before, row by row
-    # By column, then measure: mean and 95 % quantile on shuffled rows.
+    reference: ScoreIntervals | None
+    changes: ScoreIntervals | None
     noise: Mapping[str, Mapping[str, tuple[float, float]]]
     rows_choosing: int
     rows_held_out: int
@@ -71,7 +76,7 @@ class Judgement:
     def with_recovered(
         self, columns: Sequence[str], found: Sequence[measures.Recovery]
     ) -> "Judgement":
-        """Return the judgement with what probes could still guess."""
+        """Return the judgement with the results of probes on these columns."""
         rows = tuple(
             Recovered(column, probe.model, float(before), float(after))
             for probe in found
@@ -84,31 +89,13 @@ class Judgement:
         )
         return replace(self, recovered=rows)
 
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the judgement that `asdict` made plain."""
-        parts = {name: plain[name] for name in ("held_out", "reference", "changes")}
-        return cls(
-            **{
-                **plain,
-                **{name: part and ScoreIntervals.from_plain(part) for name, part in parts.items()},
-                "noise": {
-                    column: {name: tuple(pair) for name, pair in found.items()}
-                    for column, found in plain["noise"].items()
-                },
-                "recovered": tuple(Recovered(**row) for row in plain["recovered"]),
-            }
-        )
-
 
 def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
-    """Return a model's scores on the held-out rows, beside those without removal."""
-    table = study.loaded.table
-    columns = study.inputs.measure_on
+    """Return a model's scores on the held-out rows, with those of the same without removal."""
+    columns, w = study.inputs.measure_on, study.held_out_weights()
     rng = np.random.default_rng(study.config.seed)
     plain = without_removal(study, trial)
     before = None if plain is None else held_out_predictions(study, [plain])[0]
-    w = study.held_out_weights()
     noise: dict[str, dict[str, tuple[float, float]]] = {}
     for column in columns:
         f, s = y_pred if before is None else before, test.S([column])[:, 0]
@@ -117,22 +104,53 @@ def judge(study: Study, trial: Trial, test: Table, y_pred: Array) -> Judgement:
             if measure.noise_floor:
                 floor = noise_floor(f, s, rng=rng, measure=measure, y_true=test.y, sample_weight=w)
                 noise[column][name] = (float(floor.mean), float(floor.upper))
-    if before is None:
-        held_out, reference, changes = _scores(test, y_pred, columns, rng, w), None, None
-    else:
-        held_out, reference, changes = compared(test, y_pred, before, columns, rng, w)
-    return Judgement(
-        held_out=held_out,
-        reference=reference,
-        changes=changes,
-        noise=noise,
-        rows_choosing=table.n - test.n,
-        rows_held_out=test.n,
+    held_out, *others = score_intervals(test, y_pred, before, columns, rng, w)
+    reference, changes = others or (None, None)
+    return Judgement(held_out, reference, changes, noise, study.table.n - test.n, test.n)
+
+
+def score_intervals(
+    test: Table,
+    after: Array,
+    before: Array | None,
+    columns: Sequence[str],
+    rng: np.random.Generator,
+    w: Array | None = None,
+) -> tuple[ScoreIntervals, ...]:
+    """Return the scores of `after`; with `before`, also those of `before` and the differences.
+
+    Intervals of all of them come from the same draws of rows.
+    """
+    y = test.y
+    predictions = [after] if before is None else [after, before]
+
+    def intervals(measure: Any, rows: Sequence[tuple[Array, ...]], **options: Any) -> list[Ends]:
+        options |= {"rng": rng, "replicates": DRAWS, "sample_weight": w}
+        if before is None:
+            found = [interval(measure, *rows[0], **options)]
+        else:
+            pair = compare(measure, *rows, **options)
+            found = [pair.first, pair.second, pair.difference]
+        return [(float(one.estimate), float(one.low), float(one.high)) for one in found]
+
+    scores: dict[str, dict[str, list[Ends]]] = {}
+    for column in columns:
+        s, scores[column] = test.S([column])[:, 0], {}
+        for name, measure in _MEASURES.items():
+            with suppress(UndefinedMeasureError):
+                rows = [measure.columns(y, f, s) for f in predictions]
+                scores[column][name] = intervals(measure, rows)
+    mae = intervals(mean_value, [(np.abs(f - y),) for f in predictions], bounds=(0.0, np.inf))
+    return tuple(
+        ScoreIntervals(
+            own, {c: {name: ends[i] for name, ends in found.items()} for c, found in scores.items()}
+        )
+        for i, own in enumerate(mae)
     )
 
 
 def probed_rows(test: Table, seed: int) -> Table:
-    """Return as many of the rows as probes look at: features of more would only fill memory."""
+    """Return the rows, or a draw of as many as probes use."""
     if test.n <= MAX_ROWS:
         return test
     return test.take(np.sort(np.random.default_rng(seed).choice(test.n, MAX_ROWS, replace=False)))
@@ -141,11 +159,11 @@ def probed_rows(test: Table, seed: int) -> Table:
 def recover(
     trial: Trial, training: Training, X: Array, S: Array, w: Array | None = None
 ) -> Sequence[measures.Recovery]:
-    """Return how well other models guess S from the fair features, against with nothing removed.
+    """Return how well probes predict S from the fair features, and from those without removal.
 
-    Both are features of the same map: what a change of the map alone hides was not removed. Errors
-    on rows count w times. There is nothing to return if the method has no features, or if the
-    rows are too few to probe or agree in S.
+    Both are features of the same map, so that a change of the map does not count as removal. Errors
+    of rows are weighted by w. The result is empty if the method has no features, if there are too
+    few rows, or if S is constant among them.
     """
     declared, setting = method(trial.method), trial.setting()
     if declared.represent is None or (len(S) if w is None else np.count_nonzero(w)) < FEWEST_ROWS:
@@ -160,15 +178,13 @@ def recover(
 
 
 def without_removal(study: Study, trial: Trial) -> Trial | None:
-    """Return the same with nothing removed, None where the held-out fold has no record of it."""
+    """Return the same trial without removal, None without a record of it on the held-out fold."""
     other = plain_trial(study, trial)
-    fold = study.inputs.splits.held_out_fold(study.loaded.table)
-    stored = other is not None and record_key(other, fold, study.inputs) in study.store
-    return other if stored else None
+    return other if other is not None and study.held_out_key(other) in study.store else None
 
 
 def plain_trial(study: Study, trial: Trial) -> Trial | None:
-    """Return the trial of the same method with nothing removed, None where there is none."""
+    """Return the study's trial of the same method without removal, None if there is none."""
     plain = method(trial.method).without_removal(trial.setting())
     for other in study.trials:
         if other.method == trial.method and other.setting() == plain:
@@ -176,71 +192,14 @@ def plain_trial(study: Study, trial: Trial) -> Trial | None:
     return None
 
 
-def _scores(
-    test: Table, y_pred: Array, columns: Sequence[str], rng: np.random.Generator, w: Array | None
-) -> ScoreIntervals:
-    """Return each number with its interval, with rows weighted by w."""
-    y = test.y
-    drawn: Any = {"rng": rng, "replicates": DRAWS, "sample_weight": w}
-    by_column = {}
-    for column in columns:
-        s, found = test.S([column])[:, 0], {}
-        for name, measure in _MEASURES.items():
-            with suppress(UndefinedMeasureError):
-                found[name] = _ends(interval(measure, *measure.columns(y, y_pred, s), **drawn))
-        by_column[column] = found
-    mae = interval(mean_value, np.abs(y_pred - y), bounds=(0.0, np.inf), **drawn)
-    return ScoreIntervals(_ends(mae), by_column)
-
-
-def compared(
-    test: Table,
-    after: Array,
-    before: Array,
-    columns: Sequence[str],
-    rng: np.random.Generator,
-    w: Array | None = None,
-) -> tuple[ScoreIntervals, ScoreIntervals, ScoreIntervals]:
-    """Return each number after the removal, before it, and the change: all see the same rows."""
-    y = test.y
-    drawn: Any = {"rng": rng, "replicates": DRAWS, "sample_weight": w}
-
-    pairs: dict[str, dict[str, Comparison]] = {}
-    for column in columns:
-        s = test.S([column])[:, 0]
-        pairs[column] = {}
-        for name, measure in _MEASURES.items():
-            sides = [measure.columns(y, f, s) for f in (after, before)]
-            with suppress(UndefinedMeasureError):
-                pairs[column][name] = compare(measure, *sides, **drawn)
-    errors = [(np.abs(f - y),) for f in (after, before)]
-    mae = compare(mean_value, *errors, bounds=(0.0, np.inf), **drawn)
-    first, second, difference = (
-        ScoreIntervals(
-            _ends(getattr(mae, side)),
-            {
-                column: {name: _ends(getattr(pair, side)) for name, pair in found.items()}
-                for column, found in pairs.items()
-            },
-        )
-        for side in ("first", "second", "difference")
-    )
-    return first, second, difference
-
-
-def _ends(found: measures.Interval) -> tuple[float, float, float]:
-    """Return an interval as three numbers."""
-    return float(found.estimate), float(found.low), float(found.high)
-
-
 class GateError(UserError):
-    """The selected model breaks a limit: its run has failed though everything was computed."""
+    """The selected model breaks a limit. Its run has failed, but everything was computed."""
 
     exit_code = 3
 
 
 def verdict(judgement: Judgement, gate: Mapping[str, float], refused: tuple[str, ...] = ()) -> str:
-    """Return what the gate says of a model, as it is kept with it, with other reasons against."""
+    """Return the decision of the gate as it is stored; `refused` are further reasons against."""
     if not gate and not refused:
         return "no gate"
     broken = [*broken_limits(judgement, gate), *refused]
@@ -248,7 +207,7 @@ def verdict(judgement: Judgement, gate: Mapping[str, float], refused: tuple[str,
 
 
 def broken_limits(judgement: Judgement, gate: Mapping[str, float]) -> list[str]:
-    """Return one sentence per limit that the held-out rows break, or leave undecided."""
+    """Return one sentence per limit that is broken, or undecided, on the held-out rows."""
     return [
         f"{measure} on {column} is {found[measure][0]:.4f}, above the limit {limit:g}"
         if measure in found

@@ -1,4 +1,4 @@
-"""Results of a configuration as tables: one row per fold, one summary per trial."""
+"""Results of trials: numbers by fold, tables, names of variants."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,9 @@ from tasks.storage.records import TrialRecord, TrialStore
 
 MAE = "mae"
 SCORES = (MAE, *REPORTED)
-_WRITTEN = (MAE, "mse", *REPORTED)  # which method is best may depend on the error
+_WRITTEN = (MAE, "mse", *REPORTED)
+_MOST_VARIANTS = 8  # of a method in one figure or table
+_KIND = "approximation.kind"
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class TrialResult:
     records: tuple[TrialRecord, ...]
 
     def values(self, measure: str, column: str) -> list[float]:
-        """Return one measure on one column, fold by fold; NaN on a fold where it is undefined."""
+        """Return a measure on one column by fold. It is NaN on a fold if it is undefined."""
         return [record.measures[column].get(measure, np.nan) for record in self.records]
 
     def is_defined(self, measure: str, column: str) -> bool:
@@ -41,13 +43,13 @@ class TrialResult:
         return float(np.mean(self.values(measure, column)))
 
     def std(self, measure: str, column: str) -> float:
-        """Return the standard deviation over folds, dividing by their number."""
+        """Return the standard deviation over folds, without a correction for their number."""
         return float(np.std(self.values(measure, column)))
 
     def ends(self, measure: str, column: str) -> tuple[float, float] | None:
-        """Return the 95 % interval of the mean over folds, None where fits know none.
+        """Return the 95 % interval of the mean over folds, None if some fold has none.
 
-        Folds test on different rows: their distances to the ends add up as squares.
+        Folds test on different rows, so the squares of their half widths add up.
         """
         names = end_names(measure)
         if not all(name in record.measures[column] for record in self.records for name in names):
@@ -93,11 +95,13 @@ def tidy(results: Sequence[TrialResult], problem: str, removed: Sequence[str]) -
         for fold, record in enumerate(result.records)
         for column, found in record.measures.items()
     ]
-    return _last(pd.DataFrame(rows), ["sensitive", "removed", "fold", *_WRITTEN, "seconds"])
+    frame = pd.DataFrame(rows)
+    last = ["sensitive", "removed", "fold", *_WRITTEN, "seconds"]
+    return frame[[name for name in frame if name not in last] + last] if rows else frame
 
 
 def write_results(frame: pd.DataFrame, folder: Path) -> Path:
-    """Return the path of results.csv, rewritten as a whole."""
+    """Write results.csv as a whole and return its path."""
     path = folder / "results.csv"
     write_atomic(path, frame.to_csv(index=False).encode())
     return path
@@ -125,15 +129,65 @@ def flat_parameters(trial: Trial) -> dict[str, str]:
     return {name: str(value) for name, value in flat(trial.parameters).items()}
 
 
-def _last(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Return the frame with these columns moved to its end."""
-    return frame[[c for c in frame.columns if c not in columns] + columns] if len(frame) else frame
+def variant_names(trials: Iterable[Trial]) -> dict[str, str]:
+    """Return by trial key the method's title, with the parameters that differ between variants.
+
+    Trials that differ in strength only are one variant. If a method has too many variants, those
+    with a single strength share a name.
+    """
+    by_method: dict[str, list[Trial]] = {}
+    for trial in trials:
+        by_method.setdefault(trial.method, []).append(trial)
+    names: dict[str, str] = {}
+    for name, own in by_method.items():
+        title = method(name).title
+        groups: dict[str, list[Trial]] = {}
+        for trial in own:
+            groups.setdefault(repr(sorted(shown_parameters(trial).items())), []).append(trial)
+        variants = list(groups.values())
+        named, rest = variants, title
+        if len(variants) > _MOST_VARIANTS:
+            named, rest = (
+                [group for group in variants if len(group) > 1],
+                f"{title} (other settings)",
+            )
+        if len(variants) == 1 or not 0 < len(named) <= _MOST_VARIANTS:
+            named, rest = [], title
+        names |= dict.fromkeys((trial.key for trial in own), rest)
+        parameters = [shown_parameters(group[0]) for group in variants]
+        for group in named:
+            label = f"{title} ({_differences(shown_parameters(group[0]), parameters)})"
+            names |= dict.fromkeys((trial.key for trial in group), label)
+    return names
+
+
+def shown_parameters(trial: Trial) -> dict[str, Any]:
+    """Return the parameters apart from the strength; an exact kernel has no landmarks."""
+    parameters = other_parameters(trial)
+    if parameters.get(_KIND) != "exact":
+        return parameters
+    return {k: v for k, v in parameters.items() if not k.startswith("approximation.")}
+
+
+def _differences(own: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> str:
+    """Return the parameters of one variant that not all variants share."""
+    shown = []
+    for name, value in own.items():
+        values = [repr(variant[name]) for variant in variants if name in variant]
+        # Only an exact kernel lacks a kind.
+        if len(set(values)) > 1 or (name == _KIND and len(values) < len(variants)):
+            if isinstance(value, bool) or value is None:
+                text = {True: "yes", False: "no", None: "none"}[value]
+            else:
+                text = f"{value:g}" if isinstance(value, int | float) else str(value)
+            shown.append(text if name == _KIND else f"{name.rpartition('.')[2]} {text}")
+    return ", ".join(shown) or "exact"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The chosen model against the same one with nothing removed."""
+    """The comparison of the champion with the same model without removal, in sentences."""
 
-    word: str  # nothing removed, fell, rose, within noise ...; with "limit broken" where it is so
-    broken: tuple[str, ...]  # one sentence per limit that held-out rows break
-    sentences: tuple[str, ...]  # what was chosen, what it changed, what that cost
+    word: str  # nothing removed, fell, rose, within noise ...; "limit broken" if one is
+    broken: tuple[str, ...]  # one sentence per limit that the held-out rows break
+    sentences: tuple[str, ...]  # the selected model, the change and its cost

@@ -1,4 +1,4 @@
-"""Progress of the runs of an FKD_HOME, one small file per run."""
+"""Progress of the runs of an FKD_HOME, in one small file per run."""
 
 import json
 import os
@@ -18,23 +18,23 @@ State = Literal["running", "finished", "failed", "stopped"]
 
 @dataclass(frozen=True)
 class Status:
-    """Counts of one run's fits, with the process that computes them."""
+    """Counts of a run's fits, with the process that computes them."""
 
     name: str
     state: State
     total: int
-    stored: int  # fits that were there when the run began
+    stored: int  # fits that were stored before the run
     done: int = 0  # fits of this run
     failures: tuple[str, ...] = ()
     started: float = 0.0
     updated: float = 0.0
     pid: int = 0
-    born: float = 0.0  # when that process began, because numbers of processes are used again
+    born: float = 0.0  # start of that process, because process ids are used again
     message: str = ""
 
     @property
     def remaining(self) -> int:
-        """Fits that are still to come."""
+        """The number of missing fits."""
         return self.total - self.stored - self.done - len(self.failures)
 
     @property
@@ -45,19 +45,18 @@ class Status:
 
     @property
     def seen(self) -> State:
-        """The state as it is: a run whose process is gone was stopped."""
-        return "stopped" if self.state == "running" and not self._alive() else self.state
-
-    def _alive(self) -> bool:
+        """The state, "stopped" for a running one whose process is gone."""
+        if self.state != "running":
+            return self.state
         try:
-            born: float = psutil.Process(self.pid).create_time()
+            alive = abs(psutil.Process(self.pid).create_time() - self.born) < 1.0
         except psutil.NoSuchProcess:
-            return False
-        return abs(born - self.born) < 1.0
+            alive = False
+        return "running" if alive else "stopped"
 
 
 def begin(name: str, total: int, stored: int) -> Status:
-    """Return the status of a run that this process begins now."""
+    """Return the status of a run that this process starts now."""
     now = time.time()
     born = psutil.Process().create_time()
     return Status(
@@ -66,7 +65,7 @@ def begin(name: str, total: int, stored: int) -> Status:
 
 
 def write_status(settings: Settings, status: Status) -> Status:
-    """Keep the status with the present time; return it."""
+    """Write the status with the current time and return it."""
     status = replace(status, updated=time.time())
     text = json.dumps(asdict(status), indent=2)
     write_atomic(_path(settings, status.name), text.encode())
@@ -74,11 +73,11 @@ def write_status(settings: Settings, status: Status) -> Status:
 
 
 def read_status(settings: Settings, name: str) -> Status | None:
-    """Return the status of a run, None where there is none that can be read."""
+    """Return the status of a run, None without a readable one."""
     try:
         plain = json.loads(_path(settings, name).read_text())
         return Status(**{**plain, "failures": tuple(plain["failures"])})
-    except (FileNotFoundError, ValueError, TypeError, KeyError):  # damaged, or of another version
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 
 
@@ -90,5 +89,5 @@ def all_statuses(settings: Settings) -> Iterator[Status]:
 
 
 def _path(settings: Settings, name: str) -> Path:
-    """Return where the status of a run lies."""
+    """Return the file of a run's status."""
     return settings.experiments / name / "status.json"

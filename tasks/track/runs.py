@@ -1,6 +1,6 @@
 """MLflow runs of an experiment.
 
-One process of a store writes at a time. Every method can be repeated: it looks for recorded runs
+One process of a store writes at a time. Every method can be repeated: it looks for existing runs
 before it writes.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from alembic.util import CommandError
+from filelock import FileLock
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
 from mlflow.exceptions import MlflowException
@@ -41,43 +42,27 @@ from tasks.track.client import (
     sqlite_path,
     tracking_uri,
     within,
-    write_lock,
 )
 
-CHAMPION_TAG = "fkd.champion"  # of a trial's run: it was selected; of a model version: its key
-
-
-@dataclass(frozen=True)
-class UsedData:
-    """The rows of a run in MLflow's terms. All but name and digest are JSON."""
-
-    name: str
-    digest: str
-    source_type: str
-    source: str
-    schema: str
-    profile: str
+CHAMPION_TAG = "fkd.champion"  # "true" on the selected trial's run; the key on a model version
 
 
 @dataclass(frozen=True)
 class Span:
-    """When the fits of a run began, in milliseconds since 1970, and the seconds they took."""
+    """Start of a run's fits in milliseconds since 1970, and their duration in seconds."""
 
     start: int
     seconds: float
 
-    def end_after(self, start: int) -> int:
-        """Return the end of a run with this duration and another start."""
-        return start + round(1000 * self.seconds)
-
 
 @dataclass(frozen=True)
 class RunDetails:
-    """Description, parameters, data and duration of a run."""
+    """Description, parameters, metrics, data and duration of a run."""
 
     note: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
-    data: UsedData | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    data: Dataset | None = None
     span: Span | None = None
 
 
@@ -88,12 +73,11 @@ class TrialRun:
     key: str
     name: str
     tags: Mapping[str, str]
-    metrics: Mapping[str, float]
-    details: RunDetails = field(default_factory=RunDetails)
+    details: RunDetails
 
 
 def metric_name(text: str) -> str:
-    """Return the text with characters that MLflow refuses in names replaced."""
+    """Return the text without characters that MLflow does not allow in names of metrics."""
     return re.sub(r"[^\w/.\- :]", "_", text)
 
 
@@ -101,9 +85,9 @@ T = TypeVar("T")
 FAULTS = (MlflowException, SQLAlchemyError, OSError)
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
-_MAKING_SECONDS = 900.0  # for the tables of a fresh database on a busy machine
+_CREATION_SECONDS = 900.0  # to create the tables of a database on a busy machine
 _PAGE_RUNS = 1000  # runs in one answer
-# Without a kind, the page of an experiment asks for it instead of showing runs.
+# Without a kind, the page of an experiment asks for it and shows no runs.
 _KIND = "mlflow.experimentKind"
 TRIAL = "fkd.trial"
 _IDENTITY = "fkd.identity"
@@ -122,7 +106,7 @@ class Tracking:
         self.experiment_id = self.safely(lambda: self._experiment(experiment))
 
     def safely(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`, called under the store's lock and retried on faults."""
+        """Return the result of `work`, called under the store's lock and repeated on faults."""
         with store_lock(open_store(self.settings), "mlflow", self.settings.home):
             for _ in range(_TRIES):
                 try:
@@ -150,15 +134,14 @@ class Tracking:
         self, identity: str, name: str, tags: Mapping[str, str], details: RunDetails | None = None
     ) -> str:
         """Return the parent run of an identity in this store, created if there is none."""
-        details = details or RunDetails()
 
         def work() -> str:
-            run = self._find_parent(identity)
+            run, found = self._find_parent(identity), details or RunDetails()
             if run is None:
                 own = {**tags, _IDENTITY: identity, _STORE: store_id(self.settings)}
-                run = self._create(name, own, details)
+                run = self._create(name, own, found)
             if _COMPLETE not in run.data.tags:
-                self._detail(run, details)
+                self._detail(run, found)
             return str(run.info.run_id)
 
         return self.safely(work)
@@ -170,27 +153,23 @@ class Tracking:
 
     def log_trials(self, parent: str, trials: Iterable[TrialRun]) -> int:
         """Record the trials that have no finished run under a parent; return their number."""
-        added = set[str]()
+        wanted, added = list(trials), set[str]()
 
         def work() -> None:
             runs = self._trial_runs(parent)
             for trial in wanted:
                 run = runs.get(trial.key)
-                if run is None or run.info.status != "FINISHED":
-                    self._log_trial(parent, trial, run)
-                    added.add(trial.key)
+                if run is not None and run.info.status == "FINISHED":
+                    continue
+                if run is None:
+                    own = {**trial.tags, TRIAL: trial.key, "mlflow.parentRunId": parent}
+                    run = self._create(trial.name, own, trial.details)
+                self._log(run, trial.details)
+                self._close(run, trial.details)
+                added.add(trial.key)
 
-        wanted = list(trials)
         self.safely(work)
         return len(added)
-
-    def _log_trial(self, parent: str, trial: TrialRun, run: Run | None) -> None:
-        """Write the run of a trial, or complete one that was interrupted."""
-        if run is None:
-            own = {**trial.tags, TRIAL: trial.key, "mlflow.parentRunId": parent}
-            run = self._create(trial.name, own, trial.details)
-        self._log(run, trial.metrics, trial.details.params)
-        self._close(run, trial.details)
 
     def _trial_runs(self, parent: str) -> dict[str, Run]:
         """Return the run of each trial under a parent, by key."""
@@ -217,20 +196,17 @@ class Tracking:
             self.client.delete_run(run.info.run_id)
         return found
 
-    def mark_champion(
-        self, parent: str, trial: str, metrics: Mapping[str, float], details: RunDetails
-    ) -> None:
-        """Put the selected trial's numbers on a parent, and a tag on that trial alone."""
+    def mark_champion(self, parent: str, trial: str, details: RunDetails) -> None:
+        """Log the selected trial's metrics on it and its parent, and tag this trial only."""
 
         def work() -> None:
             for key, run in self._trial_runs(parent).items():
                 if key == trial:
                     self.client.set_tag(run.info.run_id, CHAMPION_TAG, "true")
-                    self._log(run, metrics)
+                    self._log(run, RunDetails(metrics=details.metrics))
                 elif CHAMPION_TAG in run.data.tags:
                     self.client.delete_tag(run.info.run_id, CHAMPION_TAG)
-            run = self.client.get_run(parent)
-            self._detail(run, details, metrics)
+            self._detail(self.client.get_run(parent), details)
 
         self.safely(work)
 
@@ -241,25 +217,25 @@ class Tracking:
         folder: Path,
         details: RunDetails | None = None,
     ) -> None:
-        """Put a folder's files, without its subfolders, and tags on a run, then close it."""
+        """Upload a folder's files, without its subfolders, set tags, and end the run."""
 
         def work() -> None:
             for file in sorted(path for path in folder.iterdir() if path.is_file()):
                 self.client.log_artifact(run, file)
-            self._tag(run, {**tags, _COMPLETE: "true"})
+            self._set_tags(run, {**tags, _COMPLETE: "true"})
             self._close(self.client.get_run(run), details or RunDetails())
 
         self.safely(work)
 
     def is_complete(self, run: str) -> bool:
-        """Return whether everything of a run has been recorded, files included."""
+        """Return whether a run was finished, with its files."""
         return _COMPLETE in self.safely(lambda: self.client.get_run(run)).data.tags
 
     def tag(self, run: str, tags: Mapping[str, str]) -> None:
         """Set tags on a run."""
-        self.safely(lambda: self._tag(run, tags))
+        self.safely(lambda: self._set_tags(run, tags))
 
-    def _tag(self, run: str, tags: Mapping[str, str]) -> None:
+    def _set_tags(self, run: str, tags: Mapping[str, str]) -> None:
         self.client.log_batch(run, tags=[RunTag(k, v) for k, v in tags.items()])
 
     def _experiment(self, name: str) -> str:
@@ -267,7 +243,7 @@ class Tracking:
         found = self.client.get_experiment_by_name(name)
         if found is not None and found.lifecycle_stage == "deleted":
             raise UserError(
-                f"the MLflow experiment {name!r} is deleted; restore it, or set another name by "
+                f"The MLflow experiment {name!r} is deleted. Restore it, or set another name by "
                 "--set tracking.experiment=..."
             )
         if found is None:
@@ -289,72 +265,58 @@ class Tracking:
 
     @cached_property
     def _origin(self) -> dict[str, str]:
-        """The tags by which MLflow shows the user, the program and its commit."""
+        """Tags with the user, the program and its commit."""
         return dict(resolve_tags())
 
-    def _detail(
-        self, run: Run, details: RunDetails, metrics: Mapping[str, float] | None = None
-    ) -> None:
-        """Put metrics, parameters, description and data on a run."""
-        self._log(run, metrics or {}, details.params)
+    def _detail(self, run: Run, details: RunDetails) -> None:
+        """Log metrics, parameters, description and data of a run."""
+        self._log(run, details)
         if details.note:
             self.client.set_tag(run.info.run_id, _NOTE, details.note)
         if details.data is not None:
             context = [InputTag("mlflow.data.context", "training")]
-            data = DatasetInput(Dataset(**vars(details.data)), context)
-            self.client.log_inputs(run.info.run_id, [data])
+            self.client.log_inputs(run.info.run_id, [DatasetInput(details.data, context)])
 
-    def _log(
-        self, run: Run, metrics: Mapping[str, float], params: Mapping[str, str] | None = None
-    ) -> None:
-        """Put metrics and parameters on a run in one call; a repeat changes nothing."""
-        at = run.info.start_time  # MLflow ignores a value that it has at the same time
+    def _log(self, run: Run, details: RunDetails) -> None:
+        """Log metrics and parameters in one call. A repeat changes nothing."""
+        at = run.info.start_time  # MLflow ignores an equal value with the same time
         self.client.log_batch(
             run.info.run_id,
-            metrics=[Metric(name, value, at, 0) for name, value in metrics.items()],
-            params=[Param(name, value) for name, value in (params or {}).items()],
+            metrics=[Metric(name, value, at, 0) for name, value in details.metrics.items()],
+            params=[Param(name, value) for name, value in details.params.items()],
         )
 
     def _close(self, run: Run, details: RunDetails) -> None:
         """End a run after the seconds that its fits took."""
-        span, start = details.span, run.info.start_time
-        # MLflow ends a run when a model is put on it.
-        end = run.info.end_time if span is None else span.end_after(start)
+        end = run.info.end_time  # logging a model ends a run
+        if details.span is not None:
+            end = run.info.start_time + round(1000 * details.span.seconds)
         if run.info.status != "FINISHED" or run.info.end_time != end:
             self.client.set_terminated(run.info.run_id, "FINISHED", end)
 
 
 def page_tags() -> dict[str, str]:
-    """Return the tags of an experiment from which its page takes columns and charts.
+    """Return the tags of an experiment that configure its page.
 
-    A link with `viewStateShareKey` opens the page in this state: all trials with their error and
-    the measures of the first column, and one chart of the error against each measure.
+    A link with `viewStateShareKey` opens the page on all trials with their error and the measures
+    of the first column, and with one chart of the error against each measure.
     """
     error, section = "mae_mean", "trade-off"
     columns = [error, *(f"{name}_mean" for name in REPORTED), "seconds"]
+    common = {"deleted": False, "isGenerated": False}
     charts = [
         {
+            **common,
             "uuid": name,
             "type": "SCATTER",
             "runsCountToCompare": 100,
             "metricSectionId": section,
-            "deleted": False,
-            "isGenerated": False,
             "xaxis": {"key": f"{name}_mean", "type": "METRIC"},
             "yaxis": {"key": error, "type": "METRIC"},
         }
         for name in REPORTED
     ]
-    sections = [
-        {
-            "uuid": section,
-            "name": "Trade-off",
-            "display": True,
-            "isReordered": False,
-            "deleted": False,
-            "isGenerated": False,
-        }
-    ]
+    shown = {"uuid": section, "name": "Trade-off", "display": True, "isReordered": False}
     state = {
         "searchFilter": f"tags.`{TRIAL}` != ''",  # else a row per run hides its trials
         "orderByKey": f"metrics.`{error}`",
@@ -363,38 +325,37 @@ def page_tags() -> dict[str, str]:
         "isAccordionReordered": True,  # else sections are sorted by name
         "selectedColumns": ["attributes.`Source`", *(f"metrics.`{name}`" for name in columns)],
         "compareRunCharts": charts,
-        "compareRunSections": sections,
+        "compareRunSections": [{**common, **shown}],
     }
-    return {
-        _KIND: "custom_model_development",
-        f"mlflow.sharedViewState.{VIEW}": json.dumps(state),
-    }
+    view = f"mlflow.sharedViewState.{VIEW}"
+    return {_KIND: "custom_model_development", view: json.dumps(state)}
 
 
 def prepare_stores(settings: Settings) -> None:
     """Check that runs and models can be recorded, and create the default database if needed."""
     quiet_ecosystem()
     share_trust()
-    # MLflow would print addresses with the password in them.
+    # MLflow would print addresses with passwords.
     MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.set(True)  # type: ignore[no-untyped-call]
     # MLflow would print a traceback beside our message about a damaged database.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     for uri in dict.fromkeys((tracking_uri(settings), registry_uri(settings))):
         check_answers(uri)
         if (path := sqlite_path(uri)) is not None:
-            with write_lock(settings):
+            settings.mlflow.mkdir(parents=True, exist_ok=True)
+            with FileLock(settings.mlflow / "write.lock"):  # one process creates the database
                 prepare_database(path, _open_database, (*FAULTS, CommandError))
 
 
 def _open_database(path: Path) -> None:
-    """Open a database by MLflow, which creates missing tables."""
+    """Open a database with MLflow, which creates missing tables."""
     uri = f"sqlite:///{path}"
     client = MlflowClient(uri, uri)
-    within(_MAKING_SECONDS, lambda: client.search_experiments(max_results=1))
+    within(_CREATION_SECONDS, lambda: client.search_experiments(max_results=1))
 
 
 def keep_file(tracking: Tracking, run: str, name: str, data: bytes) -> None:
-    """Put a file on a run under a name such as folder/file, unless it has one of that name."""
+    """Upload a file to a run under a name such as folder/file, unless it has this file."""
 
     def work() -> None:
         if has_file(tracking.client, run, name):

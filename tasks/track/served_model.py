@@ -1,4 +1,4 @@
-"""The champion as MLflow serves it: rows in the user's own columns in, the target's unit out."""
+"""The champion as a model that MLflow serves, from raw columns to the target's unit."""
 
 import hashlib
 import io
@@ -14,10 +14,10 @@ from fkd.problems.bundle import Bundle
 
 
 class ServedModel(PythonModel):
-    """A bundle of plain arrays behind MLflow's interface."""
+    """A bundle of plain arrays with MLflow's interface."""
 
     def load_context(self, context: Any) -> None:
-        """Read the arrays, whose checksum was logged with the model; nothing is unpickled."""
+        """Read the arrays and compare their checksum with the logged one. Nothing is unpickled."""
         data = Path(context.artifacts["bundle"]).read_bytes()
         expected = (context.model_config or {}).get("bundle_sha256")
         if (found := hashlib.sha256(data).hexdigest()) != expected:
@@ -29,7 +29,7 @@ class ServedModel(PythonModel):
             self.bundle = Bundle.from_arrays({name: archive[name] for name in archive.files})
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: Any = None) -> Any:
-        """Return the predictions in the target's own unit."""
+        """Return the predictions in the target's unit."""
         return self.bundle.predict(model_input)
 
 

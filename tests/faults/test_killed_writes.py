@@ -14,9 +14,9 @@ import pytest
 from soak_figures import keep
 from stored_files import stored
 
+from fkd.problems.bundle import Bundle
 from tasks.data.load import read_prepared
 from tasks.kernels.streaming import read_sums
-from tasks.select import champion
 from tasks.storage.store import open_store
 from tasks.track.compare import read_plan
 from tasks.track.run_status import read_status
@@ -53,7 +53,7 @@ def _check_all_whole(study):
     assert all(store.predictions(key) is not None for key in keys)
     champions = list((stored(settings, "champions")).glob("*.arrays"))
     assert champions
-    assert all(champion._read(shared, f"champions/{p.name}") is not None for p in champions)
+    assert all(Bundle.from_arrays(shared.read_arrays(f"champions/{p.name}")) for p in champions)
     tables = list(stored(settings, "prepared").glob("*.arrays"))
     assert len(tables) >= 2
     assert all(read_prepared(settings, path.stem) is not None for path in tables)

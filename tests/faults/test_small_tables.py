@@ -28,8 +28,8 @@ def test_few_held_out_rows_are_not_probed_and_the_check_says_so(tmp_path, settin
     assert select_champion(study).judgement.recovered == ()
     found = outcome_of(study, RECOVERABLE)
     assert found.outcome is CheckOutcome.SKIPPED
-    assert "20" in found.said
-    assert "12" in found.said
+    assert "20" in found.message
+    assert "12" in found.message
 
 
 def test_a_champion_needs_enough_held_out_rows(tmp_path, settings):
@@ -63,7 +63,7 @@ def test_report_and_tracking_name_an_undefined_measure(copied):
     assert "PF on s is undefined" in " ".join(finding_of(report).sentences)
     result = next(r for r in copied.results() if r.trial.method == "krr_fks")
     run = trial_run(copied, result, "name", {})
-    assert not [name for name in run.metrics if "pf" in name]
+    assert not [name for name in run.details.metrics if "pf" in name]
     assert run.tags["fkd.undefined"] == "pf"
     assert "Undefined: pf" in run.details.note
     assert not [name for name in held_out_metrics(select_champion(copied)) if "pf" in name]

@@ -9,10 +9,10 @@ from configs.run import SelectConfig
 from tasks.report.limit_section import limits_of
 from tasks.report.model import report_data
 from tasks.report.page import to_html
-from tasks.select.champion import candidates, select_champion
-from tasks.select.limit_moves import limit_moves, steps_of
+from tasks.select.champion import select_champion
+from tasks.select.limit_moves import limit_moves, limit_steps
 from tasks.select.results import TrialResult
-from tasks.select.selection import select_trial
+from tasks.select.selection import candidates, select_trial
 
 
 def results(pairs):
@@ -36,7 +36,7 @@ numbers = st.floats(0, 1).map(lambda value: round(value, 2))
 @given(pairs=st.lists(st.tuples(numbers, numbers), min_size=1, max_size=12), limit=numbers)
 def test_a_step_chooses_what_a_run_with_that_limit_would(pairs, limit):
     found = results(pairs)
-    steps = steps_of(found, "hgr")
+    steps = limit_steps(found, "hgr")
     least = min(measure for measure, _ in pairs)
     assert steps[0].low == least
     limit = max(limit, least)
@@ -47,7 +47,7 @@ def test_a_step_chooses_what_a_run_with_that_limit_would(pairs, limit):
 
 
 def test_steps_touch_and_their_error_falls():
-    steps = steps_of(results([(0.1, 0.9), (0.2, 0.95), (0.3, 0.5), (0.4, 0.2)]), "hgr")
+    steps = limit_steps(results([(0.1, 0.9), (0.2, 0.95), (0.3, 0.5), (0.4, 0.2)]), "hgr")
     assert [(step.low, step.high, step.trial) for step in steps] == [
         (0.1, 0.3, "0"),
         (0.3, 0.4, "2"),

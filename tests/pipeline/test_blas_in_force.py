@@ -16,7 +16,7 @@ from tasks.kernels import streaming as leaves
 from tasks.kernels.shared_map import SharedMap, store_map
 from tasks.select import champion
 from tasks.select.champion import select_champion
-from tasks.select.refit import held_out_predictions
+from tasks.select.held_out import held_out_predictions
 from tasks.select.study import open_study
 
 pytestmark = pytest.mark.parametrize("threads", [1, 2])
@@ -71,7 +71,7 @@ def test_fits_and_the_champion(settings, heard, threads, monkeypatch):
     assert heard == [{threads}] * 5
     assert judging == [{threads}] * 2
     shutil.rmtree(stored(settings))
-    held_out_predictions(opened, opened.trials)
+    held_out_predictions(study(settings, threads), opened.trials)
     assert heard == [{threads}] * 6
 
 

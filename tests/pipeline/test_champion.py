@@ -1,5 +1,6 @@
-import os
+import json
 import shutil
+import sys
 import threading
 import warnings
 from dataclasses import replace
@@ -7,18 +8,36 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from optional import marked
 from stored_files import predictions_file, stored
+from training_sample import make_training
 
+from configs.errors import UserError
+from configs.hooks import HookConfig, HooksConfig
+from fkd.measures import recoverability
+from fkd.methods import Method, method, methods
+from flows.outcome import Cell, Outcome, SweepFailedError, end_runs
+from tasks.plan.trials import Trial
 from tasks.select import champion as champion_module
+from tasks.select import judgement
 from tasks.select.champion import select_champion
+from tasks.select.judgement import GateError, broken_limits, recover
 from tasks.select.selection import NoChampionError, select_trial
 from tasks.select.study import open_study
 from tasks.storage.records import PredictedRows
+
+# concept-erasure compiles one of its functions when it is imported.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 
 
 def _with_select(study, settings, **select):
     tree = {**study.config.model_dump(mode="json"), "select": {"inner_folds": 2, **select}}
     return open_study(type(study.config).model_validate(tree), settings)
+
+
+def reopened(study):
+    """The same study, with nothing in memory."""
+    return open_study(study.config, study.settings)
 
 
 def test_the_least_error_under_a_limit_is_chosen_on_inner_folds(quick_study):
@@ -81,17 +100,12 @@ def test_reported_numbers_come_from_the_held_out_rows(quick_study):
     assert champion.judgement.changes.mae[0] == pytest.approx(held_out["mae"] - without)
 
 
-def test_a_champion_is_read_once_for_as_long_as_its_file_stays(quick_study, settings, monkeypatch):
-    read = []
-    real = champion_module._read
-    monkeypatch.setattr(champion_module, "_read", lambda *where: read.append(1) or real(*where))
+def test_a_champion_is_computed_once(quick_study, monkeypatch):
     first = select_champion(quick_study)
+    monkeypatch.setattr(champion_module, "refit", None)
     assert select_champion(quick_study).bundle is first.bundle
-    assert len(read) == 1
-    path = stored(settings, "champions") / f"{first.key}.arrays"
-    os.utime(path, ns=(1, 1))  # as if another run had written it
-    assert select_champion(quick_study).judgement == first.judgement
-    assert len(read) == 2
+    again = select_champion(reopened(quick_study))
+    assert (again.key, again.judgement) == (first.key, first.judgement)
 
 
 def test_a_damaged_champion_is_made_again(quick_study, settings):
@@ -100,7 +114,7 @@ def test_a_damaged_champion_is_made_again(quick_study, settings):
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
     path.write_bytes(content)
-    again = select_champion(quick_study)
+    again = select_champion(reopened(quick_study))
     assert np.array_equal(again.bundle.predict(again.example), first.bundle.predict(first.example))
 
 
@@ -204,3 +218,120 @@ def test_warnings_that_one_side_sets_aside_come_back(beside, monkeypatch):
     monkeypatch.setattr(champion_module, "recover", second)
     select_champion(beside)
     assert list(warnings.filters) == before
+
+
+REPRESENTING = [name for name, declared in methods().items() if declared.represent]
+QUICK = {"nn_frem": {"epochs": 3, "batch_rows": 40}}
+
+
+def _trial(declared, **parameters):
+    setting = declared.parameters(**QUICK.get(declared.name, {}), **parameters)
+    return Trial(declared.name, declared.version, json.dumps(declared.describe(setting)), "key")
+
+
+@pytest.mark.parametrize("name", marked(n for n in REPRESENTING if method(n).strength))
+def test_with_nothing_removed_as_much_is_guessed_after_as_before(rng, name):
+    declared, training = method(name), make_training(rng, n=120)
+    # One column is small enough to be removed whole from the inputs of the linear method.
+    new = make_training(rng, n=100)
+    strength = declared.strength
+    found = recover(_trial(declared, **{strength: 0}), training, new.X, new.S[:, :1])
+    removed = recover(_trial(declared, **{strength: 3}), training, new.X, new.S[:, :1])
+    assert [probe.before for probe in found] == [probe.after for probe in found]
+    assert [probe.before for probe in removed] == [probe.before for probe in found]
+    assert [probe.after for probe in removed] != [probe.after for probe in found]
+
+
+@pytest.mark.parametrize("name", marked(n for n in REPRESENTING if not method(n).strength))
+def test_without_a_strength_the_features_before_are_those_that_are_erased(rng, name):
+    from fkd.baselines.erasure import leace
+
+    declared, training = method(name), make_training(rng, n=120)
+    new, p = make_training(rng, n=100), declared.parameters()
+    learnt_on = declared.features_before(training, p, training.X)
+    before = declared.features_before(training, p, new.X)
+    erased = leace(learnt_on, training.S)(before)
+    np.testing.assert_allclose(declared.represent(training, p, new.X), erased, atol=1e-6)
+    probes = recover(_trial(declared), training, new.X, new.S[:, :1])
+    untouched = recoverability(before, new.S[:, :1], random_state=training.seed)
+    assert [probe.before for probe in probes] == [probe.after for probe in untouched]
+    assert all(probe.before > probe.after + 0.1 for probe in probes)
+
+
+def test_a_representation_must_say_what_it_was_before():
+    plain = method("leace")
+    with pytest.raises(ValueError, match="unremoved of leace must be given"):
+        Method("leace", "", plain.parameters, plain.fit, represent=plain.represent)
+
+
+def test_a_method_without_representation_has_nothing_to_guess_from(rng):
+    training = make_training(rng)
+    assert recover(_trial(method("krr")), training, training.X, training.S) == ()
+
+
+def test_probes_look_at_as_many_rows_as_they_are_told(quick_study, monkeypatch):
+    test = quick_study.loaded.table
+    assert judgement.probed_rows(test, 0) is test
+    monkeypatch.setattr(judgement, "MAX_ROWS", 50)
+    seen = judgement.probed_rows(test, 0)
+    assert seen.n == 50
+    known = {row.tobytes() for row in test.numeric}
+    assert all(row.tobytes() in known for row in seen.numeric)
+    assert (judgement.probed_rows(test, 0).target == seen.target).all()
+    assert (judgement.probed_rows(test, 1).target != seen.target).any()
+
+
+@pytest.fixture
+def gated(quick_study):
+    """The outcome of the quick study under a gate, with the configuration."""
+
+    def outcome(gate, hooks=None, notices=()):
+        changes = {"gate": gate, "hooks": hooks or HooksConfig()}
+        config = quick_study.config.model_copy(update=changes)
+        return config, Outcome.of(replace(quick_study, config=config), "report.html", notices)
+
+    return outcome
+
+
+def test_a_limit_is_broken_only_above_it(quick_study):
+    judgement = select_champion(quick_study).judgement
+    ((column, measures),) = judgement.held_out.measures.items()
+    found = measures["gdp"][0]
+    assert broken_limits(judgement, {"gdp": found}) == []
+    (sentence,) = broken_limits(judgement, {"gdp": found * 0.99, "hgr": 1.0})
+    assert sentence.startswith(f"gdp on {column} is {found:.4f}, above the limit")
+
+
+def test_a_champion_within_its_limits_is_no_problem(gated):
+    config, outcome = gated({"gdp": 1.0})
+    assert outcome.problem() is None
+    assert outcome.message()["state"] == "success"
+    end_runs([Cell(config, outcome)])
+
+
+def test_a_broken_gate_ends_the_run_with_exit_code_3(gated):
+    config, outcome = gated({"gdp": 1e-6}, notices=("MLflow was away.",))
+    with pytest.raises(GateError, match=r"breaks the gate: gdp on .* MLflow was away") as caught:
+        end_runs([Cell(config, outcome)])
+    assert caught.value.exit_code == 3
+    assert issubclass(GateError, UserError)
+
+
+def test_a_broken_gate_calls_the_hook_of_failure(gated, tmp_path):
+    out = tmp_path / "heard.json"
+    script = f"import pathlib, sys; pathlib.Path({str(out)!r}).write_text(sys.stdin.read())"
+    hook = HookConfig(command=(sys.executable, "-c", script))
+    config, outcome = gated({"gdp": 1e-6}, HooksConfig(on_failure=hook))
+    with pytest.raises(GateError):
+        end_runs([Cell(config, outcome)])
+    heard = json.loads(out.read_text())
+    assert heard["state"] == "failure"
+    assert "breaks the gate" in heard["problem"]
+
+
+def test_a_sweep_ends_with_one_error_for_all_its_failed_runs(gated):
+    away = gated({}, notices=("MLflow was away.",))
+    runs = [Cell(*gated({})), Cell(*away), Cell(*gated({"gdp": 1e-6}))]
+    with pytest.raises(SweepFailedError, match=r"2 of 3 .*was away.*Also") as caught:
+        end_runs(runs)
+    assert caught.value.exit_code == 3

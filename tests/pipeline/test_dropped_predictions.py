@@ -19,7 +19,7 @@ from flows.run import show_plan
 from tasks.fit.job import run_job
 from tasks.plan.trials import record_key
 from tasks.reproduce.resample import stored_predictions
-from tasks.select import refit
+from tasks.select import held_out
 from tasks.select.champion import select_champion
 from tasks.select.groups import within_groups
 from tasks.select.judgement import without_removal
@@ -34,6 +34,12 @@ DROP, KEEP = "predictions=drop", "predictions=keep"
 def predictions(study):
     """The files of predictions that trials have."""
     return list(stored(study.settings).glob("??/*.arrays"))
+
+
+def without_champion(study):
+    """The same study, opened after its stored champion was removed."""
+    shutil.rmtree(stored(study.settings, "champions"))
+    return open_study(study.config, study.settings)
 
 
 def flip(path):
@@ -100,16 +106,15 @@ def _numbers(cells):
 
 
 def test_judging_fits_the_reference_again_and_nothing_else(runs, monkeypatch):
-    study, _ = runs["drop"]
-    shutil.rmtree(stored(study.settings, "champions"))
+    study = without_champion(runs["drop"][0])
     fitted = []
-    real = refit.fit_trials
+    real = held_out.fit_trials
 
     def noted(training, name, trials):
         fitted.extend(trials)
         return real(training, name, trials)
 
-    monkeypatch.setattr(refit, "fit_trials", noted)
+    monkeypatch.setattr(held_out, "fit_trials", noted)
     champion = select_champion(study)
     assert fitted == [champion.trial, without_removal(study, champion.trial)]
     assert predictions(study) == []  # nor are they put where none are wanted
@@ -146,40 +151,36 @@ def test_auto_drops_beyond_its_number_of_rows_which_is_said(settings, monkeypatc
     assert "predictions" not in capsys.readouterr().err  # of fits that are all there
 
 
-def test_of_many_rows_that_were_kept_some_are_predicted_again(quick_study, settings, monkeypatch):
+def test_of_many_rows_that_were_kept_some_are_predicted_again(quick_study, monkeypatch):
     first = select_champion(quick_study)
-    shutil.rmtree(stored(settings, "champions"))
-    monkeypatch.setattr(refit, "COMPARED_ROWS", 50)
+    monkeypatch.setattr(held_out, "COMPARED_ROWS", 50)
     seen = []
-    real = refit.predict_rows
+    real = held_out.predict_rows
 
     def noted(trials, predictors, encoder, rows, inputs):
         seen.append(rows.n)
         return real(trials, predictors, encoder, rows, inputs)
 
-    monkeypatch.setattr(refit, "predict_rows", noted)
-    assert select_champion(quick_study).judgement == first.judgement
+    monkeypatch.setattr(held_out, "predict_rows", noted)
+    assert select_champion(without_champion(quick_study)).judgement == first.judgement
     assert seen == [50]
-    # What is stored must still be what the model says, wherever it is looked at.
-    shutil.rmtree(stored(settings, "champions"))
     fold = quick_study.inputs.splits.held_out_fold(quick_study.loaded.table)
     key = record_key(first.trial, fold, quick_study.inputs)
     wrong = quick_study.store.predictions(key)
     wrong[-1] += 1e-3
     quick_study.store.write_predictions(quick_study.store.read(key), wrong)
     with pytest.raises(RuntimeError, match="must predict what its trial predicted"):
-        select_champion(quick_study)
+        select_champion(without_champion(quick_study))
 
 
-def test_damaged_predictions_of_the_reference_are_made_again_and_put_back(quick_study, settings):
+def test_damaged_predictions_of_the_reference_are_made_again_and_put_back(quick_study):
     first = select_champion(quick_study)
-    shutil.rmtree(stored(settings, "champions"))
     plain = without_removal(quick_study, first.trial)
     fold = quick_study.inputs.splits.held_out_fold(quick_study.loaded.table)
     key = record_key(plain, fold, quick_study.inputs)
     before = quick_study.store.predictions(key)
     flip(predictions_file(quick_study.store, key))
-    assert select_champion(quick_study).judgement == first.judgement
+    assert select_champion(without_champion(quick_study)).judgement == first.judgement
     assert quick_study.store.predictions(key).tobytes() == before.tobytes()
 
 

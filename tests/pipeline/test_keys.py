@@ -255,22 +255,22 @@ def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
 
 def test_every_input_of_a_champion_is_in_its_key(quick_study, monkeypatch):
     study = quick_study
-    first, second, *_ = study.results(inner=True)
-    before = champion._key(study, first)
-    keys = {before, champion._key(study, second)}
+    first, second, *_ = study.trials
+    before = champion.champion_key(study, first)
+    keys = {before, champion.champion_key(study, second)}
     tree = study.config.model_dump(mode="json")
     tree["select"]["inner_folds"] = 3
     other = replace(study, config=type(study.config).model_validate(tree))
-    keys.add(champion._key(other, first))
+    keys.add(champion.champion_key(other, first))
     with monkeypatch.context() as patch:
         patch.setattr(champion, "VERSION", 99)
-        keys.add(champion._key(study, first))
+        keys.add(champion.champion_key(study, first))
     with monkeypatch.context() as patch:
         patch.setattr(champion, "__version__", "99")
-        keys.add(champion._key(study, first))
-    name = first.trial.method
+        keys.add(champion.champion_key(study, first))
+    name = first.method
     monkeypatch.setitem(methods(), name, replace(methods()[name], version=99))
-    keys.add(champion._key(study, first))
+    keys.add(champion.champion_key(study, first))
     assert len(keys) == 6
 
 

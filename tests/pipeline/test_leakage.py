@@ -12,7 +12,8 @@ from tasks.fit.job import fit_trials
 from tasks.plan.training import make_training, model_inputs
 from tasks.plan.trials import record_key
 from tasks.select.champion import select_champion
-from tasks.select.study import open_study, winner
+from tasks.select.grids import search_winner
+from tasks.select.study import open_study
 from tasks.storage.records import TrialStore
 from tasks.storage.store import open_store
 
@@ -160,7 +161,7 @@ def test_outer_folds_do_not_decide_a_search(quick_study):
     study = quick_study
 
     def best():
-        return winner(study.trials, study.inputs, study.loaded.table, study.store, by="mae")
+        return search_winner(study.trials, study.inputs, study.loaded.table, study.store, by="mae")
 
     chosen = best()
     other = next(t for t in study.trials if t != chosen)

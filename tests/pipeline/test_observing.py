@@ -54,10 +54,10 @@ def test_records_have_the_peak_and_those_without_it_are_still_recorded(settings)
     for record, mib in zip(result.records, (300, 200), strict=True):
         assert record.environment[MEMORY]["peak_rss"] > 10 * MIB
         record.environment[MEMORY]["peak_rss"] = mib * MIB
-    told = trial_run(study, result, "name", {}).metrics
+    told = trial_run(study, result, "name", {}).details.metrics
     assert told["peak_memory_mib"] == 300
     del result.records[0].environment[MEMORY]
-    assert trial_run(study, result, "name", {}).metrics == {
+    assert trial_run(study, result, "name", {}).details.metrics == {
         name: value for name, value in told.items() if name != "peak_memory_mib"
     }
 

@@ -19,7 +19,7 @@ from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 from tasks.track.client import tracking_uri
 from tasks.track.recording import record_champion, record_trials
-from tasks.track.registry import load_champion
+from tasks.track.registry import load_model
 
 MODEL = "quick"
 
@@ -60,7 +60,9 @@ def verdict(study, version):
 
 def served(study, example):
     """Return what the registered champion predicts."""
-    return np.asarray(load_champion(study.settings, MODEL).predict(example)).ravel()
+    return np.asarray(
+        load_model(study.settings, f"models:/{MODEL}@champion").predict(example)
+    ).ravel()
 
 
 REFUSING = {"gdp": 1e-6}

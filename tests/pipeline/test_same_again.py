@@ -13,7 +13,7 @@ from own_sample import write_rents
 from server_process import clean_environment, seeded
 
 from configs.load import load_config
-from tasks.select.study import command_again, open_study
+from tasks.select.study import open_study, rerun_command
 from tasks.storage.settings import Settings
 
 pytestmark = pytest.mark.stack
@@ -66,7 +66,7 @@ def test_the_reports_command_finds_its_results_from_any_folder(office):
 def test_the_command_is_made_of_whole_paths(office):
     _, home, source, _ = office
     settings = Settings(home, None, None, None)
-    words = shlex.split(command_again(open_study(load_config(source), settings)))
+    words = shlex.split(rerun_command(open_study(load_config(source), settings)))
     assert words[:2] == ["env", f"FKD_HOME={home}"]
     assert words[-1] == str(home / "experiments" / "mieten" / "config.yaml")
 

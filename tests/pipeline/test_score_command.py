@@ -93,7 +93,7 @@ def test_the_digest_is_that_of_the_registered_file(registered):
         ("models:/quik@champion", "got 'quik'; the nearest is 'quick'"),
         ("models:/quick@champoin", "got 'champoin'; the nearest is 'champion'"),
         ("models:/quick/7", "a version of quick must be one of 1, got '7'"),
-        ("quick", "a model is named by models:/NAME@champion"),
+        ("quick", "models:/NAME@champion"),
         ("models:/other/1", "must be a model that `fkd run` registered"),
     ],
 )
@@ -138,7 +138,7 @@ def test_nothing_is_registered_yet(settings, tmp_path_factory, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("a\n1\n")
     assert fkd("models:/quick@champion", "rows.csv", "--out", "p.parquet") == 2
-    assert "there is no registered model 'quick', nor any other" in told(capsys)
+    assert "no registered model 'quick', nor any other" in told(capsys)
 
 
 def client_of(study):

@@ -31,7 +31,7 @@ from tasks.monitor.check import (
     strictest_limits,
 )
 from tasks.select.champion import select_champion
-from tasks.select.held_out_record import HeldOutRecord, held_out_record
+from tasks.select.held_out import HeldOutRecord, held_out_record
 from tasks.select.study import open_study
 from tasks.track.client import tracking_uri
 from tasks.track.recording import record_champion, record_trials
@@ -88,7 +88,7 @@ def test_the_record_is_what_the_champion_predicted_for_its_held_out_rows(office,
 
 def test_of_very_many_held_out_rows_some_are_kept(office, home, monkeypatch):
     study = open_study(load_config(office / "wages.yaml"), home)
-    monkeypatch.setattr("tasks.select.held_out_record.MOST_KEPT", 50)
+    monkeypatch.setattr("tasks.select.held_out.MOST_KEPT", 50)
     whole = watched_champion(home, "wages").record
     record = held_out_record(study, select_champion(study).trial)
     assert len(record.y) == len(record.y_pred) == len(record.S) == 50
@@ -300,7 +300,7 @@ def test_what_cannot_be_looked_at_is_told(office, home, tmp_path, monkeypatch, n
 
 
 def test_a_name_without_a_champion_is_told(office, home):
-    with pytest.raises(UserError, match="there is no registered model 'wage'; registered are: wag"):
+    with pytest.raises(UserError, match="no registered model 'wage'"):
         watched_champion(home, "wage")
     client(home).delete_registered_model_alias("wages", "champion")
     with pytest.raises(UserError, match="wages has no champion, only 1 versions"):
