@@ -100,12 +100,18 @@ class Trial:
 
     def setting(self) -> Any:
         """Return the parameters as an object of the method's class."""
-        return build(method(self.method).parameters, self.parameters)
+        return _setting(self.method, self.parameters_json)
 
     @property
     def strength(self) -> float:
         """The value of the method's strength parameter, 0 if it has none."""
         return method(self.method).strength_of(self.setting())
+
+
+# The steps of a run ask for the settings of all trials many times.
+@lru_cache(maxsize=1 << 14)
+def _setting(name: str, parameters_json: str) -> Any:
+    return build(method(name).parameters, json.loads(parameters_json))
 
 
 @dataclass(frozen=True)
