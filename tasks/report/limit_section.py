@@ -60,7 +60,9 @@ class MovableLimit:
     measure, label
         The name and label of the measure.
     states, table
-        The ranges, and a table of all ranges.
+        The ranges, and a table of them.
+    dots
+        The points of all trials, which every range refers to.
     opened
         True if the page shows this measure first.
     note
@@ -70,6 +72,7 @@ class MovableLimit:
     measure: str
     label: str
     states: tuple[LimitState, ...]
+    dots: Markup
     table: Table
     opened: bool
     note: str
@@ -131,8 +134,10 @@ def _limit(
         for i, (step, label) in enumerate(zip(steps, labels, strict=True))
     )
     note = "" if lows[0] <= 0 else f"No trial is below {shown(lows[0], info.decimals)}."
+    if (ranges := moves.ranges[measure]) > len(steps):
+        note = f"{note} {len(steps)} of {ranges} ranges are shown.".strip()
     table = _table(report, moves, measure, labels)
-    return MovableLimit(measure, info.label, states, table, opened, note)
+    return MovableLimit(measure, info.label, states, _dots(moves, measure), table, opened, note)
 
 
 def _current(report: ReportData, moves: LimitMoves, measure: str) -> int:
@@ -184,21 +189,16 @@ def _sentences(report: ReportData, moves: LimitMoves, trial: MovedTrial) -> tupl
 
 def _front_svg(moves: LimitMoves, measure: str, step: LimitStep) -> Markup:
     """Draw all trials on the inner folds with the range of limits and the trial it chooses."""
-    points = moves.points[measure]
-    x, y = np.array([*points.values()]).T
+    points, axes = moves.points[measure], _axes(moves, measure)
+    x_label, y_label = axes.x_label, axes.y_label
     at = points[step.trial]
-    x_label, y_label = f"{MEASURES[measure].label} on inner folds", "MAE on inner folds"
-    axes = Axes(padded(x, 0.06), padded(y, 0.06), x_label, y_label)
     end = axes.x[1] if step.high is None else min(step.high, axes.x[1])
     left, right, height = axes.across(step.low), axes.across(end), axes.foot - TOP
     drawn = (
         f'<rect class="range" x="{left:.1f}" y="{TOP}" width="{max(0.0, right - left):.1f}" '
         f'height="{height}"/><path class="limit" d="M{left:.1f} {TOP}v{height}"/>'
-        + "".join(
-            f'<circle class="dot" cx="{axes.across(a):.1f}" cy="{axes.up(b):.1f}" r="3.2"/>'
-            for a, b in points.values()
-        )
-        + f'<circle class="ring" cx="{axes.across(at[0]):.1f}" cy="{axes.up(at[1]):.1f}" r="8"/>'
+        f'<use href="#{_dots_id(measure)}"/>'
+        f'<circle class="ring" cx="{axes.across(at[0]):.1f}" cy="{axes.up(at[1]):.1f}" r="8"/>'
     )
     until = "upwards" if step.high is None else f"to below {step.high:.4g}"
     alt = (
@@ -206,6 +206,27 @@ def _front_svg(moves: LimitMoves, measure: str, step: LimitStep) -> Markup:
         f"chooses the trial at {at[0]:.4g} with an error of {at[1]:.4g}."
     )
     return element(alt, axes.frame() + Markup(drawn))
+
+
+def _axes(moves: LimitMoves, measure: str) -> Axes:
+    """Return the axes of all trials on the inner folds."""
+    x, y = np.array([*moves.points[measure].values()]).T
+    label = f"{MEASURES[measure].label} on inner folds"
+    return Axes(padded(x, 0.06), padded(y, 0.06), label, "MAE on inner folds")
+
+
+def _dots(moves: LimitMoves, measure: str) -> Markup:
+    """Draw the points of all trials once, for all ranges of a measure."""
+    axes = _axes(moves, measure)
+    circles = "".join(
+        f'<circle class="dot" cx="{axes.across(a):.1f}" cy="{axes.up(b):.1f}" r="3.2"/>'
+        for a, b in moves.points[measure].values()
+    )
+    return Markup(f'<g id="{_dots_id(measure)}">{circles}</g>')
+
+
+def _dots_id(measure: str) -> str:
+    return f"limit-dots-{measure}"
 
 
 def _table(report: ReportData, moves: LimitMoves, measure: str, labels: list[str]) -> Table:

@@ -346,10 +346,11 @@ def report_data(study: Study, *, curves: bool = True) -> ReportData:
 def with_curves(study: Study, report: ReportData) -> ReportData:
     """Return the report with the curves along the sensitive columns, which take most time."""
     try:
-        profiles = along_study(study, select_champion(study).trial)
+        champion = select_champion(study).trial
     except NoChampionError:
-        profiles = None
-    return replace(report, profiles=profiles, moves=limit_moves(study))
+        return replace(report, moves=limit_moves(study))
+    moves = limit_moves(study, champion.key)
+    return replace(report, profiles=along_study(study, champion), moves=moves)
 
 
 def _column(study: Study, name: str, champion: Champion | None) -> SensitiveColumn:

@@ -15,6 +15,9 @@ from tasks.select.results import MAE, TrialResult
 from tasks.select.selection import candidates, worst
 from tasks.select.study import Study
 
+# Each range needs figures of its trial: a report of thousands of trials would not open otherwise.
+MOST_STEPS = 24
+
 
 @dataclass(frozen=True)
 class LimitStep:
@@ -69,22 +72,32 @@ class LimitMoves:
         The selected trials by key.
     limits
         The configured limits by measure.
+    ranges
+        Number of all ranges by measure; `steps` has at most `MOST_STEPS` of them.
     """
 
     steps: Mapping[str, tuple[LimitStep, ...]]
     points: Mapping[str, Mapping[str, tuple[float, float]]]
     trials: Mapping[str, MovedTrial]
     limits: Mapping[str, float] = field(default_factory=dict)
+    ranges: Mapping[str, int] = field(default_factory=dict)
 
 
-def limit_moves(study: Study) -> LimitMoves | None:
-    """Return the trials that other limits would select, None if no champion is selected."""
+def limit_moves(study: Study, champion: str | None = None) -> LimitMoves | None:
+    """Return the trials that other limits would select, None if no champion is selected.
+
+    `champion` is the key of the selected trial.
+    """
     policy = study.config.select
     results = [] if policy is None else candidates(study)
     if policy is None or not results:
         return None
     known = [m for m in REPORTED if not any(np.isnan(worst(r, m)) for r in results)]
-    steps = {measure: limit_steps(results, measure) for measure in known}
+    ranges = {measure: limit_steps(results, measure) for measure in known}
+    steps = {
+        measure: _thinned(own, policy.subject_to.get(measure), champion)
+        for measure, own in ranges.items()
+    }
     by_key = {result.trial.key: result.trial for result in results}
     selected = [
         by_key[key] for key in dict.fromkeys(s.trial for own in steps.values() for s in own)
@@ -112,7 +125,21 @@ def limit_moves(study: Study) -> LimitMoves | None:
         }
         for measure in known
     }
-    return LimitMoves(steps, points, moved, dict(policy.subject_to))
+    counts = {measure: len(own) for measure, own in ranges.items()}
+    return LimitMoves(steps, points, moved, dict(policy.subject_to), counts)
+
+
+def _thinned(
+    steps: Sequence[LimitStep], limit: float | None, champion: str | None
+) -> tuple[LimitStep, ...]:
+    """Return at most about `MOST_STEPS` ranges, among them those of the limit and the champion."""
+    if len(steps) <= MOST_STEPS:
+        return tuple(steps)
+    kept = set(np.linspace(0, len(steps) - 1, MOST_STEPS).round().astype(int).tolist())
+    kept |= {i for i, step in enumerate(steps) if step.trial == champion}
+    if limit is not None:
+        kept |= {max((i for i, step in enumerate(steps) if step.low <= limit), default=0)}
+    return tuple(steps[i] for i in sorted(kept))
 
 
 def limit_steps(results: Sequence[TrialResult], measure: str) -> tuple[LimitStep, ...]:
