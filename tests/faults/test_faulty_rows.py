@@ -56,7 +56,7 @@ def test_a_spoilt_row_of_a_block_fails_by_name_and_ends_the_run(study):
     ).problem()
     assert problem.exit_code == 2
     assert says in str(problem)
-    assert "the same command tries them again" in str(problem)
+    assert "The same command tries them again" in str(problem)
 
 
 def test_a_table_that_goes_away_meanwhile_is_a_sentence(study):
@@ -77,15 +77,15 @@ def test_a_spoilt_row_that_landmarks_come_from_ends_the_run(study):
     with pytest.raises(UserError) as caught:
         shared_encoder(study.inputs)
     message = str(caught.value)
-    assert "must stay as it was written, but column b must hold finite numbers" in message
-    assert message.endswith("remove it, then run the same command.")
+    assert "must not be changed, but column b must hold finite numbers" in message
+    assert message.endswith("Remove it, then run the same command.")
 
 
 @pytest.mark.parametrize(
     ("rows", "reserve", "says"),
     [
-        ("different", 0.05, "folds.reserve must leave at least as many rows as there are"),
-        ("flat", 0.3, "rows that landmarks come from must differ in their inputs"),
+        ("different", 0.05, "folds.reserve must reserve at least as many rows as there are"),
+        ("flat", 0.3, "rows from which landmarks are chosen must differ in their inputs"),
     ],
 )
 def test_a_run_that_has_no_landmarks_ends_before_any_work(

@@ -186,7 +186,7 @@ def test_text_from_a_file_is_never_obeyed(table):
         (("--sensitive", "wage"), "got 'wage' twice"),
         (("--sensitive", "job"), "column job must hold numbers"),
         (("--sensitive", "age", "--group-by", "void"), "got 0 of 300 (void missing in 300)"),
-        (("--sensitive", "age", "--model", "m", "--prediction", "plain"), "got both; leave one"),
+        (("--sensitive", "age", "--model", "m", "--prediction", "plain"), "got both"),
         (
             ("--sensitive", "age", "--weights", "owed"),
             "column owed cannot be used as weights: sample_w",
@@ -271,7 +271,7 @@ def test_a_model_that_refuses_the_rows_is_told(table, monkeypatch, capsys):
     monkeypatch.setattr(audit_command, "_model", lambda a: applied(refuse, "age"))
     assert fkd_audit("--sensitive", "age", "--model", "m") == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert "m cannot predict these rows: no row of these; correct or leave out" in told
+    assert "m cannot predict these rows: no row of these. Correct or remove" in told
 
 
 def test_a_model_that_needs_a_column_which_is_not_there_is_told(table, monkeypatch, capsys):

@@ -243,7 +243,7 @@ def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
         path(stored, 1),
         path(stored, precision="float32"),
         path(stored, precision="rows"),
-        path(replace(stored, seal="0" * 64)),
+        path(replace(stored, checksum="0" * 64)),
         path(with_inputs(sensitive=("racePctWhite",))),
         path(with_inputs(scale="zscore")),
         path(with_inputs(seed=1)),

@@ -170,7 +170,7 @@ def test_an_existing_file_is_not_overwritten(here, capsys):
     write_office(here / "a.csv")
     (here / "a.yaml").write_text("mine")
     assert fkd("a.csv", *COLUMNS) == 2
-    assert "a.yaml is there already" in capsys.readouterr().err
+    assert "a.yaml exists already" in capsys.readouterr().err
     assert (here / "a.yaml").read_text() == "mine"
     assert fkd("a.csv", *COLUMNS, "--force") == 0
     assert "problem: table" in (here / "a.yaml").read_text()
@@ -179,12 +179,12 @@ def test_an_existing_file_is_not_overwritten(here, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("b.csv", *COLUMNS), "which is not there"),
+        (("b.csv", *COLUMNS), "does not exist"),
         (("a.csv", "--target", "Lohn", "--sensitive", "Alter"), "the nearest is 'Lohn €'"),
         (("a.csv", "--target", "Alter", "--sensitive", "Alter"), "other than the target"),
         (("a.csv", "--target", "Lohn €", "--sensitive", "Beruf"), "column Beruf must hold numbers"),
         (("a.csv", "--target", "Lohn €", "--sensitive", "doppelt"), "2 are called 'doppelt'"),
-        (("a.csv", *COLUMNS, "--set", "folds.k=3"), "--set takes keys under data here"),
+        (("a.csv", *COLUMNS, "--set", "folds.k=3"), "--set must name keys under data here"),
     ],
 )
 def test_an_invalid_request_is_one_sentence(here, capsys, words, sentence):

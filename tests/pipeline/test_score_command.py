@@ -114,10 +114,10 @@ def test_a_model_that_is_not_there_is_told(registered, capsys, tmp_path, address
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--set", "seed=3"), "--set takes keys under data here"),
-        (("--set", "data.decimal=semi"), "it takes encoding, separator, decimal, missing_words"),
-        (("--set", "data.target=y"), "it takes encoding, separator, decimal, missing_words"),
-        (("--workers", "2", "--cluster", "tcp://127.0.0.1:1"), "got workers 2 with cluster"),
+        (("--set", "seed=3"), "--set must name keys under data here"),
+        (("--set", "data.decimal=semi"), "encoding, separator, decimal, missing_words"),
+        (("--set", "data.target=y"), "encoding, separator, decimal, missing_words"),
+        (("--workers", "2", "--cluster", "tcp://127.0.0.1:1"), "got workers 2 and cluster"),
         (("--missing", "zero"), "--missing"),
     ],
 )

@@ -16,12 +16,12 @@ import mlflow.data
 import numpy as np
 import pandas as pd
 import pytest
-from flows.sync import sync_all
 from mlflow.tracking import MlflowClient
 from pipeline_fixtures import QUICK
 from tracking_server import warm_mlflow
 
 from configs.load import load_config
+from flows.store_commands import sync_all
 from tasks.fit.job import run_job
 from tasks.report.page import write_report
 from tasks.select.champion import select_champion
@@ -476,7 +476,7 @@ def test_an_unfinished_run_gets_no_champion_from_sync(study, capsys):
     outage(open_study(load_config("default", [*QUICK, "seed=3"]), study.settings))
     sync_all()
     said = capsys.readouterr().out
-    assert "quick: 0 new trial runs; it is not finished, so that no champion is chosen" in said
+    assert "quick: 0 new trial runs (the run is not finished" in said
     client = client_of(study)
     assert client.search_registered_models() == []
 
