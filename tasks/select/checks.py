@@ -21,7 +21,7 @@ from tasks.select.study import Study
 from tasks.storage.records import digest
 from tasks.storage.store import open_store
 
-PAGE = "docs/checks.md"
+PAGE = "docs/reference/checks.md"
 
 
 class CheckOutcome(StrEnum):
