@@ -44,7 +44,8 @@ def run() -> Record:
         goals=[*goals, *_slopes(rows)],
         remarks=[
             "CPU seconds with one BLAS thread; truth and attribute ordered before, compiled before",
-            "HGR and GDP change their ways between the sizes: see docs/measures.md, Very many rows",
+            "HGR and GDP change their ways between the sizes: "
+            "see docs/explanation/measures.md, Very many rows",
             f"pairs counted by {'numba' if find_spec('numba') else 'numpy'}",
             *(f"{name}: direct form / ours = {ratio:.1f}" for name, ratio in ratios.items()),
         ],

@@ -72,7 +72,7 @@ html_theme_options: dict[str, Any] = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "start": [], "tutorial": [], "reproduction": []}
+html_sidebars = {"index": [], "explanation/reproduction": []}
 copyright = "The fkd developers, MIT licence"  # the name is Sphinx's
 
 

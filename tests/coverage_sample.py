@@ -1,6 +1,7 @@
 """How often intervals cover what they promise, on rows whose law is known.
 
-`python tests/coverage_sample.py` prints the figures of docs/measures.md, in about twenty minutes.
+`python tests/coverage_sample.py` prints the figures of
+docs/explanation/measures.md, in about twenty minutes.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""docs/methods.md tells of every method, truly."""
+"""docs/reference/methods.md tells of every method, truly."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from fkd.methods import methods
 
-TEXT = (Path(__file__).parents[1] / "docs" / "methods.md").read_text()
+TEXT = (Path(__file__).parents[1] / "docs" / "reference" / "methods.md").read_text()
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in TEXT.splitlines()
@@ -17,7 +17,7 @@ ROWS = [
 
 def row_of(name):
     found = [row for row in ROWS if f"`{name}`" in row[0]]
-    assert len(found) == 1, f"the table of docs/methods.md must have one row of {name}"
+    assert len(found) == 1, f"the table of docs/reference/methods.md must have one row of {name}"
     return found[0]
 
 

@@ -52,8 +52,8 @@ PARAGRAPHS = {
             sensitive features, by `penalty`. Parameters of the other removal are refused.
         penalty
             Strength of a shrinkage: the price of a squared covariance with such a function, in
-            units of the machine's mean loss (docs/shrinkage.md). 0 leaves the kernel unchanged,
-            None is 10.
+            units of the machine's mean loss (docs/explanation/shrinkage.md). 0 leaves the kernel
+            unchanged, None is 10.
     """,
     "basis": """
         basis
@@ -132,8 +132,8 @@ PARAGRAPHS = {
     "method": """
         Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
         Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
-        whose directions are nested in the number of iterations (docs/maths.md). Shrinkage is
-        described in docs/shrinkage.md.
+        whose directions are nested in the number of iterations (docs/explanation/maths.md).
+        Shrinkage is described in docs/explanation/shrinkage.md.
     """,
     "kernel_parameters": """
         gamma

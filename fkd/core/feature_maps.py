@@ -357,7 +357,8 @@ class Approximation:
     # small compared with the ridges.
     sums: str = field(default="auto", metadata={"choices": ("auto", *SUM_PRECISIONS)})
     # Kind "auto": largest share of k(x, x) that the landmarks may leave unexplained. With 0.04 some
-    # measures differed from the exact path by more than their deviation over folds, docs/scale.md.
+    # measures differed from the exact path by more than their deviation over folds
+    # (docs/explanation/scale.md).
     accuracy: float = field(default=0.03, metadata={"gt": 0, "lt": 1})
 
 

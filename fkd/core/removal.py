@@ -11,16 +11,16 @@ Path
     w = Gᵀ(G Gᵀ + aI)⁻¹B = (C + aI)⁻¹b, eq. (6). It removes the direction w from the features,
     eq. (7) and (8), and repeats this m times, eq. (9). With D = (C + aI)⁻¹ the weights of the
     first m rounds span the Krylov space {D b, D² b, ..., Dᵐ b}, and each round's weights are
-    orthogonal to the earlier ones (proof in docs/maths.md). An orthonormal basis V of these spaces
-    is the block Lanczos basis of D started at D b. One factorisation therefore serves every m, and
-    the directions of m rounds are the first columns of those of m + 1.
+    orthogonal to the earlier ones (proof in docs/explanation/maths.md). An orthonormal basis V of
+    these spaces is the block Lanczos basis of D started at D b. One factorisation therefore serves
+    every m, and the directions of m rounds are the first columns of those of m + 1.
 
 Shrinkage
     A machine with the regulariser wᵀ(I + mu T Tᵀ)w instead of |w|² pays for the covariance of its
     prediction with each function, T being the covariance of G with B(s). This is the machine with
-    the kernel G (I + mu T Tᵀ)⁻¹Gᵀ (docs/shrinkage.md). With the left singular vectors V of T and
-    its squared singular values t, a shrinkage removes the share d = mu t / (1 + mu t) of each
-    direction.
+    the kernel G (I + mu T Tᵀ)⁻¹Gᵀ (docs/explanation/shrinkage.md). With the left singular vectors V
+    of T and its squared singular values t, a shrinkage removes the share d = mu t / (1 + mu t) of
+    each direction.
 
 Fair kernel
     Both are directions V with shares d in [0, 1]; a path has d = 1. With
@@ -383,8 +383,8 @@ class FairKernel(FairFeatures):
 
 # A penalty is the price of one squared covariance of the prediction with a function of s, in units
 # of the machine's mean loss. Each machine minimises its loss plus a multiple of
-# wᵀ(I + mu T Tᵀ)w, and mu follows from that multiple (docs/shrinkage.md). n is the number of rows,
-# or the sum of their weights.
+# wᵀ(I + mu T Tᵀ)w, and mu follows from that multiple (docs/explanation/shrinkage.md). n is
+# the number of rows, or the sum of their weights.
 
 
 def ridge_mu(penalty: float, *, n: float, alpha: float) -> float:

@@ -14,7 +14,7 @@ from fkd.core.validation import warn_user
 _CODE = re.compile(r"-[789]|-?(?:77+|88+|9[789]|99+[4-9]|([1-9])\1{3,}|99+\.9+)")
 _MOST = 8  # most distinct values that are set apart
 _TAIL = (20, 100)  # distances of which the log excess is the mean; a tenth of all in between
-# Limits from simulations of columns without codes; docs/data.md lists the false alarm rates.
+# Limits from simulations of columns without codes. False alarm rates: docs/explanation/data.md.
 _ISOLATED, _ZERO, _CODED = 15.0, 8.0, 4.0
 _LEAST_EXCESS = 0.35  # then 4, 8 and 15 units are 4, 16 and 190 times the largest distance
 _LEAST_VALUES = 10  # fewest distinct values for limits of values that are not codes

@@ -333,7 +333,7 @@ class FairKernelShrinkage(FairKernelTransformer):
     K_mu = G (I + mu T Tᵀ)⁻¹ Gᵀ, with the features G of the plain kernel and their covariance T with
     a basis of functions of the sensitive features. The regulariser of any machine with
     ``kernel="precomputed"`` then penalises the squared covariance of the prediction with each of
-    these functions (docs/shrinkage.md).
+    these functions (docs/explanation/shrinkage.md).
 
     Parameters
     ----------
@@ -342,7 +342,7 @@ class FairKernelShrinkage(FairKernelTransformer):
         Strength of the shrinkage, mu above: the weight of squared covariances relative to the
         squared norm of the weights. 0 is the plain kernel. With ``inf`` no prediction covaries with
         a function of the basis over the training rows. The fair machines have a `penalty` in units
-        of their loss instead (docs/shrinkage.md).
+        of their loss instead (docs/explanation/shrinkage.md).
     {basis}
     {map}
     {trial}

@@ -37,7 +37,7 @@ from fkd.measures.pairwise import pairwise_on_subsamples
 from fkd.measures.registry import Measure, get_measure
 
 # With halves intervals are too wide if a measure cannot fall any further (PF of a fair prediction:
-# 99.5 % coverage), with eighths they are too narrow in other cases: docs/measures.md.
+# 99.5 % coverage), with eighths they are too narrow in other cases: docs/explanation/measures.md.
 PARTS = 4
 FEWEST_ROWS = 2 * PARTS
 # From so many rows on HGR and GDP of subsamples are computed from counts in cells, if the points of

@@ -21,7 +21,7 @@ from tasks.select.study import Study, cached_on_study
 from tasks.storage.records import digest
 from tasks.storage.store import open_store
 
-PAGE = "docs/checks.md"
+PAGE = "docs/reference/checks.md"
 VERSION = 1  # to be raised whenever the facts of rows change; part of their key
 
 # Numbers of held-out rows: below the first nothing can be measured, below the second not much.

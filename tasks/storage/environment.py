@@ -85,7 +85,7 @@ def mixed_kernels_warning(workers: Mapping[str, int], stored: Collection[str]) -
     return (
         f"processors are mixed ({', '.join(parts)}): numbers of these machines may differ in their "
         "last digits. Equal values of OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES on all "
-        "workers make them equal (docs/sweeps.md)"
+        "workers make them equal (docs/howto/cluster.md)"
     )
 
 
