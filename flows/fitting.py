@@ -16,8 +16,7 @@ from flows.progress import run_log
 from tasks.cluster.cluster import PAGE, connect, is_reported, performance
 from tasks.cluster.retries import Failed, run_here, run_jobs
 from tasks.cluster.workers import WorkerMonitor, worker_kernels, worker_memory
-from tasks.fit.cost import refuse_too_large
-from tasks.fit.job import run_job
+from tasks.fit.job import refuse_too_large, run_job
 from tasks.kernels.auto_options import sum_remarks
 from tasks.kernels.build import (
     KernelSummary,
@@ -33,8 +32,7 @@ from tasks.storage.environment import mixed_kernels_warning
 from tasks.storage.files import write_atomic
 from tasks.storage.records import TrialRecord
 from tasks.track.compare import read_plan, reasons, write_plan
-from tasks.track.run_index import take_folder
-from tasks.track.run_status import State, Status, begin, write_status
+from tasks.track.run_index import State, Status, begin, take_folder, write_status
 
 _PASS_LOG_SECONDS = 10.0
 _UNREADABLE = (

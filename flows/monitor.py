@@ -24,15 +24,17 @@ from flows.run import clear_leftovers
 from flows.stages import step, watch_run_name
 from tasks.data.download import AbsentFileError
 from tasks.data.load import Loaded, join_tables, load_table
-from tasks.monitor.batches import Batch, NextBatch, read_batches
 from tasks.monitor.champion import WatchedChampion, champion_rows, watched_champion
 from tasks.monitor.check import (
     CROSSED,
+    Batch,
+    NextBatch,
     Refit,
     Watch,
     check_batch,
     is_watched,
     judge_refit,
+    read_batches,
     record_refit_reason,
     record_watch,
 )
@@ -263,8 +265,8 @@ def watch_model(
         serve_watch(model, data, cron=cron, every=every, hooks=hooks, refit=refit)
         return
     watched = WatchedModel(model) if hooks is None else WatchedModel(model, read_hooks(hooks))
-    from tasks.monitor.batches import read_batches
     from tasks.monitor.champion import watched_champion
+    from tasks.monitor.check import read_batches
 
     # Before a server starts, so that a mistyped name or file is reported at once.
     read_batches(watched_champion(settings, model).config, data)

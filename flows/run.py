@@ -21,7 +21,7 @@ from flows.progress import run_log
 from tasks.cluster.leftovers import sweep_leftovers
 from tasks.data.file_cache import Cache
 from tasks.data.load import describe_rows, remarks
-from tasks.fit.cost import planned_cost
+from tasks.fit.job import planned_cost
 from tasks.report.page import write_report
 from tasks.select.study import Study, open_study
 from tasks.servers.prefect import prefect_server

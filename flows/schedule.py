@@ -27,7 +27,7 @@ from flows.run import clear_leftovers
 from flows.stages import scheduled_run_name, step, watch_run_name
 from tasks.cluster.signals import end_with_parent
 from tasks.data.load import describe_rows, load_table
-from tasks.monitor.batches import absolute_path, read_batches
+from tasks.monitor.check import absolute_path, read_batches
 from tasks.servers.hooks import check_hooks
 from tasks.servers.prefect import client_environment, prefect_server, quiet_children, set_variables
 from tasks.storage.settings import ensure_writable, read_settings, without_credentials

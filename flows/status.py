@@ -23,7 +23,7 @@ from tasks.servers.prefect import (
 from tasks.servers.shared_server import read_record
 from tasks.storage.settings import Settings, ensure_writable, read_settings, without_credentials
 from tasks.track.client import TrackingRefusedError, runs_page, tracking_uri
-from tasks.track.run_status import Status, all_statuses
+from tasks.track.run_index import Status, all_statuses
 
 _UP, _DOWN, _REFUSED = "[green]up[/]", "[red]no answer[/]", "[red]login refused[/]"
 

@@ -17,14 +17,15 @@ from tasks.track.client import TrackingUnreachableError
 from tasks.track.recording import record_champion, record_files, record_trials
 from tasks.track.run_index import (
     KnownRun,
+    all_statuses,
     fetch_run,
     is_named_by_content,
     known_runs,
     meant_run,
+    read_status,
     referenced,
     shared_runs,
 )
-from tasks.track.run_status import all_statuses, read_status
 
 _UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 # A run that another machine has just begun is not yet in any list.

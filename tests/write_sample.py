@@ -19,7 +19,7 @@ from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 from tasks.track.compare import write_plan
-from tasks.track.run_status import begin, write_status
+from tasks.track.run_index import begin, write_status
 
 
 def write_forever(home: Path) -> None:

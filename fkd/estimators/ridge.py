@@ -20,12 +20,13 @@ from fkd.estimators.base import (
     FairPredictor,
     Inputs,
     TargetScale,
+    add_rows,
     judge_regression,
+    supports_partial_fit,
     validate_target,
     warn_constant_regression,
 )
 from fkd.estimators.held_out import HeldOut
-from fkd.estimators.partial_fit import add_rows, supports_partial_fit
 
 
 @fill_docstring

@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 
 from fkd.core.arrays import AnyArray, Array, IntArray, Rows
 from fkd.core.validation import choice
-from fkd.problems.labels import MISSING, factorize_labels
-from fkd.problems.table import Table, pack_fields, unpack_fields
+from fkd.problems.table import MISSING, Table, factorize_labels, pack_fields, unpack_fields
 
 if TYPE_CHECKING:
     import pandas as pd

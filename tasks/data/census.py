@@ -21,7 +21,7 @@ from configs.errors import UserError
 from fkd.core.arrays import Array, IntArray
 from fkd.datasets import draw_persons
 from fkd.problems.declaration import Problem
-from fkd.problems.labels import canonical_label, encode_labels
+from fkd.problems.table import canonical_label, encode_labels
 from tasks.data.columns import Category, Columns, check_limits, merge, merge_categories
 from tasks.data.download import (
     AbsentFileError,

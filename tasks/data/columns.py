@@ -10,8 +10,7 @@ import pandas as pd
 from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.core.arrays import AnyArray, Array, IntArray
-from fkd.problems.labels import encode_labels
-from fkd.problems.table import Table
+from fkd.problems.table import Table, encode_labels
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from configs.load import parse_config
 from fkd import __version__
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
-from fkd.problems.labels import canonical_label, factorize_labels
+from fkd.problems.table import canonical_label, factorize_labels
 from tasks.data.columns import to_table
 from tasks.data.table_formats import RawColumns, check_names, header_of, read_raw
 from tasks.data.user_table import (

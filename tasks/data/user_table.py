@@ -22,8 +22,7 @@ from configs.data import AUTO, DataConfig, FileFormat
 from configs.errors import UserError
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
-from fkd.problems.labels import MISSING, factorize_labels
-from fkd.problems.table import Table
+from fkd.problems.table import MISSING, Table, factorize_labels
 from tasks.data.columns import Category, Columns
 from tasks.data.table_formats import USUAL_WORDS, RawColumns, read_raw
 

@@ -16,7 +16,7 @@ from fkd.problems.bundle import NonFinitePredictionError
 from fkd.problems.table import Table
 from tasks.data.load import Loaded, load_table, read_prepared
 from tasks.data.user_table import raw_frame
-from tasks.select.held_out import HeldOutRecord, held_out_record_name
+from tasks.select.judgement import HeldOutRecord, held_out_record_name
 from tasks.storage.files import unpack_npz
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient

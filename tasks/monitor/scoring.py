@@ -22,7 +22,7 @@ from configs.errors import UserError
 from fkd import __version__
 from fkd.core.arrays import Array
 from fkd.problems.bundle import Bundle, NonFinitePredictionError
-from fkd.problems.labels import MISSING, canonical_label, factorize_labels
+from fkd.problems.table import MISSING, canonical_label, factorize_labels
 from tasks.cluster.retries import run_jobs
 from tasks.data.table_formats import FilePiece, RawBlock, pieces_of, read_blocks
 from tasks.data.user_table import DecimalSigns, cell_column, read_numbers

@@ -6,8 +6,7 @@ from pathlib import Path
 from fkd.measures import MEASURES, Interval, NoiseFloor
 from fkd.measures.auditing import Audit
 from fkd.measures.registry import LEAKING
-from tasks.report.formatting import ABSENT, count, joined, unit_decimals, with_interval
-from tasks.report.html import render_page
+from tasks.report.html import ABSENT, count, joined, render_page, unit_decimals, with_interval
 from tasks.report.model import Estimate
 from tasks.report.narrative import SAME, effect_of
 from tasks.report.profile_section import Labels, ProfileSection, profile_section

@@ -7,8 +7,15 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tasks.report import narrative
-from tasks.report.formatting import count, day, joined, params_text, setting_text
-from tasks.report.html import markdown_html, render_page
+from tasks.report.html import (
+    count,
+    day,
+    joined,
+    markdown_html,
+    params_text,
+    render_page,
+    setting_text,
+)
 from tasks.report.model import ReportData
 from tasks.report.profile_section import profiles_of
 from tasks.report.tables import champion_table

@@ -24,19 +24,22 @@ from matplotlib.ticker import MaxNLocator
 
 from fkd.measures import REPORTED, Measure
 from fkd.measures.pareto import non_dominated
-from tasks.report.formatting import (
+from tasks.report.html import (
     MAE_DECIMALS,
+    TOP,
+    Axes,
+    element,
     error_label,
     has_own_unit,
     in_unit,
     joined,
+    padded,
     params_text,
     strength_text,
     with_interval,
     with_std,
     with_std_in_unit,
 )
-from tasks.report.html import TOP, Axes, element, padded
 from tasks.report.model import ReportData, ReportedNumber, SensitiveColumn, TrialSummary
 
 

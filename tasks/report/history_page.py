@@ -9,8 +9,16 @@ import numpy as np
 
 from fkd.measures import MEASURES, REPORTED
 from tasks.monitor.check import CROSSED, CURVES, ERRORS, Watch, known_watches, short, unit_of
-from tasks.report.formatting import count, day, joined, unit_decimals, with_interval
-from tasks.report.html import CurveFigure, DrawnCurve, render_page
+from tasks.report.html import (
+    CurveFigure,
+    DrawnCurve,
+    count,
+    day,
+    joined,
+    render_page,
+    unit_decimals,
+    with_interval,
+)
 from tasks.report.tables import Row, Table
 from tasks.storage.files import write_atomic
 from tasks.storage.settings import Settings

@@ -8,8 +8,17 @@ from markupsafe import Markup
 
 from configs.run import DEFAULT_KNEE
 from fkd.measures import MEASURES
-from tasks.report.formatting import change, in_unit, own_number, shown
-from tasks.report.html import TOP, Axes, CurveFigure, element, padded
+from tasks.report.html import (
+    TOP,
+    Axes,
+    CurveFigure,
+    change,
+    element,
+    in_unit,
+    own_number,
+    padded,
+    shown,
+)
 from tasks.report.model import ReportData
 from tasks.report.profile_section import (
     ABSOLUTE_TITLE,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from fkd.measures import MEASURES, REPORTED
-from tasks.report.formatting import (
+from tasks.report.html import (
     MAE_DECIMALS,
     change,
     count,

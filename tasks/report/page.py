@@ -22,8 +22,15 @@ from tasks.plan.trials import record_key
 from tasks.report import figures, narrative, tables
 from tasks.report.cards import write_cards
 from tasks.report.figures import Panel, panels_of
-from tasks.report.formatting import count, params_text, setting_text
-from tasks.report.html import markdown_html, render_page, resource, templates
+from tasks.report.html import (
+    count,
+    markdown_html,
+    params_text,
+    render_page,
+    resource,
+    setting_text,
+    templates,
+)
 from tasks.report.limit_section import limits_of
 from tasks.report.model import ReportData, SensitiveColumn, report_data, with_curves
 from tasks.report.profile_section import burden_sentences, profiles_of

@@ -18,8 +18,15 @@ from fkd.measures.profiles import (
     TARGET,
 )
 from fkd.measures.registry import LEAKING
-from tasks.report.formatting import count, has_own_unit, shown, unit_decimals, with_interval
-from tasks.report.html import CurveFigure, DrawnCurve
+from tasks.report.html import (
+    CurveFigure,
+    DrawnCurve,
+    count,
+    has_own_unit,
+    shown,
+    unit_decimals,
+    with_interval,
+)
 from tasks.report.model import ReportData
 from tasks.report.tables import Row, Table
 from tasks.select.groups import StudyProfiles

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fkd.measures import MEASURES, REPORTED
 from fkd.measures.pareto import non_dominated
-from tasks.report.formatting import (
+from tasks.report.html import (
     ABSENT,
     MAE_DECIMALS,
     count,

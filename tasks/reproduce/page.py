@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.reproduction import reading_words
-from tasks.report.formatting import shown
-from tasks.report.html import CONTENT_POLICY, render_page
+from tasks.report.html import CONTENT_POLICY, render_page, shown
 from tasks.reproduce.claims import COUNTS, Verdict, headline
 from tasks.reproduce.result import ExperimentResult
 from tasks.storage.files import write_atomic

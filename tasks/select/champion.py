@@ -18,8 +18,7 @@ from fkd.problems.bundle import Bundle
 from tasks.fit.job import is_counted
 from tasks.plan.training import measure_weights
 from tasks.plan.trials import Trial
-from tasks.select.held_out import Refitted, refit
-from tasks.select.judgement import VERSION, Judgement, judge, probed_rows, recover
+from tasks.select.judgement import VERSION, Judgement, Refitted, judge, probed_rows, recover, refit
 from tasks.select.selection import (
     NoChampionError,
     candidates,

@@ -14,8 +14,7 @@ from fkd.measures import REPORTED
 from fkd.measures.recoverability import FEWEST_ROWS
 from fkd.problems.table import Table, check_finite
 from tasks.select.champion import Champion, select_champion
-from tasks.select.held_out import predicted_targets
-from tasks.select.judgement import Judgement, broken_limits
+from tasks.select.judgement import Judgement, broken_limits, predicted_targets
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study, cached_on_study
 from tasks.storage.records import digest

@@ -26,10 +26,15 @@ from fkd.measures import (
 from fkd.measures.groups import LeftOutStratum
 from tasks.plan.trials import Trial
 from tasks.select.champion import Champion
-from tasks.select.control_columns import control_columns
-from tasks.select.held_out import held_out_predictions, predicted_targets
-from tasks.select.judgement import DRAWS, Ends, plain_trial, without_removal
-from tasks.select.study import Study, cached_on_study
+from tasks.select.judgement import (
+    DRAWS,
+    Ends,
+    held_out_predictions,
+    plain_trial,
+    predicted_targets,
+    without_removal,
+)
+from tasks.select.study import Study, cached_on_study, control_columns
 from tasks.storage.records import digest
 from tasks.storage.store import open_store
 

@@ -9,8 +9,7 @@ import numpy as np
 from fkd.measures import REPORTED
 from fkd.measures.pareto import select
 from tasks.select.groups import StudyProfiles, along_study
-from tasks.select.held_out import held_out_predictions
-from tasks.select.judgement import plain_trial
+from tasks.select.judgement import held_out_predictions, plain_trial
 from tasks.select.results import MAE, TrialResult
 from tasks.select.selection import candidates, worst
 from tasks.select.study import Study

@@ -17,8 +17,7 @@ from tasks.data.load import describe_rows, table_parts
 from tasks.plan.trials import Trial, record_key
 from tasks.select.champion import Champion, select_champion
 from tasks.select.checks import check_study
-from tasks.select.held_out import held_out_record, held_out_record_name
-from tasks.select.judgement import broken_limits, verdict
+from tasks.select.judgement import broken_limits, held_out_record, held_out_record_name, verdict
 from tasks.select.results import SCORES, Finding, TrialResult, flat_parameters, tidy, write_results
 from tasks.select.selection import NoChampionError
 from tasks.select.study import Study

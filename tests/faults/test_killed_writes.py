@@ -19,7 +19,7 @@ from tasks.data.load import read_prepared
 from tasks.kernels.streaming import read_sums
 from tasks.storage.store import open_store
 from tasks.track.compare import read_plan
-from tasks.track.run_status import read_status
+from tasks.track.run_index import read_status
 
 TESTS = Path(__file__).parents[1]
 

@@ -13,8 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
 from fkd.core.feature_maps import make_map
 from fkd.problems.encoder import Encoder
-from fkd.problems.labels import canonical_label, encode_labels, factorize_labels
-from fkd.problems.table import Table
+from fkd.problems.table import Table, canonical_label, encode_labels, factorize_labels
 
 TRAIN, TEST = slice(0, 40), slice(40, 60)
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tasks.report.formatting import (
+from tasks.report.html import (
     change,
     count,
     day,

@@ -15,7 +15,7 @@ from tasks.report.model import report_data
 from tasks.report.page import to_html
 from tasks.select.champion import select_champion
 from tasks.select.groups import along_study
-from tasks.select.held_out import predicted_targets
+from tasks.select.judgement import predicted_targets
 from tasks.select.results import tidy, write_results
 from tasks.select.selection import candidates
 from tasks.select.study import open_study

@@ -16,7 +16,7 @@ from tasks.kernels import streaming as leaves
 from tasks.kernels.shared_map import SharedMap, store_map
 from tasks.select import champion
 from tasks.select.champion import select_champion
-from tasks.select.held_out import held_out_predictions
+from tasks.select.judgement import held_out_predictions
 from tasks.select.study import open_study
 
 pytestmark = pytest.mark.parametrize("threads", [1, 2])

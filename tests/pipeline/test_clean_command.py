@@ -10,8 +10,7 @@ from stored_files import record_file, stored
 from flows.cli import main
 from tasks.storage.records import predictions_name, record_name
 from tasks.storage.store import open_store
-from tasks.track.run_index import note_run
-from tasks.track.run_status import begin, write_status
+from tasks.track.run_index import begin, note_run, write_status
 
 DAY = 86400.0
 

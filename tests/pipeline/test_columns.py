@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.problems.labels import encode_labels
+from fkd.problems.table import encode_labels
 from tasks.data.columns import (
     Category,
     Columns,

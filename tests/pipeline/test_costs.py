@@ -3,9 +3,9 @@ from sweep_sample import sweep_config
 
 from configs.errors import UserError
 from flows.fitting import SweepState
-from tasks.fit.cost import job_cost, planned_cost, refuse_too_large
+from tasks.fit.job import job_cost, planned_cost, refuse_too_large
 from tasks.select.study import open_study
-from tasks.track.run_status import read_status
+from tasks.track.run_index import read_status
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from flows.run import show_plan
 from tasks.fit.job import run_job
 from tasks.plan.trials import record_key
 from tasks.reproduce.resample import stored_predictions
-from tasks.select import held_out
+from tasks.select import judgement as held_out
 from tasks.select.champion import select_champion
 from tasks.select.groups import within_groups
 from tasks.select.judgement import without_removal

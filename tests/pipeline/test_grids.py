@@ -15,7 +15,7 @@ from fkd.methods import method
 from flows.fitting import fit_all
 from tasks.fit.job import run_job
 from tasks.plan.trials import make_trials, record_key
-from tasks.select import grids
+from tasks.select import study as grids
 from tasks.select.results import TrialResult, collect, variant_names
 from tasks.select.study import open_study
 from tasks.storage.records import PredictedRows

@@ -12,8 +12,7 @@ from tasks.fit.job import fit_trials
 from tasks.plan.training import make_training, model_inputs
 from tasks.plan.trials import record_key
 from tasks.select.champion import select_champion
-from tasks.select.grids import search_winner
-from tasks.select.study import open_study
+from tasks.select.study import open_study, search_winner
 from tasks.storage.records import TrialStore
 from tasks.storage.store import open_store
 

@@ -15,7 +15,7 @@ from optional import mirror
 from configs.data import DataConfig, FoldsConfig
 from configs.load import load_config
 from fkd.problems.encoder import Encoder
-from fkd.problems.labels import canonical_label
+from fkd.problems.table import canonical_label
 from tasks.data.download import TransferPolicy
 from tasks.data.load import load_table
 from tasks.plan.splits import make_folds

@@ -15,7 +15,7 @@ from tasks.cluster.leftovers import sweep_leftovers
 from tasks.data.file_cache import Cache, CachedFile, file_sha256
 from tasks.storage.settings import Settings, ensure_writable
 from tasks.storage.store import open_store
-from tasks.track.run_status import begin, read_status, write_status
+from tasks.track.run_index import begin, read_status, write_status
 
 GROUP, ANN, BOB = 54_321, 54_322, 54_323
 

@@ -22,6 +22,7 @@ from tasks.storage.files import write_atomic
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 from tasks.track.run_index import (
+    begin,
     fetch_run,
     identity_of,
     known_runs,
@@ -29,8 +30,8 @@ from tasks.track.run_index import (
     note_time,
     owns_files,
     shared_runs,
+    write_status,
 )
-from tasks.track.run_status import begin, write_status
 
 pytestmark = pytest.mark.stack
 PAGES = {"report.html", "model_card.md", "model_card.html", "datasheet.md", "results.csv"}

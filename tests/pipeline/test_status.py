@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from flows.status import show_status
-from tasks.track.run_status import all_statuses, begin, read_status, write_status
+from tasks.track.run_index import all_statuses, begin, read_status, write_status
 
 
 @pytest.fixture

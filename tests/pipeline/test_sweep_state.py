@@ -8,7 +8,7 @@ from tasks.fit.job import run_job
 from tasks.plan.trials import record_key
 from tasks.select.study import open_study
 from tasks.storage.records import failure_name, record_name
-from tasks.track.run_status import read_status
+from tasks.track.run_index import read_status
 
 
 @pytest.fixture

@@ -20,18 +20,18 @@ from flows.monitor import BandCrossedError, WatchedModel, _refit_config, end_wat
 from flows.store_commands import sync_all
 from tasks.data.load import load_table
 from tasks.fit.job import run_job
-from tasks.monitor.batches import read_batches
 from tasks.monitor.champion import champion_rows, watched_champion
 from tasks.monitor.check import (
     Watch,
     judge_refit,
     known_watches,
+    read_batches,
     reasons_of,
     refusals,
     strictest_limits,
 )
 from tasks.select.champion import select_champion
-from tasks.select.held_out import HeldOutRecord, held_out_record
+from tasks.select.judgement import HeldOutRecord, held_out_record
 from tasks.select.study import open_study
 from tasks.track.client import tracking_uri
 from tasks.track.recording import record_champion, record_trials
@@ -88,7 +88,7 @@ def test_the_record_is_what_the_champion_predicted_for_its_held_out_rows(office,
 
 def test_of_very_many_held_out_rows_some_are_kept(office, home, monkeypatch):
     study = open_study(load_config(office / "wages.yaml"), home)
-    monkeypatch.setattr("tasks.select.held_out.MOST_KEPT", 50)
+    monkeypatch.setattr("tasks.select.judgement.MOST_KEPT", 50)
     whole = watched_champion(home, "wages").record
     record = held_out_record(study, select_champion(study).trial)
     assert len(record.y) == len(record.y_pred) == len(record.S) == 50

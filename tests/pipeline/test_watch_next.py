@@ -15,8 +15,7 @@ from configs.data import later_releases, other_states
 from configs.errors import UserError
 from configs.load import load_config
 from tasks.data.download import AbsentFileError, RemoteFile, TransferPolicy, fetch
-from tasks.monitor.batches import NextBatch, read_batches
-from tasks.monitor.check import known_watches
+from tasks.monitor.check import NextBatch, known_watches, read_batches
 
 CHEAP = (
     "name=incomes",

@@ -10,12 +10,11 @@ from fkd.problems.table import Table
 from tasks.data.load import Loaded
 from tasks.plan.trials import record_key
 from tasks.select import groups as within
-from tasks.select import held_out
+from tasks.select import judgement as held_out
 from tasks.select.champion import select_champion
-from tasks.select.control_columns import check_control_columns, control_columns
 from tasks.select.groups import CHOSEN, REFERENCE, within_groups
 from tasks.select.judgement import without_removal
-from tasks.select.study import open_study
+from tasks.select.study import check_control_columns, control_columns, open_study
 
 COLUMN = "racepctblack"
 
