@@ -262,6 +262,9 @@ class ObjectStoreBackend:
                     raise
                 return
         for path, info in sorted(found.items()):
+            # s3fs returns the folder itself if its first object appears after the listing.
+            if info["type"] == "directory":
+                continue
             name = path.removeprefix(self._root).lstrip("/")
             when = info.get("LastModified") or info.get("created") or info.get("mtime") or 0.0
             changed = when.timestamp() if isinstance(when, datetime) else float(when)

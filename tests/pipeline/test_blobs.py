@@ -399,6 +399,23 @@ def test_one_process_holds_the_lock_at_a_time(homes):
     assert most == [1] * 8
 
 
+def test_a_folder_whose_first_object_appears_after_the_listing_is_empty(
+    tmp_path, monkeypatch, endpoint
+):
+    for name, value in variables(endpoint).items():
+        monkeypatch.setenv(name, value)
+    store = open_store(Settings(tmp_path, shared=f"s3://{BUCKET}/{tmp_path.name}"))
+    store.write("locks/late/1", b"content")
+
+    async def _listed_before(self, path, **options):
+        return []
+
+    with monkeypatch.context() as patch:
+        patch.setattr("s3fs.S3FileSystem._lsdir", _listed_before)
+        assert list(store.entries("locks/late/")) == []
+    assert [entry.name for entry in store.entries("locks/late/")] == ["locks/late/1"]
+
+
 def test_an_error_releases_the_lock(homes):
     with pytest.raises(ZeroDivisionError), _hold(homes[0]):
         raise ZeroDivisionError
