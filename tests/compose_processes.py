@@ -6,6 +6,7 @@ module does not know is an error, so that no part of the file remains untested u
 """
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -70,7 +71,7 @@ class Service:
         self.name, self.told, self._services, self._ports = name, services[name], services, ports
         self.folder = folder / "services" / name
         self.secrets = self.folder / "run" / "secrets"
-        self.read_only = self.folder / "root"  # a container cannot write here
+        self.read_only = self.folder / "read-only"  # a container cannot write here
         self.paths = {
             "/run/secrets": self.secrets,
             "/opt/fkd/deploy": DEPLOY,
@@ -109,7 +110,9 @@ class Service:
             base = {"HOME": "/root", "PATH": "/opt/fkd/bin:/usr/bin:/bin"}
         else:
             base = {"PATH": f"{postgres_programs()}:/usr/bin:/bin", "PGPORT": str(self.port)}
-        told = {**base, "TMPDIR": "/tmp", **self.told.get("environment", {})}
+        # A setting of the machine, which decides the last digits.
+        kernels = {k: v for k, v in os.environ.items() if k == "OPENBLAS_CORETYPE"}
+        told = {**base, **kernels, "TMPDIR": "/tmp", **self.told.get("environment", {})}
         return {name: self.translated(str(value)) for name, value in told.items()}
 
     @property
