@@ -22,9 +22,8 @@ from fkd.core.validation import as_column, as_sensitive, require_length, whole
 from fkd.measures.columns import by_range, is_constant, mean_absolute_error
 from fkd.measures.gdp import level_totals, rate, smooth_at_points
 from fkd.measures.pareto import non_dominated
-from fkd.measures.registry import get_measure
+from fkd.measures.registry import get_measure, worst_column
 from fkd.measures.resampling import Interval, interval, noise_floor
-from fkd.measures.scorers import worst_column
 
 if TYPE_CHECKING:
     import pandas as pd

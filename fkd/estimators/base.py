@@ -44,18 +44,16 @@ from fkd.core.validation import (
     whole,
 )
 from fkd.core.weights import PresentRows, RowWeights, weighted_mean, weighted_median, weighted_std
-from fkd.estimators.bound import (
+from fkd.estimators.held_out import (
+    HeldOut,
     KeptBound,
     choose_strength,
     inner_folds,
-    strengths_to_try,
-    validate_bounds,
-)
-from fkd.estimators.held_out import (
-    HeldOut,
     judge_scores,
     sample_rows,
     split_rows,
+    strengths_to_try,
+    validate_bounds,
     warn_collapse,
     weighted_losses,
 )

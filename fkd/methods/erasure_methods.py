@@ -13,8 +13,7 @@ import numpy as np
 import sklearn.svm
 
 from fkd.baselines.base import FAIRLEARN, LEACE
-from fkd.baselines.erasure import leace, leace_from_moments
-from fkd.baselines.inlp import fit_projected_svr, inlp_path
+from fkd.baselines.erasure import fit_projected_svr, inlp_path, leace, leace_from_moments
 from fkd.core.arrays import Array, RowBlock, Source
 from fkd.core.feature_maps import Approximation
 from fkd.core.linalg import project

@@ -1,0 +1,182 @@
+"""Kernel ridge regressions: fair kernel learning, and regression on a residual target.
+
+Fair kernel learning is ridge regression with a penalty on dependence. Pérez-Suay et al. (2017) add
+mu·HSIC(f(X), S) to the ridge objective, with a linear kernel on f and an RBF kernel K_s on S. The
+published closed form (K + alpha·I + mu·H K_s H K)⁻¹ y is not symmetric. In the coordinates of a
+feature map it is a shrinkage (`fkd.core.removal`) by functions of s whose inner products are K_s,
+and is computed from sums over rows.
+
+`ResidualTargetRidge` is the regression of y minus its linear fit on the sensitive columns.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fkd.baselines.base import KernelBaseline, scale_to_range
+from fkd.core.arrays import Array
+from fkd.core.docstrings import fill_docstring
+from fkd.core.feature_maps import KernelSettings
+from fkd.core.kernels import Kernel
+from fkd.core.linalg import rank_cut
+from fkd.core.moments import basis_moments
+from fkd.core.predictors import MapExpansion
+from fkd.core.removal import RemovalPath, fkl_penalty, shrinkage
+from fkd.core.ridge import RidgeSetting, fit_ridge, ridge_expansions
+from fkd.core.sensitive_basis import greedy_factor
+from fkd.core.training import KnownRemoval, Training
+from fkd.core.validation import finite, not_negative, positive
+from fkd.core.weights import times_weights, weighted_mean
+
+
+@fill_docstring
+@dataclass(eq=False, repr=False, kw_only=True)
+class FairKernelLearning(KernelBaseline):
+    """Kernel ridge regression with a penalty on dependence on the sensitive features.
+
+    Minimises |y - f|² + alpha |f|² + penalty·n² HSIC(f, S). HSIC has a linear kernel on the
+    prediction and an RBF kernel on the sensitive columns, scaled to their training range.
+
+    Parameters
+    ----------
+    kernel
+        ``"rbf"``, ``"laplacian"``, ``"polynomial"``, ``"linear"``, ``"precomputed"``, or a function
+        of two blocks of rows that returns their kernel matrix.
+    penalty
+        Weight of dependence, not negative. As published, it is not divided by the number of rows.
+    alpha
+        Ridge of the predictor, above 0.
+    gamma_s
+        Width of the kernel on the sensitive columns, scaled to their training range.
+    fit_intercept
+        Fit an intercept. The published form has none.
+    {kernel_parameters}
+
+    Attributes
+    ----------
+    expansion_ : predictor
+        The fitted predictor as plain arrays.
+
+    References
+    ----------
+    Pérez-Suay et al. (2017), "Fair Kernel Learning", ECML PKDD.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.baselines import FairKernelLearning
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 3))
+    >>> y = X[:, 0] + X[:, 1]
+    >>> plain, fair = (
+    ...     FairKernelLearning(penalty=penalty).fit(X, y, sensitive_features=X[:, 0])
+    ...     for penalty in (0, 100)
+    ... )
+    >>> before, after = (np.corrcoef(f.predict(X), X[:, 0])[0, 1] for f in (plain, fair))
+    >>> bool(abs(after) < 0.2 * abs(before))
+    True
+    """
+
+    penalty: float = 1.0
+    gamma_s: float = 0.05
+
+    def _fit_rows(self, training: Training, setting: RidgeSetting) -> MapExpansion:
+        penalty = fkl_penalty(not_negative("penalty", self.penalty), n=training.count)
+        scaled = replace(training, S=scale_to_range(training.S))
+        removal = fkl_removal(scaled, setting.kernel, positive("gamma_s", self.gamma_s))
+        (model,) = fit_ridge(scaled, [replace(setting, removal=removal, strength=penalty)])
+        return model.expansion
+
+
+def fkl_removal(training: Training, kernel: KernelSettings, gamma_s: float) -> KnownRemoval:
+    """Return the shrinkage by the RBF kernel K_s of the sensitive columns, computed once.
+
+    As published, K_s compares all training rows with each other. Its strength is that of
+    `fkd.core.removal.fkl_penalty`.
+    """
+
+    def compute() -> KnownRemoval:
+        w = training.weights.fit
+        F = _centred_factor(training.S, gamma_s, w)
+        return KnownRemoval(
+            shrinkage(basis_moments(training.feature_map(kernel), training.X, F, w=w))
+        )
+
+    return training.cached(("fkl", kernel, gamma_s), compute)
+
+
+def _centred_factor(S: Array, gamma_s: float, w: Array | None) -> Array:
+    """Return F (n, p) with F Fᵀ = H K_s H to rounding; H subtracts the weighted mean of rows."""
+    cut = rank_cut(len(S), 1.0)
+    _, F = greedy_factor(Kernel("rbf", gamma_s), S, size=len(S), cut=cut)
+    return F.T - weighted_mean(F.T, w)
+
+
+@fill_docstring
+@dataclass(eq=False, repr=False, kw_only=True)
+class ResidualTargetRidge(KernelBaseline):
+    """Kernel ridge regression of the target minus its linear fit on the sensitive features.
+
+    A simple baseline that changes the target and not the kernel. Inputs may still depend on the
+    sensitive features, but a linear dependence of the prediction no longer reduces the loss.
+
+    Parameters
+    ----------
+    kernel
+        ``"rbf"``, ``"laplacian"``, ``"polynomial"``, ``"linear"``, ``"precomputed"``, or a function
+        of two blocks of rows that returns their kernel matrix.
+    share
+        Share of the linear fit that is subtracted from the target, in [0, 1]; 0 is plain ridge.
+    alpha
+        Ridge of the predictor, above 0.
+    fit_intercept
+        Fit an intercept.
+    {kernel_parameters}
+
+    Attributes
+    ----------
+    slopes_ : array (l,)
+        Coefficients of the sensitive columns in the linear fit of the target.
+    expansion_ : predictor
+        The fitted predictor as plain arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd.baselines import ResidualTargetRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 3))
+    >>> model = ResidualTargetRidge(gamma=0.1).fit(X, X[:, 0] + X[:, 1], sensitive_features=X[:, 0])
+    >>> bool(abs(np.corrcoef(model.predict(X), X[:, 0])[0, 1]) < 0.5)
+    True
+    """
+
+    share: float = 1.0
+
+    def _fit_rows(self, training: Training, setting: RidgeSetting) -> MapExpansion:
+        if not 0 <= finite("share", self.share) <= 1:
+            raise ValueError(f"share must lie in [0, 1], got {self.share}")
+        w = training.weights.fit
+        # Before any sum, so that an offset of the columns costs no digits.
+        centred = replace(training, S=training.S - weighted_mean(training.S, w))
+        self.slopes_ = sensitive_slopes(training.S, training.y, w)
+        return fit_residual_ridge(centred, setting, self.share * self.slopes_)
+
+
+def sensitive_slopes(S: Array, y: Array, w: Array | None = None) -> Array:
+    """Return the slopes of the least-squares fit of y on S and a constant, with weights w."""
+    root = None if w is None else np.sqrt(w)
+    S, y = (times_weights(A - weighted_mean(A, w), root) for A in (S, y))
+    return np.asarray(np.linalg.lstsq(S, y, rcond=None)[0], dtype=np.float64)
+
+
+def fit_residual_ridge(training: Training, setting: RidgeSetting, slopes: Array) -> MapExpansion:
+    """Return the ridge regression of y - (S - mean)·slopes, from the moments with the target y."""
+    feature_map, moments = training.feature_map(setting.kernel), training.moments(setting.kernel)
+    # The sum of the residual target is that of y.
+    residual = replace(moments, c=moments.c - moments.sensitive(center=True) @ slopes)
+    nothing = RemovalPath.nothing(feature_map.rank)
+    (found,) = ridge_expansions(
+        feature_map, residual, nothing, [(0, setting.alpha)], fit_intercept=setting.fit_intercept
+    )
+    return found
