@@ -121,7 +121,23 @@ class BaselineRegressor(RegressorMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class KernelBaseline(BaselineRegressor, ABC):
-    """A kernel ridge regression; a subclass implements `_fit_rows`."""
+    """A kernel ridge regression; a subclass implements `_fit_rows`.
+
+    Parameters
+    ----------
+    gamma
+        Width of the kernel, above 0; None means 1 / number of inputs.
+    degree, coef0
+        Parameters of the polynomial kernel.
+    approximation
+        How the kernel is represented: ``"exact"``, ``"nystroem"``, ``"fourier"``,
+        ``"identity"`` (for ``kernel="linear"``) or ``"auto"``: exact up to 10 000 rows.
+    landmarks, landmark_method
+        Number of landmarks of the Nystroem map (chosen by ``"rpcholesky"`` or ``"uniform"``)
+        or of Fourier features; None means 1000, and at most n landmarks.
+    random_state
+        Seed of landmarks or Fourier features.
+    """
 
     kernel: str | KernelFunction = "rbf"
     _: KW_ONLY

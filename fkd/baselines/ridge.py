@@ -50,7 +50,11 @@ class FairKernelLearning(KernelBaseline):
         Width of the kernel on the sensitive columns, scaled to their training range.
     fit_intercept
         Fit an intercept. The published form has none.
-    {kernel_parameters}
+    {gamma}
+    {degree, coef0}
+    {approximation}
+    {landmarks, landmark_method}
+    {random_state}
 
     Attributes
     ----------
@@ -131,7 +135,11 @@ class ResidualTargetRidge(KernelBaseline):
         Ridge of the predictor, above 0.
     fit_intercept
         Fit an intercept.
-    {kernel_parameters}
+    {gamma}
+    {degree, coef0}
+    {approximation}
+    {landmarks, landmark_method}
+    {random_state}
 
     Attributes
     ----------

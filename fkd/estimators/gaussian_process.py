@@ -42,6 +42,8 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
     Parameters
     ----------
     {kernel}
+    {gamma}
+    {degree, coef0}
     alpha
         Variance of the noise in the target, above 0; None is the most probable one.
     amplitude
@@ -49,15 +51,21 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
         one, which costs an eigendecomposition of the moments of the fair features.
     normalize_y
         Both variances are in units of the variance of the target, so that its unit does not matter.
-    {path}
+    {ridge}
+    {iterations}
     {removal}
+    {penalty}
     {basis}
+    {gamma_s}
+    {given}
     {unfairness}
     {weigh}
-    {map}
-    {centring}
-    {trial}
-    {seed}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
+    {random_state}
 
     Attributes
     ----------
@@ -71,7 +79,11 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
         One per target.
     expansion_ : predictor
         The predictive mean as plain arrays.
-    {fitted}
+    {strength_}
+    {effective_iterations_}
+    {held_out_}
+    {unfairness_}
+    {n_features_in_, feature_names_in_}
 
     Notes
     -----
@@ -84,7 +96,10 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------

@@ -40,26 +40,38 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
     Parameters
     ----------
     {kernel}
+    {gamma}
+    {degree, coef0}
     alpha
         Ridge of the predictor, above 0.
     fit_intercept
         Fit an intercept, so that the mean of the target does not matter. The published form has
         none.
-    {path}
+    {ridge}
+    {iterations}
     {removal}
+    {penalty}
     {basis}
+    {gamma_s}
+    {given}
     {unfairness}
     {weigh}
-    {map}
-    {centring}
-    {trial}
-    {seed}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
+    {random_state}
 
     Attributes
     ----------
     expansion_ : predictor
         The fitted predictor as plain arrays.
-    {fitted}
+    {strength_}
+    {effective_iterations_}
+    {held_out_}
+    {unfairness_}
+    {n_features_in_, feature_names_in_}
 
     Notes
     -----
@@ -69,7 +81,10 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------

@@ -43,20 +43,35 @@ class FairSVR(RegressorMixin, FairPredictor):
     Parameters
     ----------
     {kernel}
+    {gamma}
+    {degree, coef0}
     C
         Penalty of errors beyond `epsilon`, above 0.
     epsilon
         Half width of the insensitive tube, in units of the target.
-    {solver}
-    {path}
+    solver
+        ``"libsvm"``, whose cost grows with the square of the number of rows; ``"batched"``,
+        passes over the rows of a reduced map until the duality gap is certified; or
+        ``"auto"``: batched for reduced maps with more than 10 000 rows.
+    tol, max_iter
+        Stopping criteria. libsvm: violation of the optimality conditions, number of steps (a
+        ConvergenceWarning is issued; -1 is no limit). Batched: relative duality gap, number of
+        passes, at most 2000.
+    {ridge}
+    {iterations}
     {removal}
+    {penalty}
     {basis}
+    {gamma_s}
+    {given}
     {unfairness}
     {weigh}
-    {map}
-    {centring}
-    {trial}
-    {seed}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
+    {random_state}
 
     Attributes
     ----------
@@ -66,7 +81,11 @@ class FairSVR(RegressorMixin, FairPredictor):
         Steps of libsvm, or passes over the rows.
     dual_gap_ : float or None
         Certified relative duality gap of ``"batched"``; None for libsvm.
-    {fitted}
+    {strength_}
+    {effective_iterations_}
+    {held_out_}
+    {unfairness_}
+    {n_features_in_, feature_names_in_}
 
     Notes
     -----
@@ -75,7 +94,10 @@ class FairSVR(RegressorMixin, FairPredictor):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------

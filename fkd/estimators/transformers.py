@@ -35,7 +35,16 @@ _RECOVERY_RIDGE = 0.1
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimator):
-    """A fair kernel as a transformer; subclasses name the removal and its strength."""
+    """A fair kernel as a transformer; subclasses name the removal and its strength.
+
+    Parameters
+    ----------
+    output
+        Output of `transform`: ``"kernel"``, the fair kernel against the training rows, (k, n),
+        for estimators with ``kernel="precomputed"``; or ``"features"``, (k, r), whose inner
+        products are the fair kernel, for any estimator. Features of a reduced map store no
+        training rows except the landmarks.
+    """
 
     output: str = "kernel"
 
@@ -225,13 +234,20 @@ class FairKernelDecomposition(FairKernelTransformer):
     Parameters
     ----------
     {kernel}
-    {path}
+    {gamma}
+    {degree, coef0}
+    {ridge}
+    {iterations}
     {basis}
-    {map}
-    {centring}
-    {trial}
+    {gamma_s}
+    {given}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
     {output}
-    {seed}
+    {random_state}
 
     Attributes
     ----------
@@ -257,7 +273,10 @@ class FairKernelDecomposition(FairKernelTransformer):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------
@@ -338,16 +357,22 @@ class FairKernelShrinkage(FairKernelTransformer):
     Parameters
     ----------
     {kernel}
+    {gamma}
+    {degree, coef0}
     penalty
         Strength of the shrinkage, mu above: the weight of squared covariances relative to the
         squared norm of the weights. 0 is the plain kernel. With ``inf`` no prediction covaries with
         a function of the basis over the training rows. The fair machines have a `penalty` in units
         of their loss instead (docs/explanation/shrinkage.md).
     {basis}
-    {map}
-    {trial}
+    {gamma_s}
+    {given}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {held_out}
     {output}
-    {seed}
+    {random_state}
 
     Attributes
     ----------
@@ -373,7 +398,10 @@ class FairKernelShrinkage(FairKernelTransformer):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------
