@@ -18,7 +18,6 @@ from fkd.baselines.base import (
     BaselineTransformer,
     repeat_rows,
     validate_training,
-    validate_X,
 )
 from fkd.core.arrays import Array
 from fkd.core.feature_maps import Approximation, KernelSettings
@@ -28,7 +27,7 @@ from fkd.core.moments import Moments
 from fkd.core.predictors import KernelExpansion, LinearCorrection, ProjectedExpansion
 from fkd.core.removal import RemovalPath
 from fkd.core.training import PathSettings, Training
-from fkd.core.validation import boolean, positive, whole
+from fkd.core.validation import boolean, positive, validate_rows, whole
 from fkd.core.weights import weighted_mean
 
 _INPUTS = KernelSettings("linear", approximation=Approximation("identity"))
@@ -116,7 +115,7 @@ class NullspaceProjection(BaselineTransformer):
             Rows (k, d).
         """
         check_is_fitted(self, "directions_")
-        return project(validate_X(self, X, reset=False), self.directions_)
+        return project(validate_rows(self, X, reset=False), self.directions_)
 
 
 def inlp_path(
@@ -221,7 +220,7 @@ class LinearErasure(BaselineTransformer):
             Rows (k, d).
         """
         check_is_fitted(self, "correction_")
-        return self.correction_(validate_X(self, X, reset=False))
+        return self.correction_(validate_rows(self, X, reset=False))
 
 
 def leace(G: Array, S: Array) -> LinearCorrection:

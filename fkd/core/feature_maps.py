@@ -25,7 +25,6 @@ from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows, row_blo
 from fkd.core.kernels import (
     KERNELS,
     LANDMARK_METHODS,
-    OF_PRODUCTS,
     Kernel,
     KernelColumns,
     KernelFunction,
@@ -511,13 +510,6 @@ def make_kernel(
         raise ValueError(f"coef0 must not be negative, got {coef0}. The kernel would be indefinite")
     width = positive("gamma", 1.0 / X.shape[1] if gamma is None else gamma)
     return Kernel(kernel, width, whole("degree", degree, low=1), float(coef0))
-
-
-def stays_sparse(kernel: str | KernelFunction, approximation: str) -> bool:
-    """Return whether the map of these parameters accepts sparse rows without densifying them."""
-    return approximation == "fourier" or (
-        approximation != "identity" and any(kernel == name for name in OF_PRODUCTS)
-    )
 
 
 def map_arrays(feature_map: FeatureMap) -> dict[str, AnyArray]:

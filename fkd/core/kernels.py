@@ -263,6 +263,13 @@ LANDMARK_METHODS = ("rpcholesky", "uniform")
 ROWS_PER_LANDMARK = 20
 
 
+def stays_sparse(kernel: str | KernelFunction, approximation: str) -> bool:
+    """Return whether the map of these parameters accepts sparse rows without densifying them."""
+    return approximation == "fourier" or (
+        approximation != "identity" and any(kernel == name for name in OF_PRODUCTS)
+    )
+
+
 def choose_landmarks(
     kernel: Kernel, X: Rows, q: int, *, method: str, rng: np.random.Generator
 ) -> IntArray:

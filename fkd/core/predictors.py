@@ -11,10 +11,13 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.kernels import Kernel, KernelColumns, KernelFunction
 from fkd.core.linalg import project, to_dense
+from fkd.core.validation import check_finite_result, validate_rows
 
 # Klambauer et al. (2017): with these constants SELU keeps mean 0 and variance 1 through a layer.
 SELU_SCALE = 1.0507009873554805
@@ -36,6 +39,32 @@ class Predictor(Protocol):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
         """Return the predictor that `arrays` was taken from."""
+
+
+class ExpansionRegressor(RegressorMixin):
+    """A regressor whose fitted form is a predictor, `expansion_`."""
+
+    expansion_: Any
+
+    def predict(self, X: Any) -> Array:
+        """Return one prediction per row, (k,), or per row and target, (k, t).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows if it is precomputed.
+        """
+        check_is_fitted(self, "expansion_")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.expansion_.predict(validate_rows(self, X, reset=False))
+        check_finite_result("predictions", found)
+        return np.asarray(found)
+
+    def expansion(self) -> Predictor:
+        """Return the fitted predictor as plain arrays that can be stored without pickle."""
+        check_is_fitted(self, "expansion_")
+        fitted: Predictor = self.expansion_
+        return fitted
 
 
 @dataclass(frozen=True)

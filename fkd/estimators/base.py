@@ -18,11 +18,12 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, IntArray, Rows
 from fkd.core.conditioning import Functions, given_columns, refuse_sensitive_columns
-from fkd.core.feature_maps import KernelSettings, stays_sparse
+from fkd.core.feature_maps import KernelSettings
 from fkd.core.kernels import KernelFunction
 from fkd.core.predictors import MapExpansion, TargetExpansions
 from fkd.core.removal import RemovalPath, Removals
@@ -207,17 +208,6 @@ class FairEstimator(BaseEstimator, ABC):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = True
         return tags
-
-    def _validate_X(self, X: Any, *, reset: bool) -> Rows:
-        """Return X as float64 rows; `reset` learns the columns, else they must agree."""
-        sparse = stays_sparse(self.kernel, self.approximation)
-        rows = validate_rows(self, X, reset=reset, sparse=sparse)
-        if reset and self.kernel == "precomputed" and rows.shape[0] != rows.shape[1]:
-            raise ValueError(
-                f"X must be a square matrix if kernel='precomputed', got shape {rows.shape}. Pass "
-                "the kernel of the training rows against themselves"
-            )
-        return rows
 
     def _present_rows(self, sample_weight: Any, n: int, *, least: int = 2) -> PresentRows:
         """Return the rows with a positive weight."""
@@ -413,6 +403,9 @@ class FairPredictor(FairEstimator):
     weigh: str = "both"
 
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
+    # Parameters that can make predictions constant.
+    _collapse_causes: ClassVar[str] = "alpha, gamma"
+    _minimises_absolute_errors: ClassVar[bool] = False
 
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -504,17 +497,29 @@ class FairPredictor(FairEstimator):
     def _adopt(self, model: Any, inputs: Inputs | None) -> None:
         """Take a model as the estimator's own; without inputs what `at` needs is unchanged."""
 
-    @abstractmethod
     def _kept_model(self, strength: float) -> Any:
-        """Return the model of another strength from what `_adopt` kept."""
+        """Return the model of another strength from what `_adopt` kept, by default the rows."""
+        (model,) = self._fit_strengths(self._kept, [strength])
+        return model
 
-    @abstractmethod
     def _warn_constant(self, model: Any, training: Training) -> None:
         """Warn if the model predicts nearly the same for all training rows."""
+        unit = _columns(training.y).std(axis=0)
+        rows = sample_rows(training.X.shape[0])
+        if (unit > 0).any() and len(rows) > 1:
+            spread = model.scores(training.X[rows]).std(axis=0)
+            warn_collapse(float((spread[unit > 0] / unit[unit > 0]).max()), self._collapse_causes)
+
+    def _judge(
+        self, part: Inputs, strength: float, X: Rows, y: Array, S: Array, w: Array | None
+    ) -> HeldOut:
+        before, after = (m.scores(X) for m in self._fit_strengths(part, [0, strength]))
+        absolute = self._minimises_absolute_errors
+        return judge_regression(before, after, part.training, y, S, w, absolute=absolute)
 
     def _validate(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Inputs:
         """Return the training rows with a positive weight, and the settings."""
-        X = self._validate_X(X, reset=True)
+        X = validate_rows(self, X, reset=True)
         present = self._present_rows(sample_weight, X.shape[0])
         weights = RowWeights.from_weights(present.w, self.weigh)
         z = self._prepare_target(present.select("y", y), len(present), weights.fit)
@@ -665,15 +670,6 @@ def judge_regression(
     return judge_scores(before, after, S, losses)
 
 
-def warn_constant_regression(model: Model, training: Training, causes: str) -> None:
-    """Warn if the predictions of the training rows are nearly constant."""
-    unit = _columns(training.y).std(axis=0)
-    rows = sample_rows(training.X.shape[0])
-    if (unit > 0).any() and len(rows) > 1:
-        spread = model.scores(training.X[rows]).std(axis=0)
-        warn_collapse(float((spread[unit > 0] / unit[unit > 0]).max()), causes)
-
-
 def _columns(values: Array) -> Array:
     """Return one or several columns as a table."""
     return values[:, None] if values.ndim == 1 else values
@@ -683,7 +679,7 @@ def _columns(values: Array) -> Array:
 _REDUCED = ("nystroem", "fourier")
 
 
-def supports_partial_fit(model: Any) -> bool:
+def _supports_partial_fit(model: Any) -> bool:
     """Return True for a reduced map, else raise the AttributeError that `available_if` needs."""
     if model.approximation in _REDUCED:
         return True
@@ -693,10 +689,55 @@ def supports_partial_fit(model: Any) -> bool:
     )
 
 
-def add_rows(
+class PartialFitMixin:
+    """Several targets, and `partial_fit` from sums over the rows of all calls."""
+
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {
+        "sensitive_features": True,
+        "sample_weight": True,
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.multi_output = True
+        return tags
+
+    @available_if(_supports_partial_fit)
+    def partial_fit(
+        self: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Fit to all rows of this and earlier calls.
+
+        The first call determines the feature map with its landmarks and the functions of s.
+        `FairKernelRidge` keeps the level of the target of that call, `FairGaussianProcess` uses
+        mean and unit of all rows. No trial on held-out rows is run. `fit` starts again.
+
+        Parameters
+        ----------
+        X, y
+            Further training rows (k, d) and their target (k,).
+        sensitive_features
+            One or several columns (k,) or (k, l) to remove. Required.
+        sample_weight
+            Weights of these rows, (k,), as in `fit`.
+        """
+        running, kernel, removal = _add_rows(self, X, y, sensitive_features, sample_weight)
+        self._running = self._rescaled(running)
+        inputs = Inputs(self._running.training(), kernel, removal)
+        (model,) = self._fit_strengths(inputs, [self.strength_])
+        self.effective_iterations_ = getattr(model.removals, "effective", None)
+        self._adopt(model, inputs)
+        return self
+
+    def _rescaled(self, running: RunningSums) -> RunningSums:
+        """Return the sums of all rows so far, in the unit of the target for the fit."""
+        return running
+
+
+def _add_rows(
     model: FairPredictor, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
-) -> tuple[RunningSums, Inputs]:
-    """Return the sums over these and all earlier rows, and inputs without rows to fit from them."""
+) -> tuple[RunningSums, KernelSettings, PathSettings | ShrinkageSettings]:
+    """Return the sums over these and all earlier rows, with the settings of the fit."""
     for name in ("given", "unfairness"):
         if getattr(model, name) is not None:
             raise ValueError(
@@ -704,7 +745,7 @@ def add_rows(
                 f"got {getattr(model, name)!r}. Use fit"
             )
     running: RunningSums | None = model.__dict__.get("_running")
-    X = model._validate_X(X, reset=running is None)
+    X = validate_rows(model, X, reset=running is None)
     present = model._present_rows(sample_weight, X.shape[0], least=2 if running is None else 1)
     weights = RowWeights.from_weights(present.w, model.weigh)
     X, n = present.inputs(X), len(present)
@@ -724,4 +765,4 @@ def add_rows(
         running = running.add(training)
     model.strength_, model.unfairness_, model.held_out_ = model._strength(), None, None
     shared = replace(kernel, approximation=replace(kernel.approximation, shared=True))
-    return running, Inputs(running.training(), shared, removal)
+    return running, shared, removal

@@ -1,12 +1,10 @@
 """Gaussian process regression on the fair kernel."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
@@ -14,25 +12,23 @@ from fkd.core.docstrings import fill_docstring
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.gaussian_process import ConditionedProcess, ProcessModel, fit_process
 from fkd.core.linalg import DEFLATION
-from fkd.core.predictors import Predictor, TargetExpansions
-from fkd.core.training import RunningSums, Training
-from fkd.core.validation import boolean, check_finite_result
+from fkd.core.predictors import ExpansionRegressor, TargetExpansions
+from fkd.core.training import RunningSums
+from fkd.core.validation import boolean, check_finite_result, validate_rows
 from fkd.estimators.base import (
     FairPredictor,
     Inputs,
+    PartialFitMixin,
     TargetScale,
-    add_rows,
     judge_regression,
-    supports_partial_fit,
     validate_target,
-    warn_constant_regression,
 )
 from fkd.estimators.held_out import HeldOut
 
 
 @fill_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
-class FairGaussianProcess(RegressorMixin, FairPredictor):
+class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
     """Gaussian process whose covariance does not depend on the sensitive features.
 
     The prior mean is the mean of the training target, the prior covariance is `amplitude` times the
@@ -117,16 +113,6 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
     amplitude: float | None = None
     normalize_y: bool = True
 
-    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {
-        "sensitive_features": True,
-        "sample_weight": True,
-    }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
         checked = validate_target(y, n, several=True)
         normalize = boolean("normalize_y", self.normalize_y)
@@ -172,36 +158,6 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
         before, after = model.unremoved_scores(X), model.scores(X)
         return judge_regression(before, after, part.training, y, S, w, absolute=False)
 
-    def _warn_constant(self, model: ProcessModel, training: Training) -> None:
-        warn_constant_regression(model, training, "alpha, gamma")
-
-    @available_if(supports_partial_fit)
-    def partial_fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Fit to all rows of this and earlier calls.
-
-        The first call determines the feature map with its landmarks and the functions of s. Mean
-        and unit of the target are those of all rows. No trial on held-out rows is run. `fit` starts
-        again.
-
-        Parameters
-        ----------
-        X, y
-            Further training rows (k, d) and their target (k,).
-        sensitive_features
-            One or several columns (k,) or (k, l) to remove. Required.
-        sample_weight
-            Weights of these rows, (k,), as in `fit`.
-        """
-        running, inputs = add_rows(self, X, y, sensitive_features, sample_weight)
-        self._running = self._rescaled(running)
-        inputs = replace(inputs, training=self._running.training())
-        (model,) = self._fit_strengths(inputs, [self.strength_])
-        self.effective_iterations_ = getattr(model.removals, "effective", None)
-        self._adopt(model, inputs)
-        return self
-
     def _rescaled(self, running: RunningSums) -> RunningSums:
         """Return the sums with the target in units of all rows so far."""
         moments = running.fit
@@ -227,7 +183,7 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
             the deviation of the function without noise.
         """
         check_is_fitted(self, "expansion_")
-        X = self._validate_X(X, reset=False)
+        X = validate_rows(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.asarray(self.expansion_.predict(X))
         check_finite_result("predictions", mean)
@@ -242,9 +198,3 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
         std = self._scale.unit * (np.column_stack(each) if several else each[0])
         check_finite_result("standard deviations", std)
         return mean, std
-
-    def expansion(self) -> Predictor:
-        """Return the predictive mean as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        fitted: Predictor = self.expansion_
-        return fitted

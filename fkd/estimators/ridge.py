@@ -3,35 +3,25 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
-
-from fkd.core.arrays import Array, Rows
+from fkd.core.arrays import Array
 from fkd.core.docstrings import fill_docstring
-from fkd.core.predictors import Predictor
+from fkd.core.predictors import ExpansionRegressor
 from fkd.core.ridge import RidgeModel, RidgeSetting, fit_ridge
-from fkd.core.training import Training
-from fkd.core.validation import boolean, check_finite_result, positive, sequence
+from fkd.core.validation import boolean, positive, sequence
 from fkd.estimators.base import (
     FairPredictor,
     Inputs,
+    PartialFitMixin,
     TargetScale,
-    add_rows,
-    judge_regression,
-    supports_partial_fit,
     validate_target,
-    warn_constant_regression,
 )
-from fkd.estimators.held_out import HeldOut
 
 
 @fill_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
-class FairKernelRidge(RegressorMixin, FairPredictor):
+class FairKernelRidge(PartialFitMixin, ExpansionRegressor, FairPredictor):
     """Kernel ridge regression whose prediction does not depend on the sensitive features.
 
     It uses the fair kernel, from which directions that predict the sensitive features are removed,
@@ -102,16 +92,6 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
     alpha: float = 1.0
     fit_intercept: bool = True
 
-    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {
-        "sensitive_features": True,
-        "sample_weight": True,
-    }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
         checked = validate_target(y, n, several=True)
         center = boolean("fit_intercept", self.fit_intercept)
@@ -146,15 +126,6 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
     def _kept_model(self, strength: float) -> RidgeModel:
         (predictor,) = self._kept.predictors([strength])
         return RidgeModel(predictor, self._kept)
-
-    def _judge(
-        self, part: Inputs, strength: float, X: Rows, y: Array, S: Array, w: Array | None
-    ) -> HeldOut:
-        before, after = (m.scores(X) for m in self._fit_strengths(part, [0, strength]))
-        return judge_regression(before, after, part.training, y, S, w, absolute=False)
-
-    def _warn_constant(self, model: RidgeModel, training: Training) -> None:
-        warn_constant_regression(model, training, "alpha, gamma")
 
     def fit_path(
         self,
@@ -197,47 +168,3 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
             for strength in each:
                 found[strength, alpha] = fitted._copy_at(strength, next(models), inputs)
         return {(strength, alpha): found[strength, alpha] for strength in each for alpha in alphas}
-
-    @available_if(supports_partial_fit)
-    def partial_fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Fit to all rows of this and earlier calls.
-
-        The first call determines the feature map with its landmarks, the functions of s and the
-        level of the target. No trial on held-out rows is run. `fit` starts again.
-
-        Parameters
-        ----------
-        X, y
-            Further training rows (k, d) and their target (k,).
-        sensitive_features
-            One or several columns (k,) or (k, l) to remove. Required.
-        sample_weight
-            Weights of these rows, (k,), as in `fit`.
-        """
-        self._running, inputs = add_rows(self, X, y, sensitive_features, sample_weight)
-        (model,) = self._fit_strengths(inputs, [self.strength_])
-        self.effective_iterations_ = getattr(model.removals, "effective", None)
-        self._adopt(model, inputs)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """Return one prediction per row, (k,), or per row and target, (k, t).
-
-        Parameters
-        ----------
-        X
-            Rows (k, d), or their kernel against the training rows if it is precomputed.
-        """
-        check_is_fitted(self, "expansion_")
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self.expansion_.predict(self._validate_X(X, reset=False))
-        check_finite_result("predictions", found)
-        return np.asarray(found)
-
-    def expansion(self) -> Predictor:
-        """Return the fitted predictor as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        fitted: Predictor = self.expansion_
-        return fitted

@@ -23,7 +23,13 @@ from fkd.core.svr import (
     use_batched,
 )
 from fkd.core.training import Training, feature_blocks
-from fkd.core.validation import check_finite_result, class_codes, positive, step_limit
+from fkd.core.validation import (
+    check_finite_result,
+    class_codes,
+    positive,
+    step_limit,
+    validate_rows,
+)
 from fkd.estimators.base import FairPredictor, Inputs
 from fkd.estimators.held_out import (
     HeldOut,
@@ -150,11 +156,6 @@ class FairSVC(ClassifierMixin, FairPredictor):
         if inputs is not None:
             self._kept = inputs.with_known(model.removals) if inputs.exact else None
 
-    def _kept_model(self, strength: float) -> "Borders":
-        assert self._kept is not None  # `at` raises without rows
-        (model,) = self._fit_strengths(self._kept, [strength])
-        return model
-
     def _warn_constant(self, model: "Borders", training: Training) -> None:
         rows = sample_rows(training.X.shape[0])
         several = len(np.unique(model.classes(training.X[rows]))) > 1
@@ -191,7 +192,7 @@ class FairSVC(ClassifierMixin, FairPredictor):
             Rows (k, d), or their kernel against the training rows if it is precomputed.
         """
         check_is_fitted(self, "borders_")
-        found = self.borders_.decisions(self._validate_X(X, reset=False))
+        found = self.borders_.decisions(validate_rows(self, X, reset=False))
         check_finite_result("decisions", found)
         return np.asarray(found)
 
@@ -204,7 +205,7 @@ class FairSVC(ClassifierMixin, FairPredictor):
             Rows (k, d), or their kernel against the training rows if it is precomputed.
         """
         check_is_fitted(self, "borders_")
-        return np.asarray(self.classes_[self.borders_.classes(self._validate_X(X, reset=False))])
+        return np.asarray(self.classes_[self.borders_.classes(validate_rows(self, X, reset=False))])
 
 
 @dataclass(frozen=True)

@@ -2,39 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
-
-from fkd.core.arrays import Array, Rows
+from fkd.core.arrays import Array
 from fkd.core.docstrings import fill_docstring
-from fkd.core.predictors import Predictor
-from fkd.core.svr import (
-    LIBSVM_STEPS,
-    LIBSVM_TOL,
-    SVRModel,
-    SVRSetting,
-    fit_svr,
-    use_batched,
-)
-from fkd.core.training import Training
-from fkd.core.validation import check_finite_result, positive
-from fkd.estimators.base import (
-    FairPredictor,
-    Inputs,
-    TargetScale,
-    judge_regression,
-    validate_target,
-    warn_constant_regression,
-)
-from fkd.estimators.held_out import HeldOut
+from fkd.core.predictors import ExpansionRegressor
+from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, SVRModel, SVRSetting, fit_svr, use_batched
+from fkd.core.validation import positive
+from fkd.estimators.base import FairPredictor, Inputs, TargetScale, validate_target
 
 
 @fill_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
-class FairSVR(RegressorMixin, FairPredictor):
+class FairSVR(ExpansionRegressor, FairPredictor):
     """Support vector regression whose prediction does not depend on the sensitive features.
 
     It uses the fair kernel, from which directions that predict the sensitive features are removed,
@@ -116,6 +96,9 @@ class FairSVR(RegressorMixin, FairPredictor):
     tol: float = LIBSVM_TOL
     max_iter: int = LIBSVM_STEPS
 
+    _collapse_causes: ClassVar[str] = "C and epsilon, which have the unit of the target, gamma"
+    _minimises_absolute_errors: ClassVar[bool] = True
+
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
         checked = validate_target(y, n, several=False)
         self._scale = TargetScale.from_target(checked, w)
@@ -137,38 +120,3 @@ class FairSVR(RegressorMixin, FairPredictor):
         self.n_iter_, self.dual_gap_ = model.iterations, model.gap
         if inputs is not None:
             self._kept = inputs.with_known(model.removals) if inputs.exact else None
-
-    def _kept_model(self, strength: float) -> SVRModel:
-        assert self._kept is not None  # `at` raises without rows
-        (model,) = self._fit_strengths(self._kept, [strength])
-        return model
-
-    def _judge(
-        self, part: Inputs, strength: float, X: Rows, y: Array, S: Array, w: Array | None
-    ) -> HeldOut:
-        before, after = (m.scores(X) for m in self._fit_strengths(part, [0, strength]))
-        return judge_regression(before, after, part.training, y, S, w, absolute=True)
-
-    def _warn_constant(self, model: SVRModel, training: Training) -> None:
-        causes = "C and epsilon, which have the unit of the target, gamma"
-        warn_constant_regression(model, training, causes)
-
-    def predict(self, X: Any) -> Array:
-        """Return one prediction per row, (k,).
-
-        Parameters
-        ----------
-        X
-            Rows (k, d), or their kernel against the training rows if it is precomputed.
-        """
-        check_is_fitted(self, "expansion_")
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self.expansion_.predict(self._validate_X(X, reset=False))
-        check_finite_result("predictions", found)
-        return np.asarray(found)
-
-    def expansion(self) -> Predictor:
-        """Return the fitted predictor as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        fitted: Predictor = self.expansion_
-        return fitted

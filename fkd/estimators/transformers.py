@@ -23,7 +23,7 @@ from fkd.core.removal import (
     fair_features,
 )
 from fkd.core.ridge import ridge_expansions
-from fkd.core.validation import choice, not_negative, target_vector, whole
+from fkd.core.validation import choice, not_negative, target_vector, validate_rows, whole
 from fkd.core.weights import RowWeights, weighted_sum
 from fkd.estimators.base import FairEstimator, Inputs
 from fkd.estimators.held_out import HeldOut, judge_recovery
@@ -80,7 +80,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
             against it.
         """
         output, strength = choice("output", self.output, OUTPUTS), self._strength()
-        X = self._validate_X(X, reset=True)
+        X = validate_rows(self, X, reset=True)
         present = self._present_rows(sample_weight, X.shape[0])
         target = np.zeros(len(present))
         if conditions_on_target(self.given):
@@ -173,7 +173,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
         fair = self.fair_
         if isinstance(fair, FairKernel):
             return fair.gram()
-        rows = self._validate_X(X, reset=False)
+        rows = validate_rows(self, X, reset=False)
         feature_map = fair.feature_map.with_training_rows(
             rows, self._present_rows(sample_weight, rows.shape[0]).rows
         )
@@ -188,18 +188,18 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
             Rows (k, d), or their kernel against the training rows if it is precomputed.
         """
         check_is_fitted(self, "fair_")
-        rows, fair = self._validate_X(X, reset=False), self.fair_
+        rows, fair = validate_rows(self, X, reset=False), self.fair_
         return fair.block(rows) if isinstance(fair, FairKernel) else fair.features(rows)
 
     def features(self, X: Any) -> Array:
         """Return the fair features, (k, r), whose inner products are the fair kernel."""
         check_is_fitted(self, "fair_")
-        return self.fair_.features(self._validate_X(X, reset=False))
+        return self.fair_.features(validate_rows(self, X, reset=False))
 
     def diag(self, X: Any) -> Array:
         """Return the fair k(x, x) of each row without computing the kernel block."""
         check_is_fitted(self, "fair_")
-        return self.fair_.diag(self._validate_X(X, reset=False))
+        return self.fair_.diag(validate_rows(self, X, reset=False))
 
     def _copy_at(self, name: str, strength: Any) -> Self:
         """Return a fitted copy with another value of one parameter; large arrays are shared."""
