@@ -251,7 +251,7 @@ def solve_batch(
     """Return the solutions of machines on one fold; -1 is the largest number of passes."""
     passes = step_limit("max_iter", max_iter)
     passes = ITERATIONS if passes == -1 else min(passes, ITERATIONS)
-    return solve_machines(source, [moments], machines, loss=loss, tol=tol, max_iter=passes)
+    return solve_machines(source, moments, machines, loss=loss, tol=tol, max_iter=passes)
 
 
 def batched_precision(tol: float) -> Precision:
