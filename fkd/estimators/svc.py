@@ -140,14 +140,25 @@ class FairSVC(ClassifierMixin, FairPredictor):
         for strength in strengths:
             mu = margin_mu(strength, n=training.count, C=C)
             removed = removals.at(strength if removals.nested else mu)
-            rows = training.X, training.y, training.weights.fit
-            rule: dict[str, Any] = {"C": C, "tol": self.tol, "max_iter": self.max_iter}
+            X, y, w = training.X, training.y, training.weights.fit
+            fair = FairFeatures(feature_map, removed)
+            if batched:
+                rule: dict[str, Any] = {"C": C, "tol": self.tol, "max_iter": self.max_iter}
+                found.append(FeatureBorders.from_passes(fair, removals, X, y, w, **rule))
+                continue
+            svc = SVC(
+                kernel="precomputed" if inputs.exact else "linear",
+                C=C,
+                tol=positive("tol", self.tol),
+                max_iter=step_limit("max_iter", self.max_iter),
+            )
             if inputs.exact:
-                fair = FairKernel.from_rows(feature_map, training.X, removed)
-                found.append(KernelBorders.fit(fair, removals, training.y, rows[2], **rule))
+                kernel_of_rows = FairKernel.from_rows(feature_map, X, removed)
+                svc.fit(kernel_of_rows.gram(), y, sample_weight=w)
+                found.append(KernelBorders(kernel_of_rows, removals, svc))
             else:
-                fit = FeatureBorders.fit_batched if batched else FeatureBorders.fit
-                found.append(fit(FairFeatures(feature_map, removed), removals, *rows, **rule))
+                svc.fit(fair.training_features(X), y, sample_weight=w)
+                found.append(FeatureBorders.from_libsvm(fair, removals, svc))
         return found
 
     def _adopt(self, model: "Borders", inputs: Inputs | None) -> None:
@@ -217,22 +228,6 @@ class KernelBorders:
     svc: SVC
     gap: None = None  # libsvm certifies none
 
-    @classmethod
-    def fit(
-        cls,
-        fair: FairKernel,
-        removals: Removals,
-        y: Array,
-        w: Array | None,
-        *,
-        C: float,
-        tol: float,
-        max_iter: int,
-    ) -> "KernelBorders":
-        """Return the borders between the classes y of the kernel's own rows, with weights w."""
-        svc = _libsvm("precomputed", C, tol, max_iter)
-        return cls(fair, removals, svc.fit(fair.gram(), y, sample_weight=w))
-
     @property
     def n_iter(self) -> int:
         """Steps of the solver, the largest number of any pair of classes."""
@@ -263,25 +258,12 @@ class FeatureBorders:
     gap: float | None = None
 
     @classmethod
-    def fit(
-        cls,
-        fair: FairFeatures,
-        removals: Removals,
-        X: Rows,
-        y: Array,
-        w: Array | None,
-        *,
-        C: float,
-        tol: float,
-        max_iter: int,
-    ) -> "FeatureBorders":
-        """Return the borders between the classes y of training rows X, from libsvm."""
-        svc = _libsvm("linear", C, tol, max_iter)
-        svc.fit(fair.training_features(X), y, sample_weight=w)
+    def from_libsvm(cls, fair: FairFeatures, removals: Removals, svc: SVC) -> "FeatureBorders":
+        """Return the borders of a machine that libsvm fitted to the fair features."""
         return cls(fair, removals, svc.coef_, svc.intercept_, int(svc.n_iter_.max()))
 
     @classmethod
-    def fit_batched(
+    def from_passes(
         cls,
         fair: FairFeatures,
         removals: Removals,
@@ -293,7 +275,7 @@ class FeatureBorders:
         tol: float,
         max_iter: int,
     ) -> "FeatureBorders":
-        """Return the same borders from passes over the rows of each pair of classes."""
+        """Return borders between the classes y from passes over the rows of each pair of them."""
         found: dict[str, Solution] = {}
         pairs = _class_pairs(int(y.max()) + 1)
         for i, j in pairs:
@@ -361,15 +343,6 @@ class FeatureBorders:
 
 
 Borders = KernelBorders | FeatureBorders
-
-
-def _libsvm(kernel: str, C: float, tol: float, max_iter: int) -> SVC:
-    return SVC(
-        kernel=kernel,
-        C=C,
-        tol=positive("tol", tol),
-        max_iter=step_limit("max_iter", max_iter),
-    )
 
 
 def _class_pairs(c: int) -> list[tuple[int, int]]:
