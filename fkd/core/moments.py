@@ -245,11 +245,7 @@ class BasisMoments:
 
 
 def basis_moments(
-    feature_map: FeatureMap,
-    X: Rows,
-    B: Array,
-    Z: Array | None = None,
-    w: Array | None = None,
+    feature_map: FeatureMap, X: Rows, B: Array, Z: Array | None = None, w: Array | None = None
 ) -> BasisMoments:
     """Return the moments of the training rows X, summed block by block.
 
@@ -301,13 +297,7 @@ class StreamedSums:
         self._n: float = 0
 
     def add(
-        self,
-        X: Rows,
-        S: Array,
-        y: Array,
-        W: Sequence[Array] = (),
-        *,
-        weights: Array | None = None,
+        self, X: Rows, S: Array, y: Array, W: Sequence[Array] = (), *, weights: Array | None = None
     ) -> None:
         """Add rows.
 

@@ -312,10 +312,7 @@ class RunningSums:
 
 
 def _sums(
-    feature_map: FeatureMap,
-    functions: FittedFunctions | None,
-    origin: Array,
-    training: Training,
+    feature_map: FeatureMap, functions: FittedFunctions | None, origin: Array, training: Training
 ) -> tuple[Moments, Moments, BasisMoments | None]:
     """Return the moments of the fit and of the removal, and the products with functions of s."""
     X, y, S, weights = training.X, training.y, training.S, training.weights

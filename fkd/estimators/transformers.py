@@ -57,12 +57,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
         """Return a fitted copy at another strength."""
 
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> Self:
         """Learn the removal from training rows.
 
@@ -153,12 +148,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
         return judge_recovery(before, after, S)
 
     def fit_transform(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> Array:
         """Fit, and return the fair kernel matrix of the training rows or their fair features.
 

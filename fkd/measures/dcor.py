@@ -18,10 +18,7 @@ _POINTS = 512
 
 
 def dcor(
-    y_pred: ArrayLike,
-    sensitive_features: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_pred: ArrayLike, sensitive_features: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float | Array:
     """Return the distance correlation of the prediction with each sensitive column.
 

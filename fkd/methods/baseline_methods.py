@@ -91,9 +91,7 @@ def _fit_kernel_frrm(
 
 
 def _frrm_expansions(
-    training: Training,
-    settings: Sequence[P],
-    features: Callable[[P], tuple[FeatureMap, Moments]],
+    training: Training, settings: Sequence[P], features: Callable[[P], tuple[FeatureMap, Moments]]
 ) -> Iterator[SensitiveExpansion]:
     solved: dict[Hashable, SensitiveRidge] = {}
     for p in settings:
