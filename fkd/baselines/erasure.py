@@ -13,12 +13,7 @@ import numpy as np
 from sklearn.svm import SVR
 from sklearn.utils.validation import check_is_fitted
 
-from fkd.baselines.base import (
-    LEACE,
-    BaselineTransformer,
-    repeat_rows,
-    validate_training,
-)
+from fkd.baselines.base import LEACE, BaselineTransformer, repeat_rows, validate_training
 from fkd.core.arrays import Array
 from fkd.core.feature_maps import Approximation, KernelSettings
 from fkd.core.kernels import Kernel

@@ -12,13 +12,7 @@ import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, Rows
 from fkd.core.linalg import to_dense
-from fkd.core.sensitive_basis import (
-    BasisSettings,
-    Centred,
-    SensitiveBasis,
-    SplineBasis,
-    centred,
-)
+from fkd.core.sensitive_basis import BasisSettings, Centred, SensitiveBasis, SplineBasis, centred
 from fkd.core.validation import whole
 from fkd.core.weights import weighted_mean
 

@@ -10,13 +10,7 @@ from fkd.core.docstrings import fill_docstring
 from fkd.core.predictors import ExpansionRegressor
 from fkd.core.ridge import RidgeModel, RidgeSetting, fit_ridge
 from fkd.core.validation import boolean, positive, sequence
-from fkd.estimators.base import (
-    FairPredictor,
-    Inputs,
-    PartialFitMixin,
-    TargetScale,
-    validate_target,
-)
+from fkd.estimators.base import FairPredictor, Inputs, PartialFitMixin, TargetScale, validate_target
 
 
 @fill_docstring

@@ -19,12 +19,7 @@ from numpy.typing import ArrayLike
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import warn_sentinels
 from fkd.core.validation import FairnessWarning, as_sensitive, warn_user, weight_vector
-from fkd.measures.columns import (
-    equal_columns,
-    is_constant,
-    mean_absolute_error,
-    mean_signed_error,
-)
+from fkd.measures.columns import equal_columns, is_constant, mean_absolute_error, mean_signed_error
 from fkd.measures.groups import GroupMeans, LeftOutStratum, UndefinedMeasureError
 from fkd.measures.profiles import (
     Profile,

@@ -12,12 +12,7 @@ from fkd.core.predictors import ConstantPrediction, Predictor, SensitiveExpansio
 from fkd.core.training import Training
 from fkd.core.weights import weighted_mean, weighted_median
 from fkd.methods.declaration import Method, Published, number
-from fkd.methods.kernel_methods import (
-    KernelParameters,
-    RidgeParameters,
-    kernel_key,
-    ridge_setting,
-)
+from fkd.methods.kernel_methods import KernelParameters, RidgeParameters, kernel_key, ridge_setting
 
 # At a penalty of the variance of s, 0.06 on Crimes, the weights of s are halved. At the last one
 # less than a ten-thousandth of the prediction's variance depends on s.

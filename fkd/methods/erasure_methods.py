@@ -17,12 +17,7 @@ from fkd.baselines.erasure import fit_projected_svr, inlp_path, leace, leace_fro
 from fkd.core.arrays import Array, RowBlock, Source
 from fkd.core.feature_maps import Approximation
 from fkd.core.linalg import project
-from fkd.core.predictors import (
-    CorrectedExpansion,
-    LinearCorrection,
-    Predictor,
-    ProjectedExpansion,
-)
+from fkd.core.predictors import CorrectedExpansion, LinearCorrection, Predictor, ProjectedExpansion
 from fkd.core.removal import RemovalPath
 from fkd.core.ridge import ridge_coefficients
 from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, batched_regressions

@@ -28,12 +28,7 @@ from fkd.core.removal import fkl_penalty, margin_mu, ridge_mu
 from fkd.core.ridge import RidgeSetting, fit_ridge
 from fkd.core.sensitive_basis import BASES, BasisSettings
 from fkd.core.svr import SOLVERS, SVRSetting, fit_svr
-from fkd.core.training import (
-    PathSettings,
-    RemovalSettings,
-    ShrinkageSettings,
-    Training,
-)
+from fkd.core.training import PathSettings, RemovalSettings, ShrinkageSettings, Training
 from fkd.core.weights import weighted_median, weighted_std
 from fkd.methods.declaration import Method, Published, number, option
 
