@@ -94,16 +94,22 @@ class FeatureMap(ABC):
         for rows in row_blocks(X.shape[0], BLOCK_ROWS):
             yield self.transform(X[rows])
 
+    def training_slices(self, X: Rows) -> Iterator[tuple[slice, Array]]:
+        """Yield the blocks of `training_blocks` with the positions of their rows."""
+        start = 0
+        for G in self.training_blocks(X):
+            yield slice(start, start + len(G)), G
+            start += len(G)
+
     def training_product(self, X: Rows, B: Array) -> Array:
         """Return G B over the training rows X."""
         return np.concatenate([G @ B for G in self.training_blocks(X)])
 
     def training_adjoint(self, X: Rows, a: Array) -> Array:
         """Return Gᵀ a over the training rows X."""
-        total, start = np.zeros(self.rank), 0
-        for G in self.training_blocks(X):
-            total += G.T @ a[start : start + len(G)]
-            start += len(G)
+        total = np.zeros(self.rank)
+        for rows, G in self.training_slices(X):
+            total += G.T @ a[rows]
         return total
 
     def with_training_rows(self, X: Rows, rows: IntArray | None) -> "FeatureMap":

@@ -229,12 +229,9 @@ def feature_blocks(
     """Return the features of training rows as blocks, which many rows compute in every pass."""
 
     def blocks() -> Iterator[RowBlock]:
-        start = 0
-        for G in feature_map.training_blocks(X):
+        for rows, G in feature_map.training_slices(X):
             block: AnyArray = G.astype(dtype, copy=False)
-            rows = slice(start, start + len(G))
             yield RowBlock(block, y[rows], weights=None if w is None else w[rows])
-            start = rows.stop
 
     if X.shape[0] * feature_map.rank * np.dtype(dtype).itemsize > HELD_BYTES:
         return blocks

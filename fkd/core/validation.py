@@ -113,14 +113,25 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
     return value
 
 
-def column_names(data: Any, width: int) -> list[str]:
-    """Return the name of each column for messages: its label in a data frame, else its number."""
+def column_labels(data: Any, width: int) -> list[Any]:
+    """Return the label of each column of a data frame or series, else its number."""
     labels = getattr(data, "columns", None)
     if labels is None and getattr(data, "name", None) is not None:
         labels = [data.name]
-    return (
-        [repr(label) for label in labels] if labels is not None else [str(j) for j in range(width)]
-    )
+    return list(range(width) if labels is None else labels)
+
+
+def column_names(data: Any, width: int) -> list[str]:
+    """Return the name of each column for messages."""
+    return [repr(label) for label in column_labels(data, width)]
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN or pandas.NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # the truth value of pandas.NA is undefined
+        return True
 
 
 def real_matrix(name: str, data: Any) -> Array:

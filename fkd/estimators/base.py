@@ -249,7 +249,8 @@ class FairEstimator(BaseEstimator, ABC):
         functions = Functions(BasisSettings(kind, self.gamma_s), given, limits=None)
         if self._shrinks:
             return ShrinkageSettings(functions)
-        ridge = self._ridge()
+        ridge = getattr(self, "ridge", None)
+        ridge = None if ridge is None else positive("ridge", ridge)
         if kind == "columns" and self.given is None:
             return PathSettings(ridge, self._centers())
         return PathSettings(ridge, self._centers(), functions)
@@ -270,11 +271,6 @@ class FairEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _shrinks(self) -> bool:
         """True if directions are shrunk instead of removed."""
-
-    def _ridge(self) -> float | None:
-        """Return the ridge of a path."""
-        ridge = getattr(self, "ridge", None)
-        return None if ridge is None else positive("ridge", ridge)
 
     def _centers(self) -> bool:
         """Return whether the sensitive columns are centred."""

@@ -6,6 +6,7 @@ on a measure chooses the smallest strength at which held-out predictions satisfy
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -281,15 +282,20 @@ def choose_strength(
         Target (n,), sensitive columns (n, l).
     """
     unit = float(np.ptp(y)) or 1.0
-    tried = {
+    found = {
         strength: {name: _largest(name, scores[:, i] / unit, y, S) for name in bounds}
         for i, strength in enumerate(strengths)
     }
-    for i, (strength, found) in enumerate(tried.items()):
-        if all(found[name] <= bound for name, bound in bounds.items()):
-            values = {
-                name: _largest_with_interval(name, scores[:, i] / unit, y, S) for name in bounds
-            }
+    tried = {
+        strength: {name: value for name, (value, _) in largest.items()}
+        for strength, largest in found.items()
+    }
+    for strength, largest in found.items():
+        if all(tried[strength][name] <= bound for name, bound in bounds.items()):
+            values = {}
+            for name, (_, columns) in largest.items():
+                rng = np.random.default_rng(0)
+                values[name] = interval(REPORTED[name], *columns, rng=rng, replicates=_REPLICATES)
             return KeptBound(strength, values, tried)
     raise ValueError(_unreachable_message(bounds, tried))
 
@@ -312,23 +318,8 @@ def _unreachable_message(
     )
 
 
-def _measured(name: str, f: Array, y: Array, s: Array) -> float:
-    """Return one measure of one score on one column."""
-    return float(REPORTED[name](*REPORTED[name].columns(y, f, s)))
-
-
-def _pairs(scores: Array, S: Array) -> list[tuple[Array, Array]]:
-    return [(f, s) for f in scores.T for s in S.T]
-
-
-def _largest(name: str, scores: Array, y: Array, S: Array) -> float:
-    """Return the largest value of a measure among scores and sensitive columns."""
-    return max(_measured(name, f, y, s) for f, s in _pairs(scores, S))
-
-
-def _largest_with_interval(name: str, scores: Array, y: Array, S: Array) -> Interval:
-    """Return the largest value with its interval."""
-    f, s = max(_pairs(scores, S), key=lambda pair: _measured(name, pair[0], y, pair[1]))
-    columns = REPORTED[name].columns(y, f, s)
-    rng = np.random.default_rng(0)
-    return interval(REPORTED[name], *columns, rng=rng, replicates=_REPLICATES)
+def _largest(name: str, scores: Array, y: Array, S: Array) -> tuple[float, tuple[Array, ...]]:
+    """Return the largest value of a measure among scores and sensitive columns, and its columns."""
+    measure = REPORTED[name]
+    columns = [measure.columns(y, f, s) for f in scores.T for s in S.T]
+    return max(((float(measure(*own)), own) for own in columns), key=itemgetter(0))

@@ -65,10 +65,6 @@ def _fit_median(training: Training, settings: Sequence[Nothing]) -> Iterator[Con
         yield ConstantPrediction(float(median))
 
 
-def _constant_key(_: Nothing) -> Hashable:
-    return "dummy"
-
-
 def _fit_frrm(training: Training, settings: Sequence[FRRM]) -> Iterator[SensitiveExpansion]:
     """Yield the predictors, all penalties of one ridge from one factorisation."""
     inputs = IdentityMap(training.X.shape[1])
@@ -98,11 +94,6 @@ def _frrm_expansions(
         yield solved[key].expansion(feature_map, penalty=p.penalty, unfairness=p.unfairness)
 
 
-def _frrm_key(_: FRRM) -> Hashable:
-    """Return one key: all settings use the same moments."""
-    return "frrm"
-
-
 def _fit_residual(training: Training, settings: Sequence[Residual]) -> Iterator[Predictor]:
     """Yield regressions of y - share·(S - mean) w, from the moments that all methods share."""
     slopes = sensitive_slopes(training.S, training.y, training.weights.fit)
@@ -118,7 +109,7 @@ METHODS = (
         title="Dummy",
         parameters=Nothing,
         fit=_fit_mean,
-        shared=_constant_key,
+        shared=lambda _: "dummy",
         weighs="fit",
     ),
     Method(
@@ -126,7 +117,7 @@ METHODS = (
         title="Median dummy",
         parameters=Nothing,
         fit=_fit_median,
-        shared=_constant_key,
+        shared=lambda _: "dummy",
         weighs="fit",
     ),
     Method(
@@ -137,7 +128,7 @@ METHODS = (
         strength="penalty",
         bound="unfairness",
         published=_FRRM_PUBLISHED,
-        shared=_frrm_key,
+        shared=lambda _: "frrm",  # all settings use the same moments
         needs_sensitive=True,
     ),
     Method(

@@ -148,11 +148,6 @@ def _inputs(_: Training, __: RidgeParameters, X: Array) -> Array:
     return X
 
 
-def _leace_key(_: RidgeParameters) -> Hashable:
-    """Return one key: the erasure of inputs has no parameter."""
-    return "leace"
-
-
 def _erasure(training: Training, p: KernelParameters) -> LinearCorrection:
     """Return the erasure of the sensitive columns from the features of a map."""
     return leace_from_moments(training.moments(p.kernel), training.S.std(axis=0))
@@ -297,7 +292,7 @@ METHODS = (
         title="KRR-LEACE",
         parameters=RidgeParameters,
         fit=_fit_leace,
-        shared=_leace_key,
+        shared=lambda _: "leace",  # the erasure of inputs has no parameter
         represent=_erased_inputs,
         unremoved=_inputs,
         extra=LEACE,
