@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -106,17 +106,6 @@ class Inputs:
     def exact(self) -> bool:
         """True if the feature map consists of all training rows."""
         return self.kernel.approximation.kind == "exact"
-
-
-class Model(Protocol):
-    """A machine fitted at one strength."""
-
-    @property
-    def removals(self) -> Removals:
-        """The removed directions of every strength."""
-
-    def scores(self, X: Rows) -> Array:
-        """Return predictions or decision values, (k, c)."""
 
 
 @dataclass(eq=False, repr=False)
