@@ -409,7 +409,10 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
         checked = validate_data(
             estimator, X, accept_sparse="csr", ensure_all_finite=False, reset=reset
         )
-        rows = _canonical(csr_array(checked, dtype=np.float64))
+        rows = csr_array(checked, dtype=np.float64)
+        if not rows.has_canonical_format:
+            rows = rows.copy()  # it may belong to the caller
+            rows.sum_duplicates()
         _check_sparse_range(rows, X)
         if kernel is None or not stays_sparse(kernel, estimator.approximation):
             rows = to_dense(rows)
@@ -427,15 +430,6 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
         )
     checked_rows: Rows = rows
     return checked_rows
-
-
-def _canonical(rows: csr_array) -> csr_array:
-    """Return rows without duplicate entries, which are summed."""
-    if rows.has_canonical_format:
-        return rows
-    rows = rows.copy()  # it may belong to the caller
-    rows.sum_duplicates()
-    return rows
 
 
 def _check_sparse_range(rows: csr_array, X: Any) -> None:

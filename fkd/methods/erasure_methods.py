@@ -16,12 +16,12 @@ from fkd.baselines.base import FAIRLEARN, LEACE
 from fkd.baselines.erasure import fit_projected_svr, inlp_path, leace, leace_from_moments
 from fkd.core.arrays import Array, RowBlock, Source
 from fkd.core.feature_maps import Approximation
-from fkd.core.linalg import project
+from fkd.core.linalg import ShiftedInverse, project
 from fkd.core.predictors import CorrectedExpansion, LinearCorrection, Predictor, ProjectedExpansion
 from fkd.core.removal import RemovalPath
-from fkd.core.ridge import ridge_coefficients
 from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, batched_regressions
 from fkd.core.training import Training
+from fkd.core.validation import positive
 from fkd.methods.declaration import Method, Published, number, option
 from fkd.methods.kernel_methods import (
     RIDGE_RULES,
@@ -169,20 +169,15 @@ def _fit_erased_ridge(training: Training, settings: Sequence[ErasedRidge]) -> It
     found: dict[ErasedRidge, Predictor] = {}
     for kernel in dict.fromkeys(p.kernel for p in settings):
         group = [p for p in settings if p.kernel == kernel]
-        feature_map = training.feature_map(kernel)
         correction = _erasure(training, group[0])
         erased = training.moments(kernel).corrected(correction)
         for p in group:
-            beta = ridge_coefficients(
-                erased,
-                RemovalPath.nothing(feature_map.rank),
-                alpha=effective_ridge(p.alpha, p, erased.n),
-                strengths=[0],
-                fit_intercept=p.fit_intercept,
-            )[0]
+            C, c = erased.normal_equations(fit_intercept=p.fit_intercept)
+            alpha = positive("alpha", effective_ridge(p.alpha, p, erased.n))
+            beta = ShiftedInverse.from_matrix(C, alpha, name="alpha") @ c
             intercept = erased.intercept(beta) if p.fit_intercept else 0.0
             weights, shift = correction.pulled_back(beta)
-            found[p] = feature_map.expansion(weights, intercept + shift)
+            found[p] = training.feature_map(kernel).expansion(weights, intercept + shift)
     yield from (found[p] for p in settings)
 
 
