@@ -6,8 +6,10 @@ A predictor implements
 
 - `_prepare_target`: validate y and return it as the machine uses it;
 - `_fit_strengths`: fit the machine at several strengths, by the functions of `fkd.core`;
-- `_adopt`: take a fitted model as the estimator's own;
-- `_judge`: compare trial models on held-out rows.
+- `_adopt`: take a fitted model as the estimator's own.
+
+`_kept_model`, `_judge` and `_warn_constant` are those of a regression that is solved again for
+another strength. Estimators override them. `PartialFitMixin` adds `partial_fit`.
 """
 
 from abc import ABC, abstractmethod
@@ -474,6 +476,15 @@ class FairPredictor(FairEstimator):
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
         """Validate the target and return it as the machine uses it."""
 
+    def _scaled_target(
+        self, y: Any, n: int, w: Array | None, *, several: bool, **scale: bool
+    ) -> Array:
+        """Return a target (n,), or (n, t) if several columns are allowed, in units of `_scale`."""
+        checked = target_matrix(y, n) if several else target_vector(y, n)
+        warn_sentinels("y", checked)
+        self._scale = TargetScale.from_target(checked, w, **scale)
+        return self._scale.scaled(checked)
+
     @abstractmethod
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> Iterable[Any]:
         """Return one fitted model per strength, in order."""
@@ -499,8 +510,31 @@ class FairPredictor(FairEstimator):
         self, part: Inputs, strength: float, X: Rows, y: Array, S: Array, w: Array | None
     ) -> HeldOut:
         before, after = (m.scores(X) for m in self._fit_strengths(part, [0, strength]))
+        return self._judge_predictions(before, after, part.training, y, S, w)
+
+    def _judge_predictions(
+        self, before: Array, after: Array, training: Training, y: Array, S: Array, w: Array | None
+    ) -> HeldOut:
+        """Return the result of predictions without and with removal, (k, t), on held-out rows.
+
+        Parameters
+        ----------
+        before, after
+            Predictions (k, t).
+        training
+            Rows of the trial fit.
+        y, S, w
+            Targets (k,) or (k, t), sensitive columns (k, l) and weights of the held-out rows.
+        """
+        y, known, weights = _columns(y), _columns(training.y), training.weights.fit
+        unit = weighted_std(known, weights)
+        # The median minimises absolute errors, the mean squared ones.
         absolute = self._minimises_absolute_errors
-        return judge_regression(before, after, part.training, y, S, w, absolute=absolute)
+        constant = (weighted_median if absolute else weighted_mean)(known, weights)
+        errors = [np.abs(y - f) / np.where(unit > 0, unit, 1.0) for f in (after, constant)]
+        model, dummy = errors if absolute else [error**2 for error in errors]
+        losses = weighted_losses(model.mean(axis=1), dummy.mean(axis=1), w)
+        return judge_scores(before, after, S, losses)
 
     def _validate(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Inputs:
         """Return the training rows with a positive weight, and the settings."""
@@ -613,46 +647,6 @@ class TargetScale:
 
 def _rescaled(f: MapExpansion, unit: float, level: float) -> MapExpansion:
     return replace(f, coef=unit * f.coef, intercept=unit * f.intercept + level)
-
-
-def validate_target(y: Any, n: int, *, several: bool) -> Array:
-    """Return a target (n,), or (n, t) if several columns are allowed, and warn of sentinels."""
-    checked = target_matrix(y, n) if several else target_vector(y, n)
-    warn_sentinels("y", checked)
-    return checked
-
-
-def judge_regression(
-    before: Array,
-    after: Array,
-    training: Training,
-    y: Array,
-    S: Array,
-    w: Array | None,
-    *,
-    absolute: bool,
-) -> HeldOut:
-    """Return the result of predictions without and with removal on held-out rows.
-
-    Parameters
-    ----------
-    before, after
-        Predictions (k, t).
-    training
-        Rows of the trial fit.
-    y, S, w
-        Targets (k,) or (k, t), sensitive columns (k, l) and weights of the held-out rows.
-    absolute
-        Compare absolute errors instead of squared ones.
-    """
-    y, known, weights = _columns(y), _columns(training.y), training.weights.fit
-    unit = weighted_std(known, weights)
-    # The median minimises absolute errors, the mean squared ones.
-    constant = (weighted_median if absolute else weighted_mean)(known, weights)
-    errors = [np.abs(y - f) / np.where(unit > 0, unit, 1.0) for f in (after, constant)]
-    model, dummy = errors if absolute else [error**2 for error in errors]
-    losses = weighted_losses(model.mean(axis=1), dummy.mean(axis=1), w)
-    return judge_scores(before, after, S, losses)
 
 
 def _columns(values: Array) -> Array:

@@ -15,14 +15,7 @@ from fkd.core.linalg import DEFLATION
 from fkd.core.predictors import ExpansionRegressor, TargetExpansions
 from fkd.core.training import RunningSums
 from fkd.core.validation import boolean, check_finite_result, validate_rows
-from fkd.estimators.base import (
-    FairPredictor,
-    Inputs,
-    PartialFitMixin,
-    TargetScale,
-    judge_regression,
-    validate_target,
-)
+from fkd.estimators.base import FairPredictor, Inputs, PartialFitMixin, TargetScale
 from fkd.estimators.held_out import HeldOut
 
 
@@ -114,10 +107,8 @@ class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
     normalize_y: bool = True
 
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
-        checked = validate_target(y, n, several=True)
         normalize = boolean("normalize_y", self.normalize_y)
-        self._scale = TargetScale.from_target(checked, w, normalize=normalize)
-        return self._scale.scaled(checked)
+        return self._scaled_target(y, n, w, several=True, normalize=normalize)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> list[ProcessModel]:
         return fit_process(
@@ -156,7 +147,7 @@ class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
     ) -> HeldOut:
         (model,) = self._fit_strengths(part, [strength])
         before, after = model.unremoved_scores(X), model.scores(X)
-        return judge_regression(before, after, part.training, y, S, w, absolute=False)
+        return self._judge_predictions(before, after, part.training, y, S, w)
 
     def _rescaled(self, running: RunningSums) -> RunningSums:
         """Return the sums with the target in units of all rows so far."""

@@ -10,7 +10,7 @@ from fkd.core.docstrings import fill_docstring
 from fkd.core.predictors import ExpansionRegressor
 from fkd.core.ridge import RidgeModel, RidgeSetting, fit_ridge
 from fkd.core.validation import boolean, positive, sequence
-from fkd.estimators.base import FairPredictor, Inputs, PartialFitMixin, TargetScale, validate_target
+from fkd.estimators.base import FairPredictor, Inputs, PartialFitMixin
 
 
 @fill_docstring
@@ -87,10 +87,8 @@ class FairKernelRidge(PartialFitMixin, ExpansionRegressor, FairPredictor):
     fit_intercept: bool = True
 
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
-        checked = validate_target(y, n, several=True)
         center = boolean("fit_intercept", self.fit_intercept)
-        self._scale = TargetScale.from_target(checked, w, center=center)
-        return self._scale.scaled(checked)
+        return self._scaled_target(y, n, w, several=True, center=center)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> list[RidgeModel]:
         return self._fit_alphas(inputs, strengths, [self.alpha])

@@ -9,7 +9,7 @@ from fkd.core.docstrings import fill_docstring
 from fkd.core.predictors import ExpansionRegressor
 from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, SVRModel, SVRSetting, fit_svr, use_batched
 from fkd.core.validation import positive
-from fkd.estimators.base import FairPredictor, Inputs, TargetScale, validate_target
+from fkd.estimators.base import FairPredictor, Inputs
 
 
 @fill_docstring
@@ -100,9 +100,7 @@ class FairSVR(ExpansionRegressor, FairPredictor):
     _minimises_absolute_errors: ClassVar[bool] = True
 
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
-        checked = validate_target(y, n, several=False)
-        self._scale = TargetScale.from_target(checked, w)
-        return self._scale.scaled(checked)
+        return self._scaled_target(y, n, w, several=False)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> Iterator[SVRModel]:
         C = positive("C", self.C) / inputs.share
