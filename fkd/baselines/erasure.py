@@ -96,7 +96,7 @@ class NullspaceProjection(BaselineTransformer):
             # Before any sum, so that an offset of the columns costs no digits.
             mean = weighted_mean(training.S, training.weights.removal)
             training = replace(training, S=training.S - mean)
-        path = inlp_path(training, ridge=ridge, iterations=m, center_sensitive=center)
+        path = inlp_path(training, PathSettings(ridge, center), m)
         self.directions_ = np.ascontiguousarray(path.at(m).V)
         self.effective_iterations_ = path.effective
         return self
@@ -113,11 +113,9 @@ class NullspaceProjection(BaselineTransformer):
         return project(validate_rows(self, X, reset=False), self.directions_)
 
 
-def inlp_path(
-    training: Training, *, ridge: float, iterations: int, center_sensitive: bool
-) -> RemovalPath:
+def inlp_path(training: Training, removal: PathSettings, iterations: int) -> RemovalPath:
     """Return the directions of the inputs that up to so many iterations remove."""
-    path = training.removals(_INPUTS, PathSettings(ridge, center_sensitive), iterations)
+    path = training.removals(_INPUTS, removal, iterations)
     assert isinstance(path, RemovalPath)
     return path
 

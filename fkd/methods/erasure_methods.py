@@ -20,7 +20,7 @@ from fkd.core.linalg import ShiftedInverse, project
 from fkd.core.predictors import CorrectedExpansion, LinearCorrection, Predictor, ProjectedExpansion
 from fkd.core.removal import RemovalPath
 from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, batched_regressions
-from fkd.core.training import Training
+from fkd.core.training import PathSettings, Training
 from fkd.core.validation import positive
 from fkd.methods.declaration import Method, Published, number, option
 from fkd.methods.kernel_methods import (
@@ -73,14 +73,10 @@ class ProjectedSVR:
     ridge: float = number(0.05, above=0)
     center_sensitive: bool = False
 
-    def path(self, training: Training, iterations: int) -> RemovalPath:
-        """Return the removed directions of the inputs."""
-        return inlp_path(
-            training,
-            ridge=self.ridge,
-            iterations=iterations,
-            center_sensitive=self.center_sensitive,
-        )
+    @property
+    def removal(self) -> PathSettings:
+        """The removal from the inputs."""
+        return PathSettings(self.ridge, self.center_sensitive)
 
 
 def _corrected_ridges(
@@ -249,20 +245,16 @@ def _fit_projected(
     """Yield the predictors as soon as each is fitted, settings of one path from one run of it."""
     longest = max((p.iterations for p in settings), default=0)
 
-    @cache
-    def path(ridge: float, center: bool) -> RemovalPath:
-        p = ProjectedSVR(ridge=ridge, center_sensitive=center)
-        return p.path(training, longest)
-
+    path = cache(lambda removal: inlp_path(training, removal, longest))
     for p in settings:
-        U = np.ascontiguousarray(path(p.ridge, p.center_sensitive).at(p.iterations).V)
+        U = np.ascontiguousarray(path(p.removal).at(p.iterations).V)
         svr = _precomputed_svr(p.C, p.epsilon)
         yield fit_projected_svr(training, U, svr, p.gamma)
 
 
 def _projected(training: Training, p: ProjectedSVR, X: Array) -> Array:
     """Return X - (X U) Uᵀ, the projected inputs."""
-    return project(X, p.path(training, p.iterations).at(p.iterations).V)
+    return project(X, inlp_path(training, p.removal, p.iterations).at(p.iterations).V)
 
 
 def _path_key(p: ProjectedSVR) -> Hashable:
