@@ -137,16 +137,12 @@ def _machine(
     training: Training, setting: SVRSetting, removals: Removals
 ) -> tuple[float, float, float]:
     """Return the strength of the removal, C and epsilon of a setting."""
-    C = positive("C", setting.C)
-    if removals.nested:
-        return setting.strength, C, setting.epsilon
-    # A constant target has no unit.
-    unit = float(weighted_std(training.y, training.weights.fit)) or 1.0
-    return (
-        margin_mu(setting.strength, n=training.count, C=C, unit=unit),
-        C,
-        setting.epsilon,
-    )
+    C, strength = positive("C", setting.C), setting.strength
+    if not removals.nested:
+        # A constant target has no unit.
+        unit = float(weighted_std(training.y, training.weights.fit)) or 1.0
+        strength = margin_mu(strength, n=training.count, C=C, unit=unit)
+    return strength, C, setting.epsilon
 
 
 def libsvm_models(

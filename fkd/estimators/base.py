@@ -65,6 +65,8 @@ REMOVALS = ("path", "shrinkage")
 # Defaults of the strength. The penalty reduces GDP to about a third on Communities and Crime, to a
 # half on incomes of Montana.
 _ITERATIONS, _PENALTY = 10, 10.0
+# Pipelines and searches pass both on under metadata routing.
+_FIT_METADATA = {"sensitive_features": True, "sample_weight": True}
 # Share of the variance of the functions. If `given` leaves less, hardly anything is removed.
 _LEAST_LEFT = 0.1
 
@@ -188,11 +190,7 @@ class FairEstimator(BaseEstimator, ABC):
     held_out: float = 0.2
     random_state: Any = None
 
-    # Pipelines and searches pass both on under metadata routing.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {
-        "sensitive_features": True,
-        "sample_weight": True,
-    }
+    __metadata_request__fit: ClassVar[dict[str, bool]] = _FIT_METADATA
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -671,10 +669,7 @@ def _supports_partial_fit(model: Any) -> bool:
 class PartialFitMixin:
     """Several targets, and `partial_fit` from sums over the rows of all calls."""
 
-    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {
-        "sensitive_features": True,
-        "sample_weight": True,
-    }
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = _FIT_METADATA
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
