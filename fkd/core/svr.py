@@ -108,7 +108,14 @@ def fit_svr(
         feature_map = training.feature_map(kernel)
         models: Iterable[SVRModel]
         if chosen[0].batched:
-            models = _batched(training, kernel, removals, wanted, warn=warn, **rule)
+            source = training.features(kernel, batched_precision(tol))
+            # Weights are factors of C: the moments count each row once.
+            moments = training.moments(kernel, "once")
+            found = batched_regressions(source, moments, removals, wanted, warn=warn, **rule)
+            models = [
+                SVRModel(feature_map.expansion(s.beta, s.intercept), removals, s.iterations, s.gap)
+                for s in found
+            ]
         else:
             if all(settings[later[0]].kernel != kernel for later in groups[k + 1 :]):
                 training.discard_moments(kernel)
@@ -184,27 +191,6 @@ def libsvm_models(
         beta = removed.weights(feature_map.training_adjoint(X, a))
         found = feature_map.expansion(beta, float(svr.intercept_[0]))
         yield SVRModel(found, removals, int(svr.n_iter_))
-
-
-def _batched(
-    training: Training,
-    kernel: KernelSettings,
-    removals: Removals,
-    settings: Sequence[tuple[float, float, float]],
-    *,
-    tol: float,
-    max_iter: int,
-    warn: bool,
-) -> list[SVRModel]:
-    """Return the machines from passes over the rows, all together."""
-    source = training.features(kernel, batched_precision(tol))
-    # Weights are factors of C: the moments count each row once.
-    moments, feature_map = training.moments(kernel, "once"), training.feature_map(kernel)
-    rule: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "warn": warn}
-    return [
-        SVRModel(feature_map.expansion(one.beta, one.intercept), removals, one.iterations, one.gap)
-        for one in batched_regressions(source, moments, removals, settings, **rule)
-    ]
 
 
 def batched_regressions(
