@@ -585,10 +585,17 @@ def adequate_landmarks(
     landmarks = candidates[chosen[:q]]
     others = order[~np.isin(order, landmarks)]
     train, test = np.array_split(others if len(others) > 1 else order, 2)
-    f, g = (
-        _ridge_predictions(kernel, X, y, some, train, test, alpha)
-        for some in (landmarks, landmarks[: -(-len(landmarks) // 2)])
-    )
+
+    def ridge_predictions(chosen: IntArray) -> Array:
+        """Return predictions of ridge regression on a Nystroem map for the test rows."""
+        feature_map = NystroemMap.from_landmarks(kernel, X, chosen)
+        G = feature_map.transform(X[train])
+        mean = y[train].mean()
+        share = len(train) / len(X)  # alpha is meant for all rows
+        D = ShiftedInverse.from_matrix(G.T @ G, share * alpha, name="alpha")
+        return np.asarray(mean + feature_map.transform(X[test]) @ (D @ (G.T @ (y[train] - mean))))
+
+    f, g = (ridge_predictions(some) for some in (landmarks, landmarks[: -(-q // 2)]))
     spread = float(f.std())
     halved = float(np.sqrt(np.mean((f - g) ** 2))) / spread if spread > 0 else 0.0
     return Adequacy(q, max(float(left[q - 1]), 0.0), halved)
@@ -600,25 +607,6 @@ def _unexplained(kernel: Kernel, X: Array, landmarks: IntArray, rows: IntArray) 
     G = NystroemMap.from_landmarks(kernel, X, landmarks).transform(X[rows])
     explained = np.cumsum(np.einsum("ij,ij->j", G, G))
     return np.asarray(1.0 - explained / kernel.diag(X[rows]).sum(axis=0))
-
-
-def _ridge_predictions(
-    kernel: Kernel,
-    X: Array,
-    y: Array,
-    landmarks: IntArray,
-    train: IntArray,
-    test: IntArray,
-    alpha: float,
-) -> Array:
-    """Return predictions of ridge regression on a Nystroem map for the test rows."""
-    feature_map = NystroemMap.from_landmarks(kernel, X, landmarks)
-    G = feature_map.transform(X[train])
-    mean = y[train].mean()
-    share = len(train) / len(X)  # alpha is meant for all rows
-    D = ShiftedInverse.from_matrix(G.T @ G, share * alpha, name="alpha")
-    beta = D @ (G.T @ (y[train] - mean))
-    return np.asarray(mean + feature_map.transform(X[test]) @ beta)
 
 
 __all__ = ["ExactMap", "FeatureMap", "FourierMap", "IdentityMap", "NystroemMap", "make_map"]
