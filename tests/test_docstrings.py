@@ -1,4 +1,4 @@
-"""Every public object explains itself: parameters, an example that runs, no pointing elsewhere."""
+"""Docstrings of public objects document all parameters and have an example that runs."""
 
 import doctest
 import importlib
@@ -32,7 +32,7 @@ def section(text, title):
     return found[1] if found else ""
 
 
-def told(text, title):
+def explained_names(text, title):
     """Return the names that a section explains."""
     lines = re.findall(r"^(\S[^\n]*)$", section(text, title), re.MULTILINE)
     return {name.strip("*` ") for line in lines for name in line.split(" : ")[0].split(",")}
@@ -51,9 +51,9 @@ def test_every_parameter_is_explained(thing):
     if inspect.isclass(thing) and issubclass(thing, Warning):
         return
     parameters = inspect.signature(thing).parameters
-    missing = set(parameters) - told(inspect.getdoc(thing), "Parameters")
-    # A value that callers get, never make, tells its fields as attributes.
-    missing -= told(inspect.getdoc(thing), "Attributes")
+    missing = set(parameters) - explained_names(inspect.getdoc(thing), "Parameters")
+    # Classes that users do not construct document their fields as attributes.
+    missing -= explained_names(inspect.getdoc(thing), "Attributes")
     assert not missing
 
 
@@ -94,6 +94,6 @@ FITTED = ["strength_", "effective_iterations_", "held_out_", "n_features_in_"]
 
 
 @pytest.mark.parametrize("thing", [p for p in PUBLIC if p.id.startswith("fkd.Fair")])
-def test_the_same_fitted_attributes_are_told_of_on_all(thing):
+def test_all_estimators_document_the_fitted_attributes(thing):
     if not issubclass(thing, Warning):
-        assert set(FITTED) <= told(inspect.getdoc(thing), "Attributes")
+        assert set(FITTED) <= explained_names(inspect.getdoc(thing), "Attributes")

@@ -194,7 +194,7 @@ def test_single_precision_agrees_with_linear_svr_across_full_pieces(rng, monkeyp
     assert_allclose(G @ found.beta, oracle.predict(G), atol=1e-3 * np.ptp(y))
 
 
-def test_a_gap_that_is_not_met_is_said_with_its_cure(rng):
+def test_a_missed_gap_is_reported_with_its_remedy(rng):
     G, y, V = sample(rng)
     machines = [Machine(C, Directions.whole(V[:, :2]), 0.1) for C in (0.1, 500.0)]
     found = solved(G, y, machines, tol=1e-3, max_iter=60)
@@ -215,7 +215,7 @@ def test_a_gap_that_is_not_met_is_said_with_its_cure(rng):
         ({"epsilon": np.nan}, "epsilon must be a finite number"),
     ],
 )
-def test_a_machine_that_is_none_is_refused(change, message):
+def test_invalid_parameters_of_a_machine_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Machine(**{"C": 1.0, "removed": Directions.whole(np.empty((3, 0))), **change})
 
