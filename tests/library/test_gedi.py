@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fkd.measures import covariance as gedi
+from fkd.measures import gedi
 
 some = settings(max_examples=20, deadline=None)
 

@@ -26,6 +26,7 @@ from fkd.measures import (
     compare,
     curves_along,
     gdp,
+    gedi,
     hgr,
     interval,
     leaking_function,
@@ -40,7 +41,6 @@ from fkd.measures import (
     recoverability,
     survey_weights,
 )
-from fkd.measures import covariance as gedi
 from fkd.measures.columns import quantiles_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")
