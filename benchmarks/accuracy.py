@@ -7,8 +7,7 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate, psd_factor
 from fkd.core.moments import Moments
 from fkd.core.removal import removal_path
-from fkd.paper.algorithm1 import algorithm_1
-from fkd.paper.high_precision import removed_columns
+from fkd.paper.algorithm1 import algorithm_1, removed_columns
 
 ROWS, LENGTHS, RIDGES, BITS = 250, (10, 50, 100, 150, 200), (0.01, 0.05, 0.1, 1.0), 400
 

@@ -125,7 +125,7 @@ def _solved(source: Source, moments: Moments, removal: Moments, rule: str = "fix
     path = removal_path(removal, ridge=0.05 * grown, iterations=max(STRENGTHS))
     unit = 1.0 if rule == "fixed" else 1 / grown
     machines = [Machine(C * unit, path.at(m), EPSILON) for C in PENALTIES for m in STRENGTHS]
-    found = solve_machines(source, [moments], machines)
+    found = solve_machines(source, moments, machines)
     return Batch(round(moments.n), rule, found, time.perf_counter() - start)
 
 

@@ -19,11 +19,8 @@ from pydantic import (
 from configs.errors import check_name
 from configs.model import Frozen
 from fkd.problems import PROBLEMS
-from fkd.problems.declaration import Problem
+from fkd.problems.declaration import TABLE, TABLE_SOURCES, Problem, table_problem
 from fkd.problems.encoder import Scale
-from fkd.problems.own_table import NAME as TABLE
-from fkd.problems.own_table import SOURCES as TABLE_SOURCES
-from fkd.problems.own_table import table_problem
 
 AUTO: Final = "auto"
 SEPARATOR_WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

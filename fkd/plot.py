@@ -22,9 +22,8 @@ from fkd.core.validation import as_column, as_sensitive, require_length, whole
 from fkd.measures.columns import by_range, is_constant, mean_absolute_error
 from fkd.measures.gdp import level_totals, rate, smooth_at_points
 from fkd.measures.pareto import non_dominated
-from fkd.measures.registry import get_measure
+from fkd.measures.registry import get_measure, worst_column
 from fkd.measures.resampling import Interval, interval, noise_floor
-from fkd.measures.scorers import worst_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,20 +179,13 @@ class FrontDisplay(_Display):
             Draw at once.
         """
         named = y_pred if isinstance(y_pred, Mapping) else {"model": y_pred}
-        rows = _Rows.from_arrays(
-            y_true, sensitive_features, measure, level, replicates, random_state
-        )
+        options = {"level": level, "replicates": replicates}
+        rows = _Rows(y_true, sensitive_features, measure, random_state, **options)
         columns = _prediction_columns(named)
-        error, error_low, error_high = _ends([rows.error(f) for f in columns])
-        value, value_low, value_high = _ends([rows.value(f) for f in columns])
         display = cls(
             labels=[str(name) for name in named],
-            error=error,
-            error_low=error_low,
-            error_high=error_high,
-            value=value,
-            value_low=value_low,
-            value_high=value_high,
+            **_ends("error", "error_", [rows.error(f) for f in columns]),
+            **_ends("value", "value_", [rows.value(f) for f in columns]),
             floor=np.array([rows.floor(f) for f in columns]),
             measure=measure,
         )
@@ -218,11 +210,10 @@ class FrontDisplay(_Display):
         ax.set(xlabel=get_measure(self.measure).label, ylabel="mean absolute error")
 
     def _columns(self) -> dict[str, Any]:
+        errors = {name: getattr(self, name) for name in ("error", "error_low", "error_high")}
         return {
             "label": self.labels,
-            "error": self.error,
-            "error_low": self.error_low,
-            "error_high": self.error_high,
+            **errors,
             self.measure: self.value,
             f"{self.measure}_low": self.value_low,
             f"{self.measure}_high": self.value_high,
@@ -341,17 +332,13 @@ class StrengthDisplay(_Display):
         plot
             Draw at once.
         """
-        rows = _Rows.from_arrays(
-            y_true, sensitive_features, measure, level, replicates, random_state
-        )
+        options = {"level": level, "replicates": replicates}
+        rows = _Rows(y_true, sensitive_features, measure, random_state, **options)
         strengths = sorted(y_pred)
         columns = _prediction_columns({strength: y_pred[strength] for strength in strengths})
-        value, low, high = _ends([rows.value(f) for f in columns])
         display = cls(
             strength=np.array(strengths, dtype=np.float64),
-            value=value,
-            low=low,
-            high=high,
+            **_ends("value", "", [rows.value(f) for f in columns]),
             floor=np.array([rows.floor(f) for f in columns]),
             measure=measure,
         )
@@ -525,43 +512,34 @@ class SensitiveDisplay(_Display):
         return columns if self.truth is None else {**columns, "truth": self.truth}
 
 
-@dataclass(frozen=True)
 class _Rows:
     """Rows on which predictions are judged, and the settings of the intervals."""
 
-    y: Array  # zeros if the measure does not need the target
-    S: Array
-    measure: str
-    level: float
-    replicates: int
-    seed: int
-
-    @classmethod
-    def from_arrays(
-        cls,
+    def __init__(
+        self,
         y: ArrayLike | None,
         sensitive_features: ArrayLike,
         measure: str,
-        level: float,
-        replicates: int,
-        random_state: int,
-    ) -> "_Rows":
-        """Return the validated rows."""
+        seed: int,
+        **options: Any,
+    ) -> None:
         numbers = np.asarray(sensitive_features)
-        S = as_sensitive(numbers, len(numbers) if numbers.ndim else 0)
-        if y is None and get_measure(measure).needs_truth:
+        self.S = as_sensitive(numbers, len(numbers) if numbers.ndim else 0)
+        self.measure, self.seed, self.options = get_measure(measure), int(seed), options
+        if y is None and self.measure.needs_truth:
             raise ValueError(f"y must be given for measure={measure!r}, got None")
-        truth = np.zeros(len(S)) if y is None else as_column(y, "y")
-        if len(truth) != len(S):
-            raise ValueError(f"y must have one row per sensitive row ({len(S)}), got {len(truth)}")
-        return cls(truth, S, get_measure(measure).name, level, replicates, int(random_state))
+        # Zeros if the measure does not need the target.
+        self.y = np.zeros(len(self.S)) if y is None else as_column(y, "y")
+        if len(self.y) != len(self.S):
+            raise ValueError(
+                f"y must have one row per sensitive row ({len(self.S)}), got {len(self.y)}"
+            )
 
     def value(self, f: Array) -> Interval:
         """Return the measure of the worst sensitive column with its interval."""
-        declared = get_measure(self.measure)
         if self.S.shape[1] == 1:
-            return self._interval(declared, *declared.columns(self.y, f, self.S[:, 0]))
-        return self._interval(self._worst, self.y, f, self.S, bounds=declared.range)
+            return self._interval(self.measure, *self.measure.columns(self.y, f, self.S[:, 0]))
+        return self._interval(self._worst, self.y, f, self.S, bounds=self.measure.range)
 
     def error(self, f: Array) -> Interval:
         """Return the mean absolute error with its interval."""
@@ -579,11 +557,11 @@ class _Rows:
         return float(np.max(found.mean))
 
     def _interval(self, measure: Any, *columns: Array, **options: Any) -> Interval:
-        options |= {"replicates": self.replicates, "level": self.level}
-        return interval(measure, *columns, rng=np.random.default_rng(self.seed), **options)
+        rng = np.random.default_rng(self.seed)
+        return interval(measure, *columns, rng=rng, **self.options, **options)
 
     def _worst(self, y: Array, f: Array, S: Array) -> float:
-        return worst_column(y, f, measure=self.measure, sensitive_features=S)
+        return worst_column(y, f, measure=self.measure.name, sensitive_features=S)
 
 
 def _prediction_columns(named: Mapping[Any, ArrayLike]) -> list[Array]:
@@ -612,10 +590,10 @@ def _smoothed(f: Array, s: Array, places: Array) -> Array:
     return np.asarray(smooth + level)
 
 
-def _ends(found: Sequence[Interval]) -> tuple[Array, Array, Array]:
-    """Return estimates, lower ends and upper ends of several intervals."""
-    estimate, low, high = np.array([(one.estimate, one.low, one.high) for one in found]).T
-    return estimate, low, high
+def _ends(name: str, prefix: str, found: Sequence[Interval]) -> dict[str, Array]:
+    """Return estimates, lower ends and upper ends of several intervals by field of a display."""
+    columns = np.array([(one.estimate, one.low, one.high) for one in found]).T
+    return dict(zip((name, f"{prefix}low", f"{prefix}high"), columns, strict=True))
 
 
 def _error_bars(value: Array, low: Array, high: Array) -> Array:

@@ -1,10 +1,8 @@
 """Methods of other authors as scikit-learn estimators, for comparison."""
 
-from fkd.baselines.erasure import LinearErasure
-from fkd.baselines.fkl import FairKernelLearning
-from fkd.baselines.inlp import NullspaceProjection
+from fkd.baselines.erasure import LinearErasure, NullspaceProjection
 from fkd.baselines.networks import FremNetwork, HgrNetwork
-from fkd.baselines.residual import ResidualTargetRidge
+from fkd.baselines.ridge import FairKernelLearning, ResidualTargetRidge
 
 __all__ = [
     "FairKernelLearning",

@@ -10,19 +10,17 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
-from fkd.core.arrays import Array, Rows
-from fkd.core.feature_maps import KernelSettings, stays_sparse
+from fkd.core.arrays import Array
+from fkd.core.feature_maps import KernelSettings
 from fkd.core.kernels import KernelFunction
-from fkd.core.predictors import MapExpansion, Predictor
+from fkd.core.predictors import ExpansionRegressor, MapExpansion
 from fkd.core.ridge import RidgeSetting
 from fkd.core.sentinel_values import warn_sentinels
 from fkd.core.training import Training
 from fkd.core.validation import (
     boolean,
-    check_finite_result,
     column_names,
     sensitive_matrix,
     target_vector,
@@ -61,18 +59,11 @@ MOST_REPEATED = 1 << 23
 _FIT_METADATA = {"sensitive_features": True, "sample_weight": True}
 
 
-def validate_X(estimator: Any, X: Any, *, reset: bool) -> Rows:
-    """Return X as float64 rows; `reset` learns the columns, else they must agree."""
-    kernel = getattr(estimator, "kernel", None)
-    sparse = kernel is not None and stays_sparse(kernel, estimator.approximation)
-    return validate_rows(estimator, X, reset=reset, sparse=sparse)
-
-
 def validate_training(
     estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
 ) -> Training:
     """Return the training rows with a positive weight; the target of a transformer is 0."""
-    X = validate_X(estimator, X, reset=True)
+    X = validate_rows(estimator, X, reset=True)
     precomputed = getattr(estimator, "kernel", None) == "precomputed"
     present = PresentRows.from_weights(sample_weight, X.shape[0], precomputed=precomputed)
     z = np.zeros(len(present))
@@ -86,7 +77,7 @@ def validate_training(
     return Training(present.inputs(X), z, S, seed, RowWeights(present.w, present.w))
 
 
-class BaselineRegressor(RegressorMixin, BaseEstimator):
+class BaselineRegressor(ExpansionRegressor, BaseEstimator):
     """A regression whose fitted form is a predictor of plain arrays."""
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = _FIT_METADATA
@@ -98,30 +89,26 @@ class BaselineRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags
 
-    def predict(self, X: Any) -> Array:
-        """Return one prediction per row.
-
-        Parameters
-        ----------
-        X
-            Rows (k, d).
-        """
-        check_is_fitted(self, "expansion_")
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self.expansion_.predict(validate_X(self, X, reset=False))
-        check_finite_result("predictions", found)
-        return np.asarray(found)
-
-    def expansion(self) -> Predictor:
-        """Return the fitted predictor as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        fitted: Predictor = self.expansion_
-        return fitted
-
 
 @dataclass(eq=False, repr=False)
 class KernelBaseline(BaselineRegressor, ABC):
-    """A kernel ridge regression; a subclass implements `_fit_rows`."""
+    """A kernel ridge regression; a subclass implements `_fit_rows`.
+
+    Parameters
+    ----------
+    gamma
+        Width of the kernel, above 0; None means 1 / number of inputs.
+    degree, coef0
+        Parameters of the polynomial kernel.
+    approximation
+        How the kernel is represented: ``"exact"``, ``"nystroem"``, ``"fourier"``,
+        ``"identity"`` (for ``kernel="linear"``) or ``"auto"``: exact up to 10 000 rows.
+    landmarks, landmark_method
+        Number of landmarks of the Nystroem map (chosen by ``"rpcholesky"`` or ``"uniform"``)
+        or of Fourier features; None means 1000, and at most n landmarks.
+    random_state
+        Seed of landmarks or Fourier features.
+    """
 
     kernel: str | KernelFunction = "rbf"
     _: KW_ONLY

@@ -29,7 +29,19 @@ if TYPE_CHECKING:  # needs PyTorch
 
 @dataclass(eq=False, repr=False)
 class NetworkRegressor(BaselineRegressor, ABC):
-    """A network of two hidden layers whose loss contains a penalty on dependence."""
+    """A network of two hidden layers whose loss contains a penalty on dependence.
+
+    Parameters
+    ----------
+    first_width, second_width
+        Units of the two hidden layers.
+    epochs, batch_rows
+        Passes over the rows, rows per step; density estimates need some hundred rows.
+    learning_rate, weight_decay
+        Parameters of Adam.
+    random_state
+        Seed of the initial weights and of the order of the batches.
+    """
 
     penalty: float = 0.1
     _: KW_ONLY
@@ -135,7 +147,10 @@ class HgrNetwork(NetworkRegressor):
     ----------
     penalty
         Weight of dependence in the loss, not negative; 0 is a plain network.
-    {network_parameters}
+    {first_width, second_width}
+    {epochs, batch_rows}
+    {learning_rate, weight_decay}
+    {random_state}
 
     Attributes
     ----------
@@ -184,7 +199,10 @@ class FremNetwork(NetworkRegressor):
     bandwidth_s, bandwidth_z
         Widths of the Gaussian kernels, above 0: on the sensitive columns, scaled to their range,
         and on the hidden layer.
-    {network_parameters}
+    {first_width, second_width}
+    {epochs, batch_rows}
+    {learning_rate, weight_decay}
+    {random_state}
 
     Attributes
     ----------

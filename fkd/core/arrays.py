@@ -29,14 +29,10 @@ def row_blocks(n: int, size: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Features and targets of some rows that belong to the same folds.
-
-    Rows of different folds are in different blocks: a machine skips blocks of other folds.
-    """
+    """Features and targets of some rows."""
 
     G: AnyArray  # (k, r), single or double precision
     y: Array  # (k,); -1 or 1 for a hinge
-    folds: tuple[int, ...] = (0,)
     weights: Array | None = None  # (k,), factors of C; None is 1 for each row
 
 

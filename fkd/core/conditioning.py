@@ -12,13 +12,7 @@ import numpy as np
 
 from fkd.core.arrays import AnyArray, Array, Rows
 from fkd.core.linalg import to_dense
-from fkd.core.sensitive_basis import (
-    BasisSettings,
-    Centred,
-    SensitiveBasis,
-    SplineBasis,
-    centred,
-)
+from fkd.core.sensitive_basis import BasisSettings, Centred, SensitiveBasis, SplineBasis, centred
 from fkd.core.validation import whole
 from fkd.core.weights import weighted_mean
 
@@ -95,7 +89,13 @@ def given_columns(
             f"given must be 'y' or None if kernel='precomputed', got {given!r}. A kernel matrix "
             "has no columns of inputs"
         )
-    return tuple(_positions(given, names, d))
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    wanted = list(given) if several else [given]
+    if not wanted:
+        raise ValueError(
+            "given must name at least one column, got none. Use None for no conditioning"
+        )
+    return tuple(_position(column, names, d) for column in wanted)
 
 
 def conditions_on_target(given: Any) -> bool:
@@ -124,8 +124,9 @@ def refuse_sensitive_columns(
         x = x - x.mean(axis=0)
         for name, s in zip(sensitive, (S - S.mean(axis=0)).T, strict=True):
             if (x @ s) ** 2 >= (1 - _SAME) * (x @ x) * (s @ s) > 0 or _same_order(x, s):
+                label = str(j) if names is None else repr(names[j])
                 raise ValueError(
-                    f"given must not name the sensitive features, got column {_label(j, names)}, "
+                    f"given must not name the sensitive features, got column {label}, "
                     f"which is sensitive column {name}. Nothing would be left to remove"
                 )
 
@@ -139,17 +140,6 @@ def _same_order(x: Array, s: Array) -> bool:
     return bool((codes == wanted).all() or (codes == len(levels) - 1 - wanted).all())
 
 
-def _positions(given: Any, names: AnyArray | None, d: int) -> list[int]:
-    """Return the positions of the named columns."""
-    several = isinstance(given, Iterable) and not isinstance(given, str)
-    wanted = list(given) if several else [given]
-    if not wanted:
-        raise ValueError(
-            "given must name at least one column, got none. Use None for no conditioning"
-        )
-    return [_position(column, names, d) for column in wanted]
-
-
 def _position(column: Any, names: AnyArray | None, d: int) -> int:
     """Return the position of one column."""
     if not isinstance(column, str):
@@ -159,7 +149,3 @@ def _position(column: Any, names: AnyArray | None, d: int) -> int:
         names_of_X = ", ".join(known) if known else "none: X has no column names, use positions"
         raise ValueError(f"given must be 'y' or name columns of X ({names_of_X}), got {column!r}")
     return known.index(column)
-
-
-def _label(j: int, names: AnyArray | None) -> str:
-    return str(j) if names is None else repr(names[j])

@@ -22,8 +22,15 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows, row_blocks
-from fkd.core.kernels import KERNELS, OF_PRODUCTS, Kernel, KernelColumns, KernelFunction
-from fkd.core.landmarks import LANDMARK_METHODS, choose_landmarks, rp_cholesky
+from fkd.core.kernels import (
+    KERNELS,
+    LANDMARK_METHODS,
+    Kernel,
+    KernelColumns,
+    KernelFunction,
+    choose_landmarks,
+    rp_cholesky,
+)
 from fkd.core.linalg import ShiftedInverse, is_symmetric, psd_factor, solve_lower
 from fkd.core.predictors import FourierExpansion, KernelExpansion, MapExpansion, fourier_features
 from fkd.core.validation import choice, finite, positive, real_matrix, whole
@@ -87,16 +94,22 @@ class FeatureMap(ABC):
         for rows in row_blocks(X.shape[0], BLOCK_ROWS):
             yield self.transform(X[rows])
 
+    def training_slices(self, X: Rows) -> Iterator[tuple[slice, Array]]:
+        """Yield the blocks of `training_blocks` with the positions of their rows."""
+        start = 0
+        for G in self.training_blocks(X):
+            yield slice(start, start + len(G)), G
+            start += len(G)
+
     def training_product(self, X: Rows, B: Array) -> Array:
         """Return G B over the training rows X."""
         return np.concatenate([G @ B for G in self.training_blocks(X)])
 
     def training_adjoint(self, X: Rows, a: Array) -> Array:
         """Return Gᵀ a over the training rows X."""
-        total, start = np.zeros(self.rank), 0
-        for G in self.training_blocks(X):
-            total += G.T @ a[start : start + len(G)]
-            start += len(G)
+        total = np.zeros(self.rank)
+        for rows, G in self.training_slices(X):
+            total += G.T @ a[rows]
         return total
 
     def with_training_rows(self, X: Rows, rows: IntArray | None) -> "FeatureMap":
@@ -505,13 +518,6 @@ def make_kernel(
     return Kernel(kernel, width, whole("degree", degree, low=1), float(coef0))
 
 
-def stays_sparse(kernel: str | KernelFunction, approximation: str) -> bool:
-    """Return whether the map of these parameters accepts sparse rows without densifying them."""
-    return approximation == "fourier" or (
-        approximation != "identity" and any(kernel == name for name in OF_PRODUCTS)
-    )
-
-
 def map_arrays(feature_map: FeatureMap) -> dict[str, AnyArray]:
     """Return the arrays from which `map_from_arrays` restores the map bit by bit.
 
@@ -579,10 +585,17 @@ def adequate_landmarks(
     landmarks = candidates[chosen[:q]]
     others = order[~np.isin(order, landmarks)]
     train, test = np.array_split(others if len(others) > 1 else order, 2)
-    f, g = (
-        _ridge_predictions(kernel, X, y, some, train, test, alpha)
-        for some in (landmarks, landmarks[: -(-len(landmarks) // 2)])
-    )
+
+    def ridge_predictions(chosen: IntArray) -> Array:
+        """Return predictions of ridge regression on a Nystroem map for the test rows."""
+        feature_map = NystroemMap.from_landmarks(kernel, X, chosen)
+        G = feature_map.transform(X[train])
+        mean = y[train].mean()
+        share = len(train) / len(X)  # alpha is meant for all rows
+        D = ShiftedInverse.from_matrix(G.T @ G, share * alpha, name="alpha")
+        return np.asarray(mean + feature_map.transform(X[test]) @ (D @ (G.T @ (y[train] - mean))))
+
+    f, g = (ridge_predictions(some) for some in (landmarks, landmarks[: -(-q // 2)]))
     spread = float(f.std())
     halved = float(np.sqrt(np.mean((f - g) ** 2))) / spread if spread > 0 else 0.0
     return Adequacy(q, max(float(left[q - 1]), 0.0), halved)
@@ -594,25 +607,6 @@ def _unexplained(kernel: Kernel, X: Array, landmarks: IntArray, rows: IntArray) 
     G = NystroemMap.from_landmarks(kernel, X, landmarks).transform(X[rows])
     explained = np.cumsum(np.einsum("ij,ij->j", G, G))
     return np.asarray(1.0 - explained / kernel.diag(X[rows]).sum(axis=0))
-
-
-def _ridge_predictions(
-    kernel: Kernel,
-    X: Array,
-    y: Array,
-    landmarks: IntArray,
-    train: IntArray,
-    test: IntArray,
-    alpha: float,
-) -> Array:
-    """Return predictions of ridge regression on a Nystroem map for the test rows."""
-    feature_map = NystroemMap.from_landmarks(kernel, X, landmarks)
-    G = feature_map.transform(X[train])
-    mean = y[train].mean()
-    share = len(train) / len(X)  # alpha is meant for all rows
-    D = ShiftedInverse.from_matrix(G.T @ G, share * alpha, name="alpha")
-    beta = D @ (G.T @ (y[train] - mean))
-    return np.asarray(mean + feature_map.transform(X[test]) @ beta)
 
 
 __all__ = ["ExactMap", "FeatureMap", "FourierMap", "IdentityMap", "NystroemMap", "make_map"]

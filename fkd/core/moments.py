@@ -9,7 +9,7 @@ Moments of disjoint rows under one feature map add up to the moments of all rows
 counts as w rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
@@ -129,11 +129,10 @@ def training_moments(
     w
         Weights of the rows, (n,); None is 1 for each.
     """
-    parts, start = [], 0
-    for G in feature_map.training_blocks(X):
-        rows = slice(start, start + len(G))
-        parts.append(Moments.from_rows(G, S[rows], y[rows], None if w is None else w[rows]))
-        start = rows.stop
+    parts = (
+        Moments.from_rows(G, S[rows], y[rows], None if w is None else w[rows])
+        for rows, G in feature_map.training_slices(X)
+    )
     return reduce(add, parts)
 
 
@@ -245,11 +244,7 @@ class BasisMoments:
 
 
 def basis_moments(
-    feature_map: FeatureMap,
-    X: Rows,
-    B: Array,
-    Z: Array | None = None,
-    w: Array | None = None,
+    feature_map: FeatureMap, X: Rows, B: Array, Z: Array | None = None, w: Array | None = None
 ) -> BasisMoments:
     """Return the moments of the training rows X, summed block by block.
 
@@ -262,14 +257,13 @@ def basis_moments(
     w
         Weights of the rows, (n,); None is 1 for each.
     """
-    parts: list[BasisMoments] = []
-    start = 0
-    for G in feature_map.training_blocks(X):
-        rows = slice(start, start + len(G))
-        further = (None if part is None else part[rows] for part in (Z, w))
-        parts.append(BasisMoments.from_rows(G, B[rows], *further))
-        start = rows.stop
-    return reduce(add, parts)
+
+    def parts() -> Iterator[BasisMoments]:
+        for rows, G in feature_map.training_slices(X):
+            further = (None if part is None else part[rows] for part in (Z, w))
+            yield BasisMoments.from_rows(G, B[rows], *further)
+
+    return reduce(add, parts())
 
 
 class StreamedSums:
@@ -301,13 +295,7 @@ class StreamedSums:
         self._n: float = 0
 
     def add(
-        self,
-        X: Rows,
-        S: Array,
-        y: Array,
-        W: Sequence[Array] = (),
-        *,
-        weights: Array | None = None,
+        self, X: Rows, S: Array, y: Array, W: Sequence[Array] = (), *, weights: Array | None = None
     ) -> None:
         """Add rows.
 

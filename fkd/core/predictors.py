@@ -11,10 +11,13 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.kernels import Kernel, KernelColumns, KernelFunction
 from fkd.core.linalg import project, to_dense
+from fkd.core.validation import check_finite_result, validate_rows
 
 # Klambauer et al. (2017): with these constants SELU keeps mean 0 and variance 1 through a layer.
 SELU_SCALE = 1.0507009873554805
@@ -38,8 +41,50 @@ class Predictor(Protocol):
         """Return the predictor that `arrays` was taken from."""
 
 
+class ExpansionRegressor(RegressorMixin):
+    """A regressor whose fitted form is a predictor, `expansion_`."""
+
+    expansion_: Any
+
+    def predict(self, X: Any) -> Array:
+        """Return one prediction per row, (k,), or per row and target, (k, t).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows if it is precomputed.
+        """
+        check_is_fitted(self, "expansion_")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.expansion_.predict(validate_rows(self, X, reset=False))
+        check_finite_result("predictions", found)
+        return np.asarray(found)
+
+    def expansion(self) -> Predictor:
+        """Return the fitted predictor as plain arrays that can be stored without pickle."""
+        check_is_fitted(self, "expansion_")
+        fitted: Predictor = self.expansion_
+        return fitted
+
+
+class _Stored:
+    """A dataclass of arrays and single values, which are stored under the names of its fields."""
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the fields as arrays."""
+        return {name: np.asarray(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
+        """Return the object that `arrays` was taken from."""
+        stored = {name: np.asarray(arrays[name]) for name in cls.__annotations__}
+        return cls(
+            **{name: value if value.ndim else value.item() for name, value in stored.items()}
+        )
+
+
 @dataclass(frozen=True)
-class KernelExpansion:
+class KernelExpansion(_Stored):
     """f(x) = k(x, Z)·coef + intercept."""
 
     kernel: str | KernelFunction
@@ -52,12 +97,8 @@ class KernelExpansion:
 
     def predict(self, X: Any) -> Array:
         """Return f of each row of X."""
-        k = Kernel(self.kernel, self.gamma, self.degree, self.coef0)
         width = None if self.kernel == "precomputed" else self.centers.shape[1]
-        X = _rows(X, width)
-        columns = KernelColumns(k, self.centers)
-        blocks = [columns(X[rows]) @ self.coef for rows in row_blocks(X.shape[0], BLOCK_ROWS)]
-        return np.asarray(np.concatenate(blocks) + self.intercept)
+        return _expansions([self], _rows(X, width))[0]
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the fields as arrays."""
@@ -66,20 +107,7 @@ class KernelExpansion:
                 f"kernel must be a named kernel to be exported, got {self.kernel!r}. "
                 "A function cannot be stored as arrays"
             )
-        return _as_arrays(replace(self, centers=to_dense(self.centers)))
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """Return the expansion that `arrays` was taken from."""
-        return cls(
-            kernel=str(arrays["kernel"]),
-            gamma=float(arrays["gamma"]),
-            degree=int(arrays["degree"]),
-            coef0=float(arrays["coef0"]),
-            centers=arrays["centers"],
-            coef=arrays["coef"],
-            intercept=float(arrays["intercept"]),
-        )
+        return super(KernelExpansion, replace(self, centers=to_dense(self.centers))).arrays()
 
 
 def fourier_features(X: AnyArray | csr_array, frequencies: Array, phases: Array) -> Array:
@@ -93,7 +121,7 @@ def fourier_features(X: AnyArray | csr_array, frequencies: Array, phases: Array)
 
 
 @dataclass(frozen=True)
-class FourierExpansion:
+class FourierExpansion(_Stored):
     """f(x) = sqrt(2/q) cos(x Ω + φ)·coef + intercept."""
 
     frequencies: Array  # Ω, (d, q)
@@ -110,17 +138,6 @@ class FourierExpansion:
         ]
         return np.concatenate(blocks) + self.intercept
 
-    def arrays(self) -> dict[str, AnyArray]:
-        """Return the fields as arrays."""
-        return _as_arrays(self)
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """Return the expansion that `arrays` was taken from."""
-        return cls(
-            arrays["frequencies"], arrays["phases"], arrays["coef"], float(arrays["intercept"])
-        )
-
 
 # Predictors of the feature maps.
 MapExpansion = KernelExpansion | FourierExpansion
@@ -134,29 +151,7 @@ class TargetExpansions:
 
     def predict(self, X: Any) -> Array:
         """Return one column of predictions per target, (n, k), equal to those of each part."""
-        shared = self._shared_centers()
-        if shared is None:
-            return np.column_stack([part.predict(X) for part in self.parts])
-        first, coefs = shared
-        k = Kernel(first.kernel, first.gamma, first.degree, first.coef0)
-        A: Rows = X if isinstance(X, csr_array) else np.asarray(X, dtype=np.float64)
-        out = np.empty((A.shape[0], len(coefs)))
-        for rows in row_blocks(A.shape[0], BLOCK_ROWS):
-            K = k(A[rows], first.centers)
-            for j, coef in enumerate(coefs):
-                # One product per target: the rounding of a joint product depends on its width.
-                out[rows, j] = K @ coef
-        return np.asarray(out + np.array([part.intercept for part in self.parts]))
-
-    def _shared_centers(self) -> tuple[KernelExpansion, list[Array]] | None:
-        """Return the first part and the coefficients of all if they share centres, else None."""
-        first, *_ = self.parts
-        if not isinstance(first, KernelExpansion):
-            return None
-        same = [p for p in self.parts if isinstance(p, KernelExpansion)]
-        if any(p.centers is not first.centers for p in same):
-            return None
-        return first, [p.coef for p in same]
+        return np.column_stack(predict_all(self.parts, _rows(X, None)))
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of all parts, numbered."""
@@ -199,7 +194,7 @@ class ProjectedExpansion:
 
 
 @dataclass(frozen=True)
-class LinearCorrection:
+class LinearCorrection(_Stored):
     """An affine map of low rank, x ↦ x[:d] - (x - mean) R Lᵀ, that removes sensitive information.
 
     Its input may have more columns than the d of its output. The additional ones, such as the
@@ -227,15 +222,6 @@ class LinearCorrection:
                 f"a correction must return the {len(self.R)} columns that it takes to be pulled "
                 f"back, got {len(self.L)} columns"
             )
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Return the fields as arrays."""
-        return {"mean": self.mean, "R": self.R, "L": self.L}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """Return the correction that `arrays` was taken from."""
-        return cls(*(np.asarray(arrays[name], dtype=np.float64) for name in ("mean", "R", "L")))
 
 
 @dataclass(frozen=True)
@@ -331,7 +317,7 @@ class Perceptron:
 
 
 @dataclass(frozen=True)
-class ConstantPrediction:
+class ConstantPrediction(_Stored):
     """f(x) = value."""
 
     value: float
@@ -339,15 +325,6 @@ class ConstantPrediction:
     def predict(self, X: Any) -> Array:
         """Return the value once per row of X."""
         return np.full(X.shape[0] if isinstance(X, csr_array) else len(X), self.value)
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Return the value as an array."""
-        return _as_arrays(self)
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """Return the constant that `arrays` was taken from."""
-        return cls(float(arrays["value"]))
 
 
 PREDICTORS: dict[str, type[Predictor]] = {
@@ -380,11 +357,6 @@ def _rows(X: Any, width: int | None) -> Rows:
     return A
 
 
-def _as_arrays(predictor: Any) -> dict[str, AnyArray]:
-    """Return the fields of a dataclass as arrays."""
-    return {name: np.asarray(value) for name, value in vars(predictor).items()}
-
-
 def predict_all(predictors: Sequence[Predictor], X: Rows) -> list[Array]:
     """Return each model's predictions, the same bits that its own `predict` gives.
 
@@ -395,12 +367,10 @@ def predict_all(predictors: Sequence[Predictor], X: Rows) -> list[Array]:
         alike.setdefault(_kernel_key(predictor, i), []).append(i)
     found: dict[int, Array] = {}
     for members in alike.values():
-        if len(members) == 1:
-            found[members[0]] = predictors[members[0]].predict(X)
-        else:
-            found.update(
-                zip(members, _expansions([predictors[i] for i in members], X), strict=True)
-            )
+        group = [p for i in members if isinstance(p := predictors[i], KernelExpansion)]
+        shared = len(group) > 1
+        predictions = _expansions(group, X) if shared else [predictors[members[0]].predict(X)]
+        found.update(zip(members, predictions, strict=True))
     return [found[i] for i in range(len(predictors))]
 
 
@@ -412,9 +382,8 @@ def _kernel_key(predictor: Predictor, i: int) -> object:
     return p.kernel, p.gamma, p.degree, p.coef0, id(p.centers)
 
 
-def _expansions(predictors: Sequence[Predictor], X: Rows) -> list[Array]:
+def _expansions(group: Sequence[KernelExpansion], X: Rows) -> list[Array]:
     """Return the predictions of kernel expansions on one set of centres."""
-    group = [p for p in predictors if isinstance(p, KernelExpansion)]
     first = group[0]
     k = Kernel(first.kernel, first.gamma, first.degree, first.coef0)
     columns, n = KernelColumns(k, first.centers), X.shape[0]

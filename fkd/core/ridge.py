@@ -321,12 +321,7 @@ def ridge_coefficients(
 
 
 def ridge_families(
-    targets: Sequence[Moments],
-    removals: Removals,
-    *,
-    alpha: float,
-    width: int,
-    fit_intercept: bool,
+    targets: Sequence[Moments], removals: Removals, *, alpha: float, width: int, fit_intercept: bool
 ) -> list[RidgeFamily]:
     """Return the regressions of several targets on the same features.
 

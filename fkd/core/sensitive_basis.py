@@ -16,7 +16,7 @@ from sklearn.preprocessing import SplineTransformer
 
 from fkd.core.arrays import AnyArray, Array, IntArray
 from fkd.core.kernels import Kernel
-from fkd.core.validation import choice, column_names, positive, refuse_masked
+from fkd.core.validation import choice, column_names, is_missing, positive, refuse_masked
 from fkd.core.weights import row_count, weighted_mean
 
 BASES = ("columns", "rbf", "splines", "levels")
@@ -251,14 +251,9 @@ def one_hot(labels: Any) -> Array:
     return np.concatenate(blocks, axis=1)
 
 
-def _is_missing(value: Any) -> bool:
-    """Return whether a label is None, NaN or pandas' NA, of which no comparison is true."""
-    return value is None or str(value) == "<NA>" or bool(value != value)
-
-
 def _levels(column: Any, name: str) -> Array:
     """Return the indicator columns of one attribute."""
-    if any(map(_is_missing, column)):
+    if any(map(is_missing, column)):
         raise ValueError(
             f"labels of column {name} must not be missing. Give missing values a level of their own"
         )

@@ -16,7 +16,7 @@ Iteration
     - Weights: with beta = P^½ w, (C + P⁻¹/rho) beta = Gᵀ(z - u), all centred, which leaves the
       intercept free. Here C = GᵀG.
 
-    Machines of one fold share the eigendecomposition of C. In that basis another rho only changes
+    All machines share the eigendecomposition of C. In that basis another rho only changes
     the numbers to divide by, and the removed directions are a correction of low rank, as in
     `fkd.core.ridge`. All machines share the passes: one pass computes f = G beta + b and
     Gᵀ(z - u - f), two products of each block of features with a matrix of one column per machine.
@@ -38,9 +38,10 @@ Certificate
     `tol`: the objective of its weights is then that close to the minimum.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -143,7 +144,6 @@ class Machine:
     C: float
     removed: Directions
     epsilon: float = 0.0  # half width of the tube; unused by the hinge
-    fold: int = 0  # fold whose rows it is trained on
 
     def __post_init__(self) -> None:
         """Validate C and epsilon."""
@@ -197,32 +197,14 @@ def gap_message(machines: Sequence[tuple[str, Solution]], tol: float) -> str | N
 # Rows: blocks from a source, and one number per row and machine.
 
 
-@dataclass
-class _BlockState:
-    """State of one block of rows between two passes."""
-
-    y: Array  # (k,)
-    weights: Array | None  # (k,)
-    columns: IntArray  # the machine of each column, (w,)
-    p: AnyArray  # z + u - y, (k, w)
-
-
 @dataclass(frozen=True)
 class RowChunk:
-    """Some rows of a block, as views. Writing to `p` changes their state."""
+    """Some rows. Writing to `p` changes their state."""
 
     G: AnyArray  # (k, r), empty if features were not requested
-    y: Array
-    weights: Array | None
-    p: AnyArray
-
-
-@dataclass(frozen=True)
-class ActiveBlock:
-    """A block of rows with the machines that are still being solved on it."""
-
-    columns: IntArray  # the machine of each column
-    chunks: Iterable[RowChunk]
+    y: Array  # (k,)
+    weights: Array | None  # (k,)
+    p: AnyArray  # z + u - y, (k, w)
 
 
 class RowStates:
@@ -238,47 +220,51 @@ class RowStates:
 
     def __init__(self, source: Source, machines: Sequence[Machine], dtype: Precision) -> None:
         self.source, self.machines, self.dtype = source, machines, dtype
-        self._blocks: list[_BlockState] = []
-        for block in source():
-            trained = [j for j, machine in enumerate(machines) if machine.fold in block.folds]
-            columns = padded(np.array(trained, dtype=np.intp), len(machines))
-            p: AnyArray = np.zeros((len(block.y), len(columns)), dtype=dtype)
-            self._blocks.append(_BlockState(block.y, block.weights, columns, p))
+        self.columns = padded(np.arange(len(machines)), len(machines))  # machine of each column
+        nothing = np.empty((0, 0))
+        self._blocks = [
+            RowChunk(
+                nothing,
+                block.y,
+                block.weights,
+                np.zeros((len(block.y), len(self.columns)), dtype=dtype),
+            )
+            for block in source()
+        ]
 
-    def count(self) -> IntArray:
-        """Return the number of rows of each machine."""
-        found = np.zeros(len(self.machines) + 1, dtype=np.intp)
-        for block in self._blocks:
-            found[block.columns] += len(block.y)
-        return found[:-1]
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(len(block.y) for block in self._blocks)
 
     def first_mean(self) -> float:
         """Return the mean target of the first rows, an offset that saves digits of the targets."""
         return float(self._blocks[0].y[:CHUNK_ROWS].mean(axis=0))
 
-    def active(self, *, features: bool = True) -> Iterator[ActiveBlock]:
-        """Yield the blocks of all unfinished machines in order, with or without features."""
+    def blocks(self, *, features: bool = True) -> Iterator[Iterator[RowChunk]]:
+        """Yield for each block its rows, `CHUNK_ROWS` at a time, with or without features."""
         blocks = self.source() if features else [None] * len(self._blocks)
         for block, state in zip(blocks, self._blocks, strict=True):
-            if len(state.columns):
-                yield ActiveBlock(state.columns, _chunks(state, None if block is None else block.G))
+            yield _chunks(state, None if block is None else block.G)
 
     def drop_finished(self, active: AnyArray) -> None:
-        """Drop the state of finished machines from blocks that become narrower by it."""
-        for state in self._blocks:
-            stay = np.flatnonzero(np.append(active, False)[state.columns])
-            columns = padded(state.columns[stay], len(self.machines))
-            if len(columns) < len(state.columns):
-                p = np.zeros((len(state.y), len(columns)), dtype=state.p.dtype)
-                p[:, : len(stay)] = state.p[:, stay]
-                state.columns, state.p = columns, p
+        """Drop the state of finished machines if blocks become narrower by it."""
+        stay = np.flatnonzero(np.append(active, False)[self.columns])
+        columns = padded(self.columns[stay], len(self.machines))
+        if len(columns) == len(self.columns):
+            return
+        for i, state in enumerate(self._blocks):
+            p = np.zeros((len(state.y), len(columns)), dtype=self.dtype)
+            p[:, : len(stay)] = state.p[:, stay]
+            self._blocks[i] = replace(state, p=p)
+        self.columns = columns
 
 
-def _chunks(state: _BlockState, G: AnyArray | None) -> Iterator[RowChunk]:
-    """Yield the rows of a block, `CHUNK_ROWS` at a time."""
+def _chunks(state: RowChunk, G: AnyArray | None) -> Iterator[RowChunk]:
+    """Yield views of the rows of a block."""
     for rows in row_blocks(len(state.y), CHUNK_ROWS):
         weights = None if state.weights is None else state.weights[rows]
-        features = np.empty((0, 0)) if G is None else G[rows]
+        features = state.G if G is None else G[rows]
         yield RowChunk(features, state.y[rows], weights, state.p[rows])
 
 
@@ -299,8 +285,8 @@ def panel_product(A: AnyArray, B: AnyArray) -> AnyArray:
 
 
 @dataclass(frozen=True)
-class FoldEigenbasis:
-    """Eigendecomposition of the centred moments of a fold, shared by its machines."""
+class Eigenbasis:
+    """Eigendecomposition of the centred moments, shared by all machines."""
 
     n: int
     mean: Array  # of the features, (r,)
@@ -311,8 +297,8 @@ class FoldEigenbasis:
     y_std: float  # 1 if y is constant
 
     @classmethod
-    def from_moments(cls, moments: Moments) -> "FoldEigenbasis":
-        """Return the eigenbasis of the moments of a fold."""
+    def from_moments(cls, moments: Moments) -> "Eigenbasis":
+        """Return the eigenbasis of moments."""
         C, c = moments.normal_equations(fit_intercept=True)
         values, Q = np.linalg.eigh(C)
         n, y_mean = round(moments.n), moments.y / moments.n  # rows have weight 1 here
@@ -330,13 +316,13 @@ class WeightStep:
     For t = Gᵀv it minimises ½|w|² + rho/2 |G beta - v|², all centred.
     """
 
-    basis: FoldEigenbasis
+    basis: Eigenbasis
     removed: Directions  # in the eigenbasis
     a: float = 0.0  # 1 / rho
     W: Array = field(default_factory=lambda: np.empty((0, 0)))
 
     @classmethod
-    def from_directions(cls, basis: FoldEigenbasis, removed: Directions) -> "WeightStep":
+    def from_directions(cls, basis: Eigenbasis, removed: Directions) -> "WeightStep":
         """Return the step on the fair features of some removed directions."""
         V = np.asfortranarray(basis.vectors.T @ removed.V)
         return cls(basis, Directions(V, removed.shares, removed.kept))
@@ -430,13 +416,12 @@ def admm_pass(
     residuals
         Compute the squared residuals.
     """
-    sums, dtype = PassSums.zeros(*B.shape), rows.dtype
-    for block in rows.active():
-        columns = block.columns
-        part, ratio = PassSums.zeros(len(B), len(columns)), batch.rho[columns] / rho[columns]
-        weights, intercepts = B[:, columns].astype(dtype), b[columns].astype(dtype)
-        own = batch.select(columns)
-        for chunk in block.chunks:
+    sums, dtype, columns = PassSums.zeros(*B.shape), rows.dtype, rows.columns
+    weights, intercepts = B[:, columns].astype(dtype), b[columns].astype(dtype)
+    own, ratio = batch.select(columns), batch.rho[columns] / rho[columns]
+    for chunks in rows.blocks():
+        part = PassSums.zeros(len(B), len(columns))
+        for chunk in chunks:
             G = chunk.G.astype(dtype, copy=False)
             x = panel_product(G, weights)
             x += intercepts
@@ -493,13 +478,13 @@ def objectives(
     W, B, b
         Weights w (r, k), beta = P^½ w (r, k), intercepts (k,).
     """
-    factors = _balancing_factors(rows, batch)
+    factors, columns = _balancing_factors(rows, batch), rows.columns
     losses, linear = np.zeros(len(b)), np.zeros(len(b))
     products = np.zeros_like(B)
-    for block in rows.active():
-        columns = block.columns
-        own, weights, sums = batch.select(columns), B[:, columns], np.zeros((len(B), len(columns)))
-        for chunk in block.chunks:
+    own, weights = batch.select(columns), B[:, columns]
+    for chunks in rows.blocks():
+        sums = np.zeros((len(B), len(columns)))
+        for chunk in chunks:
             y, loss = chunk.y - batch.y_offset, own.loss(chunk, np.float64, scaled=False)
             a = _multipliers(chunk, own)
             a *= np.where(a > 0, factors[0, columns], factors[1, columns])
@@ -528,12 +513,11 @@ def _multipliers(chunk: RowChunk, own: BatchParameters) -> Array:
 def _balancing_factors(rows: RowStates, batch: BatchParameters) -> Array:
     """Return factors of the positive and negative multipliers for which their sum is 0, (2, k)."""
     sums = np.zeros((2, len(batch.C)))
-    for block in rows.active(features=False):
-        own = batch.select(block.columns)
-        for chunk in block.chunks:
-            a = _multipliers(chunk, own)
-            halves = np.maximum(a, 0.0).sum(axis=0), np.maximum(-a, 0.0).sum(axis=0)
-            sums[:, block.columns] += halves
+    own = batch.select(rows.columns)
+    for chunk in chain.from_iterable(rows.blocks(features=False)):
+        a = _multipliers(chunk, own)
+        halves = np.maximum(a, 0.0).sum(axis=0), np.maximum(-a, 0.0).sum(axis=0)
+        sums[:, rows.columns] += halves
     return np.asarray(sums.min(axis=0) / np.where(sums > 0, sums, 1.0))
 
 
@@ -545,31 +529,29 @@ class MachineBatch:
 
     Parameters
     ----------
-    rows, bases
-        State of the rows, eigenbasis of each fold.
+    rows, basis
+        State of the rows, eigenbasis of their moments.
     kind
         Kind of loss.
     rho
         Initial rho of each machine, (k,), with a last entry for the placeholder.
     """
 
-    def __init__(
-        self, rows: RowStates, bases: Sequence[FoldEigenbasis], kind: Loss, rho: Array
-    ) -> None:
+    def __init__(self, rows: RowStates, basis: Eigenbasis, kind: Loss, rho: Array) -> None:
         machines, placeholder = rows.machines, 0.0
-        self.rows, self.bases = rows, bases
-        self.steps = [WeightStep.from_directions(bases[m.fold], m.removed) for m in machines]
+        self.rows, self.basis = rows, basis
+        self.steps = [WeightStep.from_directions(basis, m.removed) for m in machines]
         self.active = np.ones(len(machines), dtype=bool)
         C = np.array([*(m.C for m in machines), placeholder])
         epsilon = np.array([*(m.epsilon for m in machines), placeholder])
         # An offset would change the sign of a class.
         y_offset = 0.0 if kind == "hinge" else rows.first_mean()
         self.parameters = BatchParameters(kind, C, epsilon, rho, y_offset)
-        r, k = len(bases[0].mean), len(rho)
+        r, k = len(basis.mean), len(rho)
         self.B, self.b = np.zeros((r, k)), np.zeros(k)
         # With all multipliers 0 the right-hand side Gᵀ(z - u) is Gᵀy.
-        self.T = np.stack([*(bases[m.fold].start for m in machines), np.zeros(r)], axis=1)
-        self.means = np.array([*(bases[m.fold].y_mean - y_offset for m in machines), placeholder])
+        self.T = np.stack([*(basis.start for _ in machines), np.zeros(r)], axis=1)
+        self.means = np.array([*(basis.y_mean - y_offset for _ in machines), placeholder])
         self._set_rho(np.ones(len(machines), dtype=bool))
 
     def solve(self, tol: float, max_iter: int) -> list[Solution]:
@@ -597,33 +579,30 @@ class MachineBatch:
         for j in np.flatnonzero(changed & self.active):
             self.steps[j].set_rho(float(self.parameters.rho[j]))
 
-    def _folds(self) -> Iterator[tuple[FoldEigenbasis, IntArray]]:
-        """Yield each fold with the padded columns of its unfinished machines."""
-        folds = np.array([m.fold for m in self.rows.machines])
-        for fold in np.unique(folds[self.active]):
-            columns = np.flatnonzero(self.active & (folds == fold))
-            yield self.bases[fold], padded(columns, len(folds))
+    def _unfinished(self) -> IntArray:
+        """Return the padded columns of the unfinished machines."""
+        return padded(np.flatnonzero(self.active), len(self.steps))
 
     def _update_weights(self) -> None:
         """Set weights and intercepts to the minimum for the current right-hand sides."""
-        for basis, columns in self._folds():
-            hats = np.zeros((len(basis.mean), len(columns)))
-            for i, j in enumerate(columns[columns < len(self.steps)]):
-                hats[:, i] = self.steps[j].beta(self.T[:, j])
-            # Rounded to the precision of the pass, so that the next step corrects the rounding.
-            B = panel_product(basis.vectors, hats).astype(self.rows.dtype).astype(np.float64)
-            self.B[:, columns] = B
-            self.b[columns] = self.means[columns] - basis.mean @ B
+        basis, columns = self.basis, self._unfinished()
+        hats = np.zeros((len(basis.mean), len(columns)))
+        for i, j in enumerate(columns[columns < len(self.steps)]):
+            hats[:, i] = self.steps[j].beta(self.T[:, j])
+        # Rounded to the precision of the pass, so that the next step corrects the rounding.
+        B = panel_product(basis.vectors, hats).astype(self.rows.dtype).astype(np.float64)
+        self.B[:, columns] = B
+        self.b[columns] = self.means[columns] - basis.mean @ B
 
     def _update_right_hand_sides(self, sums: PassSums) -> None:
         """Compute Gᵀv = C beta + Gᵀ(v - f), centred, and the mean of v from a pass."""
-        for basis, columns in self._folds():
-            B, totals, Q = self.B[:, columns], sums.totals[columns], basis.vectors
-            change = sums.products[:, columns] - np.outer(basis.mean, totals)
-            self.T[:, columns] = panel_product(Q.T, change) + basis.values[:, None] * panel_product(
-                Q.T, B
-            )
-            self.means[columns] = self.b[columns] + basis.mean @ B + totals / basis.n
+        basis, columns = self.basis, self._unfinished()
+        B, totals, Q = self.B[:, columns], sums.totals[columns], basis.vectors
+        change = sums.products[:, columns] - np.outer(basis.mean, totals)
+        self.T[:, columns] = panel_product(Q.T, change) + basis.values[:, None] * panel_product(
+            Q.T, B
+        )
+        self.means[columns] = self.b[columns] + basis.mean @ B + totals / basis.n
 
     def _balanced_rho(self, sums: PassSums) -> Array:
         """Return rho times the root of the ratio of the residuals, within limits."""
@@ -665,7 +644,7 @@ class MachineBatch:
 
 def solve_machines(
     source: Source,
-    moments: Sequence[Moments],
+    moments: Moments,
     machines: Sequence[Machine],
     *,
     loss: Loss = "tube",
@@ -679,7 +658,7 @@ def solve_machines(
     source
         Yields the rows anew for every pass.
     moments
-        Moments of the rows of each fold, under the same features.
+        Moments of these rows, under the same features.
     machines
         The machines to solve.
     loss
@@ -690,41 +669,20 @@ def solve_machines(
     """
     tol, max_iter = positive("tol", tol), whole("max_iter", max_iter, low=1)
     dtype: Precision = np.float32 if tol >= SINGLE_GAP else np.float64
-    bases = [FoldEigenbasis.from_moments(fold) for fold in moments]
+    basis = Eigenbasis.from_moments(moments)
     found: list[Solution] = []
-    for batch in _batches(machines, moments, np.dtype(dtype).itemsize):
-        rows = RowStates(source, batch, dtype)
-        _check_counts(rows, moments)
-        rho = np.array([m.C / bases[m.fold].y_std for m in batch] + [1.0])
-        found += MachineBatch(rows, bases, loss, rho).solve(tol, max_iter)
-    return found
-
-
-def _batches(
-    machines: Sequence[Machine], moments: Sequence[Moments], size: int
-) -> Iterator[list[Machine]]:
-    """Yield groups of machines whose row states fit into `STATE_BYTES` together."""
-    batch: list[Machine] = []
-    held = 0
-    for machine in machines:
-        needed = size * round(moments[machine.fold].n)
-        if batch and held + needed > STATE_BYTES:
-            yield batch
-            batch, held = [], 0
-        batch.append(machine)
-        held += needed
-    if batch:
-        yield batch
-
-
-def _check_counts(rows: RowStates, moments: Sequence[Moments]) -> None:
-    """Raise if the moments are of another number of rows than the source yields."""
-    for machine, count in zip(rows.machines, rows.count(), strict=True):
-        if moments[machine.fold].n != count:
+    # Machines whose row states fit into `STATE_BYTES` together.
+    most = max(1, STATE_BYTES // (np.dtype(dtype).itemsize * round(moments.n)))
+    for batch in row_blocks(len(machines), most):
+        rows = RowStates(source, machines[batch], dtype)
+        if moments.n != rows.count:
             raise ValueError(
-                f"moments of fold {machine.fold} must be of the {count} rows that the source "
-                f"yields for it, got {moments[machine.fold].n} rows. Sum the same rows"
+                f"moments must be of the {rows.count} rows that the source yields, got "
+                f"{moments.n} rows. Sum the same rows"
             )
+        rho = np.array([m.C / basis.y_std for m in machines[batch]] + [1.0])
+        found += MachineBatch(rows, basis, loss, rho).solve(tol, max_iter)
+    return found
 
 
 __all__ = ["Machine", "MachineOutcome", "RowBlock", "Solution", "Source", "solve_machines"]

@@ -108,7 +108,14 @@ def fit_svr(
         feature_map = training.feature_map(kernel)
         models: Iterable[SVRModel]
         if chosen[0].batched:
-            models = _batched(training, kernel, removals, wanted, warn=warn, **rule)
+            source = training.features(kernel, batched_precision(tol))
+            # Weights are factors of C: the moments count each row once.
+            moments = training.moments(kernel, "once")
+            found = batched_regressions(source, moments, removals, wanted, warn=warn, **rule)
+            models = [
+                SVRModel(feature_map.expansion(s.beta, s.intercept), removals, s.iterations, s.gap)
+                for s in found
+            ]
         else:
             if all(settings[later[0]].kernel != kernel for later in groups[k + 1 :]):
                 training.discard_moments(kernel)
@@ -137,16 +144,12 @@ def _machine(
     training: Training, setting: SVRSetting, removals: Removals
 ) -> tuple[float, float, float]:
     """Return the strength of the removal, C and epsilon of a setting."""
-    C = positive("C", setting.C)
-    if removals.nested:
-        return setting.strength, C, setting.epsilon
-    # A constant target has no unit.
-    unit = float(weighted_std(training.y, training.weights.fit)) or 1.0
-    return (
-        margin_mu(setting.strength, n=training.count, C=C, unit=unit),
-        C,
-        setting.epsilon,
-    )
+    C, strength = positive("C", setting.C), setting.strength
+    if not removals.nested:
+        # A constant target has no unit.
+        unit = float(weighted_std(training.y, training.weights.fit)) or 1.0
+        strength = margin_mu(strength, n=training.count, C=C, unit=unit)
+    return strength, C, setting.epsilon
 
 
 def libsvm_models(
@@ -190,27 +193,6 @@ def libsvm_models(
         yield SVRModel(found, removals, int(svr.n_iter_))
 
 
-def _batched(
-    training: Training,
-    kernel: KernelSettings,
-    removals: Removals,
-    settings: Sequence[tuple[float, float, float]],
-    *,
-    tol: float,
-    max_iter: int,
-    warn: bool,
-) -> list[SVRModel]:
-    """Return the machines from passes over the rows, all together."""
-    source = training.features(kernel, batched_precision(tol))
-    # Weights are factors of C: the moments count each row once.
-    moments, feature_map = training.moments(kernel, "once"), training.feature_map(kernel)
-    rule: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "warn": warn}
-    return [
-        SVRModel(feature_map.expansion(one.beta, one.intercept), removals, one.iterations, one.gap)
-        for one in batched_regressions(source, moments, removals, settings, **rule)
-    ]
-
-
 def batched_regressions(
     source: Source,
     moments: Moments,
@@ -251,7 +233,7 @@ def solve_batch(
     """Return the solutions of machines on one fold; -1 is the largest number of passes."""
     passes = step_limit("max_iter", max_iter)
     passes = ITERATIONS if passes == -1 else min(passes, ITERATIONS)
-    return solve_machines(source, [moments], machines, loss=loss, tol=tol, max_iter=passes)
+    return solve_machines(source, moments, machines, loss=loss, tol=tol, max_iter=passes)
 
 
 def batched_precision(tol: float) -> Precision:

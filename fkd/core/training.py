@@ -229,12 +229,9 @@ def feature_blocks(
     """Return the features of training rows as blocks, which many rows compute in every pass."""
 
     def blocks() -> Iterator[RowBlock]:
-        start = 0
-        for G in feature_map.training_blocks(X):
+        for rows, G in feature_map.training_slices(X):
             block: AnyArray = G.astype(dtype, copy=False)
-            rows = slice(start, start + len(G))
             yield RowBlock(block, y[rows], weights=None if w is None else w[rows])
-            start = rows.stop
 
     if X.shape[0] * feature_map.rank * np.dtype(dtype).itemsize > HELD_BYTES:
         return blocks
@@ -312,10 +309,7 @@ class RunningSums:
 
 
 def _sums(
-    feature_map: FeatureMap,
-    functions: FittedFunctions | None,
-    origin: Array,
-    training: Training,
+    feature_map: FeatureMap, functions: FittedFunctions | None, origin: Array, training: Training
 ) -> tuple[Moments, Moments, BasisMoments | None]:
     """Return the moments of the fit and of the removal, and the products with functions of s."""
     X, y, S, weights = training.X, training.y, training.S, training.weights

@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from fkd.core.arrays import AnyArray, Array, IntArray, Rows
+from fkd.core.kernels import stays_sparse
 from fkd.core.linalg import rank_cut, to_dense
 
 # The sum of squares of larger inputs in a row can overflow.
@@ -112,14 +113,25 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
     return value
 
 
-def column_names(data: Any, width: int) -> list[str]:
-    """Return the name of each column for messages: its label in a data frame, else its number."""
+def column_labels(data: Any, width: int) -> list[Any]:
+    """Return the label of each column of a data frame or series, else its number."""
     labels = getattr(data, "columns", None)
     if labels is None and getattr(data, "name", None) is not None:
         labels = [data.name]
-    return (
-        [repr(label) for label in labels] if labels is not None else [str(j) for j in range(width)]
-    )
+    return list(range(width) if labels is None else labels)
+
+
+def column_names(data: Any, width: int) -> list[str]:
+    """Return the name of each column for messages."""
+    return [repr(label) for label in column_labels(data, width)]
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN or pandas.NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # the truth value of pandas.NA is undefined
+        return True
 
 
 def real_matrix(name: str, data: Any) -> Array:
@@ -379,8 +391,11 @@ def weight_vector(sample_weight: Any, n: int) -> Array | None:
     return w
 
 
-def validate_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False) -> Rows:
+def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
     """Return X as validated float64 rows of an estimator.
+
+    Sparse rows stay sparse if the kernel of the estimator takes them. Otherwise they become dense,
+    up to a limit of memory.
 
     Parameters
     ----------
@@ -388,32 +403,33 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False) 
         Estimator, rows: an array, a sparse matrix or a data frame.
     reset
         Learn number and names of the columns; otherwise they must agree with the learned ones.
-    sparse
-        Keep sparse rows sparse; otherwise they become dense, up to a limit of memory.
     """
+    kernel, rows = getattr(estimator, "kernel", None), X
     if issparse(X):
         checked = validate_data(
             estimator, X, accept_sparse="csr", ensure_all_finite=False, reset=reset
         )
-        rows = _canonical(csr_array(checked, dtype=np.float64))
+        rows = csr_array(checked, dtype=np.float64)
+        if not rows.has_canonical_format:
+            rows = rows.copy()  # it may belong to the caller
+            rows.sum_duplicates()
         _check_sparse_range(rows, X)
-        return rows if sparse else to_dense(rows)
-    check_numeric_columns("X", X)
-    # One memory order, so that a data frame gives bitwise the same results as its array.
-    A = validate_data(
-        estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
-    )
-    check_range("X", A, column_names(X, A.shape[1]))
-    return np.asarray(A)
-
-
-def _canonical(rows: csr_array) -> csr_array:
-    """Return rows without duplicate entries, which are summed."""
-    if rows.has_canonical_format:
-        return rows
-    rows = rows.copy()  # it may belong to the caller
-    rows.sum_duplicates()
-    return rows
+        if kernel is None or not stays_sparse(kernel, estimator.approximation):
+            rows = to_dense(rows)
+    else:
+        check_numeric_columns("X", X)
+        # One memory order, so that a data frame gives bitwise the same results as its array.
+        rows = validate_data(
+            estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
+        )
+        check_range("X", rows, column_names(X, rows.shape[1]))
+    if reset and kernel == "precomputed" and rows.shape[0] != rows.shape[1]:
+        raise ValueError(
+            f"X must be a square matrix if kernel='precomputed', got shape {rows.shape}. Pass "
+            "the kernel of the training rows against themselves"
+        )
+    checked_rows: Rows = rows
+    return checked_rows
 
 
 def _check_sparse_range(rows: csr_array, X: Any) -> None:

@@ -6,23 +6,26 @@ A predictor implements
 
 - `_prepare_target`: validate y and return it as the machine uses it;
 - `_fit_strengths`: fit the machine at several strengths, by the functions of `fkd.core`;
-- `_adopt`: take a fitted model as the estimator's own;
-- `_judge`: compare trial models on held-out rows.
+- `_adopt`: take a fitted model as the estimator's own.
+
+`_kept_model`, `_judge` and `_warn_constant` are those of a regression that is solved again for
+another strength. Estimators override them. `PartialFitMixin` adds `partial_fit`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, IntArray, Rows
 from fkd.core.conditioning import Functions, given_columns, refuse_sensitive_columns
-from fkd.core.feature_maps import KernelSettings, stays_sparse
+from fkd.core.feature_maps import KernelSettings
 from fkd.core.kernels import KernelFunction
 from fkd.core.predictors import MapExpansion, TargetExpansions
 from fkd.core.removal import RemovalPath, Removals
@@ -44,18 +47,16 @@ from fkd.core.validation import (
     whole,
 )
 from fkd.core.weights import PresentRows, RowWeights, weighted_mean, weighted_median, weighted_std
-from fkd.estimators.bound import (
+from fkd.estimators.held_out import (
+    HeldOut,
     KeptBound,
     choose_strength,
     inner_folds,
-    strengths_to_try,
-    validate_bounds,
-)
-from fkd.estimators.held_out import (
-    HeldOut,
     judge_scores,
     sample_rows,
     split_rows,
+    strengths_to_try,
+    validate_bounds,
     warn_collapse,
     weighted_losses,
 )
@@ -64,6 +65,8 @@ REMOVALS = ("path", "shrinkage")
 # Defaults of the strength. The penalty reduces GDP to about a third on Communities and Crime, to a
 # half on incomes of Montana.
 _ITERATIONS, _PENALTY = 10, 10.0
+# Pipelines and searches pass both on under metadata routing.
+_FIT_METADATA = {"sensitive_features": True, "sample_weight": True}
 # Share of the variance of the functions. If `given` leaves less, hardly anything is removed.
 _LEAST_LEFT = 0.1
 
@@ -109,20 +112,69 @@ class Inputs:
         return self.kernel.approximation.kind == "exact"
 
 
-class Model(Protocol):
-    """A machine fitted at one strength."""
-
-    @property
-    def removals(self) -> Removals:
-        """The removed directions of every strength."""
-
-    def scores(self, X: Rows) -> Array:
-        """Return predictions or decision values, (k, c)."""
-
-
 @dataclass(eq=False, repr=False)
 class FairEstimator(BaseEstimator, ABC):
-    """Parameters of kernel and removal, validation of rows, trial on held-out rows."""
+    """Parameters of kernel and removal, validation of rows, trial on held-out rows.
+
+    Parameters
+    ----------
+    kernel
+        ``"rbf"`` exp(-gamma |x-z|²), ``"laplacian"`` exp(-gamma |x-z|₁), ``"polynomial"``
+        (gamma x·z + coef0)^degree, ``"linear"`` x·z, ``"precomputed"`` (X contains kernel
+        values against all training rows), or a function of two blocks of rows that returns
+        their kernel matrix.
+    gamma
+        Width of the kernel, above 0; None means 1 / number of inputs.
+    degree, coef0
+        Parameters of the polynomial kernel.
+    ridge
+        Ridge of the regressions that find the directions to remove, above 0. A larger ridge
+        removes more per iteration. None is a thousandth of the sum of all squared features, so
+        that neither the number of rows nor the unit of the inputs changes how much is removed.
+        Linear and polynomial kernels depend on the offset of the inputs: standardise them.
+    iterations
+        Strength of a path: the number of removals. 0 leaves the kernel unchanged, the default
+        is 10.
+    basis
+        The functions of the sensitive features that a prediction should not covary with:
+        ``"columns"`` (the columns themselves), ``"rbf"`` (a kernel on them), ``"splines"`` (on
+        the ranks of each column), ``"levels"`` (an indicator per value). None is
+        ``"columns"`` for a path, ``"rbf"`` for a shrinkage.
+    gamma_s
+        Width of the kernel of ``basis="rbf"`` on the sensitive columns, scaled to their
+        training range.
+    given
+        Conditioning columns: ``"y"``, or names or positions of columns of X. Dependence on the
+        sensitive features through them is allowed: only the part of the functions that splines
+        of these columns do not explain is removed.
+    approximation
+        How the kernel is represented: ``"exact"``, ``"nystroem"`` (landmarks among the
+        training rows), ``"fourier"`` (random features of the RBF or Laplacian kernel),
+        ``"identity"`` (the inputs themselves, for ``kernel="linear"``) or ``"auto"``: exact
+        up to 10 000 rows, Nystroem beyond.
+    landmarks
+        Number of landmarks of the Nystroem map or of Fourier features; None means 1000,
+        and at most n landmarks. Other maps have none.
+    landmark_method
+        Selection of the landmarks of the Nystroem map: ``"rpcholesky"`` or ``"uniform"``.
+    center_sensitive
+        For a path with ``basis="columns"``: centre the columns, so that neither their unit nor
+        their offset changes the result. Other functions are always centred. False is the
+        published form, whose first removed direction is mostly the mean of the columns.
+    held_out
+        Share of the training rows that a trial fit leaves out. A warning is issued if the
+        dependence on the sensitive features does not fall on them, or if the model is worse
+        than a constant or is one. The trial uses at most 2000 rows. It is skipped below 100
+        rows, if the share is 0, or if no sensitive column varies in both parts. The fit itself
+        uses all rows. With `given` dependence is not checked, since some of it is allowed.
+    random_state
+        Seed of landmarks or Fourier features.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+        Number of columns of X, and their names if X was a data frame.
+    """
 
     kernel: str | KernelFunction = "rbf"
     _: KW_ONLY
@@ -138,28 +190,13 @@ class FairEstimator(BaseEstimator, ABC):
     held_out: float = 0.2
     random_state: Any = None
 
-    # Pipelines and searches pass both on under metadata routing.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {
-        "sensitive_features": True,
-        "sample_weight": True,
-    }
+    __metadata_request__fit: ClassVar[dict[str, bool]] = _FIT_METADATA
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = True
         return tags
-
-    def _validate_X(self, X: Any, *, reset: bool) -> Rows:
-        """Return X as float64 rows; `reset` learns the columns, else they must agree."""
-        sparse = stays_sparse(self.kernel, self.approximation)
-        rows = validate_rows(self, X, reset=reset, sparse=sparse)
-        if reset and self.kernel == "precomputed" and rows.shape[0] != rows.shape[1]:
-            raise ValueError(
-                f"X must be a square matrix if kernel='precomputed', got shape {rows.shape}. Pass "
-                "the kernel of the training rows against themselves"
-            )
-        return rows
 
     def _present_rows(self, sample_weight: Any, n: int, *, least: int = 2) -> PresentRows:
         """Return the rows with a positive weight."""
@@ -201,7 +238,8 @@ class FairEstimator(BaseEstimator, ABC):
         functions = Functions(BasisSettings(kind, self.gamma_s), given, limits=None)
         if self._shrinks:
             return ShrinkageSettings(functions)
-        ridge = self._ridge()
+        ridge = getattr(self, "ridge", None)
+        ridge = None if ridge is None else positive("ridge", ridge)
         if kind == "columns" and self.given is None:
             return PathSettings(ridge, self._centers())
         return PathSettings(ridge, self._centers(), functions)
@@ -222,11 +260,6 @@ class FairEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _shrinks(self) -> bool:
         """True if directions are shrunk instead of removed."""
-
-    def _ridge(self) -> float | None:
-        """Return the ridge of a path."""
-        ridge = getattr(self, "ridge", None)
-        return None if ridge is None else positive("ridge", ridge)
 
     def _centers(self) -> bool:
         """Return whether the sensitive columns are centred."""
@@ -308,7 +341,43 @@ class FairEstimator(BaseEstimator, ABC):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class FairPredictor(FairEstimator):
-    """A fair estimator with a target: strength or bound, `fit`, `fit_path` and `at`."""
+    """A fair estimator with a target: strength or bound, `fit`, `fit_path` and `at`.
+
+    Parameters
+    ----------
+    removal
+        ``"path"`` removes directions from the kernel, `iterations` times. ``"shrinkage"``
+        shrinks the directions along which a prediction would covary with functions of the
+        sensitive features, by `penalty`. Parameters of the other removal are refused.
+    penalty
+        Strength of a shrinkage: the price of a squared covariance with such a function, in
+        units of the machine's mean loss (docs/explanation/shrinkage.md). 0 leaves the kernel
+        unchanged, None is 10.
+    unfairness
+        Bound on a measure instead of a strength, such as ``{"gdp": 0.01}`` (in units of the
+        target's range), ``"hgr"`` or ``"pf"``. The smallest of about seventeen strengths
+        (penalties 0 and 0.1 to 10 000; up to `iterations` of a path) is chosen for which the
+        pooled held-out predictions of five folds satisfy the bound. The estimate is compared
+        with the bound, not its confidence interval. Each row counts once, whatever its weight.
+        New rows may exceed the bound.
+    weigh
+        Where `sample_weight` of `fit` is used: ``"both"``, only in the ``"removal"``, or only
+        in the ``"fit"`` of the machine. Weights are numbers of rows: twice the weights are
+        twice the rows relative to `alpha`, `ridge` or `C`.
+
+    Attributes
+    ----------
+    strength_ : float
+        Strength of the removal: iterations of a path or the penalty of a shrinkage, as given
+        or as chosen by `unfairness`.
+    effective_iterations_ : int or None
+        Iterations that found a direction to remove, fewer than `iterations` if the rank is
+        exhausted; None for a shrinkage.
+    held_out_ : HeldOut or None
+        Result of the trial fit on the held-out rows.
+    unfairness_ : KeptBound or None
+        The strength chosen by a bound, with an interval that ignores the selection.
+    """
 
     ridge: float | None = None
     iterations: int | None = None
@@ -319,6 +388,9 @@ class FairPredictor(FairEstimator):
     weigh: str = "both"
 
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sample_weight": True}
+    # Parameters that can make predictions constant.
+    _collapse_causes: ClassVar[str] = "alpha, gamma"
+    _minimises_absolute_errors: ClassVar[bool] = False
 
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -402,6 +474,15 @@ class FairPredictor(FairEstimator):
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
         """Validate the target and return it as the machine uses it."""
 
+    def _scaled_target(
+        self, y: Any, n: int, w: Array | None, *, several: bool, **scale: bool
+    ) -> Array:
+        """Return a target (n,), or (n, t) if several columns are allowed, in units of `_scale`."""
+        checked = target_matrix(y, n) if several else target_vector(y, n)
+        warn_sentinels("y", checked)
+        self._scale = TargetScale.from_target(checked, w, **scale)
+        return self._scale.scaled(checked)
+
     @abstractmethod
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> Iterable[Any]:
         """Return one fitted model per strength, in order."""
@@ -410,17 +491,52 @@ class FairPredictor(FairEstimator):
     def _adopt(self, model: Any, inputs: Inputs | None) -> None:
         """Take a model as the estimator's own; without inputs what `at` needs is unchanged."""
 
-    @abstractmethod
     def _kept_model(self, strength: float) -> Any:
-        """Return the model of another strength from what `_adopt` kept."""
+        """Return the model of another strength from what `_adopt` kept, by default the rows."""
+        (model,) = self._fit_strengths(self._kept, [strength])
+        return model
 
-    @abstractmethod
     def _warn_constant(self, model: Any, training: Training) -> None:
         """Warn if the model predicts nearly the same for all training rows."""
+        unit = _columns(training.y).std(axis=0)
+        rows = sample_rows(training.X.shape[0])
+        if (unit > 0).any() and len(rows) > 1:
+            spread = model.scores(training.X[rows]).std(axis=0)
+            warn_collapse(float((spread[unit > 0] / unit[unit > 0]).max()), self._collapse_causes)
+
+    def _judge(
+        self, part: Inputs, strength: float, X: Rows, y: Array, S: Array, w: Array | None
+    ) -> HeldOut:
+        before, after = (m.scores(X) for m in self._fit_strengths(part, [0, strength]))
+        return self._judge_predictions(before, after, part.training, y, S, w)
+
+    def _judge_predictions(
+        self, before: Array, after: Array, training: Training, y: Array, S: Array, w: Array | None
+    ) -> HeldOut:
+        """Return the result of predictions without and with removal, (k, t), on held-out rows.
+
+        Parameters
+        ----------
+        before, after
+            Predictions (k, t).
+        training
+            Rows of the trial fit.
+        y, S, w
+            Targets (k,) or (k, t), sensitive columns (k, l) and weights of the held-out rows.
+        """
+        y, known, weights = _columns(y), _columns(training.y), training.weights.fit
+        unit = weighted_std(known, weights)
+        # The median minimises absolute errors, the mean squared ones.
+        absolute = self._minimises_absolute_errors
+        constant = (weighted_median if absolute else weighted_mean)(known, weights)
+        errors = [np.abs(y - f) / np.where(unit > 0, unit, 1.0) for f in (after, constant)]
+        model, dummy = errors if absolute else [error**2 for error in errors]
+        losses = weighted_losses(model.mean(axis=1), dummy.mean(axis=1), w)
+        return judge_scores(before, after, S, losses)
 
     def _validate(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Inputs:
         """Return the training rows with a positive weight, and the settings."""
-        X = self._validate_X(X, reset=True)
+        X = validate_rows(self, X, reset=True)
         present = self._present_rows(sample_weight, X.shape[0])
         weights = RowWeights.from_weights(present.w, self.weigh)
         z = self._prepare_target(present.select("y", y), len(present), weights.fit)
@@ -531,55 +647,6 @@ def _rescaled(f: MapExpansion, unit: float, level: float) -> MapExpansion:
     return replace(f, coef=unit * f.coef, intercept=unit * f.intercept + level)
 
 
-def validate_target(y: Any, n: int, *, several: bool) -> Array:
-    """Return a target (n,), or (n, t) if several columns are allowed, and warn of sentinels."""
-    checked = target_matrix(y, n) if several else target_vector(y, n)
-    warn_sentinels("y", checked)
-    return checked
-
-
-def judge_regression(
-    before: Array,
-    after: Array,
-    training: Training,
-    y: Array,
-    S: Array,
-    w: Array | None,
-    *,
-    absolute: bool,
-) -> HeldOut:
-    """Return the result of predictions without and with removal on held-out rows.
-
-    Parameters
-    ----------
-    before, after
-        Predictions (k, t).
-    training
-        Rows of the trial fit.
-    y, S, w
-        Targets (k,) or (k, t), sensitive columns (k, l) and weights of the held-out rows.
-    absolute
-        Compare absolute errors instead of squared ones.
-    """
-    y, known, weights = _columns(y), _columns(training.y), training.weights.fit
-    unit = weighted_std(known, weights)
-    # The median minimises absolute errors, the mean squared ones.
-    constant = (weighted_median if absolute else weighted_mean)(known, weights)
-    errors = [np.abs(y - f) / np.where(unit > 0, unit, 1.0) for f in (after, constant)]
-    model, dummy = errors if absolute else [error**2 for error in errors]
-    losses = weighted_losses(model.mean(axis=1), dummy.mean(axis=1), w)
-    return judge_scores(before, after, S, losses)
-
-
-def warn_constant_regression(model: Model, training: Training, causes: str) -> None:
-    """Warn if the predictions of the training rows are nearly constant."""
-    unit = _columns(training.y).std(axis=0)
-    rows = sample_rows(training.X.shape[0])
-    if (unit > 0).any() and len(rows) > 1:
-        spread = model.scores(training.X[rows]).std(axis=0)
-        warn_collapse(float((spread[unit > 0] / unit[unit > 0]).max()), causes)
-
-
 def _columns(values: Array) -> Array:
     """Return one or several columns as a table."""
     return values[:, None] if values.ndim == 1 else values
@@ -589,7 +656,7 @@ def _columns(values: Array) -> Array:
 _REDUCED = ("nystroem", "fourier")
 
 
-def supports_partial_fit(model: Any) -> bool:
+def _supports_partial_fit(model: Any) -> bool:
     """Return True for a reduced map, else raise the AttributeError that `available_if` needs."""
     if model.approximation in _REDUCED:
         return True
@@ -599,10 +666,52 @@ def supports_partial_fit(model: Any) -> bool:
     )
 
 
-def add_rows(
+class PartialFitMixin:
+    """Several targets, and `partial_fit` from sums over the rows of all calls."""
+
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = _FIT_METADATA
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.multi_output = True
+        return tags
+
+    @available_if(_supports_partial_fit)
+    def partial_fit(
+        self: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Fit to all rows of this and earlier calls.
+
+        The first call determines the feature map with its landmarks and the functions of s.
+        `FairKernelRidge` keeps the level of the target of that call, `FairGaussianProcess` uses
+        mean and unit of all rows. No trial on held-out rows is run. `fit` starts again.
+
+        Parameters
+        ----------
+        X, y
+            Further training rows (k, d) and their target (k,).
+        sensitive_features
+            One or several columns (k,) or (k, l) to remove. Required.
+        sample_weight
+            Weights of these rows, (k,), as in `fit`.
+        """
+        running, kernel, removal = _add_rows(self, X, y, sensitive_features, sample_weight)
+        self._running = self._rescaled(running)
+        inputs = Inputs(self._running.training(), kernel, removal)
+        (model,) = self._fit_strengths(inputs, [self.strength_])
+        self.effective_iterations_ = getattr(model.removals, "effective", None)
+        self._adopt(model, inputs)
+        return self
+
+    def _rescaled(self, running: RunningSums) -> RunningSums:
+        """Return the sums of all rows so far, in the unit of the target for the fit."""
+        return running
+
+
+def _add_rows(
     model: FairPredictor, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
-) -> tuple[RunningSums, Inputs]:
-    """Return the sums over these and all earlier rows, and inputs without rows to fit from them."""
+) -> tuple[RunningSums, KernelSettings, PathSettings | ShrinkageSettings]:
+    """Return the sums over these and all earlier rows, with the settings of the fit."""
     for name in ("given", "unfairness"):
         if getattr(model, name) is not None:
             raise ValueError(
@@ -610,7 +719,7 @@ def add_rows(
                 f"got {getattr(model, name)!r}. Use fit"
             )
     running: RunningSums | None = model.__dict__.get("_running")
-    X = model._validate_X(X, reset=running is None)
+    X = validate_rows(model, X, reset=running is None)
     present = model._present_rows(sample_weight, X.shape[0], least=2 if running is None else 1)
     weights = RowWeights.from_weights(present.w, model.weigh)
     X, n = present.inputs(X), len(present)
@@ -630,4 +739,4 @@ def add_rows(
         running = running.add(training)
     model.strength_, model.unfairness_, model.held_out_ = model._strength(), None, None
     shared = replace(kernel, approximation=replace(kernel.approximation, shared=True))
-    return running, Inputs(running.training(), shared, removal)
+    return running, shared, removal

@@ -1,12 +1,10 @@
 """Gaussian process regression on the fair kernel."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
@@ -14,25 +12,16 @@ from fkd.core.docstrings import fill_docstring
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.gaussian_process import ConditionedProcess, ProcessModel, fit_process
 from fkd.core.linalg import DEFLATION
-from fkd.core.predictors import Predictor, TargetExpansions
-from fkd.core.training import RunningSums, Training
-from fkd.core.validation import boolean, check_finite_result
-from fkd.estimators.base import (
-    FairPredictor,
-    Inputs,
-    TargetScale,
-    add_rows,
-    judge_regression,
-    supports_partial_fit,
-    validate_target,
-    warn_constant_regression,
-)
+from fkd.core.predictors import ExpansionRegressor, TargetExpansions
+from fkd.core.training import RunningSums
+from fkd.core.validation import boolean, check_finite_result, validate_rows
+from fkd.estimators.base import FairPredictor, Inputs, PartialFitMixin, TargetScale
 from fkd.estimators.held_out import HeldOut
 
 
 @fill_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
-class FairGaussianProcess(RegressorMixin, FairPredictor):
+class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
     """Gaussian process whose covariance does not depend on the sensitive features.
 
     The prior mean is the mean of the training target, the prior covariance is `amplitude` times the
@@ -42,6 +31,8 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
     Parameters
     ----------
     {kernel}
+    {gamma}
+    {degree, coef0}
     alpha
         Variance of the noise in the target, above 0; None is the most probable one.
     amplitude
@@ -49,15 +40,21 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
         one, which costs an eigendecomposition of the moments of the fair features.
     normalize_y
         Both variances are in units of the variance of the target, so that its unit does not matter.
-    {path}
+    {ridge}
+    {iterations}
     {removal}
+    {penalty}
     {basis}
+    {gamma_s}
+    {given}
     {unfairness}
     {weigh}
-    {map}
-    {centring}
-    {trial}
-    {seed}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
+    {random_state}
 
     Attributes
     ----------
@@ -71,7 +68,11 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
         One per target.
     expansion_ : predictor
         The predictive mean as plain arrays.
-    {fitted}
+    {strength_}
+    {effective_iterations_}
+    {held_out_}
+    {unfairness_}
+    {n_features_in_, feature_names_in_}
 
     Notes
     -----
@@ -84,7 +85,10 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------
@@ -102,21 +106,9 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
     amplitude: float | None = None
     normalize_y: bool = True
 
-    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {
-        "sensitive_features": True,
-        "sample_weight": True,
-    }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
-        checked = validate_target(y, n, several=True)
         normalize = boolean("normalize_y", self.normalize_y)
-        self._scale = TargetScale.from_target(checked, w, normalize=normalize)
-        return self._scale.scaled(checked)
+        return self._scaled_target(y, n, w, several=True, normalize=normalize)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> list[ProcessModel]:
         return fit_process(
@@ -155,37 +147,7 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
     ) -> HeldOut:
         (model,) = self._fit_strengths(part, [strength])
         before, after = model.unremoved_scores(X), model.scores(X)
-        return judge_regression(before, after, part.training, y, S, w, absolute=False)
-
-    def _warn_constant(self, model: ProcessModel, training: Training) -> None:
-        warn_constant_regression(model, training, "alpha, gamma")
-
-    @available_if(supports_partial_fit)
-    def partial_fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Fit to all rows of this and earlier calls.
-
-        The first call determines the feature map with its landmarks and the functions of s. Mean
-        and unit of the target are those of all rows. No trial on held-out rows is run. `fit` starts
-        again.
-
-        Parameters
-        ----------
-        X, y
-            Further training rows (k, d) and their target (k,).
-        sensitive_features
-            One or several columns (k,) or (k, l) to remove. Required.
-        sample_weight
-            Weights of these rows, (k,), as in `fit`.
-        """
-        running, inputs = add_rows(self, X, y, sensitive_features, sample_weight)
-        self._running = self._rescaled(running)
-        inputs = replace(inputs, training=self._running.training())
-        (model,) = self._fit_strengths(inputs, [self.strength_])
-        self.effective_iterations_ = getattr(model.removals, "effective", None)
-        self._adopt(model, inputs)
-        return self
+        return self._judge_predictions(before, after, part.training, y, S, w)
 
     def _rescaled(self, running: RunningSums) -> RunningSums:
         """Return the sums with the target in units of all rows so far."""
@@ -212,7 +174,7 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
             the deviation of the function without noise.
         """
         check_is_fitted(self, "expansion_")
-        X = self._validate_X(X, reset=False)
+        X = validate_rows(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.asarray(self.expansion_.predict(X))
         check_finite_result("predictions", mean)
@@ -227,9 +189,3 @@ class FairGaussianProcess(RegressorMixin, FairPredictor):
         std = self._scale.unit * (np.column_stack(each) if several else each[0])
         check_finite_result("standard deviations", std)
         return mean, std
-
-    def expansion(self) -> Predictor:
-        """Return the predictive mean as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        fitted: Predictor = self.expansion_
-        return fitted

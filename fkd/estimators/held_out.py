@@ -1,14 +1,23 @@
-"""The trial on held-out rows: dependence with and without removal, error against a constant."""
+"""Checks on held-out rows: the trial fit, and the choice of a strength by a bound.
 
-from collections.abc import Sequence
+A trial compares dependence with and without removal, and the error with that of a constant. A bound
+on a measure chooses the smallest strength at which held-out predictions satisfy it.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import rankdata
+from sklearn.model_selection import KFold
 
 from fkd.core.arrays import Array, IntArray
-from fkd.core.validation import finite, warn_user
+from fkd.core.validation import finite, not_negative, warn_user
+from fkd.measures.registry import REPORTED
+from fkd.measures.resampling import Interval, interval
 
 # Fewest rows for a trial, and most rows that it uses: more cost time without being more certain.
 FEWEST_ROWS = 100
@@ -203,3 +212,114 @@ def dependence(f: Array, s: Array, scale: float) -> tuple[float, float]:
 def _groups(n: int) -> int:
     """Return the number of groups of n rows."""
     return int(np.clip(n // _ROWS_PER_GROUP, 2, _MOST_GROUPS))
+
+
+FOLDS = 5
+_FEWEST_ROWS = 50
+_REPLICATES = 200
+# Penalties to try: the first ones change hardly anything, the last ones leave hardly anything.
+_PENALTIES = (0.0, *(10.0 ** (k / 3) for k in range(-3, 13)))
+_LENGTHS = 16
+
+
+@dataclass(frozen=True)
+class KeptBound:
+    """The strength that a bound chose, with the measures on held-out predictions.
+
+    Every row is predicted by a model that was fitted without it. GDP is in units of the range of
+    the training target.
+    """
+
+    strength: float
+    values: Mapping[str, Interval]  # of each bounded measure, at this strength
+    tried: Mapping[float, Mapping[str, float]]  # each measure at each strength, weakest first
+
+
+def strengths_to_try(iterations: int | None) -> list[float]:
+    """Return ascending lengths of a path up to `iterations`, or penalties if it is None."""
+    if iterations is None:
+        return list(_PENALTIES)
+    lengths = np.unique(np.geomspace(1, max(iterations, 1), num=_LENGTHS).round().astype(int))
+    return [0, *(int(m) for m in lengths if m <= iterations)]
+
+
+def validate_bounds(unfairness: Any) -> dict[str, float]:
+    """Return the parameter `unfairness` as bounds by measure."""
+    if not isinstance(unfairness, Mapping) or not unfairness:
+        raise ValueError(
+            "unfairness must map a measure to its bound, such as {'gdp': 0.01}, "
+            f"got {unfairness!r}. None is no bound"
+        )
+    if unknown := [name for name in unfairness if name not in REPORTED]:
+        raise ValueError(f"unfairness must name {', '.join(REPORTED)}, got {unknown[0]!r}")
+    return {name: not_negative(f"unfairness of {name}", b) for name, b in unfairness.items()}
+
+
+def inner_folds(n: int) -> list[tuple[IntArray, IntArray]]:
+    """Return training rows and held-out rows of each fold; every row is held out once."""
+    if n < _FEWEST_ROWS:
+        raise ValueError(
+            f"unfairness needs at least {_FEWEST_ROWS} training rows to choose a strength on "
+            f"folds of them, got {n}. Set a strength instead"
+        )
+    return list(KFold(FOLDS, shuffle=True, random_state=0).split(np.empty(n)))
+
+
+def choose_strength(
+    bounds: Mapping[str, float], strengths: Sequence[float], scores: Array, y: Array, S: Array
+) -> KeptBound:
+    """Return the first strength at which every measure is within its bound.
+
+    Measures are not monotone in the strength: a larger one may violate a bound again.
+
+    Parameters
+    ----------
+    bounds
+        Bounds by measure.
+    strengths, scores
+        Strengths in ascending order, scores of the held-out rows (n, strengths, c).
+    y, S
+        Target (n,), sensitive columns (n, l).
+    """
+    unit = float(np.ptp(y)) or 1.0
+    found = {
+        strength: {name: _largest(name, scores[:, i] / unit, y, S) for name in bounds}
+        for i, strength in enumerate(strengths)
+    }
+    tried = {
+        strength: {name: value for name, (value, _) in largest.items()}
+        for strength, largest in found.items()
+    }
+    for strength, largest in found.items():
+        if all(tried[strength][name] <= bound for name, bound in bounds.items()):
+            values = {}
+            for name, (_, columns) in largest.items():
+                rng = np.random.default_rng(0)
+                values[name] = interval(REPORTED[name], *columns, rng=rng, replicates=_REPLICATES)
+            return KeptBound(strength, values, tried)
+    raise ValueError(_unreachable_message(bounds, tried))
+
+
+def _unreachable_message(
+    bounds: Mapping[str, float], tried: Mapping[float, Mapping[str, float]]
+) -> str:
+    """Return an error message with the smallest value that any strength reaches."""
+    least = {name: min(found[name] for found in tried.values()) for name in bounds}
+    name = max(bounds, key=lambda name: least[name] - bounds[name])
+    if least[name] <= bounds[name]:
+        return (
+            f"unfairness must have bounds that one strength satisfies, got {dict(bounds)}. Each "
+            "is satisfied by some strength, but no strength satisfies all. Raise one of them"
+        )
+    return (
+        f"unfairness of {name} must be at least {least[name]:.3g}, the smallest value of "
+        f"{len(tried)} strengths up to {max(tried):g} on held-out rows, got {bounds[name]:g}. "
+        "Raise it, change the basis, or allow a path more iterations"
+    )
+
+
+def _largest(name: str, scores: Array, y: Array, S: Array) -> tuple[float, tuple[Array, ...]]:
+    """Return the largest value of a measure among scores and sensitive columns, and its columns."""
+    measure = REPORTED[name]
+    columns = [measure.columns(y, f, s) for f in scores.T for s in S.T]
+    return max(((float(measure(*own)), own) for own in columns), key=itemgetter(0))

@@ -3,35 +3,19 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
-
-from fkd.core.arrays import Array, Rows
+from fkd.core.arrays import Array
 from fkd.core.docstrings import fill_docstring
-from fkd.core.predictors import Predictor
+from fkd.core.predictors import ExpansionRegressor
 from fkd.core.ridge import RidgeModel, RidgeSetting, fit_ridge
-from fkd.core.training import Training
-from fkd.core.validation import boolean, check_finite_result, positive, sequence
-from fkd.estimators.base import (
-    FairPredictor,
-    Inputs,
-    TargetScale,
-    add_rows,
-    judge_regression,
-    supports_partial_fit,
-    validate_target,
-    warn_constant_regression,
-)
-from fkd.estimators.held_out import HeldOut
+from fkd.core.validation import boolean, positive, sequence
+from fkd.estimators.base import FairPredictor, Inputs, PartialFitMixin
 
 
 @fill_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
-class FairKernelRidge(RegressorMixin, FairPredictor):
+class FairKernelRidge(PartialFitMixin, ExpansionRegressor, FairPredictor):
     """Kernel ridge regression whose prediction does not depend on the sensitive features.
 
     It uses the fair kernel, from which directions that predict the sensitive features are removed,
@@ -40,26 +24,38 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
     Parameters
     ----------
     {kernel}
+    {gamma}
+    {degree, coef0}
     alpha
         Ridge of the predictor, above 0.
     fit_intercept
         Fit an intercept, so that the mean of the target does not matter. The published form has
         none.
-    {path}
+    {ridge}
+    {iterations}
     {removal}
+    {penalty}
     {basis}
+    {gamma_s}
+    {given}
     {unfairness}
     {weigh}
-    {map}
-    {centring}
-    {trial}
-    {seed}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
+    {random_state}
 
     Attributes
     ----------
     expansion_ : predictor
         The fitted predictor as plain arrays.
-    {fitted}
+    {strength_}
+    {effective_iterations_}
+    {held_out_}
+    {unfairness_}
+    {n_features_in_, feature_names_in_}
 
     Notes
     -----
@@ -69,7 +65,10 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------
@@ -87,21 +86,9 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
     alpha: float = 1.0
     fit_intercept: bool = True
 
-    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {
-        "sensitive_features": True,
-        "sample_weight": True,
-    }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
-        checked = validate_target(y, n, several=True)
         center = boolean("fit_intercept", self.fit_intercept)
-        self._scale = TargetScale.from_target(checked, w, center=center)
-        return self._scale.scaled(checked)
+        return self._scaled_target(y, n, w, several=True, center=center)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> list[RidgeModel]:
         return self._fit_alphas(inputs, strengths, [self.alpha])
@@ -131,15 +118,6 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
     def _kept_model(self, strength: float) -> RidgeModel:
         (predictor,) = self._kept.predictors([strength])
         return RidgeModel(predictor, self._kept)
-
-    def _judge(
-        self, part: Inputs, strength: float, X: Rows, y: Array, S: Array, w: Array | None
-    ) -> HeldOut:
-        before, after = (m.scores(X) for m in self._fit_strengths(part, [0, strength]))
-        return judge_regression(before, after, part.training, y, S, w, absolute=False)
-
-    def _warn_constant(self, model: RidgeModel, training: Training) -> None:
-        warn_constant_regression(model, training, "alpha, gamma")
 
     def fit_path(
         self,
@@ -182,47 +160,3 @@ class FairKernelRidge(RegressorMixin, FairPredictor):
             for strength in each:
                 found[strength, alpha] = fitted._copy_at(strength, next(models), inputs)
         return {(strength, alpha): found[strength, alpha] for strength in each for alpha in alphas}
-
-    @available_if(supports_partial_fit)
-    def partial_fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Fit to all rows of this and earlier calls.
-
-        The first call determines the feature map with its landmarks, the functions of s and the
-        level of the target. No trial on held-out rows is run. `fit` starts again.
-
-        Parameters
-        ----------
-        X, y
-            Further training rows (k, d) and their target (k,).
-        sensitive_features
-            One or several columns (k,) or (k, l) to remove. Required.
-        sample_weight
-            Weights of these rows, (k,), as in `fit`.
-        """
-        self._running, inputs = add_rows(self, X, y, sensitive_features, sample_weight)
-        (model,) = self._fit_strengths(inputs, [self.strength_])
-        self.effective_iterations_ = getattr(model.removals, "effective", None)
-        self._adopt(model, inputs)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """Return one prediction per row, (k,), or per row and target, (k, t).
-
-        Parameters
-        ----------
-        X
-            Rows (k, d), or their kernel against the training rows if it is precomputed.
-        """
-        check_is_fitted(self, "expansion_")
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self.expansion_.predict(self._validate_X(X, reset=False))
-        check_finite_result("predictions", found)
-        return np.asarray(found)
-
-    def expansion(self) -> Predictor:
-        """Return the fitted predictor as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        fitted: Predictor = self.expansion_
-        return fitted

@@ -23,7 +23,7 @@ from fkd.core.removal import (
     fair_features,
 )
 from fkd.core.ridge import ridge_expansions
-from fkd.core.validation import choice, not_negative, target_vector, whole
+from fkd.core.validation import choice, not_negative, target_vector, validate_rows, whole
 from fkd.core.weights import RowWeights, weighted_sum
 from fkd.estimators.base import FairEstimator, Inputs
 from fkd.estimators.held_out import HeldOut, judge_recovery
@@ -35,7 +35,16 @@ _RECOVERY_RIDGE = 0.1
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairEstimator):
-    """A fair kernel as a transformer; subclasses name the removal and its strength."""
+    """A fair kernel as a transformer; subclasses name the removal and its strength.
+
+    Parameters
+    ----------
+    output
+        Output of `transform`: ``"kernel"``, the fair kernel against the training rows, (k, n),
+        for estimators with ``kernel="precomputed"``; or ``"features"``, (k, r), whose inner
+        products are the fair kernel, for any estimator. Features of a reduced map store no
+        training rows except the landmarks.
+    """
 
     output: str = "kernel"
 
@@ -48,12 +57,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
         """Return a fitted copy at another strength."""
 
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> Self:
         """Learn the removal from training rows.
 
@@ -71,7 +75,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
             against it.
         """
         output, strength = choice("output", self.output, OUTPUTS), self._strength()
-        X = self._validate_X(X, reset=True)
+        X = validate_rows(self, X, reset=True)
         present = self._present_rows(sample_weight, X.shape[0])
         target = np.zeros(len(present))
         if conditions_on_target(self.given):
@@ -144,12 +148,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
         return judge_recovery(before, after, S)
 
     def fit_transform(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> Array:
         """Fit, and return the fair kernel matrix of the training rows or their fair features.
 
@@ -164,7 +163,7 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
         fair = self.fair_
         if isinstance(fair, FairKernel):
             return fair.gram()
-        rows = self._validate_X(X, reset=False)
+        rows = validate_rows(self, X, reset=False)
         feature_map = fair.feature_map.with_training_rows(
             rows, self._present_rows(sample_weight, rows.shape[0]).rows
         )
@@ -179,18 +178,18 @@ class FairKernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, F
             Rows (k, d), or their kernel against the training rows if it is precomputed.
         """
         check_is_fitted(self, "fair_")
-        rows, fair = self._validate_X(X, reset=False), self.fair_
+        rows, fair = validate_rows(self, X, reset=False), self.fair_
         return fair.block(rows) if isinstance(fair, FairKernel) else fair.features(rows)
 
     def features(self, X: Any) -> Array:
         """Return the fair features, (k, r), whose inner products are the fair kernel."""
         check_is_fitted(self, "fair_")
-        return self.fair_.features(self._validate_X(X, reset=False))
+        return self.fair_.features(validate_rows(self, X, reset=False))
 
     def diag(self, X: Any) -> Array:
         """Return the fair k(x, x) of each row without computing the kernel block."""
         check_is_fitted(self, "fair_")
-        return self.fair_.diag(self._validate_X(X, reset=False))
+        return self.fair_.diag(validate_rows(self, X, reset=False))
 
     def _copy_at(self, name: str, strength: Any) -> Self:
         """Return a fitted copy with another value of one parameter; large arrays are shared."""
@@ -225,13 +224,20 @@ class FairKernelDecomposition(FairKernelTransformer):
     Parameters
     ----------
     {kernel}
-    {path}
+    {gamma}
+    {degree, coef0}
+    {ridge}
+    {iterations}
     {basis}
-    {map}
-    {centring}
-    {trial}
+    {gamma_s}
+    {given}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
     {output}
-    {seed}
+    {random_state}
 
     Attributes
     ----------
@@ -257,7 +263,10 @@ class FairKernelDecomposition(FairKernelTransformer):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------
@@ -338,16 +347,22 @@ class FairKernelShrinkage(FairKernelTransformer):
     Parameters
     ----------
     {kernel}
+    {gamma}
+    {degree, coef0}
     penalty
         Strength of the shrinkage, mu above: the weight of squared covariances relative to the
         squared norm of the weights. 0 is the plain kernel. With ``inf`` no prediction covaries with
         a function of the basis over the training rows. The fair machines have a `penalty` in units
         of their loss instead (docs/explanation/shrinkage.md).
     {basis}
-    {map}
-    {trial}
+    {gamma_s}
+    {given}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {held_out}
     {output}
-    {seed}
+    {random_state}
 
     Attributes
     ----------
@@ -373,7 +388,10 @@ class FairKernelShrinkage(FairKernelTransformer):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------

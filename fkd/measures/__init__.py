@@ -1,12 +1,11 @@
 """Measures of dependence between predictions and a continuous sensitive attribute."""
 
 from fkd.measures.binned import BinnedRows
-from fkd.measures.cells import Nodes
-from fkd.measures.columns import survey_weights
+from fkd.measures.columns import Nodes, survey_weights
+from fkd.measures.covariance import gedi
 from fkd.measures.drift import CurveChange, NumberChange, SampleChanges, sample_changes
 from fkd.measures.frame import MeasuredGroup, MeasureFrame
 from fkd.measures.gdp import gdp
-from fkd.measures.gedi import gedi
 from fkd.measures.groups import (
     GroupMeans,
     StratifiedValue,
@@ -27,9 +26,8 @@ from fkd.measures.profiles import (
     profile_within,
 )
 from fkd.measures.recoverability import Recovery, recoverability
-from fkd.measures.registry import MEASURES, REPORTED, Measure
+from fkd.measures.registry import MEASURES, REPORTED, Measure, scorer
 from fkd.measures.resampling import Comparison, Interval, NoiseFloor, compare, interval, noise_floor
-from fkd.measures.scorers import scorer
 
 __all__ = [
     "MEASURES",

@@ -18,13 +18,14 @@ from numpy.typing import ArrayLike
 
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import warn_sentinels
-from fkd.core.validation import FairnessWarning, as_sensitive, warn_user, weight_vector
-from fkd.measures.columns import (
-    equal_columns,
-    is_constant,
-    mean_absolute_error,
-    mean_signed_error,
+from fkd.core.validation import (
+    FairnessWarning,
+    as_sensitive,
+    column_labels,
+    warn_user,
+    weight_vector,
 )
+from fkd.measures.columns import equal_columns, is_constant, mean_absolute_error, mean_signed_error
 from fkd.measures.groups import GroupMeans, LeftOutStratum, UndefinedMeasureError
 from fkd.measures.profiles import (
     Profile,
@@ -194,7 +195,7 @@ def audit(
     f, y, g = equal_columns(y_pred=y_pred, y_true=y_true, other=other)
     predictions = [f] if g is None else [f, g]
     S = as_sensitive(sensitive_features, len(f))
-    names = _names(sensitive_features, S.shape[1])
+    names = [str(label) for label in column_labels(sensitive_features, S.shape[1])]
     w = weight_vector(sample_weight, len(f))
     kept = np.ones(len(f), dtype=bool) if w is None else w > 0
     rows = int(np.count_nonzero(kept))
@@ -294,16 +295,6 @@ def _audited_column(
         }
     strata, left_out = profile_within(y, f, s, control_features=control, **means)
     return replace(column, within=within, strata=strata, left_out=left_out)
-
-
-def _names(sensitive_features: Any, width: int) -> list[str]:
-    """Return the column labels of a data frame, otherwise column numbers."""
-    labels = getattr(sensitive_features, "columns", None)
-    if labels is None and getattr(sensitive_features, "name", None) is not None:
-        labels = [sensitive_features.name]
-    return (
-        [str(label) for label in labels] if labels is not None else [str(j) for j in range(width)]
-    )
 
 
 def _require_values(S: Array, names: list[str]) -> None:

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fkd.core.arrays import Array
 from fkd.core.validation import as_numbers, choice, weight_vector
-from fkd.measures.cells import SHARES, Counts, Nodes, count_cells
-from fkd.measures.columns import is_constant, total_weight
+from fkd.measures.columns import SHARES, Counts, Nodes, count_cells, is_constant, total_weight
 from fkd.measures.gdp import GRID, mean_at_levels, mean_on_grid, rate, require_unit_range
 from fkd.measures.hgr import density_from_cells, witsenhausen
 

@@ -252,10 +252,22 @@ def _pooled(
     before: Sample, after: Sample, rng: np.random.Generator, most_rows: int
 ) -> tuple[Array, Array, Array, int]:
     """Return truth, prediction and sensitive columns of both samples, and the rows before."""
-    samples = [
-        _as_sample(*sample, which, rng, most_rows)
-        for sample, which in ((before, "before"), (after, "after"))
-    ]
+
+    def checked(y_true: ArrayLike, y_pred: ArrayLike, sensitive: Any, which: str) -> list[Array]:
+        y, f = as_column(y_true, f"truth {which}"), as_column(y_pred, f"prediction {which}")
+        require_length(f, len(y), f"prediction {which}")
+        if len(y) < FEWEST_COMPARED:
+            raise ValueError(
+                f"the sample {which} must have at least {FEWEST_COMPARED} rows to be compared, "
+                f"got {len(y)}"
+            )
+        columns = [y, f, as_sensitive(sensitive, len(y))]
+        if len(y) <= most_rows:
+            return columns
+        kept = np.sort(rng.choice(len(y), most_rows, replace=False))
+        return [column[kept] for column in columns]
+
+    samples = [checked(*before, "before"), checked(*after, "after")]
     widths = [S.shape[1] for _, _, S in samples]
     if widths[0] != widths[1]:
         raise ValueError(
@@ -263,29 +275,6 @@ def _pooled(
         )
     y, f, S = (np.concatenate(columns) for columns in zip(*samples, strict=True))
     return y, f, S, len(samples[0][0])
-
-
-def _as_sample(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
-    sensitive: Any,
-    which: str,
-    rng: np.random.Generator,
-    most_rows: int,
-) -> tuple[Array, Array, Array]:
-    """Return truth, prediction and sensitive columns of at most `most_rows` rows of a sample."""
-    y, f = as_column(y_true, f"truth {which}"), as_column(y_pred, f"prediction {which}")
-    require_length(f, len(y), f"prediction {which}")
-    if len(y) < FEWEST_COMPARED:
-        raise ValueError(
-            f"the sample {which} must have at least {FEWEST_COMPARED} rows to be compared, got "
-            f"{len(y)}"
-        )
-    S = as_sensitive(sensitive, len(y))
-    if len(y) <= most_rows:
-        return y, f, S
-    kept = np.sort(rng.choice(len(y), most_rows, replace=False))
-    return y[kept], f[kept], S[kept]
 
 
 def _in_range_units(S: Array, sensitive_range: ArrayLike | None) -> Array:

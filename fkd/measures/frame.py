@@ -6,7 +6,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,16 +126,15 @@ class MeasureFrame:
         w = weight_vector(sample_weight, len(f))
         chosen = _METRICS if metrics is None else metrics
         functions = {name: (metric, (y, f)) for name, metric in chosen.items()}
-        options = {"replicates": replicates, "level": level}
-        measured = partial(_measured, functions, w, random_state, options)
         groups, left_out = [], []
         for group in control_groups(s, len(s), w):
             if len(group.index) < FEWEST_ROWS:
                 why = f"fewer than {FEWEST_ROWS} rows"
                 left_out.append(LeftOutStratum(group.label, len(group.index), why))
             else:
-                groups.append(measured(group))
-        return cls(measured(_all_rows(len(s), w)), tuple(groups), tuple(left_out))
+                groups.append(group)
+        options = {"replicates": replicates, "level": level}
+        return cls(*_measured(functions, groups, len(s), w, random_state, options), tuple(left_out))
 
     @classmethod
     def by_strata(
@@ -181,10 +179,8 @@ class MeasureFrame:
         found, left_out = measured_groups(tried, [y, f, s], control_features, w)
         require_groups(found, left_out)
         functions = {name: (MEASURES[name], MEASURES[name].columns(y, f, s)) for name in measures}
-        options = {"replicates": replicates, "level": level}
-        measured = partial(_measured, functions, w, random_state, options)
-        groups = tuple(measured(group) for group, _ in found)
-        return cls(measured(_all_rows(len(s), w)), groups, left_out)
+        groups, options = [group for group, _ in found], {"replicates": replicates, "level": level}
+        return cls(*_measured(functions, groups, len(s), w, random_state, options), left_out)
 
     def difference(self, name: str) -> float:
         """Return the difference between the largest and the smallest value of a group."""
@@ -216,29 +212,29 @@ _METRICS: dict[str, Metric] = {
 }
 
 
-def _all_rows(n: int, w: Array | None) -> ControlGroup:
-    """Return one group of all rows but those of weight zero."""
-    return ControlGroup("all", np.arange(n) if w is None else np.flatnonzero(w))
-
-
 def _measured(
     functions: Mapping[str, tuple[Callable[..., Any], Sequence[Array]]],
+    groups: Sequence[ControlGroup],
+    n: int,
     w: Array | None,
     seed: int,
     options: Mapping[str, Any],
-    group: ControlGroup,
-) -> MeasuredGroup:
-    """Return the interval of each function of its columns, on the rows of a group."""
-    (group_w,) = group.rows(w)
-    values = {
-        name: interval(
-            function,
-            *group.rows(*columns),
-            rng=np.random.default_rng(seed),
-            sample_weight=group_w,
-            **options,
-        )
-        for name, (function, columns) in functions.items()
-    }
-    weight = None if group_w is None else float(group_w.sum(axis=0))
-    return MeasuredGroup(group.label, len(group.index), values, weight)
+) -> tuple[MeasuredGroup, tuple[MeasuredGroup, ...]]:
+    """Return the interval of each function of its columns, on all rows and on each group."""
+    everything = ControlGroup("all", np.arange(n) if w is None else np.flatnonzero(w))
+    found = []
+    for group in (everything, *groups):
+        (group_w,) = group.rows(w)
+        values = {
+            name: interval(
+                function,
+                *group.rows(*columns),
+                rng=np.random.default_rng(seed),
+                sample_weight=group_w,
+                **options,
+            )
+            for name, (function, columns) in functions.items()
+        }
+        weight = None if group_w is None else float(group_w.sum(axis=0))
+        found.append(MeasuredGroup(group.label, len(group.index), values, weight))
+    return found[0], tuple(found[1:])

@@ -18,7 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from fkd.core.arrays import AnyArray, Array
-from fkd.core.validation import as_column, as_numbers, refuse_masked, require_length, weight_vector
+from fkd.core.validation import (
+    as_column,
+    as_numbers,
+    is_missing,
+    refuse_masked,
+    require_length,
+    weight_vector,
+)
 from fkd.measures.columns import drop_zero_weights, is_constant, quantiles_of, row_arrays
 
 # Numbers with more distinct values than this are cut into quantile groups.
@@ -438,7 +445,7 @@ def _columns(control_features: Any, n: int) -> list[AnyArray]:
 
 def _levels(column: AnyArray, j: int, w: Array | None) -> tuple[NDArray[np.intp], list[str]]:
     """Return the level index of each row, and the names of the levels in order."""
-    missing = np.flatnonzero([_is_missing(value) for value in column.tolist()])
+    missing = np.flatnonzero([is_missing(value) for value in column.tolist()])
     if len(missing):
         raise ValueError(
             f"{_NAME} must have no missing values, got {len(missing)} in column {j}, the first in "
@@ -456,14 +463,6 @@ def _levels(column: AnyArray, j: int, w: Array | None) -> tuple[NDArray[np.intp]
     codes = quantile_codes(numbers, QUANTILE_GROUPS, w)
     members = [numbers[codes == i] for i in range(int(codes.max(axis=0)) + 1)]
     return codes, _range_names([(part.min(axis=0), part.max(axis=0)) for part in members])
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN or pandas.NA."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # the truth value of pandas.NA is undefined
-        return True
 
 
 def _are_numbers(column: AnyArray) -> bool:

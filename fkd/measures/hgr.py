@@ -33,9 +33,13 @@ from scipy.special import ndtri
 from fkd.core.arrays import BLOCK_ROWS, Array, row_blocks
 from fkd.core.validation import as_column, as_sensitive, choice, warn_user
 from fkd.core.weights import weighted_mean
-from fkd.measures.cells import NODES, SHARES, Counts, Nodes, count_cells
 from fkd.measures.columns import (
+    NODES,
+    SHARES,
+    Counts,
+    Nodes,
     by_rank,
+    count_cells,
     drop_zero_weights,
     equal_columns,
     float_or_array,

@@ -9,8 +9,7 @@ from functools import cache
 
 from fkd.core.feature_maps import Approximation
 from fkd.core.training import Training
-from fkd.methods.cost import Cost
-from fkd.methods.declaration import Method, Published
+from fkd.methods.declaration import Cost, Method, Published
 
 __all__ = ["Approximation", "Cost", "Method", "Published", "Training", "method", "methods"]
 

@@ -4,20 +4,14 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fkd.baselines.frrm import SensitiveRidge
-from fkd.baselines.residual import fit_residual_ridge, sensitive_slopes
+from fkd.baselines.ridge import SensitiveRidge, fit_residual_ridge, sensitive_slopes
 from fkd.core.feature_maps import FeatureMap, IdentityMap
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import ConstantPrediction, Predictor, SensitiveExpansion
 from fkd.core.training import Training
 from fkd.core.weights import weighted_mean, weighted_median
 from fkd.methods.declaration import Method, Published, number
-from fkd.methods.kernel_methods import (
-    KernelParameters,
-    RidgeParameters,
-    kernel_key,
-    ridge_setting,
-)
+from fkd.methods.kernel_methods import KernelParameters, RidgeParameters, kernel_key, ridge_setting
 
 # At a penalty of the variance of s, 0.06 on Crimes, the weights of s are halved. At the last one
 # less than a ten-thousandth of the prediction's variance depends on s.
@@ -70,10 +64,6 @@ def _fit_median(training: Training, settings: Sequence[Nothing]) -> Iterator[Con
         yield ConstantPrediction(float(median))
 
 
-def _constant_key(_: Nothing) -> Hashable:
-    return "dummy"
-
-
 def _fit_frrm(training: Training, settings: Sequence[FRRM]) -> Iterator[SensitiveExpansion]:
     """Yield the predictors, all penalties of one ridge from one factorisation."""
     inputs = IdentityMap(training.X.shape[1])
@@ -91,9 +81,7 @@ def _fit_kernel_frrm(
 
 
 def _frrm_expansions(
-    training: Training,
-    settings: Sequence[P],
-    features: Callable[[P], tuple[FeatureMap, Moments]],
+    training: Training, settings: Sequence[P], features: Callable[[P], tuple[FeatureMap, Moments]]
 ) -> Iterator[SensitiveExpansion]:
     solved: dict[Hashable, SensitiveRidge] = {}
     for p in settings:
@@ -103,11 +91,6 @@ def _frrm_expansions(
             rows = training.S, training.y
             solved[key] = SensitiveRidge.from_moments(moments, *rows, alpha=p.alpha)
         yield solved[key].expansion(feature_map, penalty=p.penalty, unfairness=p.unfairness)
-
-
-def _frrm_key(_: FRRM) -> Hashable:
-    """Return one key: all settings use the same moments."""
-    return "frrm"
 
 
 def _fit_residual(training: Training, settings: Sequence[Residual]) -> Iterator[Predictor]:
@@ -125,7 +108,7 @@ METHODS = (
         title="Dummy",
         parameters=Nothing,
         fit=_fit_mean,
-        shared=_constant_key,
+        shared=lambda _: "dummy",
         weighs="fit",
     ),
     Method(
@@ -133,7 +116,7 @@ METHODS = (
         title="Median dummy",
         parameters=Nothing,
         fit=_fit_median,
-        shared=_constant_key,
+        shared=lambda _: "dummy",
         weighs="fit",
     ),
     Method(
@@ -144,7 +127,7 @@ METHODS = (
         strength="penalty",
         bound="unfairness",
         published=_FRRM_PUBLISHED,
-        shared=_frrm_key,
+        shared=lambda _: "frrm",  # all settings use the same moments
         needs_sensitive=True,
     ),
     Method(

@@ -13,21 +13,15 @@ import numpy as np
 import sklearn.svm
 
 from fkd.baselines.base import FAIRLEARN, LEACE
-from fkd.baselines.erasure import leace, leace_from_moments
-from fkd.baselines.inlp import fit_projected_svr, inlp_path
+from fkd.baselines.erasure import fit_projected_svr, inlp_path, leace, leace_from_moments
 from fkd.core.arrays import Array, RowBlock, Source
 from fkd.core.feature_maps import Approximation
-from fkd.core.linalg import project
-from fkd.core.predictors import (
-    CorrectedExpansion,
-    LinearCorrection,
-    Predictor,
-    ProjectedExpansion,
-)
+from fkd.core.linalg import ShiftedInverse, project
+from fkd.core.predictors import CorrectedExpansion, LinearCorrection, Predictor, ProjectedExpansion
 from fkd.core.removal import RemovalPath
-from fkd.core.ridge import ridge_coefficients
 from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, batched_regressions
-from fkd.core.training import Training
+from fkd.core.training import PathSettings, Training
+from fkd.core.validation import positive
 from fkd.methods.declaration import Method, Published, number, option
 from fkd.methods.kernel_methods import (
     RIDGE_RULES,
@@ -79,14 +73,10 @@ class ProjectedSVR:
     ridge: float = number(0.05, above=0)
     center_sensitive: bool = False
 
-    def path(self, training: Training, iterations: int) -> RemovalPath:
-        """Return the removed directions of the inputs."""
-        return inlp_path(
-            training,
-            ridge=self.ridge,
-            iterations=iterations,
-            center_sensitive=self.center_sensitive,
-        )
+    @property
+    def removal(self) -> PathSettings:
+        """The removal from the inputs."""
+        return PathSettings(self.ridge, self.center_sensitive)
 
 
 def _corrected_ridges(
@@ -154,11 +144,6 @@ def _inputs(_: Training, __: RidgeParameters, X: Array) -> Array:
     return X
 
 
-def _leace_key(_: RidgeParameters) -> Hashable:
-    """Return one key: the erasure of inputs has no parameter."""
-    return "leace"
-
-
 def _erasure(training: Training, p: KernelParameters) -> LinearCorrection:
     """Return the erasure of the sensitive columns from the features of a map."""
     return leace_from_moments(training.moments(p.kernel), training.S.std(axis=0))
@@ -180,20 +165,15 @@ def _fit_erased_ridge(training: Training, settings: Sequence[ErasedRidge]) -> It
     found: dict[ErasedRidge, Predictor] = {}
     for kernel in dict.fromkeys(p.kernel for p in settings):
         group = [p for p in settings if p.kernel == kernel]
-        feature_map = training.feature_map(kernel)
         correction = _erasure(training, group[0])
         erased = training.moments(kernel).corrected(correction)
         for p in group:
-            beta = ridge_coefficients(
-                erased,
-                RemovalPath.nothing(feature_map.rank),
-                alpha=effective_ridge(p.alpha, p, erased.n),
-                strengths=[0],
-                fit_intercept=p.fit_intercept,
-            )[0]
+            C, c = erased.normal_equations(fit_intercept=p.fit_intercept)
+            alpha = positive("alpha", effective_ridge(p.alpha, p, erased.n))
+            beta = ShiftedInverse.from_matrix(C, alpha, name="alpha") @ c
             intercept = erased.intercept(beta) if p.fit_intercept else 0.0
             weights, shift = correction.pulled_back(beta)
-            found[p] = feature_map.expansion(weights, intercept + shift)
+            found[p] = training.feature_map(kernel).expansion(weights, intercept + shift)
     yield from (found[p] for p in settings)
 
 
@@ -265,20 +245,16 @@ def _fit_projected(
     """Yield the predictors as soon as each is fitted, settings of one path from one run of it."""
     longest = max((p.iterations for p in settings), default=0)
 
-    @cache
-    def path(ridge: float, center: bool) -> RemovalPath:
-        p = ProjectedSVR(ridge=ridge, center_sensitive=center)
-        return p.path(training, longest)
-
+    path = cache(lambda removal: inlp_path(training, removal, longest))
     for p in settings:
-        U = np.ascontiguousarray(path(p.ridge, p.center_sensitive).at(p.iterations).V)
+        U = np.ascontiguousarray(path(p.removal).at(p.iterations).V)
         svr = _precomputed_svr(p.C, p.epsilon)
         yield fit_projected_svr(training, U, svr, p.gamma)
 
 
 def _projected(training: Training, p: ProjectedSVR, X: Array) -> Array:
     """Return X - (X U) Uᵀ, the projected inputs."""
-    return project(X, p.path(training, p.iterations).at(p.iterations).V)
+    return project(X, inlp_path(training, p.removal, p.iterations).at(p.iterations).V)
 
 
 def _path_key(p: ProjectedSVR) -> Hashable:
@@ -303,7 +279,7 @@ METHODS = (
         title="KRR-LEACE",
         parameters=RidgeParameters,
         fit=_fit_leace,
-        shared=_leace_key,
+        shared=lambda _: "leace",  # the erasure of inputs has no parameter
         represent=_erased_inputs,
         unremoved=_inputs,
         extra=LEACE,

@@ -15,11 +15,11 @@ estimators of `fkd.estimators`.
 """
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fkd.baselines.fkl import fkl_removal
+from fkd.baselines.ridge import fkl_removal
 from fkd.core.arrays import Array
 from fkd.core.conditioning import Functions
 from fkd.core.feature_maps import Approximation, KernelSettings
@@ -28,12 +28,7 @@ from fkd.core.removal import fkl_penalty, margin_mu, ridge_mu
 from fkd.core.ridge import RidgeSetting, fit_ridge
 from fkd.core.sensitive_basis import BASES, BasisSettings
 from fkd.core.svr import SOLVERS, SVRSetting, fit_svr
-from fkd.core.training import (
-    PathSettings,
-    RemovalSettings,
-    ShrinkageSettings,
-    Training,
-)
+from fkd.core.training import PathSettings, RemovalSettings, ShrinkageSettings, Training
 from fkd.core.weights import weighted_median, weighted_std
 from fkd.methods.declaration import Method, Published, number, option
 
@@ -357,89 +352,41 @@ def _with_grids(
 FKD_PUBLISHED = _with_grids("iterations", _FKD_GRIDS)
 SVR_FKD_PUBLISHED = _with_grids("iterations", _SVR_FKD_GRIDS, SVR_PUBLISHED)
 
+_Fit = Callable[[Training, Sequence[Any]], Iterator[Predictor]]
+_LEARNERS: dict[str, tuple[str, _Fit]] = {"krr": ("KRR", _fit_ridge), "svr": ("SVR", _fit_svr)}
+_REMOVALS: dict[str, dict[str, Any]] = {
+    "fkd": {"strength": "iterations", "represent": _represent, "weighs": "each"},
+    "fks": {"strength": "penalty", "represent": _represent, "weighs": "each", "ours": True},
+    "fkl": {"strength": "penalty", "weighs": "both"},
+}
+
+
+def _combined(
+    learner: str, removal: str, parameters: type, published: Mapping[str, Published]
+) -> Method:
+    """Return the method of a learner with a removal, such as `krr_fkd`."""
+    title, fit = _LEARNERS[learner]
+    return Method(
+        name=f"{learner}_{removal}",
+        title=f"{title}-{removal.upper()}",
+        parameters=parameters,
+        fit=fit,
+        shared=kernel_key,
+        functions=_functions,
+        published=published,
+        **_REMOVALS[removal],
+    )
+
+
+_SVR_FKS_PUBLISHED = _with_grids("penalty", dict.fromkeys(_SVR_FIXED, PENALTIES), SVR_PUBLISHED)
+
 METHODS = (
-    Method(
-        name="krr", title="KRR", parameters=KRR, fit=_fit_ridge, shared=kernel_key, weighs="fit"
-    ),
-    Method(
-        name="krr_fkd",
-        title="KRR-FKD",
-        parameters=KRRFKD,
-        fit=_fit_ridge,
-        strength="iterations",
-        shared=kernel_key,
-        represent=_represent,
-        functions=_functions,
-        published=FKD_PUBLISHED,
-        weighs="each",
-    ),
-    Method(
-        name="krr_fks",
-        title="KRR-FKS",
-        parameters=KRRFKS,
-        fit=_fit_ridge,
-        strength="penalty",
-        shared=kernel_key,
-        represent=_represent,
-        functions=_functions,
-        published=_with_grids("penalty", {"acs_income": PENALTIES}),
-        ours=True,
-        weighs="each",
-    ),
-    Method(
-        name="krr_fkl",
-        title="KRR-FKL",
-        parameters=KRRFKL,
-        fit=_fit_ridge,
-        strength="penalty",
-        shared=kernel_key,
-        functions=_functions,
-        published=_with_grids("penalty", _FKL_GRIDS),
-        weighs="both",
-    ),
-    Method(
-        name="svr",
-        title="SVR",
-        parameters=SVR,
-        fit=_fit_svr,
-        shared=kernel_key,
-        published=SVR_PUBLISHED,
-        weighs="fit",
-    ),
-    Method(
-        name="svr_fkd",
-        title="SVR-FKD",
-        parameters=SVRFKD,
-        fit=_fit_svr,
-        strength="iterations",
-        shared=kernel_key,
-        represent=_represent,
-        functions=_functions,
-        published=SVR_FKD_PUBLISHED,
-        weighs="each",
-    ),
-    Method(
-        name="svr_fks",
-        title="SVR-FKS",
-        parameters=SVRFKS,
-        fit=_fit_svr,
-        strength="penalty",
-        shared=kernel_key,
-        represent=_represent,
-        functions=_functions,
-        published=_with_grids("penalty", dict.fromkeys(_SVR_FIXED, PENALTIES), SVR_PUBLISHED),
-        ours=True,
-        weighs="each",
-    ),
-    Method(
-        name="svr_fkl",
-        title="SVR-FKL",
-        parameters=SVRFKL,
-        fit=_fit_svr,
-        strength="penalty",
-        shared=kernel_key,
-        functions=_functions,
-        published=_with_grids("penalty", _FKL_GRIDS, SVR_PUBLISHED),
-        weighs="both",
-    ),
+    Method("krr", "KRR", KRR, _fit_ridge, shared=kernel_key, weighs="fit"),
+    Method("svr", "SVR", SVR, _fit_svr, shared=kernel_key, published=SVR_PUBLISHED, weighs="fit"),
+    _combined("krr", "fkd", KRRFKD, FKD_PUBLISHED),
+    _combined("krr", "fks", KRRFKS, _with_grids("penalty", {"acs_income": PENALTIES})),
+    _combined("krr", "fkl", KRRFKL, _with_grids("penalty", _FKL_GRIDS)),
+    _combined("svr", "fkd", SVRFKD, SVR_FKD_PUBLISHED),
+    _combined("svr", "fks", SVRFKS, _SVR_FKS_PUBLISHED),
+    _combined("svr", "fkl", SVRFKL, _with_grids("penalty", _FKL_GRIDS, SVR_PUBLISHED)),
 )

@@ -9,8 +9,7 @@ from fkd.baselines.networks import frem_dependence, hgr_dependence
 from fkd.core.arrays import Array
 from fkd.core.predictors import TAKEN_BATCHES, Perceptron
 from fkd.core.training import Training
-from fkd.methods.cost import Cost
-from fkd.methods.declaration import Method, Published, number
+from fkd.methods.declaration import Cost, Method, Published, number
 
 if TYPE_CHECKING:  # importing it needs PyTorch, which only training needs
     from fkd.baselines.network_training import Dependence

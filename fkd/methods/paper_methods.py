@@ -18,8 +18,7 @@ from fkd.core.kernels import Kernel
 from fkd.core.predictors import KernelExpansion, Predictor
 from fkd.core.svr import SVRSetting, fit_svr
 from fkd.core.training import KnownRemoval, Training
-from fkd.methods.cost import Cost
-from fkd.methods.declaration import Method, number
+from fkd.methods.declaration import Cost, Method, number
 from fkd.methods.kernel_methods import FKD_PUBLISHED, SVR_FKD_PUBLISHED
 from fkd.paper.algorithm1 import recursion
 from fkd.paper.algorithm2 import (

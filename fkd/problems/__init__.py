@@ -24,5 +24,5 @@ def _declared() -> dict[str, Problem]:
     return {problem.name: problem for problem in sorted(problems, key=lambda p: p.name)}
 
 
-# Problems by name. `fkd.problems.own_table` declares the problem of a user's table.
+# Problems by name. `fkd.problems.declaration` declares the problem of a user's table.
 PROBLEMS = _declared()

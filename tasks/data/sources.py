@@ -23,8 +23,7 @@ from fkd.datasets import (
     synthetic_datasheet,
 )
 from fkd.problems.crimes import CRIMES, INCOMPLETE, PREDICTORS
-from fkd.problems.declaration import Problem
-from fkd.problems.own_table import NAME as TABLE
+from fkd.problems.declaration import TABLE, Problem
 from tasks.data.census import (
     VERSION,
     fetch_persons,

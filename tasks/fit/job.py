@@ -21,7 +21,7 @@ from fkd.measures import REPORTED
 from fkd.measures.groups import UndefinedMeasureError
 from fkd.measures.resampling import BINNED_FROM, SharedSubsamples, quarter
 from fkd.methods import Cost, Training, method
-from fkd.methods.cost import streaming_flops
+from fkd.methods.declaration import streaming_flops
 from fkd.problems.encoder import Encoder
 from fkd.problems.table import Table
 from tasks.kernels.shared_training import shared_sums, shared_training, sums_of

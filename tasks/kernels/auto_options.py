@@ -12,7 +12,7 @@ from fkd.core.feature_maps import EXACT_ROWS, Adequacy, Approximation, adequate_
 from fkd.core.kernels import Kernel
 from fkd.core.moments import Rounding
 from fkd.core.svr import LIBSVM_ROWS
-from fkd.methods.cost import kernel_cost
+from fkd.methods.declaration import kernel_cost
 from fkd.methods.kernel_methods import effective_ridge, least_ridge
 from fkd.problems.table import Table
 from tasks.kernels.shared_map import SharedMap, encoder_of, rounding_of, store_map

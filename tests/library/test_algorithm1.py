@@ -10,8 +10,7 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate
 from fkd.core.moments import training_moments
 from fkd.core.removal import removal_path
-from fkd.paper.algorithm1 import algorithm_1
-from fkd.paper.high_precision import removed_columns
+from fkd.paper.algorithm1 import algorithm_1, removed_columns
 
 
 def sample(rng, n=60, l=2):

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from fkd.measures import BinnedRows, Nodes, gdp, hgr
 from fkd.measures.binned import POINTS, RoundedColumn, count_rounded
-from fkd.measures.cells import SHARES, count_cells
+from fkd.measures.columns import SHARES, count_cells
 
 ages = np.arange(17.0, 94.0)
 kinds = pytest.mark.parametrize("kind", ["ages", "uniform"])

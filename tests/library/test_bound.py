@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fkd import FairGaussianProcess, FairKernelRidge, FairSVC, FairSVR
-from fkd.estimators import bound
+from fkd.estimators import held_out
 from fkd.measures import gdp, hgr, pairwise_fairness
 
 pytestmark = pytest.mark.filterwarnings("ignore::fkd.FairnessWarning")
@@ -26,7 +26,7 @@ def by_hand(estimator, X, y, s, strength):
     name = "penalty" if estimator.removal == "shrinkage" else "iterations"
     plain = type(estimator)(**{**estimator.get_params(), "unfairness": None, "held_out": 0})
     f = np.empty(len(y))
-    for train, test in bound.inner_folds(len(y)):
+    for train, test in held_out.inner_folds(len(y)):
         share = len(train) / len(y)
         # What counts per row is that of all rows.
         scaled = {"C": plain.C / share} if hasattr(plain, "C") else {"alpha": plain.alpha * share}
@@ -101,10 +101,10 @@ def test_the_unit_of_the_target_changes_nothing(people):
 
 
 def test_the_longest_path_tried_is_the_one_asked_for():
-    assert bound.strengths_to_try(6) == [0, 1, 2, 3, 4, 5, 6]
-    assert bound.strengths_to_try(200)[-1] == 200
-    assert bound.strengths_to_try(0) == [0]
-    prices = bound.strengths_to_try(None)
+    assert held_out.strengths_to_try(6) == [0, 1, 2, 3, 4, 5, 6]
+    assert held_out.strengths_to_try(200)[-1] == 200
+    assert held_out.strengths_to_try(0) == [0]
+    prices = held_out.strengths_to_try(None)
     assert prices == sorted(prices)
     assert prices[0] == 0
 
@@ -136,7 +136,7 @@ def test_a_bound_that_cannot_be_kept_is_told_with_the_cure(people, unfairness, s
 
 def test_bounds_that_only_different_strengths_keep_are_told_apart():
     tried = {0.0: {"gdp": 0.3, "pf": 0.0}, 1.0: {"gdp": 0.1, "pf": 0.4}}
-    says = bound._unreachable_message({"gdp": 0.2, "pf": 0.1}, tried)
+    says = held_out._unreachable_message({"gdp": 0.2, "pf": 0.1}, tried)
     assert "no strength satisfies all" in says
 
 

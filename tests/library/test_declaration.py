@@ -8,7 +8,7 @@ from training_sample import make_training
 
 from fkd.baselines.base import Extra
 from fkd.methods import Approximation, method, methods
-from fkd.methods.cost import kernel_cost, streaming_flops
+from fkd.methods.declaration import kernel_cost, streaming_flops
 
 N, D = 100_000, 500
 

@@ -17,8 +17,7 @@ from fkd.core.feature_maps import (
     map_arrays,
     map_from_arrays,
 )
-from fkd.core.kernels import Kernel
-from fkd.core.landmarks import rp_cholesky
+from fkd.core.kernels import Kernel, rp_cholesky
 
 
 @pytest.mark.parametrize(

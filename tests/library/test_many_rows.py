@@ -113,7 +113,7 @@ def test_a_path_of_fits_is_each_fit_from_one_batch(rng, monkeypatch):
         assert found.dual_gap_ == pytest.approx(alone.dual_gap_)
 
 
-def test_a_gap_that_is_not_met_is_warned_of_with_its_cure(rng):
+def test_a_missed_gap_is_warned_of_with_its_remedy(rng):
     X, y, S = sample(rng)
     model = FairSVR(solver="batched", C=1e4, max_iter=10, **setting("nystroem"))
     with pytest.warns(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fkd.problems import PROBLEMS
-from fkd.problems.own_table import table_problem
+from fkd.problems.declaration import table_problem
 
 
 @pytest.mark.parametrize("name", sorted(PROBLEMS))

@@ -17,8 +17,7 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import downdate
 from fkd.core.moments import BasisMoments, Moments, training_moments
 from fkd.core.removal import Directions, removal_path, shrinkage
-from fkd.paper.algorithm1 import algorithm_1
-from fkd.paper.high_precision import removed_columns
+from fkd.paper.algorithm1 import algorithm_1, removed_columns
 
 SEEDS = st.integers(0, 2**32 - 1)
 

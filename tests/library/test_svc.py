@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 from fkd import FairSVC
 from fkd.core.feature_maps import make_map
 from fkd.core.removal import FairFeatures, RemovalPath
-from fkd.estimators.svc import FeatureBorders
+from fkd.estimators.svm import FeatureBorders
 
 
 def sample(rng, n=200):
@@ -74,9 +74,8 @@ def test_borders_of_features_are_those_of_scikit_learn(rng, classes):
     nothing = RemovalPath.nothing(feature_map.rank)
     plain = FairFeatures(feature_map, nothing.at(0))
     G = plain.training_features(X)
-    rows = X, y.astype(float), None
-    borders = FeatureBorders.fit(plain, nothing, *rows, C=2.0, tol=1e-3, max_iter=-1)
     oracle = SVC(C=2.0, kernel="linear").fit(G, y)
+    borders = FeatureBorders.from_libsvm(plain, nothing, oracle)
     assert_allclose(borders.decisions(X), oracle.decision_function(G), atol=1e-9)
     assert_array_equal(borders.classes(X), oracle.predict(G))
     assert borders.n_iter > 0

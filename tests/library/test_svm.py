@@ -1,4 +1,4 @@
-"""The batched solver: certificates, neighbours, folds, weights."""
+"""The batched solver: certificates, neighbours, weights."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def moments_of(G, y):
 
 
 def streamed(G, y, rows=100, **parts):
-    """A source of blocks of so many rows, all in fold 0."""
+    """A source of blocks of so many rows."""
 
     def source():
         for start in range(0, len(G), rows):
@@ -48,7 +48,7 @@ def shrunk(V, kept):
 
 def solved(G, y, machines, **changes):
     settings = {"tol": 1e-6, "max_iter": 5000, **changes}
-    return solve_machines(streamed(G, y), [moments_of(G, y)], machines, **settings)
+    return solve_machines(streamed(G, y), moments_of(G, y), machines, **settings)
 
 
 def objective(G, y, machine, solution):
@@ -135,34 +135,12 @@ def test_a_machine_is_the_same_bits_alone_as_in_company(rng, r, tol, max_iter, m
             assert (other.intercept, other.gap) == (alone.intercept, alone.gap)
 
 
-def test_folds_in_one_batch_are_machines_on_their_own_rows(rng):
-    G, y, V = sample(rng)
-    parts = np.array_split(np.arange(len(G)), 3)
-    folds = [np.concatenate([parts[i] for i in range(3) if i != k]) for k in range(3)]
-
-    def source():
-        for i, rows in enumerate(parts):
-            yield RowBlock(G[rows], y[rows], folds=tuple(k for k in range(3) if k != i))
-
-    machines = [
-        Machine(C, Directions.whole(V[:, :2]), 0.1, fold=k) for k in range(3) for C in (0.5, 2)
-    ]
-    moments = [moments_of(G[rows], y[rows]) for rows in folds]
-    found = solve_machines(source, moments, machines, tol=1e-6, max_iter=5000)
-    for machine, solution in zip(machines, found, strict=True):
-        rows = folds[machine.fold]
-        own = Machine(machine.C, machine.removed, machine.epsilon)
-        (alone,) = solved(G[rows], y[rows], [own])
-        assert_allclose(solution.primal, alone.primal, rtol=3e-6)
-        assert_allclose(solution.beta, alone.beta, atol=5e-3)
-
-
 def test_a_weight_counts_as_so_many_rows(rng):
     G, y, V = sample(rng, n=130)
     weights = rng.integers(0, 4, size=len(G)).astype(float)
     machine = Machine(0.7, Directions.whole(V[:, :2]), 0.1)
     source = streamed(G, y, weights=weights)
-    (found,) = solve_machines(source, [moments_of(G, y)], [machine], tol=1e-6, max_iter=5000)
+    (found,) = solve_machines(source, moments_of(G, y), [machine], tol=1e-6, max_iter=5000)
     repeated = np.repeat(np.arange(len(G)), weights.astype(int))
     (oracle,) = solved(G[repeated], y[repeated], [machine])
     assert_allclose(found.primal, oracle.primal, rtol=3e-6)
@@ -210,13 +188,13 @@ def test_single_precision_agrees_with_linear_svr_across_full_pieces(rng, monkeyp
     oracle = LinearSVR(C=0.1, epsilon=0.2, tol=1e-6, max_iter=100_000, fit_intercept=False)
     machine = Machine(0.1, Directions.whole(np.empty((20, 0))), 0.2)
     source = streamed(G.astype(np.float32), y, rows=2500)
-    (found,) = solve_machines(source, [moments_of(G, y)], [machine], tol=1e-4)
+    (found,) = solve_machines(source, moments_of(G, y), [machine], tol=1e-4)
     assert found.outcome is MachineOutcome.CERTIFIED
     oracle.fit(G, y - found.intercept)
     assert_allclose(G @ found.beta, oracle.predict(G), atol=1e-3 * np.ptp(y))
 
 
-def test_a_gap_that_is_not_met_is_said_with_its_cure(rng):
+def test_a_missed_gap_is_reported_with_its_remedy(rng):
     G, y, V = sample(rng)
     machines = [Machine(C, Directions.whole(V[:, :2]), 0.1) for C in (0.1, 500.0)]
     found = solved(G, y, machines, tol=1e-3, max_iter=60)
@@ -237,7 +215,7 @@ def test_a_gap_that_is_not_met_is_said_with_its_cure(rng):
         ({"epsilon": np.nan}, "epsilon must be a finite number"),
     ],
 )
-def test_a_machine_that_is_none_is_refused(change, message):
+def test_invalid_parameters_of_a_machine_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Machine(**{"C": 1.0, "removed": Directions.whole(np.empty((3, 0))), **change})
 
@@ -254,7 +232,7 @@ def test_a_bad_stopping_rule_is_refused(rng, change, message):
 
 def test_moments_of_other_rows_are_refused(rng):
     G, y, V = sample(rng)
-    with pytest.raises(ValueError, match=r"moments of fold 0 .* 310 .* 300"):
+    with pytest.raises(ValueError, match=r"moments must .* 310 .* 300"):
         solve_machines(
-            streamed(G, y), [moments_of(G[:300], y[:300])], [Machine(1.0, Directions.whole(V))]
+            streamed(G, y), moments_of(G[:300], y[:300]), [Machine(1.0, Directions.whole(V))]
         )

@@ -6,8 +6,9 @@ from numpy.testing import assert_array_equal
 
 from configs.data import DataConfig
 from configs.errors import UserError
-from fkd.problems import PROBLEMS, own_table
+from fkd.problems import PROBLEMS
 from fkd.problems.crimes import CRIMES, PREDICTORS
+from fkd.problems.declaration import TABLE, TABLE_SOURCES
 from tasks.data.columns import to_table
 from tasks.data.sources import OPENERS, communities_header, open_source, read_communities
 from tasks.storage.settings import Settings
@@ -70,7 +71,7 @@ def test_a_file_of_another_shape_is_refused(tmp_path, text, words):
 
 def declared():
     """Every problem with its sources, that of a user's table among them."""
-    return {**{name: p.sources for name, p in PROBLEMS.items()}, own_table.NAME: own_table.SOURCES}
+    return {**{name: p.sources for name, p in PROBLEMS.items()}, TABLE: TABLE_SOURCES}
 
 
 def test_every_declared_source_has_an_opener_and_the_reverse():

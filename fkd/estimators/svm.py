@@ -1,8 +1,8 @@
-"""Support vector classification on the fair kernel."""
+"""Support vector machines on the fair kernel: regression and classification."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -12,18 +12,28 @@ from sklearn.utils.validation import check_is_fitted
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows, row_blocks
 from fkd.core.docstrings import fill_docstring
 from fkd.core.moments import training_moments
+from fkd.core.predictors import ExpansionRegressor
 from fkd.core.removal import FairFeatures, FairKernel, Removals, margin_mu
 from fkd.core.svm import Machine, Solution
 from fkd.core.svr import (
     LIBSVM_STEPS,
     LIBSVM_TOL,
+    SVRModel,
+    SVRSetting,
     batched_precision,
+    fit_svr,
     report_gaps,
     solve_batch,
     use_batched,
 )
 from fkd.core.training import Training, feature_blocks
-from fkd.core.validation import check_finite_result, class_codes, positive, step_limit
+from fkd.core.validation import (
+    check_finite_result,
+    class_codes,
+    positive,
+    step_limit,
+    validate_rows,
+)
 from fkd.estimators.base import FairPredictor, Inputs
 from fkd.estimators.held_out import (
     HeldOut,
@@ -32,6 +42,114 @@ from fkd.estimators.held_out import (
     warn_collapse,
     weighted_losses,
 )
+
+
+@fill_docstring
+@dataclass(eq=False, repr=False, kw_only=True)
+class FairSVR(ExpansionRegressor, FairPredictor):
+    """Support vector regression whose prediction does not depend on the sensitive features.
+
+    It uses the fair kernel, from which directions that predict the sensitive features are removed,
+    or in which they are shrunk. Prediction needs no sensitive features.
+
+    Parameters
+    ----------
+    {kernel}
+    {gamma}
+    {degree, coef0}
+    C
+        Penalty of errors beyond `epsilon`, above 0.
+    epsilon
+        Half width of the insensitive tube, in units of the target.
+    solver
+        ``"libsvm"``, whose cost grows with the square of the number of rows; ``"batched"``,
+        passes over the rows of a reduced map until the duality gap is certified; or
+        ``"auto"``: batched for reduced maps with more than 10 000 rows.
+    tol, max_iter
+        Stopping criteria. libsvm: violation of the optimality conditions, number of steps (a
+        ConvergenceWarning is issued; -1 is no limit). Batched: relative duality gap, number of
+        passes, at most 2000.
+    {ridge}
+    {iterations}
+    {removal}
+    {penalty}
+    {basis}
+    {gamma_s}
+    {given}
+    {unfairness}
+    {weigh}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
+    {random_state}
+
+    Attributes
+    ----------
+    expansion_ : predictor
+        The fitted predictor as plain arrays.
+    n_iter_ : int
+        Steps of libsvm, or passes over the rows.
+    dual_gap_ : float or None
+        Certified relative duality gap of ``"batched"``; None for libsvm.
+    {strength_}
+    {effective_iterations_}
+    {held_out_}
+    {unfairness_}
+    {n_features_in_, feature_names_in_}
+
+    Notes
+    -----
+    With a reduced map no array of the size of the kernel matrix is formed and no training row is
+    kept. `at` then is not available: use `fit_path` for several strengths.
+
+    References
+    ----------
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fkd import FairSVR
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> model = FairSVR(gamma=0.1).fit(X, X[:, 1], sensitive_features=X[:, 0])
+    >>> model.predict(X).shape
+    (50,)
+    """
+
+    C: float = 1.0
+    epsilon: float = 0.1
+    solver: str = "auto"
+    tol: float = LIBSVM_TOL
+    max_iter: int = LIBSVM_STEPS
+
+    _collapse_causes: ClassVar[str] = "C and epsilon, which have the unit of the target, gamma"
+    _minimises_absolute_errors: ClassVar[bool] = True
+
+    def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
+        return self._scaled_target(y, n, w, several=False)
+
+    def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> Iterator[SVRModel]:
+        C = positive("C", self.C) / inputs.share
+        batched = use_batched(self.solver, exact=inputs.exact, n=len(inputs.training.y))
+        settings = [
+            SVRSetting(inputs.kernel, inputs.removal, strength, C, self.epsilon, batched)
+            for strength in strengths
+        ]
+        # No kernel matrix is formed for a reduced map.
+        rule: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "precomputed_rows": 0}
+        return fit_svr(inputs.training, settings, **rule, warn=True)
+
+    def _adopt(self, model: SVRModel, inputs: Inputs | None) -> None:
+        self.expansion_ = self._scale.restored(model.predictor)
+        self.n_iter_, self.dual_gap_ = model.iterations, model.gap
+        if inputs is not None:
+            self._kept = inputs.with_known(model.removals) if inputs.exact else None
 
 
 @fill_docstring
@@ -45,18 +163,33 @@ class FairSVC(ClassifierMixin, FairPredictor):
     Parameters
     ----------
     {kernel}
+    {gamma}
+    {degree, coef0}
     C
         Penalty of errors, above 0.
-    {solver}
-    {path}
+    solver
+        ``"libsvm"``, whose cost grows with the square of the number of rows; ``"batched"``,
+        passes over the rows of a reduced map until the duality gap is certified; or
+        ``"auto"``: batched for reduced maps with more than 10 000 rows.
+    tol, max_iter
+        Stopping criteria. libsvm: violation of the optimality conditions, number of steps (a
+        ConvergenceWarning is issued; -1 is no limit). Batched: relative duality gap, number of
+        passes, at most 2000.
+    {ridge}
+    {iterations}
     {removal}
+    {penalty}
     {basis}
+    {gamma_s}
+    {given}
     {unfairness}
     {weigh}
-    {map}
-    {centring}
-    {trial}
-    {seed}
+    {approximation}
+    {landmarks}
+    {landmark_method}
+    {center_sensitive}
+    {held_out}
+    {random_state}
 
     Attributes
     ----------
@@ -70,7 +203,11 @@ class FairSVC(ClassifierMixin, FairPredictor):
         Steps of libsvm or passes over the rows, the largest number of any pair of classes.
     dual_gap_ : float or None
         Certified relative duality gap of ``"batched"``, the largest one; None for libsvm.
-    {fitted}
+    {strength_}
+    {effective_iterations_}
+    {held_out_}
+    {unfairness_}
+    {n_features_in_, feature_names_in_}
 
     Notes
     -----
@@ -79,7 +216,10 @@ class FairSVC(ClassifierMixin, FairPredictor):
 
     References
     ----------
-    {method}
+    Fair Kernel Decomposition is Algorithm 1 of Störck, Hinder & Hammer (2026), "Extending Fair
+    Null-Space Projections for Continuous Attributes to Kernel Methods", computed in a form
+    whose directions are nested in the number of iterations (docs/explanation/maths.md).
+    Shrinkage is described in docs/explanation/shrinkage.md.
 
     Examples
     --------
@@ -112,14 +252,25 @@ class FairSVC(ClassifierMixin, FairPredictor):
         for strength in strengths:
             mu = margin_mu(strength, n=training.count, C=C)
             removed = removals.at(strength if removals.nested else mu)
-            rows = training.X, training.y, training.weights.fit
-            rule: dict[str, Any] = {"C": C, "tol": self.tol, "max_iter": self.max_iter}
+            X, y, w = training.X, training.y, training.weights.fit
+            fair = FairFeatures(feature_map, removed)
+            if batched:
+                rule: dict[str, Any] = {"C": C, "tol": self.tol, "max_iter": self.max_iter}
+                found.append(FeatureBorders.from_passes(fair, removals, X, y, w, **rule))
+                continue
+            svc = SVC(
+                kernel="precomputed" if inputs.exact else "linear",
+                C=C,
+                tol=positive("tol", self.tol),
+                max_iter=step_limit("max_iter", self.max_iter),
+            )
             if inputs.exact:
-                fair = FairKernel.from_rows(feature_map, training.X, removed)
-                found.append(KernelBorders.fit(fair, removals, training.y, rows[2], **rule))
+                kernel_of_rows = FairKernel.from_rows(feature_map, X, removed)
+                svc.fit(kernel_of_rows.gram(), y, sample_weight=w)
+                found.append(KernelBorders(kernel_of_rows, removals, svc))
             else:
-                fit = FeatureBorders.fit_batched if batched else FeatureBorders.fit
-                found.append(fit(FairFeatures(feature_map, removed), removals, *rows, **rule))
+                svc.fit(fair.training_features(X), y, sample_weight=w)
+                found.append(FeatureBorders.from_libsvm(fair, removals, svc))
         return found
 
     def _adopt(self, model: "Borders", inputs: Inputs | None) -> None:
@@ -127,11 +278,6 @@ class FairSVC(ClassifierMixin, FairPredictor):
         self.n_iter_, self.dual_gap_ = model.n_iter, model.gap
         if inputs is not None:
             self._kept = inputs.with_known(model.removals) if inputs.exact else None
-
-    def _kept_model(self, strength: float) -> "Borders":
-        assert self._kept is not None  # `at` raises without rows
-        (model,) = self._fit_strengths(self._kept, [strength])
-        return model
 
     def _warn_constant(self, model: "Borders", training: Training) -> None:
         rows = sample_rows(training.X.shape[0])
@@ -169,7 +315,7 @@ class FairSVC(ClassifierMixin, FairPredictor):
             Rows (k, d), or their kernel against the training rows if it is precomputed.
         """
         check_is_fitted(self, "borders_")
-        found = self.borders_.decisions(self._validate_X(X, reset=False))
+        found = self.borders_.decisions(validate_rows(self, X, reset=False))
         check_finite_result("decisions", found)
         return np.asarray(found)
 
@@ -182,7 +328,7 @@ class FairSVC(ClassifierMixin, FairPredictor):
             Rows (k, d), or their kernel against the training rows if it is precomputed.
         """
         check_is_fitted(self, "borders_")
-        return np.asarray(self.classes_[self.borders_.classes(self._validate_X(X, reset=False))])
+        return np.asarray(self.classes_[self.borders_.classes(validate_rows(self, X, reset=False))])
 
 
 @dataclass(frozen=True)
@@ -193,22 +339,6 @@ class KernelBorders:
     removals: Removals
     svc: SVC
     gap: None = None  # libsvm certifies none
-
-    @classmethod
-    def fit(
-        cls,
-        fair: FairKernel,
-        removals: Removals,
-        y: Array,
-        w: Array | None,
-        *,
-        C: float,
-        tol: float,
-        max_iter: int,
-    ) -> "KernelBorders":
-        """Return the borders between the classes y of the kernel's own rows, with weights w."""
-        svc = _libsvm("precomputed", C, tol, max_iter)
-        return cls(fair, removals, svc.fit(fair.gram(), y, sample_weight=w))
 
     @property
     def n_iter(self) -> int:
@@ -240,25 +370,12 @@ class FeatureBorders:
     gap: float | None = None
 
     @classmethod
-    def fit(
-        cls,
-        fair: FairFeatures,
-        removals: Removals,
-        X: Rows,
-        y: Array,
-        w: Array | None,
-        *,
-        C: float,
-        tol: float,
-        max_iter: int,
-    ) -> "FeatureBorders":
-        """Return the borders between the classes y of training rows X, from libsvm."""
-        svc = _libsvm("linear", C, tol, max_iter)
-        svc.fit(fair.training_features(X), y, sample_weight=w)
+    def from_libsvm(cls, fair: FairFeatures, removals: Removals, svc: SVC) -> "FeatureBorders":
+        """Return the borders of a machine that libsvm fitted to the fair features."""
         return cls(fair, removals, svc.coef_, svc.intercept_, int(svc.n_iter_.max()))
 
     @classmethod
-    def fit_batched(
+    def from_passes(
         cls,
         fair: FairFeatures,
         removals: Removals,
@@ -270,7 +387,7 @@ class FeatureBorders:
         tol: float,
         max_iter: int,
     ) -> "FeatureBorders":
-        """Return the same borders from passes over the rows of each pair of classes."""
+        """Return borders between the classes y from passes over the rows of each pair of them."""
         found: dict[str, Solution] = {}
         pairs = _class_pairs(int(y.max()) + 1)
         for i, j in pairs:
@@ -338,15 +455,6 @@ class FeatureBorders:
 
 
 Borders = KernelBorders | FeatureBorders
-
-
-def _libsvm(kernel: str, C: float, tol: float, max_iter: int) -> SVC:
-    return SVC(
-        kernel=kernel,
-        C=C,
-        tol=positive("tol", tol),
-        max_iter=step_limit("max_iter", max_iter),
-    )
 
 
 def _class_pairs(c: int) -> list[tuple[int, int]]:
