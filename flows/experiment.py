@@ -12,18 +12,16 @@ from configs.run import RunConfig
 from flows import fitting
 from flows.errors import as_user_error
 from flows.fitting import FitEnd, SweepState, fit_all
-from flows.log_lines import bound
+from flows.messages import bound, post_markdown, run_log, tagged_run
 from flows.outcome import Cell, Outcome, cells_markdown, check_end, result_markdown
-from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import run_log
 from flows.stages import experiment_run_name, run_tags, step, sweep_run_name
 from tasks.data.load import remarks
 from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
 from tasks.report.page import write_report as write_page
 from tasks.select import champion
+from tasks.select.champion import NoChampionError
 from tasks.select.results import tidy, write_results
-from tasks.select.selection import NoChampionError
 from tasks.select.study import Study, study_opener
 from tasks.storage.settings import read_settings, scrubbed
 from tasks.track.client import TrackingUnreachableError

@@ -11,8 +11,7 @@ from typing import Any
 from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.run import AUTO_ROWS, SHOWN_TIMES, keeps
-from flows.prefect_page import post_markdown
-from flows.progress import run_log
+from flows.messages import post_markdown, run_log
 from tasks.cluster.cluster import PAGE, connect, is_reported, performance
 from tasks.cluster.retries import Failed, run_here, run_jobs
 from tasks.cluster.workers import WorkerMonitor, worker_kernels, worker_memory

@@ -14,8 +14,7 @@ from configs.data import FileFormat
 from configs.errors import UserError
 from configs.load import apply_overrides
 from flows.command_options import Names, Overrides
-from flows.log_lines import is_json, write_line
-from flows.progress import run_log
+from flows.messages import is_json, run_log, write_line
 from tasks.monitor.scoring import MissingRule, ScoreRequest, check_request, score_table
 from tasks.storage.settings import Settings, read_settings
 from tasks.track.registry import CHAMPION, Promotion, fetch_bundle, promote_version

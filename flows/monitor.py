@@ -17,29 +17,29 @@ from configs.load import read_hooks
 from configs.run import RunConfig, TrackingConfig
 from flows.errors import check_address_space
 from flows.experiment import finish, fit_studies
-from flows.log_lines import is_json, write_line
-from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import run_log
+from flows.messages import is_json, post_markdown, run_log, tagged_run, write_line
 from flows.run import clear_leftovers
 from flows.stages import step, watch_run_name
 from tasks.data.download import AbsentFileError
 from tasks.data.load import Loaded, join_tables, load_table
-from tasks.monitor.champion import WatchedChampion, champion_rows, watched_champion
 from tasks.monitor.check import (
     CROSSED,
     Batch,
     NextBatch,
     Refit,
     Watch,
+    WatchedChampion,
+    champion_rows,
     check_batch,
     is_watched,
     judge_refit,
     read_batches,
     record_refit_reason,
     record_watch,
+    watched_champion,
 )
 from tasks.report.history_page import write_history
-from tasks.select.selection import NoChampionError
+from tasks.select.champion import NoChampionError
 from tasks.select.study import open_study
 from tasks.servers.hooks import call_hook
 from tasks.storage.settings import ensure_writable, plain_markdown, read_settings
@@ -265,8 +265,7 @@ def watch_model(
         serve_watch(model, data, cron=cron, every=every, hooks=hooks, refit=refit)
         return
     watched = WatchedModel(model) if hooks is None else WatchedModel(model, read_hooks(hooks))
-    from tasks.monitor.champion import watched_champion
-    from tasks.monitor.check import read_batches
+    from tasks.monitor.check import read_batches, watched_champion
 
     # Before a server starts, so that a mistyped name or file is reported at once.
     read_batches(watched_champion(settings, model).config, data)

@@ -16,15 +16,13 @@ from configs.run import RunConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
 from flows.errors import as_user_error
-from flows.log_lines import is_json, write_line
-from flows.progress import run_log
+from flows.messages import is_json, run_log, write_line
 from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
-from tasks.select.champion import select_champion
+from tasks.select.champion import NoChampionError, select_champion
 from tasks.select.checks import CheckOutcome, CheckResult, check_study
 from tasks.select.judgement import GateError, ScoreIntervals, broken_limits
 from tasks.select.results import SCORES, Finding, TrialResult
-from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
 from tasks.servers.hooks import call_hook, check_hooks, literal_webhooks
 from tasks.storage.settings import plain_markdown, scrubbed, without_credentials

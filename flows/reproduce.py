@@ -33,18 +33,14 @@ from configs.reproduction import (
 from fkd import __version__
 from fkd.methods.declaration import Method
 from flows.fitting import fit_all, run_counted
-from flows.log_lines import is_json, write_line
+from flows.messages import is_json, post_markdown, run_log, tagged_run, write_line
 from flows.outcome import file_link, markdown_table
-from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import run_log
 from flows.stages import reproduction_run_name, step
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import Failed
 from tasks.data.load import describe_rows
 from tasks.reproduce.claims import COUNTS, DRAWS, headline, verdicts_on
-from tasks.reproduce.curves import seeded_curves
-from tasks.reproduce.page import write_page
-from tasks.reproduce.recovery import recover_job, recovery_jobs
+from tasks.reproduce.curves import recover_job, recovery_jobs, seeded_curves
 from tasks.reproduce.resample import resample
 from tasks.reproduce.result import (
     ExperimentResult,
@@ -52,6 +48,7 @@ from tasks.reproduce.result import (
     read_results,
     record_result,
     record_studies,
+    write_page,
     write_result,
 )
 from tasks.select.study import Study, study_opener

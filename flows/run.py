@@ -15,9 +15,8 @@ from rich.table import Table
 
 from configs.errors import UserError
 from configs.run import RunConfig
-from flows.log_lines import is_json, write_line
+from flows.messages import is_json, run_log, write_line
 from flows.outcome import BadEndError, Cell, end_runs, failure_hooks, show_cells
-from flows.progress import run_log
 from tasks.cluster.leftovers import sweep_leftovers
 from tasks.data.file_cache import Cache
 from tasks.data.load import describe_rows, remarks

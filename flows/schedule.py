@@ -19,9 +19,9 @@ from configs.errors import UserError
 from configs.hooks import check_schedule_overrides
 from configs.load import load_configs, read_hooks
 from flows.experiment import run_all
+from flows.messages import run_log
 from flows.monitor import WatchedModel, end_watch, watch_all
 from flows.outcome import end_runs, failure_hooks
-from flows.progress import run_log
 from flows.reproduce import chosen_trees, judge_all
 from flows.run import clear_leftovers
 from flows.stages import scheduled_run_name, step, watch_run_name
@@ -97,7 +97,7 @@ def serve_watch(
     settings = read_settings()
     if hooks is not None:
         check_hooks(read_hooks(hooks))
-    from tasks.monitor.champion import watched_champion
+    from tasks.monitor.check import watched_champion
 
     # A mistyped name or key would otherwise fail in every scheduled run.
     read_batches(watched_champion(settings, model).config, data)

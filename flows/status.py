@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
-from flows.progress import run_log
+from flows.messages import run_log
 from tasks.servers.mlflow import mlflow_server
 from tasks.servers.prefect import (
     PrefectRefusedError,

@@ -14,13 +14,12 @@ from fkd.core.predictors import FourierExpansion, KernelExpansion
 from fkd.measures import REPORTED
 from fkd.methods import method
 from tasks.data.load import table_parts
-from tasks.select.champion import Champion, select_champion
+from tasks.select.champion import Champion, NoChampionError, select_champion, worst
 from tasks.select.checks import CheckResult, check_study, row_facts
 from tasks.select.groups import StudyProfiles, WithinGroups, along_study, within_groups
 from tasks.select.judgement import Judgement, verdict
 from tasks.select.limit_moves import LimitMoves, limit_moves
 from tasks.select.results import MAE, TrialResult, shown_parameters
-from tasks.select.selection import NoChampionError, worst
 from tasks.select.study import Study, rerun_command
 from tasks.track.recording import model_address
 from tasks.track.run_index import recorded, time_taken

@@ -15,11 +15,10 @@ from fkd.measures import REPORTED
 from fkd.methods import method
 from tasks.data.load import describe_rows, table_parts
 from tasks.plan.trials import Trial, record_key
-from tasks.select.champion import Champion, select_champion
+from tasks.select.champion import Champion, NoChampionError, select_champion
 from tasks.select.checks import check_study
 from tasks.select.judgement import broken_limits, held_out_record, held_out_record_name, verdict
 from tasks.select.results import SCORES, Finding, TrialResult, flat_parameters, tidy, write_results
-from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
 from tasks.storage.environment import MEMORY
 from tasks.storage.files import pack_npz, write_atomic

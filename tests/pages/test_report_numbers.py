@@ -13,11 +13,10 @@ from tasks.fit.job import run_job
 from tasks.report.html import LEFT, RIGHT, TOP, WIDTH
 from tasks.report.model import report_data
 from tasks.report.page import to_html
-from tasks.select.champion import select_champion
+from tasks.select.champion import candidates, select_champion
 from tasks.select.groups import along_study
 from tasks.select.judgement import predicted_targets
 from tasks.select.results import tidy, write_results
-from tasks.select.selection import candidates
 from tasks.select.study import open_study
 
 

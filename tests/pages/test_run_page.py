@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows import prefect_page as run_page
-from flows.outcome import Outcome, file_link, result_markdown
-from flows.prefect_page import (
+from flows import messages as run_page
+from flows.messages import (
+    PlainLog,
+    PrefectLog,
     ProgressArtifact,
     RequestQueue,
     artifact_key,
@@ -16,7 +17,7 @@ from flows.prefect_page import (
     log_line,
     post_markdown,
 )
-from flows.progress import PlainLog, PrefectLog
+from flows.outcome import Outcome, file_link, result_markdown
 
 
 @pytest.fixture

@@ -14,7 +14,9 @@ from sweep_process import PATIENCE, Fkd, warm_home, write_config
 from sweep_sample import sweep_config
 
 from configs.errors import UserError
-from flows.log_lines import (
+from flows.messages import (
+    PlainLog,
+    PrefectLog,
     bound,
     check_log_options,
     is_json,
@@ -23,7 +25,6 @@ from flows.log_lines import (
     split_log_options,
     write_line,
 )
-from flows.progress import PlainLog, PrefectLog
 from tasks.select.study import open_study
 from tasks.servers.prefect import set_variables
 from tasks.storage.settings import Settings, read_log_form

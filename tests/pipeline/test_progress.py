@@ -4,7 +4,7 @@ import re
 
 from rich.console import Console
 
-from flows import progress
+from flows import messages as progress
 
 
 def test_elapsed_and_left_follow_their_times(monkeypatch):

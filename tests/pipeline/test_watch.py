@@ -20,15 +20,16 @@ from flows.monitor import BandCrossedError, WatchedModel, _refit_config, end_wat
 from flows.store_commands import sync_all
 from tasks.data.load import load_table
 from tasks.fit.job import run_job
-from tasks.monitor.champion import champion_rows, watched_champion
 from tasks.monitor.check import (
     Watch,
+    champion_rows,
     judge_refit,
     known_watches,
     read_batches,
     reasons_of,
     refusals,
     strictest_limits,
+    watched_champion,
 )
 from tasks.select.champion import select_champion
 from tasks.select.judgement import HeldOutRecord, held_out_record
