@@ -11,18 +11,15 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.markup import escape
 
 from configs.errors import UserError
-from flows.command_options import Axes, Overrides
-from flows.errors import NO_MEMORY, as_user_error, check_address_space
-from flows.messages import (
+from flows.command_options import (
+    Axes,
+    Overrides,
     check_log_options,
-    close_broken_output,
-    console,
-    is_json,
     log_variables,
-    replace_unencodable,
     split_log_options,
-    write_line,
 )
+from flows.errors import NO_MEMORY, as_user_error, check_address_space
+from flows.messages import close_broken_output, console, is_json, replace_unencodable, write_line
 from tasks.cluster.signals import ignore_interrupt
 from tasks.servers.prefect import set_variables
 from tasks.storage.settings import quiet_ecosystem, scrubbed

@@ -273,9 +273,9 @@ def _fit_chunked(state: SweepState, step: Round, kernel: ChunkedKernel) -> list[
     def fit(job: Job) -> None:
         run_job(job, kernel.passes(compute))
 
-    with run_log().progress("chunked fits", len(job.trials)) as counter:
+    with run_log().progress("chunked fits", len(job.trials)) as advance:
         failed = run_here(fit, [job], on_done=state.job_done)
-        counter.advance(len(job.trials))
+        advance(len(job.trials))
     return failed
 
 
@@ -301,11 +301,11 @@ def run_counted(
     """
     if not jobs:
         return []
-    with run_log().progress(noun, sum(weight(job) for job in jobs)) as counter:
+    with run_log().progress(noun, sum(weight(job) for job in jobs)) as advance:
 
-        def advance(job: Any) -> None:
+        def done(job: Any) -> None:
             on_done(job)
-            counter.advance(weight(job))
+            advance(weight(job))
 
         return run_jobs(
             client,
@@ -313,7 +313,7 @@ def run_counted(
             jobs,
             retries=cluster.retries,
             time_limit=cluster.time_limit,
-            on_done=advance,
+            on_done=done,
             log=run_log().log,
             **callbacks,
         )

@@ -1,4 +1,4 @@
-"""Messages and progress bars of a run, on the terminal and on Prefect's page."""
+"""Messages and progress of a run: for people or as JSON lines, and on Prefect's pages."""
 
 import codecs
 import json
@@ -11,11 +11,12 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import UUID
 
 from rich.console import Console
@@ -29,211 +30,121 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from configs.errors import UserError
-from tasks.storage.settings import LOG_LEVELS, LOG_VARIABLES, read_log_form, scrubbed
+from tasks.storage.settings import LOG_LEVELS, read_log_form, scrubbed
+
+if TYPE_CHECKING:
+    # Prefect is imported after `prefect_server` has set its environment variables.
+    from prefect.client.orchestration import SyncPrefectClient
+
+Advance: TypeAlias = Callable[[int], None]  # counts finished steps
+Request: TypeAlias = Callable[["SyncPrefectClient"], object]
 
 console = Console(stderr=True, highlight=False)
 _LINE_SECONDS = 10.0
+_REQUEST_SECONDS = 10.0
+_FLUSH_SECONDS = 5.0  # that the end of a run waits for its last requests
+_UPDATE_SECONDS = 5.0
 
 
-class RunLog(Protocol):
-    """Output of a run."""
+@dataclass(frozen=True)
+class RunLog:
+    """Messages, events and progress of a run, in one form and on Prefect's page."""
+
+    form: Literal["terminal", "text", "json"]
 
     def log(self, text: str, level: str = "info") -> None:
         """Write a message."""
-
-    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Write a single event, such as a finished fit, with its fields."""
-
-    @contextmanager
-    def progress(self, text: str, total: int) -> Iterator["Counter"]:
-        """Yield a counter of `total` steps."""
-
-
-class Counter(Protocol):
-    """Number of finished steps."""
-
-    def advance(self, steps: int) -> None:
-        """Count finished steps."""
-
-
-class TerminalLog:
-    """Messages as lines and progress as a bar, with rate and remaining time."""
-
-    def log(self, text: str, level: str = "info") -> None:
-        """Print one line above the bar."""
-        console.print(f"[dim]·[/dim] {escape(text)}")
-
-    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Print one line if the log level is debug."""
-        if shows("debug"):
-            self.log(message, level)
-
-    @contextmanager
-    def progress(self, text: str, total: int) -> Iterator[Counter]:
-        """Yield a counter that moves a bar."""
-        columns = (
-            TextColumn("  {task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(),
-            TextColumn("elapsed,"),
-            TimeRemainingColumn(),
-            TextColumn("left"),
-        )
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task(text, total=total, rate="")
-
-            class _Bar:
-                def advance(self, steps: int) -> None:
-                    bar.advance(task, steps)
-                    speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
-                    bar.update(task, rate=f"{speed:.1f}/s" if speed else "")
-
-            yield _Bar()
-
-
-class PlainLog:
-    """Messages as lines with the time, and progress as a line every few seconds."""
-
-    def log(self, text: str, level: str = "info") -> None:
-        """Write one line."""
-        sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-        sys.stderr.flush()
-
-    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Write one line if the log level is debug."""
-        if shows("debug"):
-            self.log(message, level)
-
-    @contextmanager
-    def progress(self, text: str, total: int) -> Iterator[Counter]:
-        """Yield a counter that writes a line every few seconds and at the end."""
-        log, start = self.log, time.monotonic()
-
-        class _Lines:
-            done, last = 0, start
-
-            def advance(self, steps: int) -> None:
-                self.done += steps
-                now = time.monotonic()
-                if now - self.last >= _LINE_SECONDS or self.done >= total:
-                    self.last = now
-                    rate = self.done / max(now - start, 1e-9)
-                    left = (total - self.done) / rate
-                    log(f"{text}: {self.done}/{total}, {rate:.1f}/s, {left:.0f} s left")
-
-        yield _Lines()
-
-
-class PrefectLog:
-    """Another log, and in addition the page of the current run in Prefect."""
-
-    def __init__(self, inner: RunLog) -> None:
-        self._inner = inner
-
-    def log(self, text: str, level: str = "info") -> None:
-        """Write a message to both."""
         if shows(level):
-            self._inner.log(text, level)
+            self._write(text, level)
         log_line(text)
 
     def event(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Write an event to the other log only."""
-        if shows(level):
-            self._inner.event(event, level, message, **fields)
+        """Write an event, such as a finished fit, with its fields; as text only for debugging."""
+        if self.form == "json":
+            write_line(level, event, message, **fields)
+        elif shows("debug"):
+            self._write(message, level)
 
     @contextmanager
-    def progress(self, text: str, total: int) -> Iterator[Counter]:
-        """Yield a counter that moves both bars."""
+    def progress(self, text: str, total: int) -> Iterator[Advance]:
+        """Yield a function that counts finished steps of `total`."""
         artifact = progress_artifact()
         artifact.start(text, total)
-        with self._inner.progress(text, total) as counter:
+        bar = (
+            _bar(text, total) if self.form == "terminal" else nullcontext(self._lines(text, total))
+        )
+        with bar as show:
 
-            class _Both:
-                def advance(self, steps: int) -> None:
-                    counter.advance(steps)
-                    artifact.advance(steps)
+            def advance(steps: int) -> None:
+                show(steps)
+                artifact.advance(steps)
 
             try:
-                yield _Both()
+                yield advance
             finally:
                 artifact.update()
 
+    def _write(self, text: str, level: str) -> None:
+        """Write one line; on a terminal above the bar."""
+        if self.form == "json":
+            write_line(level, "log", text)
+        elif self.form == "terminal":
+            console.print(f"[dim]·[/dim] {escape(text)}")
+        else:
+            sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+            sys.stderr.flush()
 
-_current: ContextVar[RunLog | None] = ContextVar("run log", default=None)
+    def _lines(self, text: str, total: int) -> Advance:
+        """Return a function that writes a line every few seconds and at the end."""
+        start = last = time.monotonic()
+        done = 0
+
+        def advance(steps: int) -> None:
+            nonlocal done, last
+            done += steps
+            now = time.monotonic()
+            if now - last < _LINE_SECONDS and done < total:
+                return
+            last, seconds, message = now, now - start, f"{text}: {done}/{total}"
+            if self.form == "json":
+                counts = {"done": done, "total": total, "seconds": round(seconds, 3)}
+                write_line("info", "progress", message, **counts)
+            else:
+                rate = done / max(seconds, 1e-9)
+                self._write(f"{message}, {rate:.1f}/s, {(total - done) / rate:.0f} s left", "info")
+
+        return advance
+
+
+@contextmanager
+def _bar(text: str, total: int) -> Iterator[Advance]:
+    """Yield a function that moves a bar with rate and remaining time."""
+    columns = (
+        TextColumn("  {task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("elapsed,"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=total, rate="")
+
+        def advance(steps: int) -> None:
+            bar.advance(task, steps)
+            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+            bar.update(task, rate=f"{speed:.1f}/s" if speed else "")
+
+        yield advance
 
 
 def run_log() -> RunLog:
-    """Return the log of this run: JSON if configured, otherwise for a terminal or a file."""
-    found = _current.get()
-    if found is None:
-        plain = TerminalLog() if console.is_terminal else PlainLog()
-        found = PrefectLog(JsonLog() if is_json() else plain)
-        _current.set(found)
-    return found
+    """Return the log of this process: JSON if configured, otherwise for a terminal or a file."""
+    return RunLog("json" if is_json() else "terminal" if console.is_terminal else "text")
 
 
-_PLAIN = {
-    "·": "-",
-    "—": "-",
-    "–": "-",
-    "…": "...",
-    "←": "<-",
-    "→": "->",
-    "±": "+/-",
-    "≤": "<=",
-    "≥": ">=",
-    "×": "x",
-    "²": "^2",
-    "‘": "'",
-    "’": "'",
-    "“": '"',
-    "”": '"',
-    "━": "-",
-    "╸": "-",
-    "╺": "-",
-}
-_NAME = "fkd.plain"
-
-
-def replace_unencodable() -> None:
-    """Replace letters that the output's encoding lacks, instead of raising an error."""
-    codecs.register_error(_NAME, _replace)
-    for stream in (sys.stdout, sys.stderr):
-        # A caller may have replaced the stream by an object without an encoding.
-        with suppress(AttributeError, ValueError):
-            stream.reconfigure(errors=_NAME)  # type: ignore[union-attr]
-
-
-def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Return ASCII text for letters that cannot be encoded, and the position after them."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    letters = error.object[error.start : error.end]
-    return "".join(map(_letter, letters)), error.end
-
-
-def _letter(letter: str) -> str:
-    """Return a letter in ASCII: a known replacement, the letter without accent, or ?."""
-    plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
-    return _PLAIN.get(letter) or plain or "?"
-
-
-def close_broken_output() -> None:
-    """Redirect output whose reader has gone, as after `| head`, to the null device."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-            continue
-        with suppress(OSError, ValueError, AttributeError):
-            os.dup2(null, stream.fileno())
-
-
-RUNNING = ("run", "sweep", "reproduce", "watch", "score", "schedule")  # commands with JSON output
-_LINE_SECONDS_log_lines = 10.0
 _bound: ContextVar[Mapping[str, Any] | None] = ContextVar("log fields", default=None)
 
 
@@ -283,125 +194,31 @@ def _plain(value: Any) -> Any:
     return scrubbed(str(value))
 
 
-class JsonLog:
-    """Messages, events and progress as JSON lines."""
-
-    def log(self, text: str, level: str = "info") -> None:
-        """Write one line."""
-        write_line(level, "log", text)
-
-    def event(self, event: str, level: str, message: str, **fields: Any) -> None:
-        """Write one line with additional fields."""
-        write_line(level, event, message, **fields)
-
-    @contextmanager
-    def progress(self, text: str, total: int) -> Iterator["_Progress"]:
-        """Yield a counter that writes a line every few seconds and at the end."""
-        yield _Progress(text, total)
-
-
-class _Progress:
-    """Number of finished steps."""
-
-    def __init__(self, text: str, total: int) -> None:
-        self.text, self.total, self.done = text, total, 0
-        self.start = self.last = time.monotonic()
-
-    def advance(self, steps: int) -> None:
-        """Count finished steps."""
-        self.done += steps
-        now = time.monotonic()
-        if now - self.last >= _LINE_SECONDS_log_lines or self.done >= self.total:
-            self.last = now
-            seconds = round(now - self.start, 3)
-            counts = {"done": self.done, "total": self.total, "seconds": seconds}
-            write_line("info", "progress", f"{self.text}: {self.done}/{self.total}", **counts)
-
-
-def split_log_options(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return a command line without --log-format and --log-level, and their values."""
-    left, chosen = list[str](), dict[str, str]()
-    rest = iter(words)
-    for word in rest:
-        name, sign, value = word.partition("=")
-        if name in LOG_VARIABLES:
-            chosen[name] = value if sign else next(rest, "")
-        else:
-            left.append(word)
-    return left, chosen
-
-
-def log_variables(words: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return environment variables that pass the options on, also to child processes.
-
-    A command without JSON output writes text, whatever the environment says.
-    """
-    found = {LOG_VARIABLES[option]: value for option, value in chosen.items()}
-    return found if _command(words) in RUNNING else {**found, "FKD_LOG_FORMAT": "text"}
-
-
-def check_log_options(words: Sequence[str], chosen: Mapping[str, str]) -> None:
-    """Raise a UserError for options with unknown values or beside a command without them."""
-    command = _command(words)
-    if command in RUNNING:
-        read_log_form(chosen)
-    elif chosen:
-        raise UserError(
-            f"{' and '.join(chosen)} must be given with one of {', '.join(RUNNING)}, got "
-            f"{command or 'no command'}."
-        )
-
-
-def _command(words: Sequence[str]) -> str:
-    """Return the name of the command on a command line."""
-    return next((word for word in words if not word.startswith("-")), "")
-
-
-if TYPE_CHECKING:
-    # Prefect is imported after `prefect_server` has set its environment variables.
-    from prefect.client.orchestration import SyncPrefectClient
-
-Request: TypeAlias = Callable[["SyncPrefectClient"], object]
-
-_REQUEST_SECONDS = 10.0
-_FLUSH_SECONDS = 5.0  # that the end of a run waits for its last requests
-_POLL_SECONDS = 0.02
-_UPDATE_SECONDS = 5.0
-
-
 class RequestQueue:
     """A thread that sends requests to the Prefect server one by one and ignores failures."""
 
     def __init__(self) -> None:
-        self._requests: queue.SimpleQueue[tuple[Request, Context]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._waiting = 0
+        self._requests: queue.Queue[tuple[Request, Context]] = queue.Queue()
         threading.Thread(target=self._run, name="prefect-requests", daemon=True).start()
 
     def put(self, request: Request) -> None:
         """Queue a request with the caller's context, which contains the server's address."""
-        with self._lock:
-            self._waiting += 1
         self._requests.put((request, copy_context()))
 
     def wait(self, seconds: float) -> bool:
-        """Return whether the queue was empty within some seconds."""
-        deadline = time.monotonic() + seconds
-        while self._waiting and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
-        return not self._waiting
+        """Return whether all requests were sent within some seconds."""
+        with self._requests.all_tasks_done:
+            return self._requests.all_tasks_done.wait_for(
+                lambda: not self._requests.unfinished_tasks, seconds
+            )
 
     def _run(self) -> None:
         while True:
             request, context = self._requests.get()
-            try:
+            # A run must not fail because a page lacks a table that is also in FKD_HOME.
+            with suppress(Exception):
                 context.run(_send_now, request)
-            except Exception:
-                # A run must not fail because a page lacks a table that is also in FKD_HOME.
-                pass
-            finally:
-                with self._lock:
-                    self._waiting -= 1
+            self._requests.task_done()
 
 
 @cache
@@ -555,3 +372,60 @@ def _creation(**fields: Any) -> Any:
     task_run, flow_run = get_task_and_flow_run_ids()
     artifact = ArtifactCreate(task_run_id=task_run, flow_run_id=flow_run, **fields)
     return lambda client: client.create_artifact(artifact).id
+
+
+_PLAIN = {
+    "·": "-",
+    "—": "-",
+    "–": "-",
+    "…": "...",
+    "←": "<-",
+    "→": "->",
+    "±": "+/-",
+    "≤": "<=",
+    "≥": ">=",
+    "×": "x",
+    "²": "^2",
+    "‘": "'",
+    "’": "'",
+    "“": '"',
+    "”": '"',
+    "━": "-",
+    "╸": "-",
+    "╺": "-",
+}
+_NAME = "fkd.plain"
+
+
+def replace_unencodable() -> None:
+    """Replace letters that the output's encoding lacks, instead of raising an error."""
+    codecs.register_error(_NAME, _replace)
+    for stream in (sys.stdout, sys.stderr):
+        # A caller may have replaced the stream by an object without an encoding.
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors=_NAME)  # type: ignore[union-attr]
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    """Return ASCII text for letters that cannot be encoded, and the position after them."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(map(_letter, letters)), error.end
+
+
+def _letter(letter: str) -> str:
+    """Return a letter in ASCII: a known replacement, the letter without accent, or ?."""
+    plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+    return _PLAIN.get(letter) or plain or "?"
+
+
+def close_broken_output() -> None:
+    """Redirect output whose reader has gone, as after `| head`, to the null device."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+            continue
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(null, stream.fileno())

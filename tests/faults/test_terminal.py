@@ -31,12 +31,12 @@ def _fkd(*words, before="", **environment):
 SAY = """
 import flows.status
 from rich.console import Console
-from flows.messages import TerminalLog, PlainLog
+from flows.messages import RunLog
 def show():
     for text in {texts!a}:
         Console(highlight=False).print(text, markup=False)
-        TerminalLog().log(text)
-        PlainLog().log(text)
+        RunLog("terminal").log(text)
+        RunLog("text").log(text)
 flows.status.show_status = show
 """
 

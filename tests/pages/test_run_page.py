@@ -6,12 +6,11 @@ from types import SimpleNamespace
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows import messages as run_page
+from flows import messages
 from flows.messages import (
-    PlainLog,
-    PrefectLog,
     ProgressArtifact,
     RequestQueue,
+    RunLog,
     artifact_key,
     in_run,
     log_line,
@@ -43,8 +42,8 @@ def sent(monkeypatch):
 
     names = ("create_artifact", "update_artifact")
     client = SimpleNamespace(**{name: answer(name) for name in names})
-    monkeypatch.setattr(run_page, "in_run", lambda: True)
-    monkeypatch.setattr(run_page, "send", notes.append)
+    monkeypatch.setattr(messages, "in_run", lambda: True)
+    monkeypatch.setattr(messages, "send", notes.append)
     return SimpleNamespace(
         notes=notes, asked=asked, client=client, deliver=lambda: [note(client) for note in notes]
     )
@@ -72,7 +71,7 @@ def test_a_note_that_fails_is_dropped_and_the_next_one_goes_out(deaf, capfd):
 
 
 def test_outside_a_run_nothing_is_sent(monkeypatch):
-    monkeypatch.setattr(run_page, "send", lambda note: pytest.fail("sent"))
+    monkeypatch.setattr(messages, "send", lambda note: pytest.fail("sent"))
     assert not in_run()
     log_line("hello")
     post_markdown("result", "text", "description")
@@ -84,7 +83,7 @@ def test_outside_a_run_nothing_is_sent(monkeypatch):
 
 def test_progress_is_told_at_most_every_few_seconds(sent, monkeypatch):
     moment = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(run_page, "time", SimpleNamespace(monotonic=lambda: moment.now))
+    monkeypatch.setattr(messages, "time", SimpleNamespace(monotonic=lambda: moment.now))
     artifact = ProgressArtifact()
     artifact.start("fits", 200)
     for step in range(100):
@@ -102,7 +101,7 @@ def test_progress_is_told_at_most_every_few_seconds(sent, monkeypatch):
 
 def test_a_slow_server_gets_one_update_at_a_time(sent, monkeypatch):
     moment = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(run_page, "time", SimpleNamespace(monotonic=lambda: moment.now))
+    monkeypatch.setattr(messages, "time", SimpleNamespace(monotonic=lambda: moment.now))
     artifact = ProgressArtifact()
     artifact.start("fits", 100)
     sent.deliver()
@@ -128,8 +127,8 @@ def test_a_run_has_one_bar_for_all_of_its_steps(sent):
 
 
 def test_counting_moves_the_bar_of_the_terminal_and_that_of_the_page(sent, capsys):
-    with PrefectLog(PlainLog()).progress("fits", 3) as counter:
-        counter.advance(3)
+    with RunLog("text").progress("fits", 3) as advance:
+        advance(3)
     assert "fits: 3/3" in capsys.readouterr().err
     sent.deliver()
     assert [told.data for _, told in sent.asked] == [0.0, 100.0]

@@ -14,15 +14,12 @@ from sweep_process import PATIENCE, Fkd, warm_home, write_config
 from sweep_sample import sweep_config
 
 from configs.errors import UserError
+from flows.command_options import check_log_options, log_variables, split_log_options
 from flows.messages import (
-    PlainLog,
-    PrefectLog,
+    RunLog,
     bound,
-    check_log_options,
     is_json,
-    log_variables,
     shows,
-    split_log_options,
     write_line,
 )
 from tasks.select.study import open_study
@@ -73,7 +70,7 @@ def test_a_level_hides_what_is_below_it(level, monkeypatch, capsys):
     assert [one for one in levels if shows(one)] == shown
     for one in levels:
         write_line(one, "said")
-        PrefectLog(PlainLog()).log(one, one)
+        RunLog("text").log(one, one)
     told = capsys.readouterr()
     assert [one["level"] for one in _objects(told.out)] == shown
     assert [line.split()[1] for line in told.err.splitlines()] == shown
