@@ -108,8 +108,20 @@ def _client(settings: Settings, workers: int, address: str | None) -> Iterator[A
         yield client
 
 
-def promote_model(model: str, version: int, who: str, why: str) -> None:
-    """Move the alias of the champion to a version, and record who decided it, when and why."""
+def promote_model(model: str, /, *, version: int, who: str, why: str) -> None:
+    """Make a registered version the champion, and record who decided it.
+
+    Parameters
+    ----------
+    model
+        Name of the registered model, such as crimes.
+    version
+        Its version, for instance that of @candidate.
+    who
+        The person or body that decides.
+    why
+        The reason of the decision.
+    """
     who, why = " ".join(who.split()), " ".join(why.split())
     if not who:
         raise UserError('--who must name the person or body that decides, got "".')

@@ -14,24 +14,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.cluster import ClusterConfig
-from configs.errors import UserError, check_name
-from configs.load import apply_overrides, parse_config
+from configs.errors import UserError
 from configs.reproduction import (
-    READING_KEYS,
     ExperimentConfig,
     experiment_names,
-    is_network,
     parse_experiment,
-    quick,
-    read_experiment,
-    read_otherwise,
     reading_slug,
     reading_words,
     synthetic,
-    without,
 )
 from fkd import __version__
-from fkd.methods.declaration import Method
 from flows.fitting import fit_all, run_counted
 from flows.messages import is_json, post_markdown, run_log, tagged_run, write_line
 from flows.outcome import file_link, markdown_table
@@ -52,107 +44,8 @@ from tasks.reproduce.result import (
     write_result,
 )
 from tasks.select.study import Study, study_opener
-from tasks.servers.prefect import prefect_server
-from tasks.storage.settings import Settings, ensure_writable, read_settings
+from tasks.storage.settings import Settings, read_settings
 from tasks.track.client import TrackingUnreachableError
-
-_GROUPS = ("neural",)
-
-
-def reproduce_paper(
-    names: Sequence[str],
-    leave_out: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-    *,
-    is_quick: bool = False,
-) -> None:
-    """Compute and judge experiments; print their verdicts and the path of the page."""
-    start = time.monotonic()
-    cluster, reading = _settings(overrides)
-    trees = chosen_trees(names, leave_out, is_quick=is_quick)
-    trees, unread = _read(trees, reading) if reading else (trees, [])
-    for tree in trees:
-        parse_experiment(tree)  # reports faults before any work
-    settings = read_settings()
-    ensure_writable(settings.home)
-    run_log().log(f"{len(trees)} experiments of the paper (state in {settings.home})")
-    for sentence in unread:
-        run_log().log(f"left out: {sentence}")
-    with prefect_server(settings):
-        # Prefect reads its environment variables when it is first imported.
-        from flows.reproduce import reproduce
-
-        try:
-            found, problem = reproduce(trees, cluster), None
-        except IncompleteError as error:
-            found, problem = error.found, error
-    found.show(time.monotonic() - start)
-    if problem is not None:
-        raise problem
-
-
-def chosen_trees(
-    names: Sequence[str], leave_out: Sequence[str] = (), *, is_quick: bool = False
-) -> list[dict[str, Any]]:
-    """Return the chosen experiments as they will run."""
-    return [_tree(name, leave_out, is_quick=is_quick) for name in _chosen(names)]
-
-
-def _settings(overrides: Sequence[str]) -> tuple[ClusterConfig, dict[str, Any]]:
-    """Return the cluster and the keys of the data that --set changes."""
-    tree = apply_overrides({}, overrides)
-    if idle := sorted(set(tree) - {"cluster", "data"}):
-        raise UserError(
-            "--set of fkd reproduce must name keys of cluster, or of data "
-            f"({', '.join(READING_KEYS)}), got {', '.join(idle)}. Other keys of the experiments "
-            "are fixed."
-        )
-    reading = tree.pop("data", {})
-    if not isinstance(reading, dict):
-        raise UserError(f"--set data must name a key, such as data.drop=[], got {reading!r}.")
-    # Parsed as a run, so that errors read as everywhere.
-    return parse_config({"methods": ["dummy"], **tree}, "--set").cluster, reading
-
-
-def _read(
-    trees: Sequence[dict[str, Any]], reading: dict[str, Any]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the experiments with changed data keys, and why others cannot have them."""
-    found, unread = list[dict[str, Any]](), list[str]()
-    for tree in trees:
-        try:
-            found.append(read_otherwise(tree, reading))
-        except UserError as error:
-            unread.append(str(error))
-    if not found:
-        raise UserError(" ".join(dict.fromkeys(unread)))
-    return found, unread
-
-
-def _chosen(names: Sequence[str]) -> list[str]:
-    """Return the names of the chosen experiments without duplicates."""
-    known = experiment_names()
-    meant = [name for given in names for name in (known if given == "all" else (given,))]
-    return list(dict.fromkeys(meant))
-
-
-def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, Any]:
-    """Return one experiment as it will run."""
-    for group in leave_out:
-        try:
-            check_name(group, _GROUPS, key="--without")
-        except ValueError as error:
-            raise UserError(f"{error}.") from None
-
-    def reason(declared: Method) -> str | None:
-        if is_network(declared) and "neural" in leave_out:
-            return "--without neural leaves out the networks"
-        if declared.extra is not None and declared.extra.missing():
-            return f"{declared.title} needs {', '.join(declared.extra.missing())}: `make neural`"
-        return None
-
-    tree = without(read_experiment(name), reason)
-    return quick(tree) if is_quick else tree
 
 
 @dataclass(frozen=True)

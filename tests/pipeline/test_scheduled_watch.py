@@ -117,7 +117,7 @@ def test_what_cannot_be_watched_is_told_before_a_server_is_started(
 ):
     monkeypatch.chdir(office)
     monkeypatch.setenv("FKD_HOME", str(office / "home"))
-    monkeypatch.setattr("flows.schedule.prefect_server", _no_server)
+    monkeypatch.setattr("flows.run.prefect_server", _no_server)
     with pytest.raises(SystemExit) as end:
         main(["watch", *words])
     assert end.value.code == 2
