@@ -135,7 +135,7 @@ def report(
 
     study = rewrite_report(found, source, overrides)
     if check:
-        from flows.inspect_commands import show_checks
+        from flows.store_commands import show_checks
 
         show_checks(study)
 
@@ -150,7 +150,7 @@ for _target, _name, _help in (
     ("run:serve_schedule", "schedule", "Run a configuration on a schedule until Ctrl-C."),
     ("run:watch_model", "watch", "Check a champion on new rows."),
     (
-        "inspect_commands:audit_file",
+        "model_commands:audit_file",
         "audit",
         "Audit the predictions of any model along sensitive columns.",
     ),
@@ -167,7 +167,7 @@ for _target, _name, _help in (
     ),
     ("data_commands:app", "data", "Fetch, list, verify or remove data."),
     (
-        "inspect_commands:compare_runs",
+        "store_commands:compare_runs",
         "compare",
         "Show the differences between two runs: settings, rows, code, numbers.",
     ),

@@ -151,7 +151,9 @@ def test_the_result_has_the_trials_the_champion_and_its_held_out_figures(outcome
     for result in outcome.results:
         assert f"{result.mean('mae', 'racepctblack'):.4f} ± " in text
     assert text.count("← champion") == 1
-    for name, (value, low, high) in outcome.held_out.measures["racepctblack"].items():
+    for name, (value, low, high) in outcome.champion.judgement.held_out.measures[
+        "racepctblack"
+    ].items():
         row = f"| {name.upper()} | racepctblack | {value:.4f} | {low:.4f} | {high:.4f} |"
         assert row in text
     assert f"(<{(quick_study.folder / 'report.html').as_uri()}>)" in text
