@@ -11,7 +11,7 @@ from configs.errors import UserError
 from configs.run import RunConfig
 from flows import fitting
 from flows.errors import as_user_error
-from flows.fitting import FitEnd, SweepState, fit_all
+from flows.fitting import SweepState, fit_all
 from flows.messages import bound, post_markdown, run_log, tagged_run
 from flows.outcome import Cell, Outcome, cells_markdown, check_end, result_markdown
 from flows.stages import experiment_run_name, run_tags, step, sweep_run_name
@@ -67,17 +67,16 @@ def run_all(configs: Sequence[RunConfig]) -> list[Cell]:
     with tagged_run(run_tags(configs)), bound(run=name):
         loaded = [attempt(config, fetch_data, config, opened) for config in configs]
         studies = [study for study in loaded if isinstance(study, Study)]
-        state = plan_trials(studies) if studies else None
-        computed = iter(() if state is None else fit_studies(studies, state).computed)
-        cells = [
-            Cell(
-                config,
-                attempt(config, _finish_again, study, start if next(computed) else None, state)
-                if isinstance(study, Study)
-                else study,
-            )
-            for config, study in zip(configs, loaded, strict=True)
-        ]
+        state = fit_studies(studies) if studies else None
+        fitted = iter(() if state is None else zip(state.studies, state.computed, strict=True))
+        cells = []
+        for config, end in zip(configs, loaded, strict=True):
+            if isinstance(end, UserError):
+                cells.append(Cell(config, end))
+                continue
+            study, computed = next(fitted)
+            outcome = attempt(config, finish, study, start if computed else None, state)
+            cells.append(Cell(config, outcome))
         if len(cells) > 1:
             post_markdown("sweep", cells_markdown(cells), "Runs of the sweep")
     return cells
@@ -101,15 +100,11 @@ def _attempt(config: RunConfig, action: Callable[..., T], *arguments: Any) -> T 
         return found
 
 
-def fit_studies(studies: Sequence[Study], state: SweepState | None = None) -> FitEnd:
+def fit_studies(studies: Sequence[Study]) -> SweepState:
     """Compute the missing fits of studies, with a Prefect task for each step."""
-    state = plan_trials(list(studies)) if state is None else state
-    return fit_all(studies, state, build=build_kernels, fit=fit_trials)
-
-
-def _finish_again(study: Study, start: float | None, state: SweepState | None) -> Outcome:
-    """Finish a study with the trials that are known after the fits."""
-    return finish(study.again(), start, state)
+    state = plan_trials(list(studies))
+    fit_all(studies, state, build=build_kernels, fit=fit_trials)
+    return state
 
 
 def finish(study: Study, start: float | None, state: SweepState | None = None) -> Outcome:

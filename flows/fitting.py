@@ -60,7 +60,10 @@ class SweepState:
         # Failed fits are tried again.
         keys = (key for jobs in missing for job in jobs for key in job.record_keys)
         self._plan(missing, self.studies[0].store.forget_failures(keys) if self.studies else ())
-        self.statuses = [self._begin(i) for i in range(len(studies))]
+        self.statuses = list[Status]()
+        for study, wanted in zip(self.studies, self._wanted, strict=True):
+            status = begin(study.config.name, study.size(), study.size() - len(wanted))
+            self.statuses.append(write_status(study.settings, status))
         self.computed = tuple(map(bool, missing))
 
     def _plan(self, missing: Sequence[Sequence[Job]], failed_before: Collection[str] = ()) -> None:
@@ -72,11 +75,6 @@ class SweepState:
         for study, jobs in zip(self.studies, self._missing, strict=True):
             self.reasons += reasons(study, jobs, read_plan(study), failed_before)
             write_plan(study)
-
-    def _begin(self, i: int) -> Status:
-        study = self.studies[i]
-        total, missing = study.size(), len(self._wanted[i])
-        return write_status(study.settings, begin(study.config.name, total, total - missing))
 
     def describe(self) -> str:
         """Return how many fits are stored and how many are computed, with the reasons."""
@@ -319,22 +317,14 @@ def run_counted(
         )
 
 
-@dataclass(frozen=True)
-class FitEnd:
-    """Result of the fits of several studies."""
-
-    failed: int  # fits of all studies
-    computed: tuple[bool, ...]  # whether fits of each study were missing
-
-
 def fit_all(
     studies: Sequence[Study],
     state: SweepState | None = None,
     *,
     build: BuildStep = build_kernels,
     fit: FitStep = fit_trials,
-) -> FitEnd:
-    """Compute the missing fits of several studies on one cluster.
+) -> int:
+    """Compute the missing fits of several studies on one cluster; return how many failed.
 
     Parameters
     ----------
@@ -352,7 +342,7 @@ def fit_all(
     run_log().log(state.describe())
     if not state.jobs:
         _warn_of_mixed_kernels(state)
-        return FitEnd(state.close(), state.computed)
+        return state.close()
     _log_dropped_predictions(studies)
     try:
         with connect(cluster, settings) as client:
@@ -362,7 +352,7 @@ def fit_all(
     except UserError as error:
         state.close(str(error))
         raise
-    return FitEnd(state.close(), state.computed)
+    return state.close()
 
 
 def _fit_rounds(

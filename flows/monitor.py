@@ -131,8 +131,7 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
         f"{added.table.n:,} new rows"
     )
     study = open_study(_refit_config(champion), settings, rows)
-    fit_studies([study])
-    study = study.again()
+    (study,) = fit_studies([study]).studies
     try:
         study, told = judge_refit(study, champion, before.table.n)
     except NoChampionError as error:

@@ -29,7 +29,6 @@ from flows.messages import is_json, post_markdown, run_log, tagged_run, write_li
 from flows.outcome import file_link, markdown_table
 from flows.stages import reproduction_run_name, step
 from tasks.cluster.cluster import connect
-from tasks.cluster.retries import Failed
 from tasks.data.load import describe_rows
 from tasks.reproduce.claims import COUNTS, DRAWS, headline, verdicts_on
 from tasks.reproduce.curves import recover_job, recovery_jobs, seeded_curves
@@ -237,7 +236,7 @@ def _open(
 def fit(opened: Opened) -> int:
     """Compute the missing fits and return how many failed."""
     studies = opened.all_studies()
-    return fit_all(studies).failed if studies else 0
+    return fit_all(studies) if studies else 0
 
 
 @step("log to MLflow")
@@ -261,7 +260,11 @@ def judge_claims(
     problems: list[str] = []
 
     def compute(function: Callable[[Any], None], noun: str, jobs: Sequence[Any]) -> None:
-        if failed := _compute(function, noun, jobs, cluster, settings):
+        if not jobs:
+            return
+        with connect(cluster, settings) as client:
+            failed = run_counted(client, function, jobs, cluster, noun=noun)
+        if failed:
             problems.append(
                 f"{experiment.name}: {len(failed)} {noun} failed, the first by {failed[0].cause}"
             )
@@ -271,36 +274,19 @@ def judge_claims(
     asked = [found for run, found in curves.items() if experiment.runs[run].recoverability]
     jobs = [job for found in asked for job in recovery_jobs(found)]
     compute(recover_job, "folds of features to guess from", jobs)
-    told = {
-        experiment.runs[run].title: describe_rows(_any_study(seeds).loaded.provenance)
+    rows = {
+        # All studies of a run have the same rows.
+        experiment.runs[run].title: describe_rows(study.loaded.provenance)
         for run, seeds in opened.studies.items()
+        for study in next(iter(seeds.values())).values()
     }
-    result = make_result(experiment, curves, opened.absent, verdicts, told, draws=draws)
+    result = make_result(experiment, curves, opened.absent, verdicts, rows, draws=draws)
     result = replace(result, seconds=time.monotonic() - start)
     folder = pages(settings, experiment.collection) / experiment.name
     write_result(result, experiment, curves, folder)
     counts = ", ".join(f"{result.count(as_)} {as_}" for as_ in COUNTS)
     run_log().log(f"{experiment.name}: {counts} ({result.seconds:.0f} s)")
     return result, problems
-
-
-def _any_study(seeds: Mapping[int, Mapping[str, Study]]) -> Study:
-    """Return one study of a run. All have the same rows."""
-    return next(iter(next(iter(seeds.values())).values()))
-
-
-def _compute(
-    function: Callable[[Any], None],
-    noun: str,
-    jobs: Sequence[Any],
-    cluster: ClusterConfig,
-    settings: Settings,
-) -> list[Failed]:
-    """Compute jobs on the cluster and return those that failed."""
-    if not jobs:
-        return []
-    with connect(cluster, settings) as client:
-        return run_counted(client, function, jobs, cluster, noun=noun)
 
 
 @step("publish verdicts")
