@@ -21,7 +21,7 @@ from tasks.report.narrative import finding_of
 from tasks.report.page import write_report as write_page
 from tasks.select import champion
 from tasks.select.champion import NoChampionError
-from tasks.select.results import tidy, write_results
+from tasks.select.results import write_results
 from tasks.select.study import Study, study_opener
 from tasks.storage.settings import read_settings, scrubbed
 from tasks.track.client import TrackingUnreachableError
@@ -168,10 +168,8 @@ fit_trials = step("fit trials")(fitting.fit_trials)
 @step("log to MLflow")
 def log_to_mlflow(study: Study, state: SweepState | None) -> Done:
     """Write results.csv and one MLflow run per trial."""
-    data = study.config.data
-    frame = tidy(study.results(), data.problem, data.sensitive)
     take_folder(study)
-    write_results(frame, study.folder)
+    write_results(study.results(), study.config.data, study.folder)
     try:
         added = record_trials(study)
     except TrackingUnreachableError as error:

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -223,12 +223,19 @@ def watch_model(
     prepare_run()
     settings = read_settings()
     ensure_writable(settings.home)
-    if cron is not None or every is not None:
-        _serve_watch(model, data, cron=cron, every=every, hooks=hooks, refit=refit)
-        return
     called = HooksConfig() if hooks is None else read_hooks(hooks)
+    check_hooks(called)
     # Before a server starts, so that a mistyped name or file is reported at once.
     read_batches(watched_champion(settings, model).config, data)
+    if cron is not None or every is not None:
+        parameters = {
+            "model": model,
+            "data": [absolute_path(text) for text in data],
+            "hooks": None if hooks is None else str(hooks.absolute()),
+            "refit": refit,
+        }
+        _serve("scheduled_watch", model, parameters, cron, every)
+        return
     with prefect_server(settings):
         from flows.monitor import WatchedModel, end_watch, watch
 
@@ -282,6 +289,15 @@ def serve_schedule(
     prepare_run()
     configs = load_configs(config, overrides)
     check_schedule_overrides(overrides)
+    source = str(Path(config).absolute()) if Path(config).is_file() else config
+    parameters = {"source": source, "overrides": list(overrides)}
+    _serve("scheduled_experiment", configs[0].name, parameters, cron, every)
+
+
+def _serve(
+    flow: str, name: str, parameters: dict[str, Any], cron: str | None, every: float | None
+) -> None:
+    """Serve a flow of `flows.schedule` until Ctrl-C or SIGTERM."""
     settings = read_settings()
     ensure_writable(settings.home)
     # Runs are processes of their own, possibly with another working folder.
@@ -289,59 +305,13 @@ def serve_schedule(
         # Before a server starts, so that a wrong expression is reported at once.
         schedule = make_schedule(cron, every)
         with prefect_server(settings) as url, quiet_children():
-            from flows.schedule import scheduled_experiment
-
-            source = str(Path(config).absolute()) if Path(config).is_file() else config
-            serve_flow(
-                scheduled_experiment,
-                name=configs[0].name,
-                schedule=schedule,
-                parameters={"source": source, "overrides": list(overrides)},
-                address=url,
-            )
-
-
-def _serve_watch(
-    model: str,
-    data: Sequence[str],
-    *,
-    cron: str | None,
-    every: float | None,
-    hooks: Path | None = None,
-    refit: bool = False,
-) -> None:
-    """Check new rows of a model on a schedule until Ctrl-C or SIGTERM.
-
-    Parameters
-    ----------
-    model : the registered name of the champion.
-    data : new rows, each a file, a pattern of files, or keys of the data; looked up at every run.
-    cron : when to run, in UTC.
-    every : seconds between two runs, instead of cron.
-    hooks : a YAML file with hooks to call after every check, read at every run.
-    refit : refit if a band is crossed.
-    """
-    settings = read_settings()
-    if hooks is not None:
-        check_hooks(read_hooks(hooks))
-    # A mistyped name or key would otherwise fail in every scheduled run.
-    read_batches(watched_champion(settings, model).config, data)
-    named = None if hooks is None else str(hooks.absolute())
-    with client_environment(settings), set_variables({"FKD_HOME": str(settings.home)}):
-        schedule = make_schedule(cron, every)
-        with prefect_server(settings) as url, quiet_children():
-            from flows.schedule import scheduled_watch
+            from flows import schedule as flows_on_schedule
 
             serve_flow(
-                scheduled_watch,
-                name=model,
+                getattr(flows_on_schedule, flow),
+                name=name,
                 schedule=schedule,
-                parameters={
-                    "model": model,
-                    "data": [absolute_path(text) for text in data],
-                    "hooks": named,
-                    "refit": refit,
-                },
+                parameters=parameters,
                 address=url,
             )
 
@@ -369,7 +339,7 @@ def serve_flow(
     *,
     name: str,
     schedule: "Schedule",
-    parameters: Mapping[str, Any],
+    parameters: dict[str, Any],
     address: str,
 ) -> None:
     """Serve a flow from this process, one run at a time, until Ctrl-C or SIGTERM."""
@@ -382,7 +352,7 @@ def serve_flow(
         flow,
         name=name,
         schedule=schedule,
-        parameters=dict(parameters),
+        parameters=parameters,
         tags=["fkd"],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )

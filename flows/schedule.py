@@ -56,17 +56,12 @@ def check_home() -> None:
 
 
 def log_end(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Log the end of a run in one line. The server has its traceback."""
-    run_log().log(describe_run(flow_run, state))
-
-
-def describe_run(flow_run: FlowRun, state: State[Any]) -> str:
-    """Return a run's name, start, end, state and duration, and its report or its error."""
+    """Log a run's name, start, end, state, duration, and its report or error, in one line."""
     start, end = flow_run.start_time or flow_run.expected_start_time, state.timestamp
     ended = f"{start:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC, " if start else ""
     seconds = f" after {(end - start).total_seconds():.0f} s" if start else ""
     line = f"run {flow_run.name}: {ended}{(state.name or state.type.value).lower()}{seconds}"
-    return f"{line}; {text}" if (text := _result_text(state)) else line
+    run_log().log("; ".join(filter(None, [line, _result_text(state)])))
 
 
 def _result_text(state: State[Any]) -> str:

@@ -72,7 +72,12 @@ def clean_store(
         )
     settings = read_settings()
     least = _seconds(older_than) if older_than else _YOUNG_SECONDS
-    _refuse_meanwhile(settings)
+    running = [status.name for status in all_statuses(settings) if status.seen == "running"]
+    if running:
+        raise UserError(
+            f"fkd clean must not run beside a run, but {', '.join(running)} is active. Repeat the "
+            "command when it has ended (`fkd status`)."
+        )
     chosen = _chosen(settings, least, unreferenced=unreferenced)
     store, console = open_store(settings), Console(highlight=False, markup=False)
     if not dry_run:
@@ -103,16 +108,6 @@ def _chosen(settings: Settings, least: float, *, unreferenced: bool) -> list[Ent
             "folders of such runs, or use --older-than alone."
         )
     return [e for e in old if is_named_by_content(e.name) and e.name not in wanted]
-
-
-def _refuse_meanwhile(settings: Settings) -> None:
-    """Raise a UserError while a run is active."""
-    running = [status.name for status in all_statuses(settings) if status.seen == "running"]
-    if running:
-        raise UserError(
-            f"fkd clean must not run beside a run, but {', '.join(running)} is active. Repeat the "
-            "command when it has ended (`fkd status`)."
-        )
 
 
 def _seconds(text: str) -> float:

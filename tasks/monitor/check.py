@@ -50,8 +50,6 @@ from tasks.track.registry import (
 from tasks.track.run_index import now
 from tasks.track.runs import RunDetails, Tracking, metric_name, prepare_stores, read_file
 
-_CHECK = "fkd.check."
-
 
 @dataclass(frozen=True)
 class WatchedChampion:
@@ -79,15 +77,6 @@ class WatchedChampion:
     inputs: tuple[str, ...]
     data: str
     parts: tuple[str, ...] = ()
-
-    @property
-    def issues(self) -> frozenset[str]:
-        """Codes of the checks that found an issue when it was registered."""
-        return frozenset(
-            name.removeprefix(_CHECK)
-            for name, outcome in self.version.tags.items()
-            if name.startswith(_CHECK) and outcome == "issue"
-        )
 
     def predictions(self, table: Table) -> Array:
         """Return the predictions of the registered model in the unit of the target."""
@@ -543,7 +532,7 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
         f"check {result.check.code} found an issue that version {champion.version.version} did "
         f"not have: {result.message.rstrip('.')}"
         for result in check_study(study)
-        if result.outcome is CheckOutcome.ISSUE and result.check.code not in champion.issues
+        if result.outcome is CheckOutcome.ISSUE and result.check.code not in champion.version.issues
     ]
     table = study.loaded.table
     held_out = study.inputs.splits.held_out_fold(table).test
@@ -556,7 +545,11 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
     test = table.take(held_out[new])
     after, before = (predicted[new], test.target), (champion.predictions(test), test.target)
     rng = np.random.default_rng(study.config.seed)
-    change = compare(_mae, after, before, rng=rng, replicates=DRAWS).difference
+
+    def mae(f: Array, y: Array) -> float:
+        return float(np.abs(f - y).mean(axis=0))
+
+    change = compare(mae, after, before, rng=rng, replicates=DRAWS).difference
     if float(change.low) > 0:
         found.append(
             f"its mean absolute error on the new held-out rows is greater by "
@@ -564,11 +557,6 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
             f"{short(float(change.high))}) than that of version {champion.version.version}"
         )
     return tuple(found)
-
-
-def _mae(f: Array, y: Array) -> float:
-    """Return the mean absolute error."""
-    return float(np.abs(f - y).mean(axis=0))
 
 
 def record_watch(settings: Settings, experiment: str, version: KnownVersion, watch: Watch) -> str:

@@ -194,9 +194,9 @@ def write_result(
 
 def _tidy(run: str, curve: Curve) -> pd.DataFrame:
     """Return one row per setting, seed, fold and measured column of a curve."""
-    data, parts = curve.study.config.data, []
+    parts = []
     for seed, alone in curve.by_seed.items():
-        frame = tidy(alone.results, data.problem, data.sensitive)
+        frame = tidy(alone.results, curve.study.config.data)
         frame.insert(0, "run", run)
         frame.insert(1, "curve", curve.label)
         frame.insert(list(frame.columns).index("fold"), "seed", seed)
@@ -226,9 +226,8 @@ def record_studies(studies: Iterable[Study]) -> tuple[int, list[str]]:
     """
     added, problems = 0, []
     for study in studies:
-        data = study.config.data
         take_folder(study)
-        write_results(tidy(study.results(), data.problem, data.sensitive), study.folder)
+        write_results(study.results(), study.config.data, study.folder)
         try:
             added += record_trials(study)
             record_files(study)

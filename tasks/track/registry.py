@@ -42,6 +42,7 @@ CHAMPION = "champion"
 CANDIDATE = "candidate"
 BUNDLE_TAG = "fkd.bundle"  # of a version: the sha256 of its bundle
 REQUIREMENTS = ("mlflow", "numpy", "pandas", "scipy", "scikit-learn")
+CHECK_TAG = "fkd.check."  # begins the tag with the outcome of a check
 _RAN = "fkd.ran"
 _PROMOTION_TAGS = ("fkd.promoted_by", "fkd.promoted_why", "fkd.promoted_at")
 _PROMOTED = "\n\nPromoted to champion by "  # begins the paragraph of a description
@@ -382,6 +383,13 @@ class KnownVersion:
     def promotion(self) -> Promotion | None:
         """The promotion, None if nobody promoted it."""
         return Promotion.from_tags(self.tags)
+
+    @property
+    def issues(self) -> tuple[str, ...]:
+        """Codes of the checks that found an issue when it was registered."""
+        outcomes = self.tags.items()
+        found = (name for name, one in outcomes if one == "issue" and name.startswith(CHECK_TAG))
+        return tuple(sorted(name.removeprefix(CHECK_TAG) for name in found))
 
     @property
     def title(self) -> str:

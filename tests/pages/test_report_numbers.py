@@ -16,7 +16,7 @@ from tasks.report.page import to_html
 from tasks.select.champion import candidates, select_champion
 from tasks.select.groups import along_study
 from tasks.select.judgement import predicted_targets
-from tasks.select.results import tidy, write_results
+from tasks.select.results import write_results
 from tasks.select.study import open_study
 
 
@@ -176,7 +176,7 @@ def test_the_table_of_limits_is_what_the_stored_predictions_say(quick_study, pag
 
 
 def test_the_table_of_trials_is_what_results_csv_says(quick_study, page, tmp_path):
-    write_results(tidy(quick_study.results(), "crimes", ("racepctblack",)), tmp_path)
+    write_results(quick_study.results(), quick_study.config.data, tmp_path)
     frame = pd.read_csv(tmp_path / "results.csv")
     (rows,) = [
         rows for caption, rows in tables_of(page).items() if "Press a heading to sort" in caption
