@@ -1,9 +1,10 @@
-"""Load a registered champion with its held-out record and configuration."""
+"""Check a champion on new rows: load it, read batches, compare with its record, write results."""
 
 import datetime
 import json
 import re
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import yaml
+from mlflow.entities import Metric
 
 from configs.data import later_releases, other_states
 from configs.errors import UserError
@@ -33,6 +35,7 @@ from tasks.select.judgement import (
     broken_limits,
     held_out_record_name,
     predicted_targets,
+    strictest,
 )
 from tasks.select.study import Study
 from tasks.storage.files import unpack_npz
@@ -49,6 +52,29 @@ from tasks.track.registry import (
 )
 from tasks.track.run_index import now
 from tasks.track.runs import RunDetails, Tracking, metric_name, prepare_stores, read_file
+
+_KEY = re.compile(r"^\w+=")
+_PATTERN = re.compile(r"[*?\[]")
+_NEXT = re.compile(r"(?<!\S)(year|states)=next(?!\S)")
+VERSION = 2  # of the numbers of a check, part of its identity; raise it if they change
+PERMUTATIONS = 199
+QUIET, CROSSED = "quiet", "crossed"
+ERRORS = {
+    "mae": "mean absolute error",
+    ERROR: "mean signed error",
+    ERROR_RANK: "mean rank of the signed error",
+}
+CURVES = {
+    PREDICTION: "mean prediction",
+    ERROR: "mean signed error",
+    ABSOLUTE: "mean absolute error",
+    ERROR_RANK: "mean rank of the signed error",
+}
+_FILE = "watch.json"
+_MODEL, _VERDICT, _REASON = "fkd.watch.model", "fkd.watch", "fkd.watch.reason"
+_REFIT = "fkd.watch.refit"
+_LONGEST = 4000  # characters; MLflow refuses a tag of more than 5000
+_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -146,30 +172,6 @@ def champion_rows(settings: Settings, champion: WatchedChampion) -> Loaded:
             "fit a configuration that names old and new rows with `fkd run`."
         )
     return found
-
-
-_KEY = re.compile(r"^\w+=")
-_PATTERN = re.compile(r"[*?\[]")
-_NEXT = re.compile(r"(?<!\S)(year|states)=next(?!\S)")
-VERSION = 2  # of the numbers of a check, part of its identity; raise it if they change
-PERMUTATIONS = 199
-QUIET, CROSSED = "quiet", "crossed"
-ERRORS = {
-    "mae": "mean absolute error",
-    ERROR: "mean signed error",
-    ERROR_RANK: "mean rank of the signed error",
-}
-CURVES = {
-    PREDICTION: "mean prediction",
-    ERROR: "mean signed error",
-    ABSOLUTE: "mean absolute error",
-    ERROR_RANK: "mean rank of the signed error",
-}
-_FILE = "watch.json"
-_MODEL, _VERDICT, _REASON = "fkd.watch.model", "fkd.watch", "fkd.watch.reason"
-_REFIT = "fkd.watch.refit"
-_LONGEST = 4000  # characters; MLflow refuses a tag of more than 5000
-_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -390,6 +392,8 @@ class Watch:
 def check_batch(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
     """Return the check of loaded rows."""
     problem = champion.config.data.declaration
+    select = champion.config.select
+    limits = strictest({} if select is None else select.subject_to, champion.config.gate)
     found = Watch(
         model=champion.version.model,
         version=champion.version.version,
@@ -402,14 +406,7 @@ def check_batch(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watc
         changes=_changes(champion, batch, loaded),
         words={name: problem.titles.get(name, name) for name in champion.record.columns},
     )
-    return replace(found, reasons=reasons_of(found, strictest_limits(champion.config)))
-
-
-def strictest_limits(config: RunConfig) -> Mapping[str, float]:
-    """Return the stricter of the limits of selection and gate on each measure."""
-    both = ({} if config.select is None else config.select.subject_to, config.gate)
-    names = dict.fromkeys(name for limits in both for name in limits)
-    return {name: min(limits[name] for limits in both if name in limits) for name in names}
+    return replace(found, reasons=reasons_of(found, limits))
 
 
 def _changes(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> SampleChanges:
@@ -575,11 +572,9 @@ def record_watch(settings: Settings, experiment: str, version: KnownVersion, wat
         for ending in ("after", "change", "low", "high"):
             metrics[metric_name(f"watch/{number}_{ending}")] = getattr(one, ending)
 
-    def work() -> None:
-        for metric, value in metrics.items():
-            tracking.client.log_metric(run, metric, value)
-
-    tracking.safely(work)
+    at = round(1000 * time.time())
+    batch = [Metric(metric, value, at, 0) for metric, value in metrics.items()]
+    tracking.safely(lambda: tracking.client.log_batch(run, metrics=batch))
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / _FILE).write_text(watch.to_json(), encoding="utf-8")
         tracking.finish(run, tags, Path(folder))

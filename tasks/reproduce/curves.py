@@ -1,4 +1,4 @@
-"""Read the curves of an experiment from stored results, and draw them."""
+"""The curves of an experiment: read from stored results, drawn, and probed for the attribute."""
 
 import itertools
 import math

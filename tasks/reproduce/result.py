@@ -1,4 +1,4 @@
-"""The results of an experiment on disk and in MLflow: verdicts, figures, tables."""
+"""The results of experiments: files, runs in MLflow, and one page with all of them."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Select the champion by its scores on inner folds."""
+"""Select the champion by its scores on inner folds, refit it, and judge it on held-out rows."""
 
 import json
 import warnings

@@ -175,12 +175,16 @@ def _differences(own: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) 
         values = [repr(variant[name]) for variant in variants if name in variant]
         # Only an exact kernel lacks a kind.
         if len(set(values)) > 1 or (name == _KIND and len(values) < len(variants)):
-            if isinstance(value, bool) or value is None:
-                text = {True: "yes", False: "no", None: "none"}[value]
-            else:
-                text = f"{value:g}" if isinstance(value, int | float) else str(value)
+            text = value_text(value)
             shown.append(text if name == _KIND else f"{name.rpartition('.')[2]} {text}")
     return ", ".join(shown) or "exact"
+
+
+def value_text(value: Any) -> str:
+    """Return the value of a parameter, numbers without trailing zeros."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 @dataclass(frozen=True)

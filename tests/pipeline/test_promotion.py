@@ -171,4 +171,4 @@ def registered_once(settings, registered_home, monkeypatch):
 )
 def test_what_cannot_be_promoted_is_refused(registered_once, model, version, who, why, named):
     with pytest.raises(UserError, match=named):
-        promote_model(model, version, who, why)
+        promote_model(model, version=version, who=who, why=why)

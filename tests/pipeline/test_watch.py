@@ -28,11 +28,10 @@ from tasks.monitor.check import (
     read_batches,
     reasons_of,
     refusals,
-    strictest_limits,
     watched_champion,
 )
 from tasks.select.champion import select_champion
-from tasks.select.judgement import HeldOutRecord, held_out_record
+from tasks.select.judgement import HeldOutRecord, held_out_record, strictest
 from tasks.select.study import open_study
 from tasks.track.client import tracking_uri
 from tasks.track.recording import record_champion, record_trials
@@ -349,8 +348,7 @@ def test_a_limit_is_left_behind_where_the_whole_band_lies_above_it():
 
 
 def test_the_stricter_of_two_limits_counts():
-    config = load_config("default", ["select={subject_to: {gdp: 0.04}}", "gate={gdp: 0.02, pf: 1}"])
-    assert strictest_limits(config) == {"gdp": 0.02, "pf": 1}
+    assert strictest({"gdp": 0.04}, {"gdp": 0.02, "pf": 1}) == {"gdp": 0.02, "pf": 1}
 
 
 def test_a_look_reads_back_as_it_was_written(office, home, tmp_path):
