@@ -17,12 +17,7 @@ from tasks.cluster.retries import Failed, run_here, run_jobs
 from tasks.cluster.workers import WorkerMonitor, worker_kernels, worker_memory
 from tasks.fit.job import refuse_too_large, run_job
 from tasks.kernels.auto_options import sum_remarks
-from tasks.kernels.build import (
-    KernelSummary,
-    build_shared,
-    chunked_summaries,
-    kernels_markdown,
-)
+from tasks.kernels.build import KernelSummary, build_shared, chunked_summaries, kernels_markdown
 from tasks.kernels.kernel_arrays import ChunkedKernel, build_kernel, compute_array, is_chunked
 from tasks.kernels.shared_training import shared_sums
 from tasks.plan.trials import Job

@@ -197,10 +197,7 @@ def audit_file(
     wanted = PredictedColumns(table, target, sensitive, column, other, group_by, weights=weights)
     if applied is not None:
         wanted = replace(
-            wanted,
-            inputs=applied.inputs,
-            numbers=tuple(applied.numbers),
-            labels=applied.labels,
+            wanted, inputs=applied.inputs, numbers=tuple(applied.numbers), labels=applied.labels
         )
     rows = read_predicted(wanted, None if applied is None else applied.predict)
     found = _audited(rows, seed)

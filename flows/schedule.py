@@ -96,10 +96,7 @@ def scheduled_experiment(source: str = "default", overrides: tuple[str, ...] = (
 
 @calendar_flow("scheduled-watch", watch_run_name)
 def scheduled_watch(
-    model: str = "crimes",
-    data: tuple[str, ...] = (),
-    hooks: str | None = None,
-    refit: bool = False,
+    model: str = "crimes", data: tuple[str, ...] = (), hooks: str | None = None, refit: bool = False
 ) -> str:
     """Check new rows of a model and return its history page.
 

@@ -15,11 +15,7 @@ from rich.table import Table
 from configs.errors import UserError
 from flows.messages import run_log
 from tasks.servers.mlflow import mlflow_server
-from tasks.servers.prefect import (
-    PrefectRefusedError,
-    prefect_server,
-    upcoming_prefect_server,
-)
+from tasks.servers.prefect import PrefectRefusedError, prefect_server, upcoming_prefect_server
 from tasks.servers.shared_server import read_record
 from tasks.storage.settings import Settings, ensure_writable, read_settings, without_credentials
 from tasks.track.client import TimedClient, TrackingRefusedError, runs_page, tracking_uri
