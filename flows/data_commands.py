@@ -124,8 +124,8 @@ def clean(*names: str, everything: bool = False) -> None:
     damaged = [name for name, record in records.items() if not cache.is_intact(record)]
     chosen = list(records) if everything else list(names) or damaged
     with named_disk_errors(cache.folder):
-        went = [cache.remove(name) for name in chosen]
-        removed, busy = sum(went), len(went) - sum(went)
+        removed = sum(cache.remove(name) for name in chosen)
+        busy = len(chosen) - removed
         if not names:
             leftovers, fetched = cache.remove_leftovers()
             removed, busy = removed + leftovers + _clean_tables(everything), busy + fetched

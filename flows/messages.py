@@ -374,25 +374,14 @@ def _creation(**fields: Any) -> Any:
     return lambda client: client.create_artifact(artifact).id
 
 
-_PLAIN = {
-    "·": "-",
-    "—": "-",
-    "–": "-",
+_PLAIN = dict(zip("·—–━╸╺‘’“”×", "------''\"\"x", strict=True)) | {
     "…": "...",
     "←": "<-",
     "→": "->",
     "±": "+/-",
     "≤": "<=",
     "≥": ">=",
-    "×": "x",
     "²": "^2",
-    "‘": "'",
-    "’": "'",
-    "“": '"',
-    "”": '"',
-    "━": "-",
-    "╸": "-",
-    "╺": "-",
 }
 _NAME = "fkd.plain"
 

@@ -133,16 +133,16 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
     study = open_study(_refit_config(champion), settings, rows)
     (study,) = fit_studies([study]).studies
     try:
-        study, told = judge_refit(study, champion, before.table.n)
+        study, result = judge_refit(study, champion, before.table.n)
     except NoChampionError as error:
-        told = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
+        result = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
     outcome = finish(study, start)
     run_log().log(f"{batch.label}: report of the refit: {outcome.paths['report']}")
-    known = [one for one in versions_of(settings, version.model) if one.key == told.champion]
-    if told.promoted or not told.champion or not known:
-        return told
+    known = [one for one in versions_of(settings, version.model) if one.key == result.champion]
+    if result.promoted or not result.champion or not known:
+        return result
     promote = f"fkd promote {version.model} --version {known[0].version} --who ... --why ..."
-    return replace(told, why=f"{told.why}. Promote it with `{promote}`")
+    return replace(result, why=f"{result.why}. Promote it with `{promote}`")
 
 
 def _refit_config(champion: WatchedChampion) -> RunConfig:

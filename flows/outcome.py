@@ -380,18 +380,14 @@ def failure_hooks(configs: Sequence[Hooked]) -> Iterator[None]:
         yield
     except BaseException as error:
         if not isinstance(error, GeneratorExit):
-            _call_failure_hooks(configs, error)
+            state, problem = "stopped", _STOPPED
+            if isinstance(error, Exception):
+                state, problem = "failure", str(as_user_error(error))
+            for config in configs:
+                message = {"name": config.name, "state": state, "problem": problem}
+                for fault in call_hook(config.hooks.on_failure, message):
+                    run_log().log(fault, "warning")
         raise
-
-
-def _call_failure_hooks(configs: Sequence[Hooked], error: BaseException) -> None:
-    """Call the failure hooks of all runs with the error that ended them."""
-    crashed = isinstance(error, Exception)
-    state, problem = ("failure", str(as_user_error(error))) if crashed else ("stopped", _STOPPED)
-    for config in configs:
-        message = {"name": config.name, "state": state, "problem": problem}
-        for fault in call_hook(config.hooks.on_failure, message):
-            run_log().log(fault, "warning")
 
 
 def end_runs(cells: Sequence[Cell]) -> None:

@@ -55,13 +55,6 @@ class Reproduced:
     results: tuple[ExperimentResult, ...]
     problems: tuple[str, ...]
 
-    def rows(self) -> list[list[str]]:
-        """Return the number of claims by experiment and verdict."""
-        return [
-            [f"{result.name} {result.title}", *(str(result.count(as_)) for as_ in COUNTS)]
-            for result in self.results
-        ]
-
     def sentences(self) -> list[str]:
         """Return a summary of the verdicts, and changes of the data keys."""
         readings = [reading_words(result.reading) for result in self.results if result.reading]
@@ -74,7 +67,8 @@ class Reproduced:
         """Return the result as Markdown."""
         problems = "\n".join(f"- {problem}" for problem in self.problems)
         page = "" if self.page is None else f"report: {file_link(str(self.page))}"
-        claims = markdown_table(["experiment", *COUNTS], self.rows())
+        rows = [result.counts for result in self.results]
+        claims = markdown_table(["experiment", *COUNTS], rows)
         return "\n\n".join(filter(None, [*self.sentences(), claims, problems, page]))
 
     def show(self, seconds: float) -> None:
@@ -91,8 +85,8 @@ class Reproduced:
         table.add_column("experiment")
         for as_ in COUNTS:
             table.add_column(as_, justify="right", min_width=max(map(len, as_.split())))
-        for row in self.rows():
-            table.add_row(*map(escape, row))
+        for result in self.results:
+            table.add_row(*map(escape, result.counts))
         console.print(table)
         for sentence in self.sentences():
             console.print(escape(sentence))

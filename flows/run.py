@@ -42,7 +42,7 @@ from fkd.methods.declaration import Method
 from flows.command_options import Overrides
 from flows.errors import check_address_space
 from flows.messages import is_json, run_log, write_line
-from flows.outcome import BadEndError, Cell, end_runs, failure_hooks, show_cells
+from flows.outcome import BadEndError, end_runs, failure_hooks, show_cells
 from tasks.cluster.leftovers import sweep_leftovers
 from tasks.data.file_cache import Cache
 from tasks.data.load import describe_rows, remarks
@@ -53,7 +53,7 @@ from tasks.report.page import write_report
 from tasks.select.study import Study, open_study
 from tasks.servers.hooks import check_hooks
 from tasks.servers.prefect import client_environment, prefect_server, quiet_children, set_variables
-from tasks.storage.settings import Settings, ensure_writable, read_settings, without_credentials
+from tasks.storage.settings import ensure_writable, read_settings, without_credentials
 from tasks.track.compare import read_plan, reasons
 
 if TYPE_CHECKING:
@@ -90,8 +90,13 @@ def run_configs(configs: Sequence[RunConfig]) -> None:
     ensure_writable(settings.home)
     names = configs[0].name if len(configs) == 1 else f"{len(configs)} runs"
     run_log().log(f"{names}: starting (state in {settings.home})")
-    with failure_hooks(configs):
-        cells = _run(configs, settings)
+    with failure_hooks(configs), prefect_server(settings):
+        from flows.experiment import experiment, sweep
+
+        try:
+            cells = [experiment(configs[0])] if len(configs) == 1 else sweep(list(configs))
+        except BadEndError as error:
+            cells = error.cells
     seconds = time.monotonic() - start
     for cell in cells:
         cell.show()
@@ -100,17 +105,6 @@ def run_configs(configs: Sequence[RunConfig]) -> None:
     if not is_json():
         Console(highlight=False).print(f"[dim]done in {seconds:.0f} s[/dim]")
     end_runs(cells)
-
-
-def _run(configs: Sequence[RunConfig], settings: Settings) -> list[Cell]:
-    """Run the flow, with a Prefect server if none is configured."""
-    with prefect_server(settings):
-        from flows.experiment import experiment, sweep
-
-        try:
-            return [experiment(configs[0])] if len(configs) == 1 else sweep(list(configs))
-        except BadEndError as error:
-            return error.cells
 
 
 def rewrite_report(config: RunConfig, source: str, overrides: Sequence[str]) -> Study:

@@ -369,23 +369,16 @@ class Watch:
         plain: dict[str, Any] = json.loads(text)
         del plain["watch"]
         changes = plain["changes"]
-        curves = []
+        changes["numbers"] = tuple(NumberChange(**one) for one in changes["numbers"])
+        changes["rows"] = tuple(changes["rows"])
         for one in changes["curves"]:
-            arrays = {
-                name: np.array(value, dtype=bool if name == "crossed" else np.float64)
-                for name, value in one.items()
-                if isinstance(value, list)
-            }
-            curves.append(CurveChange(**{**one, **arrays}))
+            for name, value in one.items():
+                if isinstance(value, list):
+                    one[name] = np.array(value, dtype=bool if name == "crossed" else np.float64)
+        changes["curves"] = tuple(CurveChange(**one) for one in changes["curves"])
+        plain["changes"] = SampleChanges(**changes)
         plain["reasons"] = tuple(plain["reasons"])
         plain["refit"] = plain["refit"] and Refit(**plain["refit"])
-        plain["changes"] = SampleChanges(
-            tuple(NumberChange(**one) for one in changes["numbers"]),
-            tuple(curves),
-            changes["chance"],
-            tuple(changes["rows"]),
-            changes["level"],
-        )
         return cls(**plain)
 
 

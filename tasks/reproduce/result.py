@@ -99,6 +99,11 @@ class ExperimentResult:
             shipped = read_otherwise(shipped, self.reading)
         return {verdict.says for verdict in self.verdicts} != set(statements(shipped))
 
+    @property
+    def counts(self) -> list[str]:
+        """Its name and title, and the number of claims by verdict."""
+        return [f"{self.name} {self.title}", *(str(self.count(as_)) for as_ in COUNTS)]
+
     def count(self, as_: str) -> int:
         """Return the number of claims that count as `as_`."""
         return count(self.verdicts, as_)
@@ -347,8 +352,7 @@ def summary(results: Sequence[ExperimentResult]) -> str:
     """Return the verdicts as Markdown."""
     verdicts = [verdict for result in results for verdict in result.verdicts]
     lines = [f"{headline(verdicts, ours=ours)}\n" for ours in (False, True)]
-    rows = [[f"{r.name} {r.title}", *(str(r.count(as_)) for as_ in COUNTS)] for r in results]
-    lines += _table(("experiment", *COUNTS), rows)
+    lines += _table(("experiment", *COUNTS), [result.counts for result in results])
     for result in results:
         lines += ["", f"## {result.name}: {result.title}", "", result.question, ""]
         lines += [f"{text}\n" for text in _caveats(result)]
