@@ -16,7 +16,6 @@ from tasks.report.narrative import finding_of
 from tasks.select.checks import CheckOutcome, check_study
 from tasks.select.results import MAE
 from tasks.select.study import Study
-from tasks.storage.backends import Entry
 from tasks.storage.settings import Settings, ensure_writable, read_settings
 from tasks.storage.store import STORE_ID, open_store
 from tasks.track.client import TrackingUnreachableError
@@ -78,8 +77,23 @@ def clean_store(
             f"fkd clean must not run beside a run, but {', '.join(running)} is active. Repeat the "
             "command when it has ended (`fkd status`)."
         )
-    chosen = _chosen(settings, least, unreferenced=unreferenced)
+    if unreferenced:
+        least = max(least, _YOUNG_SECONDS)
     store, console = open_store(settings), Console(highlight=False, markup=False)
+    before = time.time() - least
+    chosen = [
+        entry
+        for entry in store.entries()
+        if entry.changed < before and entry.name != STORE_ID and not entry.name.startswith("locks/")
+    ]
+    if unreferenced:
+        used, problems = referenced(settings)
+        if problems:
+            raise UserError(
+                f"--unreferenced needs the settings of all runs, but {' '.join(problems)} Remove "
+                "the folders of such runs, or use --older-than alone."
+            )
+        chosen = [e for e in chosen if is_named_by_content(e.name) and e.name not in used]
     if not dry_run:
         for entry in chosen:
             store.remove(entry.name)
@@ -87,27 +101,6 @@ def clean_store(
     word = "would be removed from" if dry_run else "removed from"
     count = f"{len(chosen)} blob{'' if len(chosen) == 1 else 's'} ({size / 2**20:.1f} MiB)"
     console.print(f"{count} {word} the store {store.backend.address}", soft_wrap=True)
-
-
-def _chosen(settings: Settings, least: float, *, unreferenced: bool) -> list[Entry]:
-    """Return the entries to remove."""
-    if unreferenced:
-        least = max(least, _YOUNG_SECONDS)
-    before = time.time() - least
-    old = [
-        entry
-        for entry in open_store(settings).entries()
-        if entry.changed < before and entry.name != STORE_ID and not entry.name.startswith("locks/")
-    ]
-    if not unreferenced:
-        return old
-    wanted, problems = referenced(settings)
-    if problems:
-        raise UserError(
-            f"--unreferenced needs the settings of all runs, but {' '.join(problems)} Remove the "
-            "folders of such runs, or use --older-than alone."
-        )
-    return [e for e in old if is_named_by_content(e.name) and e.name not in wanted]
 
 
 def _seconds(text: str) -> float:

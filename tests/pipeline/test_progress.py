@@ -1,4 +1,4 @@
-"""The line of a live bar, read as a person reads it."""
+"""The text of a progress bar on a terminal."""
 
 import re
 

@@ -176,7 +176,7 @@ def test_our_lines_stand_in_prefects_log_and_once_on_the_terminal(schedule, fini
 
 def test_the_run_shows_its_progress_and_its_result(schedule, finished):
     found = artifacts_of(schedule.api, finished["id"])
-    progress, result = found["progress-fits"], found["result-small"]
+    progress, result = found["progress"], found["result-small"]
     assert (progress["type"], progress["data"]) == ("progress", 100)
     assert progress["description"] == "4 of 4 fits"
     assert result["type"] == "markdown"

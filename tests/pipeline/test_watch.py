@@ -347,7 +347,7 @@ def test_a_limit_is_left_behind_where_the_whole_band_lies_above_it():
     assert reasons_of(gdp(0.09, 0.13), {"hgr": 0.1}) == ()
 
 
-def test_the_stricter_of_two_limits_counts():
+def test_the_strictest_limit_counts():
     assert strictest({"gdp": 0.04}, {"gdp": 0.02, "pf": 1}) == {"gdp": 0.02, "pf": 1}
 
 
