@@ -248,9 +248,9 @@ def test_strata_and_pairs_come_with_control_and_several_columns(settings):
         run_job(job)
     found = along_study(study, trial_of(study, "krr_fkd", 3))
     assert list(found.profiles) == ["racepctblack", "racePctHisp"]
-    assert len(found.strata["racepctblack"].strata) == 5  # fifths of a number
+    assert len(found.strata["racepctblack"][0]) == 5  # fifths of a number
     (pair,) = found.pairs
-    assert pair.columns == ("racepctblack", "racePctHisp")
+    assert pair.names == ("racepctblack", "racePctHisp")
     rows = sum(group.rows for group in (*pair.groups, *pair.left_out))
     assert rows == held_out(study).n
 
