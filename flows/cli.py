@@ -5,22 +5,21 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError
 from rich.markup import escape
 
 from configs.errors import UserError
-from flows.command_options import Axes, Overrides
-from flows.errors import NO_MEMORY, as_user_error, check_address_space
-from flows.log_lines import (
+from flows.command_options import (
+    Axes,
+    Overrides,
     check_log_options,
-    is_json,
     log_variables,
     split_log_options,
-    write_line,
 )
-from flows.progress import close_broken_output, console, replace_unencodable
+from flows.errors import NO_MEMORY, as_user_error, check_address_space
+from flows.messages import close_broken_output, console, is_json, replace_unencodable, write_line
 from tasks.cluster.signals import ignore_interrupt
 from tasks.servers.prefect import set_variables
 from tasks.storage.settings import quiet_ecosystem, scrubbed
@@ -91,23 +90,12 @@ def sweep(
 
 def _run(configs: "Sequence[RunConfig]", dry_run: bool) -> None:
     """Run configurations, or print their plan."""
-    if dry_run:
-        from flows.run import show_plan
+    from flows.run import run_configs, show_plan
 
+    if dry_run:
         show_plan(configs)
         return
-    from flows.run import run_configs
-
-    _prepare_run()
     run_configs(configs)
-
-
-def _prepare_run() -> None:
-    """Check the limits of this process and remove files of killed ones."""
-    check_address_space(run=True)
-    from flows.run import clear_leftovers
-
-    clear_leftovers()
 
 
 @app.command
@@ -147,134 +135,60 @@ def report(
 
     study = rewrite_report(found, source, overrides)
     if check:
-        from flows.inspect_commands import show_checks
+        from flows.store_commands import show_checks
 
         show_checks(study)
 
 
-@app.command
-def schedule(
-    config: str = "default",
-    /,
-    *,
-    cron: str | None = None,
-    every: float | None = None,
-    overrides: Overrides = (),
-) -> None:
-    """Run a configuration on a schedule until Ctrl-C.
-
-    Parameters
-    ----------
-    config
-        A YAML file, or the name of a shipped one.
-    cron
-        Times of the runs, such as "0 3 * * 1" for Mondays at three, UTC.
-    every
-        Seconds between two runs, instead of cron.
-    """
-    from flows.schedule import serve_schedule
-
-    _prepare_run()
-    serve_schedule(config, overrides, cron=cron, every=every)
-
-
-@app.command
-def reproduce(
-    *names: str,
-    without: Annotated[tuple[str, ...], Parameter(help="neural: leave out the networks")] = (),
-    quick: bool = False,
-    overrides: Overrides = (),
-) -> None:
-    """Run the paper's experiments, judge its claims and write one page with all of them.
-
-    Parameters
-    ----------
-    names
-        E0 to E10, preprocessing, or all (the default).
-    quick
-        Use few rows, few folds and short grids, to see in minutes that everything works.
-    """
-    from flows.reproduce import reproduce_paper
-
-    _prepare_run()
-    reproduce_paper(names or ("all",), without, overrides, is_quick=quick)
-
-
-@app.command
-def promote(model: str, /, *, version: int, who: str, why: str) -> None:
-    """Make a registered version the champion, and record who decided it.
-
-    Parameters
-    ----------
-    model
-        Name of the registered model, such as crimes.
-    version
-        Its version, for instance that of @candidate.
-    who
-        The person or body that decides.
-    why
-        The reason of the decision.
-    """
-    from flows.model_commands import promote_model
-
-    promote_model(model, version, who, why)
-
-
-@app.command
-def status() -> None:
-    """Show running and past runs with failures and rates, and the configured servers."""
-    from flows.status import show_status
-
-    show_status()
-
-
-@app.command
-def sync() -> None:
-    """Record in MLflow the runs that it missed while it was unreachable."""
-    from flows.store_commands import sync_all
-
-    sync_all()
-
-
-@app.command
-def ui() -> None:
-    """Start the Prefect and MLflow pages, or show the addresses of yours, until Ctrl-C."""
-    from flows.status import open_pages
-
-    open_pages()
-
-
-app.command(
-    "flows.inspect_commands:audit_file",
-    name="audit",
-    help="Audit the predictions of any model along sensitive columns.",
-)
-app.command(
-    "flows.monitor:watch_model",
-    name="watch",
-    help="Check a champion on new rows.",
-)
-app.command(
-    "flows.data_commands:propose_own",
-    name="init",
-    help="Write a commented configuration for a table of your own.",
-)
-app.command(
-    "flows.model_commands:score_rows",
-    name="score",
-    help="Predict the rows of a table with a registered model.",
-)
-app.command(
-    "flows.inspect_commands:compare_runs",
-    name="compare",
-    help="Show the differences between two runs: settings, rows, code, numbers.",
-)
-app.command(
-    "flows.store_commands:clean_store",
-    name="clean",
-    help="Remove old or unused results from the store.",
-)
-app.command("flows.data_commands:app", name="data", help="Fetch, list, verify or remove data.")
+# Each with its description, so that `fkd --help` imports none of them.
+for _target, _name, _help in (
+    (
+        "run:reproduce_paper",
+        "reproduce",
+        "Run the paper's experiments, judge its claims and write one page with all of them.",
+    ),
+    ("run:serve_schedule", "schedule", "Run a configuration on a schedule until Ctrl-C."),
+    ("run:watch_model", "watch", "Check a champion on new rows."),
+    (
+        "model_commands:audit_file",
+        "audit",
+        "Audit the predictions of any model along sensitive columns.",
+    ),
+    (
+        "model_commands:promote_model",
+        "promote",
+        "Make a registered version the champion, and record who decided it.",
+    ),
+    ("model_commands:score_rows", "score", "Predict the rows of a table with a registered model."),
+    (
+        "data_commands:propose_own",
+        "init",
+        "Write a commented configuration for a table of your own.",
+    ),
+    ("data_commands:app", "data", "Fetch, list, verify or remove data."),
+    (
+        "store_commands:compare_runs",
+        "compare",
+        "Show the differences between two runs: settings, rows, code, numbers.",
+    ),
+    ("store_commands:clean_store", "clean", "Remove old or unused results from the store."),
+    (
+        "store_commands:sync_all",
+        "sync",
+        "Record in MLflow the runs that it missed while it was unreachable.",
+    ),
+    (
+        "status:show_status",
+        "status",
+        "Show running and past runs with failures and rates, and the configured servers.",
+    ),
+    (
+        "status:open_pages",
+        "ui",
+        "Start the Prefect and MLflow pages, or show the addresses of yours, until Ctrl-C.",
+    ),
+):
+    app.command(f"flows.{_target}", name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -4,10 +4,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import cyclopts
-from cyclopts import Parameter
 from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
@@ -18,9 +17,9 @@ from configs.data import DataConfig
 from configs.errors import UserError
 from fkd.core.sentinel_values import shown_values
 from fkd.problems import PROBLEMS
-from flows.command_options import Overrides
+from flows.command_options import Names, Overrides
 from flows.model_commands import written_form
-from tasks.data.file_cache import Cache, CachedFile
+from tasks.data.file_cache import Cache
 from tasks.data.load import PREPARED
 from tasks.data.schema_inference import InferredSchema, infer_schema, propose_run
 from tasks.storage.files import named_disk_errors, write_atomic
@@ -78,7 +77,11 @@ def list_() -> None:
         sources = ", ".join(problem.sources)
         problems.add_row(problem.name, problem.target, ", ".join(problem.sensitive), sources)
     console.print(problems)
-    console.print(_listing(list(_cache().records()), "Files in the cache"))
+    files = Table("file", "MB", "sha256", "checksum known", title="Files in the cache", box=None)
+    for record in _cache().records():
+        known = "in advance" if record.pinned else "since first use"
+        files.add_row(record.name, f"{record.size / 1e6:.1f}", record.sha256[:12], known)
+    console.print(files)
 
 
 @app.command
@@ -121,12 +124,13 @@ def clean(*names: str, everything: bool = False) -> None:
     damaged = [name for name, record in records.items() if not cache.is_intact(record)]
     chosen = list(records) if everything else list(names) or damaged
     with named_disk_errors(cache.folder):
-        went = [cache.remove(name) for name in chosen]
-        removed, busy = sum(went), len(went) - sum(went)
+        removed = sum(cache.remove(name) for name in chosen)
+        busy = len(chosen) - removed
         if not names:
             leftovers, fetched = cache.remove_leftovers()
             removed, busy = removed + leftovers + _clean_tables(everything), busy + fetched
-    Console(highlight=False).print(f"{_count(removed)} removed" + _left_alone(busy))
+    kept = f"; {_count(busy)} kept: another process is fetching them" if busy else ""
+    Console(highlight=False).print(f"{_count(removed)} removed{kept}")
 
 
 def _clean_tables(everything: bool) -> int:
@@ -140,11 +144,6 @@ def _clean_tables(everything: bool) -> int:
 
 def _count(files: int) -> str:
     return f"{files} file{'' if files == 1 else 's'}"
-
-
-def _left_alone(busy: int) -> str:
-    """Return how many files were kept because another process is fetching them."""
-    return f"; {_count(busy)} kept: another process is fetching them" if busy else ""
 
 
 def _config(problem: str, **chosen: str | None) -> DataConfig:
@@ -174,15 +173,6 @@ def _cache() -> Cache:
     return Cache(read_settings().downloads)
 
 
-def _listing(records: list[CachedFile], title: str) -> Table:
-    """Return a table of cached files."""
-    table = Table("file", "MB", "sha256", "checksum known", title=title, box=None)
-    for record in records:
-        known = "in advance" if record.pinned else "since first use"
-        table.add_row(record.name, f"{record.size / 1e6:.1f}", record.sha256[:12], known)
-    return table
-
-
 @contextmanager
 def _progress() -> Iterator[Any]:
     """Yield a listener that shows one bar per file on a terminal."""
@@ -203,9 +193,6 @@ def _progress() -> Iterator[Any]:
             progress.update(bars[name], completed=done, total=total)
 
         yield listen
-
-
-Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 
 
 def propose_own(

@@ -11,19 +11,17 @@ from configs.errors import UserError
 from configs.run import RunConfig
 from flows import fitting
 from flows.errors import as_user_error
-from flows.fitting import FitEnd, SweepState, fit_all
-from flows.log_lines import bound
+from flows.fitting import SweepState, fit_all
+from flows.messages import bound, post_markdown, run_log, tagged_run
 from flows.outcome import Cell, Outcome, cells_markdown, check_end, result_markdown
-from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import run_log
 from flows.stages import experiment_run_name, run_tags, step, sweep_run_name
 from tasks.data.load import remarks
 from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
 from tasks.report.page import write_report as write_page
 from tasks.select import champion
-from tasks.select.results import tidy, write_results
-from tasks.select.selection import NoChampionError
+from tasks.select.champion import NoChampionError
+from tasks.select.results import write_results
 from tasks.select.study import Study, study_opener
 from tasks.storage.settings import read_settings, scrubbed
 from tasks.track.client import TrackingUnreachableError
@@ -69,17 +67,16 @@ def run_all(configs: Sequence[RunConfig]) -> list[Cell]:
     with tagged_run(run_tags(configs)), bound(run=name):
         loaded = [attempt(config, fetch_data, config, opened) for config in configs]
         studies = [study for study in loaded if isinstance(study, Study)]
-        state = plan_trials(studies) if studies else None
-        computed = iter(() if state is None else fit_studies(studies, state).computed)
-        cells = [
-            Cell(
-                config,
-                attempt(config, _finish_again, study, start if next(computed) else None, state)
-                if isinstance(study, Study)
-                else study,
-            )
-            for config, study in zip(configs, loaded, strict=True)
-        ]
+        state = fit_studies(studies) if studies else None
+        fitted = iter(() if state is None else zip(state.studies, state.computed, strict=True))
+        cells = []
+        for config, end in zip(configs, loaded, strict=True):
+            if isinstance(end, UserError):
+                cells.append(Cell(config, end))
+                continue
+            study, computed = next(fitted)
+            outcome = attempt(config, finish, study, start if computed else None, state)
+            cells.append(Cell(config, outcome))
         if len(cells) > 1:
             post_markdown("sweep", cells_markdown(cells), "Runs of the sweep")
     return cells
@@ -103,15 +100,11 @@ def _attempt(config: RunConfig, action: Callable[..., T], *arguments: Any) -> T 
         return found
 
 
-def fit_studies(studies: Sequence[Study], state: SweepState | None = None) -> FitEnd:
+def fit_studies(studies: Sequence[Study]) -> SweepState:
     """Compute the missing fits of studies, with a Prefect task for each step."""
-    state = plan_trials(list(studies)) if state is None else state
-    return fit_all(studies, state, build=build_kernels, fit=fit_trials)
-
-
-def _finish_again(study: Study, start: float | None, state: SweepState | None) -> Outcome:
-    """Finish a study with the trials that are known after the fits."""
-    return finish(study.again(), start, state)
+    state = plan_trials(list(studies))
+    fit_all(studies, state, build=build_kernels, fit=fit_trials)
+    return state
 
 
 def finish(study: Study, start: float | None, state: SweepState | None = None) -> Outcome:
@@ -175,10 +168,8 @@ fit_trials = step("fit trials")(fitting.fit_trials)
 @step("log to MLflow")
 def log_to_mlflow(study: Study, state: SweepState | None) -> Done:
     """Write results.csv and one MLflow run per trial."""
-    data = study.config.data
-    frame = tidy(study.results(), data.problem, data.sensitive)
     take_folder(study)
-    write_results(frame, study.folder)
+    write_results(study.results(), study.config.data, study.folder)
     try:
         added = record_trials(study)
     except TrackingUnreachableError as error:

@@ -11,19 +11,13 @@ from typing import Any
 from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.run import AUTO_ROWS, SHOWN_TIMES, keeps
-from flows.prefect_page import post_markdown
-from flows.progress import run_log
+from flows.messages import post_markdown, run_log
 from tasks.cluster.cluster import PAGE, connect, is_reported, performance
 from tasks.cluster.retries import Failed, run_here, run_jobs
 from tasks.cluster.workers import WorkerMonitor, worker_kernels, worker_memory
 from tasks.fit.job import refuse_too_large, run_job
 from tasks.kernels.auto_options import sum_remarks
-from tasks.kernels.build import (
-    KernelSummary,
-    build_shared,
-    chunked_summaries,
-    kernels_markdown,
-)
+from tasks.kernels.build import KernelSummary, build_shared, chunked_summaries, kernels_markdown
 from tasks.kernels.kernel_arrays import ChunkedKernel, build_kernel, compute_array, is_chunked
 from tasks.kernels.shared_training import shared_sums
 from tasks.plan.trials import Job
@@ -61,7 +55,10 @@ class SweepState:
         # Failed fits are tried again.
         keys = (key for jobs in missing for job in jobs for key in job.record_keys)
         self._plan(missing, self.studies[0].store.forget_failures(keys) if self.studies else ())
-        self.statuses = [self._begin(i) for i in range(len(studies))]
+        self.statuses = list[Status]()
+        for study, wanted in zip(self.studies, self._wanted, strict=True):
+            status = begin(study.config.name, study.size(), study.size() - len(wanted))
+            self.statuses.append(write_status(study.settings, status))
         self.computed = tuple(map(bool, missing))
 
     def _plan(self, missing: Sequence[Sequence[Job]], failed_before: Collection[str] = ()) -> None:
@@ -73,11 +70,6 @@ class SweepState:
         for study, jobs in zip(self.studies, self._missing, strict=True):
             self.reasons += reasons(study, jobs, read_plan(study), failed_before)
             write_plan(study)
-
-    def _begin(self, i: int) -> Status:
-        study = self.studies[i]
-        total, missing = study.size(), len(self._wanted[i])
-        return write_status(study.settings, begin(study.config.name, total, total - missing))
 
     def describe(self) -> str:
         """Return how many fits are stored and how many are computed, with the reasons."""
@@ -274,9 +266,9 @@ def _fit_chunked(state: SweepState, step: Round, kernel: ChunkedKernel) -> list[
     def fit(job: Job) -> None:
         run_job(job, kernel.passes(compute))
 
-    with run_log().progress("chunked fits", len(job.trials)) as counter:
+    with run_log().progress("chunked fits", len(job.trials)) as advance:
         failed = run_here(fit, [job], on_done=state.job_done)
-        counter.advance(len(job.trials))
+        advance(len(job.trials))
     return failed
 
 
@@ -302,11 +294,11 @@ def run_counted(
     """
     if not jobs:
         return []
-    with run_log().progress(noun, sum(weight(job) for job in jobs)) as counter:
+    with run_log().progress(noun, sum(weight(job) for job in jobs)) as advance:
 
-        def advance(job: Any) -> None:
+        def done(job: Any) -> None:
             on_done(job)
-            counter.advance(weight(job))
+            advance(weight(job))
 
         return run_jobs(
             client,
@@ -314,18 +306,10 @@ def run_counted(
             jobs,
             retries=cluster.retries,
             time_limit=cluster.time_limit,
-            on_done=advance,
+            on_done=done,
             log=run_log().log,
             **callbacks,
         )
-
-
-@dataclass(frozen=True)
-class FitEnd:
-    """Result of the fits of several studies."""
-
-    failed: int  # fits of all studies
-    computed: tuple[bool, ...]  # whether fits of each study were missing
 
 
 def fit_all(
@@ -334,8 +318,8 @@ def fit_all(
     *,
     build: BuildStep = build_kernels,
     fit: FitStep = fit_trials,
-) -> FitEnd:
-    """Compute the missing fits of several studies on one cluster.
+) -> int:
+    """Compute the missing fits of several studies on one cluster; return how many failed.
 
     Parameters
     ----------
@@ -353,7 +337,7 @@ def fit_all(
     run_log().log(state.describe())
     if not state.jobs:
         _warn_of_mixed_kernels(state)
-        return FitEnd(state.close(), state.computed)
+        return state.close()
     _log_dropped_predictions(studies)
     try:
         with connect(cluster, settings) as client:
@@ -363,7 +347,7 @@ def fit_all(
     except UserError as error:
         state.close(str(error))
         raise
-    return FitEnd(state.close(), state.computed)
+    return state.close()
 
 
 def _fit_rounds(

@@ -1,23 +1,33 @@
-"""Commands for registered models: score, promote."""
+"""Commands for models: audit, score, promote."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from configs.cluster import ClusterConfig
 from configs.data import FileFormat
 from configs.errors import UserError
 from configs.load import apply_overrides
+from fkd import FairnessWarning
+from fkd import audit as audit_rows
+from fkd.measures import survey_weights
+from fkd.measures.auditing import Audit
 from flows.command_options import Names, Overrides
-from flows.log_lines import is_json, write_line
-from flows.progress import run_log
+from flows.messages import is_json, run_log, write_line
+from tasks.data.audit_input import PredictedColumns, PredictionFile, read_predicted
 from tasks.monitor.scoring import MissingRule, ScoreRequest, check_request, score_table
+from tasks.report.audit_page import AuditLabels, audit_sentences, audit_table, write_audit
 from tasks.storage.settings import Settings, read_settings
+from tasks.track.client import TrackingUnreachableError
 from tasks.track.registry import CHAMPION, Promotion, fetch_bundle, promote_version
 from tasks.track.run_index import now
 
@@ -109,8 +119,20 @@ def _client(settings: Settings, workers: int, address: str | None) -> Iterator[A
         yield client
 
 
-def promote_model(model: str, version: int, who: str, why: str) -> None:
-    """Move the alias of the champion to a version, and record who decided it, when and why."""
+def promote_model(model: str, /, *, version: int, who: str, why: str) -> None:
+    """Make a registered version the champion, and record who decided it.
+
+    Parameters
+    ----------
+    model
+        Name of the registered model, such as crimes.
+    version
+        Its version, for instance that of @candidate.
+    who
+        The person or body that decides.
+    why
+        The reason of the decision.
+    """
     who, why = " ".join(who.split()), " ".join(why.split())
     if not who:
         raise UserError('--who must name the person or body that decides, got "".')
@@ -118,3 +140,151 @@ def promote_model(model: str, version: int, who: str, why: str) -> None:
         raise UserError('--why must give the reason of the decision, got "".')
     promote_version(read_settings(), model, version, Promotion(who, why, now()))
     run_log().log(f"models:/{model}@{CHAMPION} is now version {version}")
+
+
+# Types of numbers in a signature, as columns have them.
+_NUMBERS = {"double": "float64", "float": "float32", "long": "int64", "integer": "int32"}
+
+
+def audit_file(
+    table: str,
+    /,
+    *,
+    target: str,
+    sensitive: Names,
+    prediction: str | None = None,
+    other: str | None = None,
+    model: str | None = None,
+    group_by: Names = (),
+    weights: str | None = None,
+    unit: str = "",
+    seed: int = 0,
+    out: Path = Path("audit.html"),
+) -> None:
+    """Audit the predictions of any model along sensitive columns.
+
+    Parameters
+    ----------
+    table
+        A CSV, TSV, Excel, Parquet or Feather file: predictions beside the truth.
+    target
+        Column of the true values.
+    sensitive
+        Sensitive columns, each numeric with more than two values.
+    prediction
+        Column of the predictions; the default is prediction.
+    other
+        Column of a second model's predictions, compared on the same rows.
+    model
+        An MLflow model such as models:/NAME@champion to apply, instead of a column.
+    group_by
+        Columns within whose groups dependence is measured too.
+    weights
+        Column of sample weights. They are scaled to sum to the number of rows.
+    unit
+        Unit of the target.
+    seed
+        Seed of intervals and bands.
+    out
+        Path of the page to write.
+    """
+    if model is not None and prediction is not None:
+        raise UserError(
+            "Predictions come from --prediction or from --model, got both. Leave one of them out."
+        )
+    applied = None if model is None else _model(model)
+    column = None if model is not None else prediction or "prediction"
+    wanted = PredictedColumns(table, target, sensitive, column, other, group_by, weights=weights)
+    if applied is not None:
+        wanted = replace(
+            wanted, inputs=applied.inputs, numbers=tuple(applied.numbers), labels=applied.labels
+        )
+    rows = read_predicted(wanted, None if applied is None else applied.predict)
+    found = _audited(rows, seed)
+    labels = AuditLabels(
+        target=target,
+        unit=unit,
+        source=f"{Path(table).name}, {model or f'column {column}'}",
+        model=model or str(column),
+        other=other or "",
+        rows_read=rows.read,
+        dropped=tuple(f"{number:,}: {reason}" for reason, number in rows.dropped.items()),
+        weights=weights or "",
+    )
+    page = write_audit(found, labels, out)
+    console = Console(highlight=False)
+    for note in found.notes:
+        console.print(f"[yellow]{escape(note)}[/yellow]")
+    numbers = audit_table(found, labels)
+    shown = Table(*numbers.headings)
+    for row in numbers.rows:
+        shown.add_row(*(escape(cell.text) for cell in row.cells))
+    console.print(shown)
+    console.print(escape(" ".join(audit_sentences(found, labels))))
+    console.print(f"[bold]page[/bold] {escape(str(page))}", soft_wrap=True)
+
+
+def _audited(rows: PredictionFile, seed: int) -> Audit:
+    """Return the audit. Its warnings are notes of the page."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        try:
+            return audit_rows(
+                rows.y_true,
+                rows.y_pred,
+                rows.sensitive,
+                other=rows.other,
+                control_features=rows.control,
+                random_state=seed,
+                sample_weight=None if rows.weights is None else survey_weights(rows.weights),
+            )
+        except ValueError as error:
+            raise UserError(f"{error}.") from error
+
+
+@dataclass(frozen=True)
+class AppliedModel:
+    """An MLflow model with the columns of its signature."""
+
+    address: str
+    inputs: tuple[str, ...]
+    numbers: Mapping[str, str]  # type by numeric column
+    labels: tuple[str, ...]  # text columns
+    function: Callable[[pd.DataFrame], Any]
+    faults: tuple[type[Exception], ...]  # raised for rows that it refuses
+
+    def predict(self, frame: pd.DataFrame) -> Any:
+        """Return predictions, or raise a UserError for rows that the model refuses."""
+        try:
+            return self.function(frame.astype(dict(self.numbers)))
+        except self.faults as error:
+            cause = " ".join(str(error).split()).rstrip(".")
+            raise UserError(
+                f"{self.address} cannot predict these rows: {cause}. Correct or remove such rows, "
+                "or audit a file with a column of predictions."
+            ) from error
+
+
+def _model(address: str) -> AppliedModel:
+    """Return the model at an address, which must have a signature."""
+    from tasks.track.registry import REFUSALS, load_model
+
+    try:
+        loaded = load_model(read_settings(), address)
+    except TrackingUnreachableError as error:
+        raise UserError(
+            f"--model must be the address of a model in MLflow, such as models:/NAME@champion, got "
+            f"{address!r} ({error.cause})."
+        ) from None
+    schema = loaded.metadata.get_input_schema()
+    if schema is None or not schema.has_input_names():
+        raise UserError(
+            f"--model must have a signature with its input columns, got {address} without one. Log "
+            "the model with a signature, or audit a file with a column of predictions."
+        )
+    numbers = {
+        spec.name: _NUMBERS[spec.type.name] for spec in schema.inputs if spec.type.name in _NUMBERS
+    }
+    labels = tuple(spec.name for spec in schema.inputs if spec.type.name == "string")
+    inputs = tuple(schema.input_names())
+    return AppliedModel(address, inputs, numbers, labels, loaded.predict, REFUSALS)

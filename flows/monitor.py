@@ -3,46 +3,39 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
 from prefect import flow
-from rich.console import Console
-from rich.markup import escape
 
 from configs.errors import UserError
 from configs.hooks import HooksConfig
-from configs.load import read_hooks
 from configs.run import RunConfig, TrackingConfig
-from flows.errors import check_address_space
 from flows.experiment import finish, fit_studies
-from flows.log_lines import is_json, write_line
-from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import run_log
-from flows.run import clear_leftovers
+from flows.messages import post_markdown, run_log, tagged_run
 from flows.stages import step, watch_run_name
 from tasks.data.download import AbsentFileError
 from tasks.data.load import Loaded, join_tables, load_table
-from tasks.monitor.champion import WatchedChampion, champion_rows, watched_champion
 from tasks.monitor.check import (
     CROSSED,
     Batch,
     NextBatch,
     Refit,
     Watch,
+    WatchedChampion,
+    champion_rows,
     check_batch,
     is_watched,
     judge_refit,
     read_batches,
     record_refit_reason,
     record_watch,
+    watched_champion,
 )
 from tasks.report.history_page import write_history
-from tasks.select.selection import NoChampionError
+from tasks.select.champion import NoChampionError
 from tasks.select.study import open_study
 from tasks.servers.hooks import call_hook
-from tasks.storage.settings import ensure_writable, plain_markdown, read_settings
+from tasks.storage.settings import plain_markdown, read_settings
 from tasks.track.registry import versions_of
 
 _REFIT = "-refit"  # suffix of the name of a refitted run
@@ -138,19 +131,18 @@ def refit_champion(champion: WatchedChampion, batch: Batch, added: Loaded) -> Re
         f"{added.table.n:,} new rows"
     )
     study = open_study(_refit_config(champion), settings, rows)
-    fit_studies([study])
-    study = study.again()
+    (study,) = fit_studies([study]).studies
     try:
-        study, told = judge_refit(study, champion, before.table.n)
+        study, result = judge_refit(study, champion, before.table.n)
     except NoChampionError as error:
-        told = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
+        result = Refit("", False, f"no model could be chosen with {batch.label}: {error}")
     outcome = finish(study, start)
     run_log().log(f"{batch.label}: report of the refit: {outcome.paths['report']}")
-    known = [one for one in versions_of(settings, version.model) if one.key == told.champion]
-    if told.promoted or not told.champion or not known:
-        return told
+    known = [one for one in versions_of(settings, version.model) if one.key == result.champion]
+    if result.promoted or not result.champion or not known:
+        return result
     promote = f"fkd promote {version.model} --version {known[0].version} --who ... --why ..."
-    return replace(told, why=f"{told.why}. Promote it with `{promote}`")
+    return replace(result, why=f"{result.why}. Promote it with `{promote}`")
 
 
 def _refit_config(champion: WatchedChampion) -> RunConfig:
@@ -221,82 +213,3 @@ def message_of(found: Watch, page: str) -> dict[str, Any]:
         "promoted": found.refit is not None and found.refit.promoted,
         "history": page,
     }
-
-
-Named = Annotated[tuple[str, ...], Parameter(name="--data", consume_multiple=True)]
-
-
-def watch_model(
-    model: str,
-    /,
-    *,
-    data: Named = (),
-    cron: str | None = None,
-    every: float | None = None,
-    hooks: Path | None = None,
-    refit: bool = False,
-) -> None:
-    """Check a champion on new rows.
-
-    Parameters
-    ----------
-    model
-        Name of the registered model, such as crimes.
-    data
-        New rows: files, patterns in quotes, or keys of the data such as "states=NJ year=2019";
-        "year=next" and "states=next" are the next that was not checked.
-    cron
-        Repeat the check at these times until Ctrl-C, such as "0 3 * * 1": Mondays at three, UTC.
-    every
-        Seconds between two checks, instead of cron.
-    hooks
-        A YAML file with `hooks` to call after every check, such as the run's configuration.
-    refit
-        If a band is crossed, refit on the rows of the champion and the new ones. The result is
-        registered as a candidate; only a configured gate that it passes makes it the champion.
-    """
-    check_address_space(run=True)
-    clear_leftovers()
-    settings = read_settings()
-    ensure_writable(settings.home)
-    if cron is not None or every is not None:
-        from flows.schedule import serve_watch
-
-        serve_watch(model, data, cron=cron, every=every, hooks=hooks, refit=refit)
-        return
-    watched = WatchedModel(model) if hooks is None else WatchedModel(model, read_hooks(hooks))
-    from tasks.monitor.champion import watched_champion
-    from tasks.monitor.check import read_batches
-
-    # Before a server starts, so that a mistyped name or file is reported at once.
-    read_batches(watched_champion(settings, model).config, data)
-    from flows.outcome import failure_hooks
-    from tasks.servers.prefect import prefect_server
-
-    with prefect_server(settings), failure_hooks([watched]):
-        # Prefect reads its environment variables when it is first imported.
-        from flows.monitor import watch
-
-        found = watch(model, list(data), refit)
-    _show(found)
-    from tasks.report.history_page import history_path
-
-    end_watch(watched, found, str(history_path(settings, model)))
-
-
-def _show(found: list[Watch]) -> None:
-    """Print one line per check."""
-    console = Console(highlight=False)
-    for watch in found:
-        if is_json():
-            why = None if watch.refit is None else watch.refit.why
-            fields = {"run": watch.model, "rows_from": watch.rows_from, "verdict": watch.verdict}
-            write_line("info", "result", watch.reason, **fields, refit=why)
-            continue
-        colour = "bold red" if watch.verdict == CROSSED else "green"
-        console.print(
-            f"[bold]{escape(watch.rows_from)}[/bold] [{colour}]{escape(watch.reason)}[/{colour}]",
-            soft_wrap=True,
-        )
-        if watch.refit is not None:
-            console.print(f"   {escape(watch.refit.why)}", soft_wrap=True)

@@ -1,8 +1,8 @@
 """Results of runs and sweeps: on the terminal, in JSON, on Prefect's page, for hooks."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,15 +16,14 @@ from configs.run import RunConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
 from flows.errors import as_user_error
-from flows.log_lines import is_json, write_line
-from flows.progress import run_log
+from flows.messages import is_json, run_log, write_line
+from tasks.plan.trials import Trial
 from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
-from tasks.select.champion import select_champion
+from tasks.select.champion import Champion, NoChampionError, select_champion
 from tasks.select.checks import CheckOutcome, CheckResult, check_study
-from tasks.select.judgement import GateError, ScoreIntervals, broken_limits
+from tasks.select.judgement import GateError, broken_limits
 from tasks.select.results import SCORES, Finding, TrialResult
-from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
 from tasks.servers.hooks import call_hook, check_hooks, literal_webhooks
 from tasks.storage.settings import plain_markdown, scrubbed, without_credentials
@@ -43,66 +42,50 @@ _SEARCHED = (
 class Outcome:
     """Results of a run and the paths of its files."""
 
-    name: str
-    columns: tuple[str, ...]
+    study: Study
     results: tuple[TrialResult, ...]
-    champion: str | None  # key of the chosen trial
+    champion: Champion | None
     paths: dict[str, str]
     failures: dict[str, str]  # cause by fit
     notices: tuple[str, ...]
     broken: tuple[str, ...]  # limits of the gate that the champion exceeds
-    held_out: ScoreIntervals | None = None  # scores of the champion on held-out rows
-    record: str | None = None  # address of the run in MLflow, without credentials
-    finding: Finding | None = None  # None without a champion
-    names: Mapping[str, str] = field(default_factory=dict)  # of methods and variants, by trial key
-    words: Mapping[str, str] = field(default_factory=dict)  # titles of measured columns
-    searched: frozenset[str] = frozenset()  # keys of trials that a search has chosen
-    checks: tuple[CheckResult, ...] = ()
-    weights: str = ""  # description of the row weights
+    record: str | None  # address of the run in MLflow, without credentials
+    finding: Finding | None  # None without a champion
+    checks: tuple[CheckResult, ...]
 
     @classmethod
     def of(cls, study: Study, page: str, notices: tuple[str, ...]) -> "Outcome":
         """Return the outcome of a finished study."""
-        champion, broken = None, []
-        try:
-            selected = select_champion(study)
-        except NoChampionError:
-            pass
-        else:
-            champion = selected.trial.key
-            broken = broken_limits(selected.judgement, study.config.gate)
         paths = {"report": page, "results": str(study.folder / "results.csv")}
-        if champion is not None:
-            paths["model"] = model_address(study, selected)
+        champion, finding, broken = None, None, list[str]()
+        with suppress(NoChampionError):
+            champion = select_champion(study)
+            broken = broken_limits(champion.judgement, study.config.gate)
+            finding = finding_of(report_data(study, curves=False))
+            paths["model"] = model_address(study, champion)
         return cls(
-            study.config.name,
-            study.inputs.measure_on,
+            study,
             tuple(study.results()),
             champion,
             paths,
             study.failures(),
             notices,
             tuple(broken),
-            None if champion is None else selected.judgement.held_out,
             _record(study),
-            None if champion is None else finding_of(report_data(study, curves=False)),
-            study.names,
-            study.config.data.declaration.titles,
-            study.searched,
+            finding,
             check_study(study),
-            "" if study.config.weights is None else study.config.weights.text(),
         )
 
     def message(self) -> dict[str, Any]:
         """Return the message for hooks."""
         problem = self.problem()
         return {
-            "name": self.name,
+            "name": self.study.config.name,
             "state": "success" if problem is None else "failure",
             "problem": None if problem is None else str(problem),
             "trials": len(self.results),
             "failed_fits": len(self.failures),
-            "champion": self.champion,
+            "champion": None if self.champion is None else self.champion.trial.key,
             **self.paths,
         }
 
@@ -114,11 +97,11 @@ class Outcome:
             write_line("info", "result", text, run=fields.pop("name"), **fields)
             return
         console = Console(highlight=False)
-        for column in self.columns:
+        for column in self.study.inputs.measure_on:
             console.print(self._table(column))
-        if self.weights:
-            console.print(f"[dim]rows weighed by {escape(self.weights)}[/dim]")
-        if any(result.trial.key in self.searched for result in self.results):
+        if (weights := self.study.config.weights) is not None:
+            console.print(f"[dim]rows weighed by {escape(weights.text())}[/dim]")
+        if any(result.trial.key in self.study.searched for result in self.results):
             console.print(f"[dim]{_SEARCHED}[/dim]")
         if self.finding is not None:
             for sentence in self.finding.broken:
@@ -132,36 +115,50 @@ class Outcome:
 
     def _table(self, column: str) -> Table:
         """Return a table of means ± standard deviations for one measured column."""
-        words = self.words.get(column, column)
         table = Table(
-            title=f"Mean ± std over folds, dependence on {escape(words)}; ← champion",
+            title=f"Mean ± std over folds, dependence on {escape(self.words(column))}; ← champion",
             title_justify="left",
         )
         table.add_column("method")
         table.add_column("strength", justify="right")
         for heading in ("MAE", *(measure.label for measure in REPORTED.values())):
             table.add_column(heading, justify="right", no_wrap=True)
-        for result in self.results:
-            declared, chosen = method(result.trial.method), result.trial.key == self.champion
-            numbers = [
-                f"{_short(result.mean(m, column))}±{_short(result.std(m, column))}"
-                if result.is_defined(m, column)
-                else "undefined"
-                for m in SCORES
-            ]
+
+        def short(mean: float, std: float) -> str:
+            # Without the leading zero, so that six columns fit a terminal.
+            return "±".join(f"{value:.4f}".removeprefix("0") for value in (mean, std))
+
+        for trial, cells in self.rows(column, short):
+            mark = " ‡" if trial.key in self.study.searched else ""
+            chosen = self.is_champion(trial)
             table.add_row(
-                self._name(result) + (" ←" if chosen else ""),
-                f"{result.trial.strength:g}" if declared.strength else "",
-                *numbers,
+                escape(self.study.names[trial.key]) + mark + (" ←" if chosen else ""),
+                *cells,
                 style="bold green" if chosen else None,
             )
         return table
 
-    def _name(self, result: TrialResult) -> str:
-        """Return method and variant, with a mark if a search has chosen the parameters."""
-        key = result.trial.key
-        name = self.names.get(key, method(result.trial.method).title)
-        return escape(name) + (" ‡" if key in self.searched else "")
+    def words(self, column: str) -> str:
+        """Return the title of a measured column."""
+        return self.study.config.data.declaration.titles.get(column, column)
+
+    def is_champion(self, trial: Trial) -> bool:
+        """Return whether a trial was selected."""
+        return self.champion is not None and self.champion.trial.key == trial.key
+
+    def rows(
+        self, column: str, text: Callable[[float, float], str]
+    ) -> Iterator[tuple[Trial, list[str]]]:
+        """Yield every trial with its strength and scores; `text` formats mean and deviation."""
+        for result in self.results:
+            has_strength = method(result.trial.method).strength is not None
+            numbers = [
+                text(result.mean(m, column), result.std(m, column))
+                if result.is_defined(m, column)
+                else "undefined"
+                for m in SCORES
+            ]
+            yield result.trial, [f"{result.trial.strength:g}" if has_strength else "", *numbers]
 
     def problem(self) -> UserError | None:
         """Return all failures of the run as one error, None without failures."""
@@ -192,23 +189,27 @@ def _record(study: Study) -> str | None:
     return f"run {place.run_id} of experiment {place.experiment_id} in {uri}"
 
 
-def _short(value: float) -> str:
-    """Return four decimals without the leading zero, so that six columns fit a terminal."""
-    return f"{value:.4f}".removeprefix("0")
-
-
 def result_markdown(outcome: Outcome) -> str:
     """Return the results of a run as Markdown."""
     problem = outcome.problem()
-    parts = [f"# {outcome.name}", "" if problem is None else f"**{plain_markdown(str(problem))}**"]
+    parts = [
+        f"# {outcome.study.config.name}",
+        "" if problem is None else f"**{plain_markdown(str(problem))}**",
+    ]
     if outcome.finding is not None:
         found = (*outcome.finding.broken, *outcome.finding.sentences)
         parts += [plain_markdown(" ".join(found))]
-    for column in outcome.columns:
-        words = plain_markdown(outcome.words.get(column, column))
+    for column in outcome.study.inputs.measure_on:
+        words = plain_markdown(outcome.words(column))
         parts += [f"## Means over folds, dependence on {words}", _trials(outcome, column)]
-    if outcome.held_out is not None:
-        parts += ["## The champion on held-out rows", _held_out(outcome)]
+    if outcome.champion is not None:
+        held_out = outcome.champion.judgement.held_out
+        intervals = [("MAE", "", held_out.mae)]
+        for column, measures in held_out.measures.items():
+            intervals += [(name.upper(), column, ends) for name, ends in measures.items()]
+        rows = [[name, column, *(f"{end:.4f}" for end in ends)] for name, column, ends in intervals]
+        table = markdown_table(["measure", "on", "value", "from", "to"], rows)
+        parts += ["## The champion on held-out rows", table]
     if outcome.broken:
         parts += [
             "## Broken limits",
@@ -232,36 +233,14 @@ def file_link(path: str) -> str:
 
 def _trials(outcome: Outcome, column: str) -> str:
     """Return a table of means ± standard deviations for one measured column."""
-    rows = []
-    for result in outcome.results:
-        declared, chosen = method(result.trial.method), result.trial.key == outcome.champion
-        name = outcome.names.get(result.trial.key, declared.title)
-        rows.append(
-            [
-                name + (" ← champion" if chosen else ""),
-                f"{result.trial.strength:g}" if declared.strength else "",
-                *(
-                    f"{result.mean(m, column):.4f} ± {result.std(m, column):.4f}"
-                    if result.is_defined(m, column)
-                    else "undefined"
-                    for m in SCORES
-                ),
-            ]
-        )
+    rows = [
+        [
+            outcome.study.names[trial.key] + (" ← champion" if outcome.is_champion(trial) else ""),
+            *cells,
+        ]
+        for trial, cells in outcome.rows(column, lambda mean, std: f"{mean:.4f} ± {std:.4f}")
+    ]
     return markdown_table(["method", "strength", *(m.upper() for m in SCORES)], rows)
-
-
-def _held_out(outcome: Outcome) -> str:
-    """Return a table of the champion's scores with intervals."""
-    assert outcome.held_out is not None
-    rows = [["MAE", "", *_interval(outcome.held_out.mae)]]
-    for column, found in outcome.held_out.measures.items():
-        rows += [[name.upper(), column, *_interval(ends)] for name, ends in found.items()]
-    return markdown_table(["measure", "on", "value", "from", "to"], rows)
-
-
-def _interval(ends: Sequence[float]) -> list[str]:
-    return [f"{end:.4f}" for end in ends]
 
 
 def _places(outcome: Outcome) -> str:
@@ -401,18 +380,14 @@ def failure_hooks(configs: Sequence[Hooked]) -> Iterator[None]:
         yield
     except BaseException as error:
         if not isinstance(error, GeneratorExit):
-            _call_failure_hooks(configs, error)
+            state, problem = "stopped", _STOPPED
+            if isinstance(error, Exception):
+                state, problem = "failure", str(as_user_error(error))
+            for config in configs:
+                message = {"name": config.name, "state": state, "problem": problem}
+                for fault in call_hook(config.hooks.on_failure, message):
+                    run_log().log(fault, "warning")
         raise
-
-
-def _call_failure_hooks(configs: Sequence[Hooked], error: BaseException) -> None:
-    """Call the failure hooks of all runs with the error that ended them."""
-    crashed = isinstance(error, Exception)
-    state, problem = ("failure", str(as_user_error(error))) if crashed else ("stopped", _STOPPED)
-    for config in configs:
-        message = {"name": config.name, "state": state, "problem": problem}
-        for fault in call_hook(config.hooks.on_failure, message):
-            run_log().log(fault, "warning")
 
 
 def end_runs(cells: Sequence[Cell]) -> None:

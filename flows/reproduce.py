@@ -14,37 +14,24 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.cluster import ClusterConfig
-from configs.errors import UserError, check_name
-from configs.load import apply_overrides, parse_config
+from configs.errors import UserError
 from configs.reproduction import (
-    READING_KEYS,
     ExperimentConfig,
     experiment_names,
-    is_network,
     parse_experiment,
-    quick,
-    read_experiment,
-    read_otherwise,
     reading_slug,
     reading_words,
     synthetic,
-    without,
 )
 from fkd import __version__
-from fkd.methods.declaration import Method
 from flows.fitting import fit_all, run_counted
-from flows.log_lines import is_json, write_line
+from flows.messages import is_json, post_markdown, run_log, tagged_run, write_line
 from flows.outcome import file_link, markdown_table
-from flows.prefect_page import post_markdown, tagged_run
-from flows.progress import run_log
 from flows.stages import reproduction_run_name, step
 from tasks.cluster.cluster import connect
-from tasks.cluster.retries import Failed
 from tasks.data.load import describe_rows
 from tasks.reproduce.claims import COUNTS, DRAWS, headline, verdicts_on
-from tasks.reproduce.curves import seeded_curves
-from tasks.reproduce.page import write_page
-from tasks.reproduce.recovery import recover_job, recovery_jobs
+from tasks.reproduce.curves import recover_job, recovery_jobs, seeded_curves
 from tasks.reproduce.resample import resample
 from tasks.reproduce.result import (
     ExperimentResult,
@@ -52,110 +39,12 @@ from tasks.reproduce.result import (
     read_results,
     record_result,
     record_studies,
+    write_page,
     write_result,
 )
 from tasks.select.study import Study, study_opener
-from tasks.servers.prefect import prefect_server
-from tasks.storage.settings import Settings, ensure_writable, read_settings
+from tasks.storage.settings import Settings, read_settings
 from tasks.track.client import TrackingUnreachableError
-
-_GROUPS = ("neural",)
-
-
-def reproduce_paper(
-    names: Sequence[str],
-    leave_out: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-    *,
-    is_quick: bool = False,
-) -> None:
-    """Compute and judge experiments; print their verdicts and the path of the page."""
-    start = time.monotonic()
-    cluster, reading = _settings(overrides)
-    trees = chosen_trees(names, leave_out, is_quick=is_quick)
-    trees, unread = _read(trees, reading) if reading else (trees, [])
-    for tree in trees:
-        parse_experiment(tree)  # reports faults before any work
-    settings = read_settings()
-    ensure_writable(settings.home)
-    run_log().log(f"{len(trees)} experiments of the paper (state in {settings.home})")
-    for sentence in unread:
-        run_log().log(f"left out: {sentence}")
-    with prefect_server(settings):
-        # Prefect reads its environment variables when it is first imported.
-        from flows.reproduce import reproduce
-
-        try:
-            found, problem = reproduce(trees, cluster), None
-        except IncompleteError as error:
-            found, problem = error.found, error
-    found.show(time.monotonic() - start)
-    if problem is not None:
-        raise problem
-
-
-def chosen_trees(
-    names: Sequence[str], leave_out: Sequence[str] = (), *, is_quick: bool = False
-) -> list[dict[str, Any]]:
-    """Return the chosen experiments as they will run."""
-    return [_tree(name, leave_out, is_quick=is_quick) for name in _chosen(names)]
-
-
-def _settings(overrides: Sequence[str]) -> tuple[ClusterConfig, dict[str, Any]]:
-    """Return the cluster and the keys of the data that --set changes."""
-    tree = apply_overrides({}, overrides)
-    if idle := sorted(set(tree) - {"cluster", "data"}):
-        raise UserError(
-            "--set of fkd reproduce must name keys of cluster, or of data "
-            f"({', '.join(READING_KEYS)}), got {', '.join(idle)}. Other keys of the experiments "
-            "are fixed."
-        )
-    reading = tree.pop("data", {})
-    if not isinstance(reading, dict):
-        raise UserError(f"--set data must name a key, such as data.drop=[], got {reading!r}.")
-    # Parsed as a run, so that errors read as everywhere.
-    return parse_config({"methods": ["dummy"], **tree}, "--set").cluster, reading
-
-
-def _read(
-    trees: Sequence[dict[str, Any]], reading: dict[str, Any]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the experiments with changed data keys, and why others cannot have them."""
-    found, unread = list[dict[str, Any]](), list[str]()
-    for tree in trees:
-        try:
-            found.append(read_otherwise(tree, reading))
-        except UserError as error:
-            unread.append(str(error))
-    if not found:
-        raise UserError(" ".join(dict.fromkeys(unread)))
-    return found, unread
-
-
-def _chosen(names: Sequence[str]) -> list[str]:
-    """Return the names of the chosen experiments without duplicates."""
-    known = experiment_names()
-    meant = [name for given in names for name in (known if given == "all" else (given,))]
-    return list(dict.fromkeys(meant))
-
-
-def _tree(name: str, leave_out: Sequence[str], *, is_quick: bool) -> dict[str, Any]:
-    """Return one experiment as it will run."""
-    for group in leave_out:
-        try:
-            check_name(group, _GROUPS, key="--without")
-        except ValueError as error:
-            raise UserError(f"{error}.") from None
-
-    def reason(declared: Method) -> str | None:
-        if is_network(declared) and "neural" in leave_out:
-            return "--without neural leaves out the networks"
-        if declared.extra is not None and declared.extra.missing():
-            return f"{declared.title} needs {', '.join(declared.extra.missing())}: `make neural`"
-        return None
-
-    tree = without(read_experiment(name), reason)
-    return quick(tree) if is_quick else tree
 
 
 @dataclass(frozen=True)
@@ -165,13 +54,6 @@ class Reproduced:
     page: Path | None
     results: tuple[ExperimentResult, ...]
     problems: tuple[str, ...]
-
-    def rows(self) -> list[list[str]]:
-        """Return the number of claims by experiment and verdict."""
-        return [
-            [f"{result.name} {result.title}", *(str(result.count(as_)) for as_ in COUNTS)]
-            for result in self.results
-        ]
 
     def sentences(self) -> list[str]:
         """Return a summary of the verdicts, and changes of the data keys."""
@@ -185,7 +67,8 @@ class Reproduced:
         """Return the result as Markdown."""
         problems = "\n".join(f"- {problem}" for problem in self.problems)
         page = "" if self.page is None else f"report: {file_link(str(self.page))}"
-        claims = markdown_table(["experiment", *COUNTS], self.rows())
+        rows = [result.counts for result in self.results]
+        claims = markdown_table(["experiment", *COUNTS], rows)
         return "\n\n".join(filter(None, [*self.sentences(), claims, problems, page]))
 
     def show(self, seconds: float) -> None:
@@ -202,8 +85,8 @@ class Reproduced:
         table.add_column("experiment")
         for as_ in COUNTS:
             table.add_column(as_, justify="right", min_width=max(map(len, as_.split())))
-        for row in self.rows():
-            table.add_row(*map(escape, row))
+        for result in self.results:
+            table.add_row(*map(escape, result.counts))
         console.print(table)
         for sentence in self.sentences():
             console.print(escape(sentence))
@@ -347,7 +230,7 @@ def _open(
 def fit(opened: Opened) -> int:
     """Compute the missing fits and return how many failed."""
     studies = opened.all_studies()
-    return fit_all(studies).failed if studies else 0
+    return fit_all(studies) if studies else 0
 
 
 @step("log to MLflow")
@@ -371,7 +254,11 @@ def judge_claims(
     problems: list[str] = []
 
     def compute(function: Callable[[Any], None], noun: str, jobs: Sequence[Any]) -> None:
-        if failed := _compute(function, noun, jobs, cluster, settings):
+        if not jobs:
+            return
+        with connect(cluster, settings) as client:
+            failed = run_counted(client, function, jobs, cluster, noun=noun)
+        if failed:
             problems.append(
                 f"{experiment.name}: {len(failed)} {noun} failed, the first by {failed[0].cause}"
             )
@@ -381,36 +268,19 @@ def judge_claims(
     asked = [found for run, found in curves.items() if experiment.runs[run].recoverability]
     jobs = [job for found in asked for job in recovery_jobs(found)]
     compute(recover_job, "folds of features to guess from", jobs)
-    told = {
-        experiment.runs[run].title: describe_rows(_any_study(seeds).loaded.provenance)
+    rows = {
+        # All studies of a run have the same rows.
+        experiment.runs[run].title: describe_rows(study.loaded.provenance)
         for run, seeds in opened.studies.items()
+        for study in next(iter(seeds.values())).values()
     }
-    result = make_result(experiment, curves, opened.absent, verdicts, told, draws=draws)
+    result = make_result(experiment, curves, opened.absent, verdicts, rows, draws=draws)
     result = replace(result, seconds=time.monotonic() - start)
     folder = pages(settings, experiment.collection) / experiment.name
     write_result(result, experiment, curves, folder)
     counts = ", ".join(f"{result.count(as_)} {as_}" for as_ in COUNTS)
     run_log().log(f"{experiment.name}: {counts} ({result.seconds:.0f} s)")
     return result, problems
-
-
-def _any_study(seeds: Mapping[int, Mapping[str, Study]]) -> Study:
-    """Return one study of a run. All have the same rows."""
-    return next(iter(next(iter(seeds.values())).values()))
-
-
-def _compute(
-    function: Callable[[Any], None],
-    noun: str,
-    jobs: Sequence[Any],
-    cluster: ClusterConfig,
-    settings: Settings,
-) -> list[Failed]:
-    """Compute jobs on the cluster and return those that failed."""
-    if not jobs:
-        return []
-    with connect(cluster, settings) as client:
-        return run_counted(client, function, jobs, cluster, noun=noun)
 
 
 @step("publish verdicts")

@@ -13,17 +13,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
-from flows.progress import run_log
+from flows.messages import run_log
 from tasks.servers.mlflow import mlflow_server
-from tasks.servers.prefect import (
-    PrefectRefusedError,
-    prefect_server,
-    upcoming_prefect_server,
-)
+from tasks.servers.prefect import PrefectRefusedError, prefect_server, upcoming_prefect_server
 from tasks.servers.shared_server import read_record
 from tasks.storage.settings import Settings, ensure_writable, read_settings, without_credentials
-from tasks.track.client import TrackingRefusedError, runs_page, tracking_uri
-from tasks.track.run_index import Status, all_statuses
+from tasks.track.client import TimedClient, TrackingRefusedError, runs_page, tracking_uri
+from tasks.track.registry import registry_call
+from tasks.track.run_index import Status, all_statuses, recorded_experiments
+from tasks.track.runs import prepare_stores
 
 _UP, _DOWN, _REFUSED = "[green]up[/]", "[red]no answer[/]", "[red]login refused[/]"
 
@@ -68,11 +66,6 @@ def _ask_prefect(settings: Settings) -> None:
 
 def _ask_mlflow(settings: Settings) -> None:
     """Request one experiment."""
-    # The import of MLflow takes seconds.
-    from tasks.track.client import TimedClient
-    from tasks.track.registry import registry_call
-    from tasks.track.runs import prepare_stores
-
     prepare_stores(settings)
     registry_call(settings, lambda: TimedClient(settings).search_experiments(max_results=1))
 
@@ -123,15 +116,10 @@ def _row(status: Status) -> list[str]:
         str(status.stored),
         str(len(status.failures)),
         str(status.remaining),
-        _rate(status.rate) if status.done else "",
+        f"{status.rate:.{1 if status.rate < 100 else 0}f}" if status.done else "",
         "" if left is None else f"{left:.0f}",
         _moment(status.updated),
     ]
-
-
-def _rate(rate: float) -> str:
-    """Return a rate with at most one decimal."""
-    return f"{rate:.1f}" if rate < 100 else f"{rate:.0f}"
 
 
 def _moment(updated: float) -> str:
@@ -157,7 +145,8 @@ def open_pages() -> None:
         _show_password(settings.prefect)
         run_log().log(f"MLflow   {mlflow}")
         _show_password(settings.mlflow / "server")
-        _show_experiments(settings, mlflow)
+        for name, experiment in recorded_experiments(settings).items():
+            run_log().log(f"  {name}  {runs_page(mlflow, experiment)}")
         run_log().log("Ctrl-C stops the servers that were started here")
         _follow_dask(settings.home / "dask.json")
     run_log().log("The servers are stopped")
@@ -169,20 +158,9 @@ def _show_password(folder: Path) -> None:
         run_log().log(f"         user and password in {folder / 'server.json'}")
 
 
-def _show_experiments(settings: Settings, root: str) -> None:
-    """Print the MLflow page of each experiment of FKD_HOME."""
-    # Imported late: the import takes seconds, and the servers should start at once.
-    from tasks.track.run_index import recorded_experiments
-
-    for name, experiment in recorded_experiments(settings).items():
-        run_log().log(f"  {name}  {runs_page(root, experiment)}")
-
-
 @contextmanager
 def _mlflow_page(settings: Settings) -> Iterator[str]:
     """Yield the address of the configured MLflow server, or start one."""
-    from tasks.track.runs import prepare_stores
-
     store = tracking_uri(settings)
     if store.startswith(("http://", "https://")):
         yield without_credentials(store)

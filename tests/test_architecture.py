@@ -112,6 +112,26 @@ def test_importing_the_library_pulls_in_no_pipeline():
     assert found.stdout.strip() == "[]"
 
 
+def test_no_command_imports_prefect_before_its_environment_is_set():
+    script = """
+import sys
+from flows.cli import app
+
+for name in app:
+    if not name.startswith("-"):
+        app[name].default_command  # imports its module
+print("prefect" in sys.modules)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=patient(120),
+    )
+    assert found.stdout.strip() == "False"
+
+
 def test_no_import_of_ours_touches_the_disk(tmp_path):
     script = "import configs.load, tasks.select.study, tasks.report.page, flows.cli"
     subprocess.run(

@@ -14,7 +14,7 @@ from tasks.data.load import read_or_prepare
 from tasks.kernels.streaming import LeafSums, write_sums
 from tasks.plan.trials import record_key
 from tasks.select.champion import select_champion
-from tasks.select.results import tidy, write_results
+from tasks.select.results import write_results
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
@@ -64,12 +64,12 @@ def _table(study):
 
 def _texts(study):
     status = begin(study.config.name, 100, 10)
-    frame = tidy(study.results(), "crimes", ["racepctblack"])
+    results = study.results()
 
     def step(i):
         write_status(study.settings, replace(status, failures=("a cause " * 2000,) * 5, done=i))
         write_plan(study)
-        write_results(frame, study.folder)
+        write_results(results, study.config.data, study.folder)
 
     return step
 

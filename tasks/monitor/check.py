@@ -1,15 +1,19 @@
-"""Check a champion on new rows: read batches, compare with the held-out rows, record in MLflow."""
+"""Check a champion on new rows: load it, read batches, compare with its record, write results."""
 
 import datetime
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+import yaml
+from mlflow.entities import Metric
 
 from configs.data import later_releases, other_states
 from configs.errors import UserError
@@ -19,16 +23,33 @@ from fkd.core.arrays import Array
 from fkd.measures import CurveChange, NumberChange, SampleChanges, compare, sample_changes
 from fkd.measures.drift import ERROR_RANK
 from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION
-from tasks.data.load import Loaded
-from tasks.monitor.champion import WatchedChampion
+from fkd.problems.bundle import NonFinitePredictionError
+from fkd.problems.table import Table
+from tasks.data.load import Loaded, load_table, read_prepared
+from tasks.data.user_table import raw_frame
 from tasks.select.champion import select_champion
 from tasks.select.checks import CheckOutcome, check_study
-from tasks.select.judgement import DRAWS, broken_limits, predicted_targets
+from tasks.select.judgement import (
+    DRAWS,
+    HeldOutRecord,
+    broken_limits,
+    held_out_record_name,
+    predicted_targets,
+    strictest,
+)
 from tasks.select.study import Study
+from tasks.storage.files import unpack_npz
 from tasks.storage.records import digest
 from tasks.storage.settings import Settings
 from tasks.track.client import TimedClient
-from tasks.track.registry import KnownVersion, registry_call, tag_version, versions_of
+from tasks.track.registry import (
+    KnownVersion,
+    champion_version,
+    fetch_bundle,
+    registry_call,
+    tag_version,
+    versions_of,
+)
 from tasks.track.run_index import now
 from tasks.track.runs import RunDetails, Tracking, metric_name, prepare_stores, read_file
 
@@ -54,6 +75,103 @@ _MODEL, _VERDICT, _REASON = "fkd.watch.model", "fkd.watch", "fkd.watch.reason"
 _REFIT = "fkd.watch.refit"
 _LONGEST = 4000  # characters; MLflow refuses a tag of more than 5000
 _AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class WatchedChampion:
+    """A registered champion with everything that a check of new rows needs.
+
+    Parameters
+    ----------
+    version
+        Its version in the registry.
+    config
+        The configuration of the run that chose it.
+    record
+        Its predictions of the held-out rows.
+    predict, inputs
+        The registered model and its input columns.
+    data, parts
+        The digest of the rows on which it was chosen, and prefixes of the digests of tables that
+        were joined into these rows.
+    """
+
+    version: KnownVersion
+    config: RunConfig
+    record: HeldOutRecord
+    predict: Callable[[pd.DataFrame], Any]
+    inputs: tuple[str, ...]
+    data: str
+    parts: tuple[str, ...] = ()
+
+    def predictions(self, table: Table) -> Array:
+        """Return the predictions of the registered model in the unit of the target."""
+        name = f"{self.version.model} version {self.version.version}"
+        try:
+            frame = raw_frame(table, self.inputs)
+        except ValueError as error:
+            raise UserError(
+                f"{error}. {name} needs {len(self.inputs)} columns; its signature in MLflow lists "
+                "them."
+            ) from None
+        try:
+            return np.asarray(self.predict(frame), dtype=np.float64).ravel()
+        except NonFinitePredictionError as error:
+            raise UserError(
+                f"{name} cannot predict these rows: {error}. Check the inputs of these rows."
+            ) from error
+
+
+def watched_champion(settings: Settings, model: str) -> WatchedChampion:
+    """Return the champion of a registered model."""
+    version = champion_version(settings, model)
+    tags: Mapping[str, str] = {}
+    record = config = None
+    if version.run:
+        client = TimedClient(settings)
+        tags, record, config = registry_call(
+            settings,
+            lambda: (
+                client.get_run(version.run).data.tags,
+                read_file(client, version.run, held_out_record_name(version.key)),
+                read_file(client, version.run, "config.yaml"),
+            ),
+        )
+    if record is None or config is None:
+        raise UserError(
+            f"{model} version {version.version} has no record of its held-out rows. Run its "
+            "configuration again by `fkd run`, which adds the record."
+        )
+    tree = yaml.safe_load(config)
+    tree.pop("hooks", None)  # their addresses were shortened in the recorded file
+    bundle = fetch_bundle(settings, f"models:/{model}/{version.version}").bundle()
+    return WatchedChampion(
+        version,
+        parse_config(tree, f"config.yaml of {model} version {version.version}"),
+        HeldOutRecord.from_arrays(unpack_npz(record)),
+        bundle.predict,
+        bundle.input_columns,
+        tags.get("fkd.data", ""),
+        tuple(tags.get("fkd.data.parts", "").split()),
+    )
+
+
+def champion_rows(settings: Settings, champion: WatchedChampion) -> Loaded:
+    """Return the rows on which a champion was chosen; raise an error if only others are left."""
+    found, reason = read_prepared(settings, champion.data), "the source has other rows now"
+    if found is None:
+        try:
+            found = load_table(champion.config.data, settings)
+        except UserError as error:
+            reason = str(error).rstrip(".")
+    if found is None or found.digest != champion.data:
+        raise UserError(
+            f"--refit needs the rows that {champion.version.model} version "
+            f"{champion.version.version} was chosen on (digest {champion.data[:12]}). They are not "
+            f"in the store {settings.store}, and cannot be read again: {reason}. Restore them, or "
+            "fit a configuration that names old and new rows with `fkd run`."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -251,29 +369,24 @@ class Watch:
         plain: dict[str, Any] = json.loads(text)
         del plain["watch"]
         changes = plain["changes"]
-        curves = []
+        changes["numbers"] = tuple(NumberChange(**one) for one in changes["numbers"])
+        changes["rows"] = tuple(changes["rows"])
         for one in changes["curves"]:
-            arrays = {
-                name: np.array(value, dtype=bool if name == "crossed" else np.float64)
-                for name, value in one.items()
-                if isinstance(value, list)
-            }
-            curves.append(CurveChange(**{**one, **arrays}))
+            for name, value in one.items():
+                if isinstance(value, list):
+                    one[name] = np.array(value, dtype=bool if name == "crossed" else np.float64)
+        changes["curves"] = tuple(CurveChange(**one) for one in changes["curves"])
+        plain["changes"] = SampleChanges(**changes)
         plain["reasons"] = tuple(plain["reasons"])
         plain["refit"] = plain["refit"] and Refit(**plain["refit"])
-        plain["changes"] = SampleChanges(
-            tuple(NumberChange(**one) for one in changes["numbers"]),
-            tuple(curves),
-            changes["chance"],
-            tuple(changes["rows"]),
-            changes["level"],
-        )
         return cls(**plain)
 
 
 def check_batch(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watch:
     """Return the check of loaded rows."""
     problem = champion.config.data.declaration
+    select = champion.config.select
+    limits = strictest({} if select is None else select.subject_to, champion.config.gate)
     found = Watch(
         model=champion.version.model,
         version=champion.version.version,
@@ -286,14 +399,7 @@ def check_batch(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> Watc
         changes=_changes(champion, batch, loaded),
         words={name: problem.titles.get(name, name) for name in champion.record.columns},
     )
-    return replace(found, reasons=reasons_of(found, strictest_limits(champion.config)))
-
-
-def strictest_limits(config: RunConfig) -> Mapping[str, float]:
-    """Return the stricter of the limits of selection and gate on each measure."""
-    both = ({} if config.select is None else config.select.subject_to, config.gate)
-    names = dict.fromkeys(name for limits in both for name in limits)
-    return {name: min(limits[name] for limits in both if name in limits) for name in names}
+    return replace(found, reasons=reasons_of(found, limits))
 
 
 def _changes(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> SampleChanges:
@@ -416,7 +522,7 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
         f"check {result.check.code} found an issue that version {champion.version.version} did "
         f"not have: {result.message.rstrip('.')}"
         for result in check_study(study)
-        if result.outcome is CheckOutcome.ISSUE and result.check.code not in champion.issues
+        if result.outcome is CheckOutcome.ISSUE and result.check.code not in champion.version.issues
     ]
     table = study.loaded.table
     held_out = study.inputs.splits.held_out_fold(table).test
@@ -429,7 +535,11 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
     test = table.take(held_out[new])
     after, before = (predicted[new], test.target), (champion.predictions(test), test.target)
     rng = np.random.default_rng(study.config.seed)
-    change = compare(_mae, after, before, rng=rng, replicates=DRAWS).difference
+
+    def mae(f: Array, y: Array) -> float:
+        return float(np.abs(f - y).mean(axis=0))
+
+    change = compare(mae, after, before, rng=rng, replicates=DRAWS).difference
     if float(change.low) > 0:
         found.append(
             f"its mean absolute error on the new held-out rows is greater by "
@@ -437,11 +547,6 @@ def refusals(study: Study, champion: WatchedChampion, first_new: int = 0) -> tup
             f"{short(float(change.high))}) than that of version {champion.version.version}"
         )
     return tuple(found)
-
-
-def _mae(f: Array, y: Array) -> float:
-    """Return the mean absolute error."""
-    return float(np.abs(f - y).mean(axis=0))
 
 
 def record_watch(settings: Settings, experiment: str, version: KnownVersion, watch: Watch) -> str:
@@ -460,11 +565,9 @@ def record_watch(settings: Settings, experiment: str, version: KnownVersion, wat
         for ending in ("after", "change", "low", "high"):
             metrics[metric_name(f"watch/{number}_{ending}")] = getattr(one, ending)
 
-    def work() -> None:
-        for metric, value in metrics.items():
-            tracking.client.log_metric(run, metric, value)
-
-    tracking.safely(work)
+    at = round(1000 * time.time())
+    batch = [Metric(metric, value, at, 0) for metric, value in metrics.items()]
+    tracking.safely(lambda: tracking.client.log_batch(run, metrics=batch))
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / _FILE).write_text(watch.to_json(), encoding="utf-8")
         tracking.finish(run, tags, Path(folder))

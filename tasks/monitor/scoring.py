@@ -23,7 +23,6 @@ from fkd import __version__
 from fkd.core.arrays import Array
 from fkd.problems.bundle import Bundle, NonFinitePredictionError
 from fkd.problems.table import MISSING, canonical_label, factorize_labels
-from tasks.cluster.retries import run_jobs
 from tasks.data.table_formats import FilePiece, RawBlock, pieces_of, read_blocks
 from tasks.data.user_table import DecimalSigns, cell_column, read_numbers
 from tasks.storage.files import try_lock
@@ -291,6 +290,8 @@ def score_table(request: ScoreRequest, client: Any = None) -> OutOfRange:
 
 def _on_cluster(jobs: Sequence[ScoreJob], client: Any) -> _Scored:
     """Yield the results of workers in the order of the rows, computing some pieces at a time."""
+    from tasks.cluster.retries import run_jobs  # imports Dask
+
     for start in range(0, len(jobs), _PIECES_AT_ONCE):
         wanted = jobs[start : start + _PIECES_AT_ONCE]
         found: dict[ScoreJob, list[tuple[pa.RecordBatch, OutOfRange]]] = {}

@@ -11,7 +11,7 @@ from tasks.report.model import Estimate
 from tasks.report.narrative import SAME, effect_of
 from tasks.report.profile_section import Labels, ProfileSection, profile_section
 from tasks.report.tables import Row, Table
-from tasks.select.groups import PairProfile, StrataProfile, StudyProfiles
+from tasks.select.groups import StudyProfiles
 from tasks.storage.files import write_atomic
 
 
@@ -141,11 +141,11 @@ def _profiles(audit: Audit, labels: Labels) -> ProfileSection:
     found = StudyProfiles(
         {column.name: column.profile for column in audit.columns},
         strata={
-            column.name: StrataProfile(column.strata, column.left_out)
+            column.name: (column.strata, column.left_out)
             for column in audit.columns
             if column.strata
         },
-        pairs=tuple(PairProfile(pair.names, pair.groups, pair.left_out) for pair in audit.pairs),
+        pairs=audit.pairs,
     )
     floors = {
         column.name: float(column.noise[LEAKING].upper)

@@ -29,7 +29,6 @@ _CAPTION = (
     "of a check at once. Marks at the foot: the first check of another champion."
 )
 _PROMOTED = ("passed", "no gate")
-_CHECK = "fkd.check."
 _CURVE = "new rows minus record"
 
 
@@ -86,15 +85,10 @@ class VersionHistory:
     def facts(self) -> dict[str, str]:
         """Its facts in the registry by name."""
         tags = self.version.tags
-        issues = sorted(
-            name.removeprefix(_CHECK)
-            for name, outcome in tags.items()
-            if name.startswith(_CHECK) and outcome == "issue"
-        )
         facts = {
             "Registered": day(self.version.created),
             "Verdict": tags.get("fkd.verdict", ""),
-            "Issues found by checks": ", ".join(issues) or "none",
+            "Issues found by checks": ", ".join(self.version.issues) or "none",
             "Reason for the fit": tags.get("fkd.because", ""),
             "Decision of a person": str(self.version.promotion or ""),
         }

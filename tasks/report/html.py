@@ -17,7 +17,8 @@ from markupsafe import Markup, escape
 
 from fkd.core.arrays import Array
 from fkd.measures import MEASURES
-from tasks.report.model import Estimate, ReportedNumber, Scalar, TargetColumn, TrialSummary
+from tasks.report.model import Estimate, ReportedNumber, TargetColumn, TrialSummary
+from tasks.select.results import value_text
 
 # Nothing is fetched and no script runs.
 CONTENT_POLICY = (
@@ -439,13 +440,6 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def scalar(value: Scalar) -> str:
-    """Return the value of a parameter, numbers without trailing zeros."""
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
-    return f"{value:g}" if isinstance(value, int | float) else value
-
-
 def strength_text(trial: TrialSummary) -> str:
     """Return the strength with its name, empty if the method has none."""
     return f"{trial.strength_name} {trial.strength:g}" if trial.strength_name else ""
@@ -453,7 +447,7 @@ def strength_text(trial: TrialSummary) -> str:
 
 def params_text(trial: TrialSummary) -> str:
     """Return the other parameters as name = value."""
-    return ", ".join(f"{name} = {scalar(value)}" for name, value in trial.params.items())
+    return ", ".join(f"{name} = {value_text(value)}" for name, value in trial.params.items())
 
 
 def setting_text(trial: TrialSummary) -> str:

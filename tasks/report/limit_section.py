@@ -199,7 +199,6 @@ def _sentences(report: ReportData, moves: LimitMoves, trial: MovedTrial) -> tupl
 def _front_svg(moves: LimitMoves, measure: str, step: LimitStep) -> Markup:
     """Draw all trials on the inner folds with the range of limits and the trial it chooses."""
     points, axes = moves.points[measure], _axes(moves, measure)
-    x_label, y_label = axes.x_label, axes.y_label
     at = points[step.trial]
     end = axes.x[1] if step.high is None else min(step.high, axes.x[1])
     left, right, height = axes.across(step.low), axes.across(end), axes.foot - TOP
@@ -211,8 +210,8 @@ def _front_svg(moves: LimitMoves, measure: str, step: LimitStep) -> Markup:
     )
     until = "upwards" if step.high is None else f"to below {step.high:.4g}"
     alt = (
-        f"{y_label} against {x_label} of {len(points)} trials. A limit from {step.low:.4g} {until} "
-        f"chooses the trial at {at[0]:.4g} with an error of {at[1]:.4g}."
+        f"{axes.y_label} against {axes.x_label} of {len(points)} trials. A limit from "
+        f"{step.low:.4g} {until} chooses the trial at {at[0]:.4g} with an error of {at[1]:.4g}."
     )
     return element(alt, axes.frame() + Markup(drawn))
 

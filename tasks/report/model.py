@@ -14,13 +14,12 @@ from fkd.core.predictors import FourierExpansion, KernelExpansion
 from fkd.measures import REPORTED
 from fkd.methods import method
 from tasks.data.load import table_parts
-from tasks.select.champion import Champion, select_champion
+from tasks.select.champion import Champion, NoChampionError, select_champion, worst
 from tasks.select.checks import CheckResult, check_study, row_facts
 from tasks.select.groups import StudyProfiles, WithinGroups, along_study, within_groups
-from tasks.select.judgement import Judgement, verdict
+from tasks.select.judgement import Judgement, strictest, verdict
 from tasks.select.limit_moves import LimitMoves, limit_moves
 from tasks.select.results import MAE, TrialResult, shown_parameters
-from tasks.select.selection import NoChampionError, worst
 from tasks.select.study import Study, rerun_command
 from tasks.track.recording import model_address
 from tasks.track.run_index import recorded, time_taken
@@ -181,9 +180,8 @@ class ChampionSummary:
     @property
     def limits(self) -> dict[str, float]:
         """The limits for held-out rows, of policy and gate; the stricter one of two."""
-        both = (self.policy.subject_to, self.gate_limits)
-        names = dict.fromkeys(name for limits in both for name in limits if name != MAE)
-        return {name: min(limits[name] for limits in both if name in limits) for name in names}
+        found = strictest(self.policy.subject_to, self.gate_limits)
+        return {name: limit for name, limit in found.items() if name != MAE}
 
 
 @dataclass(frozen=True)

@@ -140,22 +140,20 @@ def profile_section(
             "are in one group. In brackets 95 % intervals."
         )
         tables = [_group_table(profile.groups, names, [title], labels, caption)]
-        strata = found.strata.get(name)
-        if strata is not None and strata.strata:
+        strata, left_out = found.strata.get(name, ((), ()))
+        if strata:
             caption = f"Means in thirds of {title} within each group{labels.after_comma}."
-            groups = [(one.label, group) for one in strata.strata for group in one.groups]
+            groups = [(one.label, group) for one in strata for group in one.groups]
             first = [label for label, _ in groups]
             means = [group for _, group in groups]
-            tables.append(
-                _group_table(means, names, [title], labels, caption, strata.left_out, first)
-            )
+            tables.append(_group_table(means, names, [title], labels, caption, left_out, first))
         sentences = profile_sentences(profile, title, labels)
         figures = profile_figures(profile, title, labels, floors.get(name))
         columns.append(ColumnProfile(title, sentences, figures, tuple(tables)))
     pairs = []
     for pair in found.pairs:
         if pair.groups:
-            both = [titles.get(name, name) for name in pair.columns]
+            both = [titles.get(name, name) for name in pair.names]
             caption = f"Means in thirds of {both[0]} by thirds of {both[1]}{labels.after_comma}."
             pairs.append(_group_table(pair.groups, names, both, labels, caption, pair.left_out))
     notes = tuple(

@@ -1,9 +1,10 @@
-"""Read the curves of an experiment from stored results, and draw them."""
+"""The curves of an experiment: read from stored results, drawn, and probed for the attribute."""
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,14 +14,20 @@ from matplotlib.figure import Figure
 from configs.reproduction import CurvesConfig, FigureConfig
 from fkd.core.arrays import Array
 from fkd.measures import MEASURES
+from fkd.measures.registry import LEAKING
 from fkd.methods import method
+from tasks.fit.job import training_for
 from tasks.kernels.auto_options import resolve_auto
-from tasks.plan.trials import make_trials
+from tasks.plan.training import cached_table
+from tasks.plan.trials import Job, check_versions, make_trials
 from tasks.report.figures import DPI, Panel, Point, Series, draw, png_bytes, style_of
 from tasks.reproduce.resample import stored_predictions
+from tasks.select.judgement import VERSION, recover
 from tasks.select.results import TrialResult
 from tasks.select.study import Study
-from tasks.storage.environment import memory_per_worker
+from tasks.storage.environment import blas_threads, memory_per_worker
+from tasks.storage.records import digest
+from tasks.storage.store import open_store
 
 DUMMIES = ("dummy", "median_dummy")  # methods whose predictions are constant by definition
 _CONSTANT = 0.01  # of the target's deviation: predictions that vary less explain under 2 % of it
@@ -303,3 +310,93 @@ def _line(ax: Axes, label: str, points: list[tuple[float, float]], slot: int) ->
     style = style_of(Series(label, (), slot))
     x, y = zip(*points, strict=True)
     ax.plot(x, y, color=style.colour, marker=style.marker, markersize=4, label=label)
+
+
+def strongest(curve: Curve) -> TrialResult | None:
+    """Return the setting with the greatest strength, None if the method has no features."""
+    if method(curve.method).represent is None:
+        return None
+    return max(curve.results, key=lambda result: result.trial.strength)
+
+
+def recovery_jobs(curves: Curves) -> list[Job]:
+    """Return the jobs whose results are not stored: one per fold of the first seed and study."""
+    jobs: dict[tuple[str, str], Job] = {}
+    for curve in curves.values():
+        if (result := strongest(curve)) is None:
+            continue
+        inputs = curve.study.inputs
+        store, splits = open_store(inputs.settings), inputs.splits.outer(curve.study.loaded.table)
+        for split, record in zip(splits, result.records, strict=True):
+            place = curve.study.config.name, split
+            known = jobs.get(place, Job(inputs, split, (), ()))
+            stored = store.read_arrays(recovered_name(record.key)) is not None
+            if not stored and record.key not in known.record_keys:
+                trials = (*known.trials, result.trial)
+                jobs[place] = Job(inputs, split, trials, (*known.record_keys, record.key))
+    return list(jobs.values())
+
+
+def recover_job(job: Job) -> None:
+    """Predict the measured columns of a fold's test rows from their features; store the R²."""
+    inputs = job.inputs
+    check_versions(job.trials, inputs)
+    table = cached_table(inputs.settings, inputs.table_digest)
+    fold = inputs.splits.outer(table)[job.split]
+    test = table.take(fold.test)
+    S = test.S(inputs.measure_on)
+    with blas_threads(inputs.blas_threads):
+        training, encoder = training_for(job.trials, table, fold, inputs)
+        X = encoder.transform(test)
+        for trial, key in zip(job.trials, job.record_keys, strict=True):
+            found = recover(trial, training, X, S)
+            open_store(inputs.settings).write_arrays(
+                recovered_name(key),
+                {
+                    "probes": np.array([probe.model for probe in found]),
+                    "before": np.array([np.atleast_1d(np.asarray(p.before)) for p in found]),
+                    "after": np.array([np.atleast_1d(np.asarray(p.after)) for p in found]),
+                },
+            )
+
+
+def recovered_table(run: str, curves: Curves) -> list[dict[str, Any]]:
+    """Return mean and standard deviation over folds of the R² of every probe, curve by curve.
+
+    Curves of which the result of a fold is not stored are left out.
+    """
+    rows = []
+    for curve in curves.values():
+        if (result := strongest(curve)) is None:
+            continue
+        store = open_store(curve.study.inputs.settings)
+        found = [store.read_arrays(recovered_name(record.key)) for record in result.records]
+        folds = [arrays for arrays in found if arrays is not None]
+        if len(folds) < len(found):
+            continue
+        setting = curve.words(curve.results.index(result))
+        rows += [
+            {
+                "run": run,
+                "curve": curve.label,
+                "setting": setting,
+                "column": column,
+                LEAKING: result.mean(LEAKING, column),
+                "probe": str(probe),
+                **_mean_and_std("before", [arrays["before"][i, j] for arrays in folds]),
+                **_mean_and_std("after", [arrays["after"][i, j] for arrays in folds]),
+            }
+            for j, column in enumerate(curve.study.inputs.measure_on)
+            for i, probe in enumerate(folds[0]["probes"])
+        ]
+    return rows
+
+
+def _mean_and_std(name: str, values: Sequence[float]) -> dict[str, float]:
+    return {name: float(np.mean(values)), f"{name}_std": float(np.std(values))}
+
+
+def recovered_name(record_key: str) -> str:
+    """Return the name in the store of the R² of one trial on one fold."""
+    key = digest(["recovered", record_key, VERSION])
+    return f"recovered/{key[:2]}/{key}.arrays"

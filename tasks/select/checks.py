@@ -13,9 +13,8 @@ from fkd.core.arrays import Array, IntArray
 from fkd.measures import REPORTED
 from fkd.measures.recoverability import FEWEST_ROWS
 from fkd.problems.table import Table, check_finite
-from tasks.select.champion import Champion, select_champion
+from tasks.select.champion import Champion, NoChampionError, select_champion
 from tasks.select.judgement import Judgement, broken_limits, predicted_targets
-from tasks.select.selection import NoChampionError
 from tasks.select.study import Study, cached_on_study
 from tasks.storage.records import digest
 from tasks.storage.store import open_store

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from fkd.core.arrays import AnyArray, Array
 from fkd.measures import (
     REPORTED,
-    GroupMeans,
     Profile,
     StratumProfile,
     by_stratum,
@@ -23,6 +22,7 @@ from fkd.measures import (
     profile_of_pair,
     profile_within,
 )
+from fkd.measures.auditing import AuditedPair
 from fkd.measures.groups import LeftOutStratum
 from tasks.plan.trials import Trial
 from tasks.select.champion import Champion
@@ -156,21 +156,8 @@ def _grouped(
     )
 
 
-@dataclass(frozen=True)
-class PairProfile:
-    """Means by thirds of two measured columns."""
-
-    columns: tuple[str, str]
-    groups: tuple[GroupMeans, ...]
-    left_out: tuple[LeftOutStratum, ...]
-
-
-@dataclass(frozen=True)
-class StrataProfile:
-    """Means by thirds of one measured column within groups of the control columns."""
-
-    strata: tuple[StratumProfile, ...]
-    left_out: tuple[LeftOutStratum, ...]
+# Means by thirds of a measured column within groups of the control columns, and excluded groups.
+Strata = tuple[tuple[StratumProfile, ...], tuple[LeftOutStratum, ...]]
 
 
 @dataclass(frozen=True)
@@ -191,8 +178,8 @@ class StudyProfiles:
 
     profiles: Mapping[str, Profile]
     problems: Mapping[str, str] = field(default_factory=dict)
-    strata: Mapping[str, StrataProfile] = field(default_factory=dict)
-    pairs: tuple[PairProfile, ...] = ()
+    strata: Mapping[str, Strata] = field(default_factory=dict)
+    pairs: tuple[AuditedPair, ...] = ()
 
 
 @cached_on_study
@@ -220,10 +207,9 @@ def along_study(study: Study, trial: Trial) -> StudyProfiles:
     if control:
         groups = control_columns(test, control)
         for column in profiles:
-            found = profile_within(y, f, S[column], control_features=groups, **options)
-            strata[column] = StrataProfile(*found)
+            strata[column] = profile_within(y, f, S[column], control_features=groups, **options)
     pairs = tuple(
-        PairProfile(pair, *profile_of_pair(y, f, np.column_stack([S[c] for c in pair]), **options))
+        AuditedPair(pair, *profile_of_pair(y, f, np.column_stack([S[c] for c in pair]), **options))
         for pair in itertools.combinations(profiles, 2)
     )
     return StudyProfiles(profiles, problems, strata, pairs)

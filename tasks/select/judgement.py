@@ -211,6 +211,12 @@ def verdict(judgement: Judgement, gate: Mapping[str, float], refused: tuple[str,
     return f"refused: {'; '.join(broken)}" if broken else "passed"
 
 
+def strictest(*limits: Mapping[str, float]) -> dict[str, float]:
+    """Return the least of several limits on each measure."""
+    names = dict.fromkeys(name for own in limits for name in own)
+    return {name: min(own[name] for own in limits if name in own) for name in names}
+
+
 def broken_limits(judgement: Judgement, gate: Mapping[str, float]) -> list[str]:
     """Return one sentence per limit that is broken, or undecided, on the held-out rows."""
     return [

@@ -8,10 +8,10 @@ import numpy as np
 
 from fkd.measures import REPORTED
 from fkd.measures.pareto import select
+from tasks.select.champion import candidates, worst
 from tasks.select.groups import StudyProfiles, along_study
 from tasks.select.judgement import held_out_predictions, plain_trial
 from tasks.select.results import MAE, TrialResult
-from tasks.select.selection import candidates, worst
 from tasks.select.study import Study
 
 # Each range needs figures of its trial: a report of thousands of trials would not open otherwise.

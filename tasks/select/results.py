@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from configs.data import DataConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
 from fkd.problems.table import Table
@@ -77,16 +78,16 @@ def collect(
     ]
 
 
-def tidy(results: Sequence[TrialResult], problem: str, removed: Sequence[str]) -> pd.DataFrame:
+def tidy(results: Sequence[TrialResult], data: DataConfig) -> pd.DataFrame:
     """Return one row per trial, fold and measured column."""
     rows = [
         {
-            "problem": problem,
+            "problem": data.problem,
             "method": result.trial.method,
             "strength": result.trial.strength,
             **other_parameters(result.trial),
             "sensitive": column,
-            "removed": " ".join(removed),
+            "removed": " ".join(data.sensitive),
             "fold": fold,
             **{measure: found.get(measure) for measure in _WRITTEN},
             "seconds": record.seconds,
@@ -100,11 +101,9 @@ def tidy(results: Sequence[TrialResult], problem: str, removed: Sequence[str]) -
     return frame[[name for name in frame if name not in last] + last] if rows else frame
 
 
-def write_results(frame: pd.DataFrame, folder: Path) -> Path:
-    """Write results.csv as a whole and return its path."""
-    path = folder / "results.csv"
-    write_atomic(path, frame.to_csv(index=False).encode())
-    return path
+def write_results(results: Sequence[TrialResult], data: DataConfig, folder: Path) -> None:
+    """Write results.csv as a whole."""
+    write_atomic(folder / "results.csv", tidy(results, data).to_csv(index=False).encode())
 
 
 def other_parameters(trial: Trial) -> dict[str, Any]:
@@ -176,12 +175,16 @@ def _differences(own: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) 
         values = [repr(variant[name]) for variant in variants if name in variant]
         # Only an exact kernel lacks a kind.
         if len(set(values)) > 1 or (name == _KIND and len(values) < len(variants)):
-            if isinstance(value, bool) or value is None:
-                text = {True: "yes", False: "no", None: "none"}[value]
-            else:
-                text = f"{value:g}" if isinstance(value, int | float) else str(value)
+            text = value_text(value)
             shown.append(text if name == _KIND else f"{name.rpartition('.')[2]} {text}")
     return ", ".join(shown) or "exact"
+
+
+def value_text(value: Any) -> str:
+    """Return the value of a parameter, numbers without trailing zeros."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from fkd.core.arrays import Array
 from fkd.methods import method
 from tasks.plan.training import measure_weights
 from tasks.plan.trials import Job, Trial, record_key
-from tasks.select.champion import select_champion
+from tasks.select.champion import NoChampionError, select_champion
 from tasks.select.judgement import ScoreIntervals, score_intervals
 from tasks.select.results import SCORES, TrialResult, flat, flat_parameters
-from tasks.select.selection import NoChampionError
 from tasks.select.study import Study
 from tasks.storage.environment import MEMORY
 from tasks.storage.files import write_atomic

@@ -15,16 +15,15 @@ from fkd.measures import REPORTED
 from fkd.methods import method
 from tasks.data.load import describe_rows, table_parts
 from tasks.plan.trials import Trial, record_key
-from tasks.select.champion import Champion, select_champion
+from tasks.select.champion import Champion, NoChampionError, select_champion
 from tasks.select.checks import check_study
 from tasks.select.judgement import broken_limits, held_out_record, held_out_record_name, verdict
-from tasks.select.results import SCORES, Finding, TrialResult, flat_parameters, tidy, write_results
-from tasks.select.selection import NoChampionError
+from tasks.select.results import SCORES, Finding, TrialResult, flat_parameters, write_results
 from tasks.select.study import Study
 from tasks.storage.environment import MEMORY
 from tasks.storage.files import pack_npz, write_atomic
 from tasks.storage.settings import plain_markdown, without_credentials
-from tasks.track.registry import CANDIDATE, CHAMPION, Registry
+from tasks.track.registry import CANDIDATE, CHAMPION, CHECK_TAG, Registry
 from tasks.track.run_index import identity_of, note_place, note_run, now, owns_files
 from tasks.track.runs import RunDetails, Span, Tracking, TrialRun, keep_file, metric_name
 
@@ -101,7 +100,7 @@ def record_champion(
     parent = registry.find_parent(identity_of(study))
     if parent is None:
         return None
-    found = {f"fkd.check.{r.check.code}": str(r.outcome) for r in check_study(study)}
+    found = {f"{CHECK_TAG}{r.check.code}": str(r.outcome) for r in check_study(study)}
     if finding is not None:
         found["fkd.finding"] = finding.word
     address = registry.register(
@@ -153,8 +152,8 @@ def record_files(study: Study) -> None:
     elif not tracking.is_complete(parent):
         # A later run of the same name has replaced the files, so the main ones are written again.
         with tempfile.TemporaryDirectory() as name:
-            folder, data = Path(name), study.config.data
-            write_results(tidy(study.results(), data.problem, data.sensitive), folder)
+            folder = Path(name)
+            write_results(study.results(), study.config.data, folder)
             write_atomic(folder / "config.yaml", dump_config(study.config).encode())
             tracking.finish(parent, _tags(study), folder, details)
 

@@ -42,6 +42,7 @@ CHAMPION = "champion"
 CANDIDATE = "candidate"
 BUNDLE_TAG = "fkd.bundle"  # of a version: the sha256 of its bundle
 REQUIREMENTS = ("mlflow", "numpy", "pandas", "scipy", "scikit-learn")
+CHECK_TAG = "fkd.check."  # begins the tag with the outcome of a check
 _RAN = "fkd.ran"
 _PROMOTION_TAGS = ("fkd.promoted_by", "fkd.promoted_why", "fkd.promoted_at")
 _PROMOTED = "\n\nPromoted to champion by "  # begins the paragraph of a description
@@ -133,7 +134,11 @@ class Registry(Tracking):
                 client.update_model_version(model, version, note)
             found = client.search_registered_models(f"name = '{model}'")
             holder = str(found[0].aliases.get(alias, "")) if found else ""
-            later = bool(holder) and self._has_later_alias(model, holder, ran)
+            later = False
+            if holder:  # its alias may have been set after this run was computed
+                tags = dict(client.get_model_version(model, holder).tags)
+                promotion = Promotion.from_tags(tags)
+                later = max(tags.get(_RAN, ""), promotion.at if promotion else "") > ran
             if holder == version or not later:
                 client.set_model_version_tag(model, version, _RAN, ran)
             if holder != version and not later:
@@ -149,12 +154,6 @@ class Registry(Tracking):
         )
         known = [int(one.version) for one in found if BUNDLE_TAG in one.tags]
         return str(min(known)) if known else None
-
-    def _has_later_alias(self, model: str, version: str, ran: str) -> bool:
-        """Return whether a version got its alias after a run was computed."""
-        tags: dict[str, str] = self.client.get_model_version(model, version).tags
-        promotion = Promotion.from_tags(tags)
-        return max(tags.get(_RAN, ""), promotion.at if promotion else "") > ran
 
     def _create_version(self, run: str, model: str, champion: Champion, details: RunDetails) -> str:
         """Log a model with its held-out metrics and return its new version."""
@@ -382,6 +381,13 @@ class KnownVersion:
     def promotion(self) -> Promotion | None:
         """The promotion, None if nobody promoted it."""
         return Promotion.from_tags(self.tags)
+
+    @property
+    def issues(self) -> tuple[str, ...]:
+        """Codes of the checks that found an issue when it was registered."""
+        outcomes = self.tags.items()
+        found = (name for name, one in outcomes if one == "issue" and name.startswith(CHECK_TAG))
+        return tuple(sorted(name.removeprefix(CHECK_TAG) for name in found))
 
     @property
     def title(self) -> str:

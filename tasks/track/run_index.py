@@ -20,7 +20,7 @@ from configs.run import RunConfig
 from fkd.methods import method
 from tasks.data.load import prepared_name, read_prepared
 from tasks.plan.trials import record_key
-from tasks.select.selection import KNEE_VERSION
+from tasks.select.champion import KNEE_VERSION
 from tasks.select.study import Study, open_study
 from tasks.storage.files import sha256, write_atomic
 from tasks.storage.records import digest, failure_name, predictions_name, record_name

@@ -211,11 +211,7 @@ class Tracking:
         self.safely(work)
 
     def finish(
-        self,
-        run: str,
-        tags: Mapping[str, str],
-        folder: Path,
-        details: RunDetails | None = None,
+        self, run: str, tags: Mapping[str, str], folder: Path, details: RunDetails | None = None
     ) -> None:
         """Upload a folder's files, without its subfolders, set tags, and end the run."""
 

@@ -49,11 +49,9 @@ def test_a_spoilt_row_of_a_block_fails_by_name_and_ends_the_run(study):
     says = "column b must hold finite numbers"
     with_nan(study, table_file(study))
     cached_table.cache_clear()
-    assert fitting.fit_all([study]).failed > 0
+    assert fitting.fit_all([study]) > 0
     assert all(says in cause for cause in study.failures().values())
-    problem = Outcome(
-        "run", ("s",), (), None, {}, study.failures(), notices=(), broken=()
-    ).problem()
+    problem = Outcome.of(study, "report.html", ()).problem()
     assert problem.exit_code == 2
     assert says in str(problem)
     assert "The same command tries them again" in str(problem)

@@ -18,7 +18,7 @@ from flows.errors import CrashError, as_user_error
 from tasks.fit.job import run_job
 from tasks.report.model import report_data
 from tasks.report.page import render
-from tasks.select.results import tidy, write_results
+from tasks.select.results import write_results
 from tasks.select.study import open_study
 from tasks.storage.files import full_disk_error, named_disk_errors, write_atomic
 from tasks.storage.settings import ensure_writable
@@ -69,8 +69,7 @@ def _fit(study):
 
 
 def _write(study):
-    frame = tidy(study.results(), study.config.data.problem, study.config.data.sensitive)
-    write_results(frame, study.folder)
+    write_results(study.results(), study.config.data, study.folder)
 
 
 def _record(study):

@@ -20,7 +20,7 @@ PATIENCE = 180.0  # seconds; a busy machine needs many
 FIT = """
 import sys
 from flows.fitting import fit_all
-from flows.progress import run_log
+from flows.messages import run_log
 from sweep_sample import sweep_config
 from tasks.cluster.signals import ignore_interrupt
 from tasks.storage.settings import read_settings

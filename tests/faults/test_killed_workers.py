@@ -58,7 +58,7 @@ def _disturbed(config, settings, monkeypatch, kills, every):
     tasks = len(open_study(config, settings).missing())
     doom(settings.home, kills=kills, every=every)
     with Killer(settings.home) as killer:
-        assert fit_all([open_study(config, settings)]).failed == 0
+        assert fit_all([open_study(config, settings)]) == 0
     return open_study(config, settings), tasks, killer
 
 

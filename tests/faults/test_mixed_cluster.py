@@ -57,7 +57,7 @@ def test_a_mixed_cluster_is_told_once_and_kept_in_the_records(mixed, other_core,
         False,
         True,
     ]
-    assert fit_all([open_study(config, settings)]).failed == 0
+    assert fit_all([open_study(config, settings)]) == 0
     said = capsys.readouterr().err
     assert said.count("processors are mixed (workers: 1 with") == 1
     assert said.count("mixed") == 1
@@ -65,7 +65,7 @@ def test_a_mixed_cluster_is_told_once_and_kept_in_the_records(mixed, other_core,
     assert {a for record in records for a in _architectures(record)} > {other_core}
     assert all(b["threads"] == 1 for record in records for b in record.environment["blas"])
     # The same command again computes nothing, yet the numbers come from two kinds of machine.
-    assert fit_all([open_study(config, settings)]).failed == 0
+    assert fit_all([open_study(config, settings)]) == 0
     assert "processors are mixed (stored fits:" in capsys.readouterr().err
 
 
@@ -73,10 +73,10 @@ def test_stored_fits_of_another_processor_are_told(settings, capsys, monkeypatch
     here, foreign = environment(), environment()
     foreign["blas"] = [{**blas, "architecture": "Elsewhere"} for blas in foreign["blas"]]
     monkeypatch.setattr("tasks.fit.job.environment", lambda name: foreign)
-    assert fit_all([open_study(sweep_config(threads(2)), settings)]).failed == 0
+    assert fit_all([open_study(sweep_config(threads(2)), settings)]) == 0
     capsys.readouterr()
     monkeypatch.setattr("tasks.fit.job.environment", lambda name: here)
-    assert fit_all([open_study(sweep_config(threads(2), lengths=4), settings)]).failed == 0
+    assert fit_all([open_study(sweep_config(threads(2), lengths=4), settings)]) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "mixed" in line]
     assert len(told) == 1
     assert "stored fits: openblas Elsewhere" in told[0]
@@ -84,7 +84,7 @@ def test_stored_fits_of_another_processor_are_told(settings, capsys, monkeypatch
 
 
 def test_alike_workers_are_not_spoken_of(settings, capsys):
-    assert fit_all([open_study(sweep_config("cluster={workers: 2}"), settings)]).failed == 0
+    assert fit_all([open_study(sweep_config("cluster={workers: 2}"), settings)]) == 0
     assert "mixed" not in capsys.readouterr().err
     environments = [
         {name: value for name, value in record.environment.items() if name != MEMORY}

@@ -27,7 +27,7 @@ def _config(*overrides):
 
 def _computed(config, home):
     settings = Settings(home, None, None, None)
-    assert fit_all([open_study(config, settings)]).failed == 0
+    assert fit_all([open_study(config, settings)]) == 0
     return open_study(config, settings)
 
 

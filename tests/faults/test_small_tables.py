@@ -8,12 +8,11 @@ from flows.outcome import Outcome, result_markdown
 from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
 from tasks.report.tables import trial_table
-from tasks.select.champion import select_champion
+from tasks.select.champion import NoChampionError, select_champion
 from tasks.select.checks import GATE, RECOVERABLE, CheckOutcome, check_study
 from tasks.select.judgement import broken_limits, verdict
 from tasks.select.limit_moves import limit_moves
-from tasks.select.results import tidy, write_results
-from tasks.select.selection import NoChampionError
+from tasks.select.results import write_results
 from tasks.track.recording import held_out_metrics, trial_run
 
 FKS = {"name": "krr_fks", "grid": {"penalty": [0, 20]}}
@@ -47,8 +46,8 @@ def copied(tmp_path, settings):
 
 def test_an_undefined_measure_fails_no_fit(copied, tmp_path):
     assert copied.failures() == {}
-    path = write_results(tidy(copied.results(), "table", ["s"]), tmp_path)
-    written = pd.read_csv(path)
+    write_results(copied.results(), copied.config.data, tmp_path)
+    written = pd.read_csv(tmp_path / "results.csv")
     assert written.loc[written["method"] == "krr_fks", "pf"].isna().all()
     assert (written.loc[written["method"] == "dummy", "pf"] == 0).all()
     assert written[["mae", "hgr", "gdp"]].notna().all(axis=None)

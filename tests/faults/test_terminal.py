@@ -11,7 +11,7 @@ from deadlines import patient
 
 from configs.errors import UserError
 from flows.errors import CrashError, as_user_error
-from flows.progress import _letter
+from flows.messages import _letter
 from tasks.storage.settings import ensure_writable
 
 CODE = "from flows.cli import main; main({words!r})"
@@ -31,12 +31,12 @@ def _fkd(*words, before="", **environment):
 SAY = """
 import flows.status
 from rich.console import Console
-from flows.progress import TerminalLog, PlainLog
+from flows.messages import RunLog
 def show():
     for text in {texts!a}:
         Console(highlight=False).print(text, markup=False)
-        TerminalLog().log(text)
-        PlainLog().log(text)
+        RunLog("terminal").log(text)
+        RunLog("text").log(text)
 flows.status.show_status = show
 """
 

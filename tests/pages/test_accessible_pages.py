@@ -14,12 +14,10 @@ import fkd
 from configs.load import load_config
 from tasks.monitor.check import Refit
 from tasks.report.audit_page import AuditLabels, write_audit
-from tasks.report.cards import write_cards
 from tasks.report.history_page import history_html
 from tasks.report.model import report_data
-from tasks.report.page import render
-from tasks.reproduce.page import write_page
-from tasks.reproduce.result import make_result, write_result
+from tasks.report.page import render, write_cards
+from tasks.reproduce.result import make_result, write_page, write_result
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
 

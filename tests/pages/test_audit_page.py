@@ -9,7 +9,7 @@ import pytest
 
 import fkd
 from fkd.measures import survey_weights
-from flows import inspect_commands as audit_command
+from flows import model_commands
 from flows.cli import main
 from tasks.data.audit_input import PredictedColumns, read_predicted
 from tasks.report.audit_page import AuditLabels, write_audit
@@ -261,27 +261,27 @@ def test_a_model_gets_labels_as_they_are_spelt_and_numbers_as_numbers(table):
 
 def applied(function, *inputs):
     numbers = dict.fromkeys(inputs, "float64")
-    return audit_command.AppliedModel("m", inputs, numbers, (), function, (ValueError,))
+    return model_commands.AppliedModel("m", inputs, numbers, (), function, (ValueError,))
 
 
 def test_a_model_that_refuses_the_rows_is_told(table, monkeypatch, capsys):
     def refuse(frame):
         raise ValueError("no row of\nthese")
 
-    monkeypatch.setattr(audit_command, "_model", lambda a: applied(refuse, "age"))
+    monkeypatch.setattr(model_commands, "_model", lambda a: applied(refuse, "age"))
     assert fkd_audit("--sensitive", "age", "--model", "m") == 2
     told = " ".join(capsys.readouterr().err.split())
     assert "m cannot predict these rows: no row of these. Correct or remove" in told
 
 
 def test_a_model_that_needs_a_column_which_is_not_there_is_told(table, monkeypatch, capsys):
-    monkeypatch.setattr(audit_command, "_model", lambda address: applied(len, "age", "race"))
+    monkeypatch.setattr(model_commands, "_model", lambda address: applied(len, "age", "race"))
     assert fkd_audit("--sensitive", "age", "--model", "models:/x@champion") == 2
     told = " ".join(capsys.readouterr().err.split())
     assert "the model needs the column 'race', which p.csv does not have" in told
 
 
 def test_a_model_that_gives_too_few_numbers_is_refused(table, monkeypatch, capsys):
-    monkeypatch.setattr(audit_command, "_model", lambda a: applied(lambda f: [1.0], "age"))
+    monkeypatch.setattr(model_commands, "_model", lambda a: applied(lambda f: [1.0], "age"))
     assert fkd_audit("--sensitive", "age", "--model", "m") == 2
     assert "one number for each of 300 rows, got 1" in " ".join(capsys.readouterr().err.split())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.reproduce.claims import Rule, Verdict, word_of
-from tasks.reproduce.page import WIDTH, bars
+from tasks.reproduce.result import WIDTH, bars
 
 
 def verdict(low=-2.0, high=-1.0, *, above=None, below=0.0, unit="difference"):

@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 from report_sample import make_report, poison_report
 
-from tasks.report.cards import (
+from tasks.report.model import report_data
+from tasks.report.page import (
     DATA_QUESTIONS,
     MODEL_QUESTIONS,
     OPEN,
     card_html,
     data_card,
     model_card,
+    to_html,
     write_cards,
 )
-from tasks.report.model import report_data
-from tasks.report.page import to_html
 from tasks.report.profile_section import burden_sentences
 from tasks.select.groups import StudyProfiles
 from tasks.track.registry import Promotion

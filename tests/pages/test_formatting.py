@@ -10,13 +10,13 @@ from tasks.report.html import (
     duration,
     in_unit,
     joined,
-    scalar,
     shown,
     with_interval,
     with_std,
     with_std_in_unit,
 )
 from tasks.report.model import ReportedNumber, TargetColumn
+from tasks.select.results import value_text
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_duration_has_two_units_at_most(seconds, text):
     ("value", "text"), [(0.050, "0.05"), (True, "yes"), (None, "none"), ("rbf", "rbf"), (10, "10")]
 )
 def test_parameters_are_shown_without_trailing_zeros(value, text):
-    assert scalar(value) == text
+    assert value_text(value) == text
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from configs.run import SelectConfig
 from tasks.report.limit_section import limits_of
 from tasks.report.model import report_data
 from tasks.report.page import to_html
-from tasks.select.champion import select_champion
+from tasks.select.champion import candidates, select_champion, select_trial
 from tasks.select.limit_moves import limit_moves, limit_steps
 from tasks.select.results import TrialResult
-from tasks.select.selection import candidates, select_trial
 
 
 def results(pairs):

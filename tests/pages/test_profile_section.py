@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from fkd.measures import profile_along, profile_of_pair, profile_within
+from fkd.measures.auditing import AuditedPair
 from tasks.report.profile_section import Labels, burden_sentence, profile_section, range_texts
-from tasks.select.groups import PairProfile, StrataProfile, StudyProfiles
+from tasks.select.groups import StudyProfiles
 
 WORDS = Labels("wage", "dollars", "persons")
 
@@ -102,9 +103,9 @@ def test_equal_models_gain_nothing_anywhere():
 def test_strata_and_pairs_are_tables_that_name_what_is_left_out():
     _rng, age, y, fair, _ = rows()
     job = np.where(np.arange(900) < 11, "rare", "common")
-    strata = StrataProfile(*profile_within(y, fair, age, control_features=job))
+    strata = profile_within(y, fair, age, control_features=job)
     hours = np.random.default_rng(1).uniform(0, 60, size=900)
-    pair = PairProfile(("AGEP", "hours"), *profile_of_pair(y, fair, np.column_stack([age, hours])))
+    pair = AuditedPair(("AGEP", "hours"), *profile_of_pair(y, fair, np.column_stack([age, hours])))
     found = section(compared=False, strata={"AGEP": strata}, pairs=(pair,))
     _, within = found.columns[0].tables
     assert within.headings[0] == "Group"

@@ -13,11 +13,10 @@ from tasks.fit.job import run_job
 from tasks.report.html import LEFT, RIGHT, TOP, WIDTH
 from tasks.report.model import report_data
 from tasks.report.page import to_html
-from tasks.select.champion import select_champion
+from tasks.select.champion import candidates, select_champion
 from tasks.select.groups import along_study
 from tasks.select.judgement import predicted_targets
-from tasks.select.results import tidy, write_results
-from tasks.select.selection import candidates
+from tasks.select.results import write_results
 from tasks.select.study import open_study
 
 
@@ -177,7 +176,7 @@ def test_the_table_of_limits_is_what_the_stored_predictions_say(quick_study, pag
 
 
 def test_the_table_of_trials_is_what_results_csv_says(quick_study, page, tmp_path):
-    write_results(tidy(quick_study.results(), "crimes", ("racepctblack",)), tmp_path)
+    write_results(quick_study.results(), quick_study.config.data, tmp_path)
     frame = pd.read_csv(tmp_path / "results.csv")
     (rows,) = [
         rows for caption, rows in tables_of(page).items() if "Press a heading to sort" in caption
@@ -249,9 +248,9 @@ def test_strata_and_pairs_come_with_control_and_several_columns(settings):
         run_job(job)
     found = along_study(study, trial_of(study, "krr_fkd", 3))
     assert list(found.profiles) == ["racepctblack", "racePctHisp"]
-    assert len(found.strata["racepctblack"].strata) == 5  # fifths of a number
+    assert len(found.strata["racepctblack"][0]) == 5  # fifths of a number
     (pair,) = found.pairs
-    assert pair.columns == ("racepctblack", "racePctHisp")
+    assert pair.names == ("racepctblack", "racePctHisp")
     rows = sum(group.rows for group in (*pair.groups, *pair.left_out))
     assert rows == held_out(study).n
 

@@ -6,21 +6,21 @@ from types import SimpleNamespace
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows import prefect_page as run_page
-from flows.outcome import Outcome, file_link, result_markdown
-from flows.prefect_page import (
+from flows import messages
+from flows.messages import (
     ProgressArtifact,
     RequestQueue,
+    RunLog,
     artifact_key,
     in_run,
     log_line,
     post_markdown,
 )
-from flows.progress import PlainLog, PrefectLog
+from flows.outcome import Outcome, file_link, result_markdown
 
 
 @pytest.fixture
-def deaf():
+def unresponsive():
     """The address of a server that accepts and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/api"
@@ -30,7 +30,7 @@ def deaf():
 
 @pytest.fixture
 def sent(monkeypatch):
-    """The notes of a run that is on, undelivered; what a server would be asked when they are."""
+    """The queued requests of an active run, and the calls that they make when they are sent."""
     notes, asked = [], []
 
     def answer(name):
@@ -42,14 +42,14 @@ def sent(monkeypatch):
 
     names = ("create_artifact", "update_artifact")
     client = SimpleNamespace(**{name: answer(name) for name in names})
-    monkeypatch.setattr(run_page, "in_run", lambda: True)
-    monkeypatch.setattr(run_page, "send", notes.append)
+    monkeypatch.setattr(messages, "in_run", lambda: True)
+    monkeypatch.setattr(messages, "send", notes.append)
     return SimpleNamespace(
         notes=notes, asked=asked, client=client, deliver=lambda: [note(client) for note in notes]
     )
 
 
-def test_a_server_that_never_answers_holds_nobody_up(deaf):
+def test_a_server_that_never_answers_delays_nothing(unresponsive):
     post, begun = RequestQueue(), threading.Event()
 
     def note(client):
@@ -61,17 +61,17 @@ def test_a_server_that_never_answers_holds_nobody_up(deaf):
     assert not post.wait(0.1)
 
 
-def test_a_note_that_fails_is_dropped_and_the_next_one_goes_out(deaf, capfd):
+def test_a_failing_request_is_dropped_and_the_next_one_is_sent(unresponsive, capfd):
     post, heard = RequestQueue(), []
     post.put(lambda client: 1 / 0)
     post.put(lambda client: heard.append(str(client.api_url)))
     assert post.wait(60)
-    assert heard == [f"{deaf}/"]
+    assert heard == [f"{unresponsive}/"]
     assert capfd.readouterr().err == ""
 
 
 def test_outside_a_run_nothing_is_sent(monkeypatch):
-    monkeypatch.setattr(run_page, "send", lambda note: pytest.fail("sent"))
+    monkeypatch.setattr(messages, "send", lambda note: pytest.fail("sent"))
     assert not in_run()
     log_line("hello")
     post_markdown("result", "text", "description")
@@ -81,9 +81,9 @@ def test_outside_a_run_nothing_is_sent(monkeypatch):
     artifact.update()
 
 
-def test_progress_is_told_at_most_every_few_seconds(sent, monkeypatch):
+def test_progress_is_sent_at_most_every_few_seconds(sent, monkeypatch):
     moment = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(run_page, "time", SimpleNamespace(monotonic=lambda: moment.now))
+    monkeypatch.setattr(messages, "time", SimpleNamespace(monotonic=lambda: moment.now))
     artifact = ProgressArtifact()
     artifact.start("fits", 200)
     for step in range(100):
@@ -101,7 +101,7 @@ def test_progress_is_told_at_most_every_few_seconds(sent, monkeypatch):
 
 def test_a_slow_server_gets_one_update_at_a_time(sent, monkeypatch):
     moment = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(run_page, "time", SimpleNamespace(monotonic=lambda: moment.now))
+    monkeypatch.setattr(messages, "time", SimpleNamespace(monotonic=lambda: moment.now))
     artifact = ProgressArtifact()
     artifact.start("fits", 100)
     sent.deliver()
@@ -126,9 +126,9 @@ def test_a_run_has_one_bar_for_all_of_its_steps(sent):
     assert sent.asked[-1][1].description == "10 of 10 fits"
 
 
-def test_counting_moves_the_bar_of_the_terminal_and_that_of_the_page(sent, capsys):
-    with PrefectLog(PlainLog()).progress("fits", 3) as counter:
-        counter.advance(3)
+def test_progress_is_shown_on_the_terminal_and_on_the_page(sent, capsys):
+    with RunLog("text").progress("fits", 3) as advance:
+        advance(3)
     assert "fits: 3/3" in capsys.readouterr().err
     sent.deliver()
     assert [told.data for _, told in sent.asked] == [0.0, 100.0]
@@ -137,7 +137,7 @@ def test_counting_moves_the_bar_of_the_terminal_and_that_of_the_page(sent, capsy
 @pytest.mark.parametrize(
     ("text", "key"), [("result-My_Run.2", "result-my-run-2"), ("§", "run"), ("-a-", "a")]
 )
-def test_keys_are_those_that_prefect_takes(text, key):
+def test_artifact_keys_are_valid_in_prefect(text, key):
     assert artifact_key(text) == key
 
 
@@ -151,14 +151,16 @@ def test_the_result_has_the_trials_the_champion_and_its_held_out_figures(outcome
     for result in outcome.results:
         assert f"{result.mean('mae', 'racepctblack'):.4f} ± " in text
     assert text.count("← champion") == 1
-    for name, (value, low, high) in outcome.held_out.measures["racepctblack"].items():
+    for name, (value, low, high) in outcome.champion.judgement.held_out.measures[
+        "racepctblack"
+    ].items():
         row = f"| {name.upper()} | racepctblack | {value:.4f} | {low:.4f} | {high:.4f} |"
         assert row in text
     assert f"(<{(quick_study.folder / 'report.html').as_uri()}>)" in text
     assert "Broken limits" not in text
 
 
-def test_the_result_tells_what_went_wrong(outcome):
+def test_the_result_contains_the_problems(outcome):
     text = result_markdown(replace(outcome, broken=("gdp on a_b is 1",), notices=("No [x].",)))
     assert "**The champion breaks the gate: gdp on a\\_b is 1. " in text
     assert "No \\[x\\].**" in text
@@ -166,7 +168,7 @@ def test_the_result_tells_what_went_wrong(outcome):
 
 
 @pytest.mark.parametrize("record", ["http://mlflow.example.org/#/experiments/1/runs/2", None])
-def test_the_result_points_at_mlflow(outcome, record):
+def test_the_result_links_to_mlflow(outcome, record):
     text = result_markdown(replace(outcome, record=record))
     assert ("MLflow: <http://mlflow.example.org/#/experiments/1/runs/2>" in text) == bool(record)
 

@@ -113,7 +113,7 @@ SEARCH = (
 def test_a_first_run_tells_of_the_trials_that_its_search_brought(home):
     (outcome,) = run_stages(load_config("default", [*SEARCH, THREADS, "name=searched"]))
     assert len(outcome.results) == 3
-    assert len(outcome.searched) == 2
+    assert len(outcome.study.searched) == 2
 
 
 def test_a_search_s_grid_is_known_to_the_study_that_is_opened_again(settings):

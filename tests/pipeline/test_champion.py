@@ -20,9 +20,8 @@ from flows.outcome import Cell, Outcome, SweepFailedError, end_runs
 from tasks.plan.trials import Trial
 from tasks.select import champion as champion_module
 from tasks.select import judgement
-from tasks.select.champion import select_champion
+from tasks.select.champion import NoChampionError, select_champion, select_trial
 from tasks.select.judgement import GateError, broken_limits, recover
-from tasks.select.selection import NoChampionError, select_trial
 from tasks.select.study import open_study
 from tasks.storage.records import PredictedRows
 

@@ -147,7 +147,7 @@ def test_auto_drops_beyond_its_number_of_rows_which_is_said(settings, monkeypatc
     assert len(predictions(study)) == before
     said = f"predictions of more than 100 test rows are not kept (here up to {shown})"
     assert said in capsys.readouterr().err
-    assert fit_all([study.again()]).failed == 0
+    assert fit_all([study.again()]) == 0
     assert "predictions" not in capsys.readouterr().err  # of fits that are all there
 
 
@@ -200,7 +200,7 @@ def test_keep_computes_again_what_has_no_predictions(quick_study, monkeypatch, c
     show_plan([load_config("default", [*QUICK, KEEP])])
     assert "1 without the predictions that shall be kept" not in capsys.readouterr().out
     config = load_config("default", [*QUICK, KEEP, THREADS])
-    assert fit_all([open_study(config, study.settings)]).failed == 0
+    assert fit_all([open_study(config, study.settings)]) == 0
     assert study.missing() == []
     assert study.store.predictions(key) is not None
     assert "1 in 1 tasks to compute" in capsys.readouterr().err
@@ -214,7 +214,7 @@ def test_runs_of_one_sweep_may_differ_in_what_they_keep(settings, capsys):
         open_study(load_config("default", [*QUICK, THREADS, f"name={name}", policy]), settings)
         for name, policy in (("first", DROP), ("second", KEEP))
     )
-    assert fit_all([drop, keep]).failed == 0
+    assert fit_all([drop, keep]) == 0
     assert len(predictions(keep)) == keep.size()
     assert keep.missing() == drop.missing() == []
     said = capsys.readouterr().err
@@ -238,7 +238,7 @@ def test_a_grid_grows_alike_whether_predictions_are_kept(tmp_path):
         source = write_rents(tmp_path, rows=rents(200), methods=[entry], folds={"k": 2})
         config = load_config(source, [THREADS, f"predictions={policy}", "select=null"])
         study = open_study(config, Settings(tmp_path / policy, None, None, None))
-        assert fit_all([study]).failed == 0
+        assert fit_all([study]) == 0
         strengths.append([trial.strength for trial in study.again().trials])
     assert strengths[0] == strengths[1]
     assert strengths[0][-1] == 16  # nothing is left to remove

@@ -1,4 +1,4 @@
-"""Lines as JSON: each one an object, whatever a command meets, without anybody's password."""
+"""JSON output: every line is an object, also of errors, without passwords."""
 
 import json
 import math
@@ -14,16 +14,14 @@ from sweep_process import PATIENCE, Fkd, warm_home, write_config
 from sweep_sample import sweep_config
 
 from configs.errors import UserError
-from flows.log_lines import (
+from flows.command_options import check_log_options, log_variables, split_log_options
+from flows.messages import (
+    RunLog,
     bound,
-    check_log_options,
     is_json,
-    log_variables,
     shows,
-    split_log_options,
     write_line,
 )
-from flows.progress import PlainLog, PrefectLog
 from tasks.select.study import open_study
 from tasks.servers.prefect import set_variables
 from tasks.storage.settings import Settings, read_log_form
@@ -38,7 +36,7 @@ def _unset(monkeypatch):
 
 
 def _objects(text):
-    """Every line as an object with what all of them have."""
+    """Return every line as an object, after a check of the common fields."""
     # NaN and infinity are no JSON, though Python would read them.
     found = [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
     for one in found:
@@ -50,7 +48,7 @@ def _objects(text):
     return found
 
 
-def test_a_line_has_what_is_bound_and_no_password(capsys):
+def test_a_line_has_the_bound_fields_and_no_password(capsys):
     with bound(run="crimes"), bound(flow_run=None):
         write_line("info", "fit", "at http://me:hidden@host\nand so on", share=0.5, lost=math.nan)
     write_line("debug", "fit", "unseen")
@@ -65,20 +63,20 @@ def test_a_line_has_what_is_bound_and_no_password(capsys):
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
-def test_a_level_hides_what_is_below_it(level, monkeypatch, capsys):
+def test_a_level_hides_lower_levels(level, monkeypatch, capsys):
     monkeypatch.setenv("FKD_LOG_LEVEL", level)
     levels = ["debug", "info", "warning", "error"]
     shown = levels[levels.index(level) :]
     assert [one for one in levels if shows(one)] == shown
     for one in levels:
         write_line(one, "said")
-        PrefectLog(PlainLog()).log(one, one)
+        RunLog("text").log(one, one)
     told = capsys.readouterr()
     assert [one["level"] for one in _objects(told.out)] == shown
     assert [line.split()[1] for line in told.err.splitlines()] == shown
 
 
-def test_options_are_taken_from_anywhere_on_the_line():
+def test_options_may_be_anywhere_on_the_command_line():
     words = ["run", "--log-level", "debug", "default", JSON, "--set", "a=b"]
     left, chosen = split_log_options(words)
     assert left == ["run", "default", "--set", "a=b"]
@@ -90,7 +88,7 @@ def test_options_are_taken_from_anywhere_on_the_line():
     assert not is_json()
 
 
-def test_other_commands_speak_text_whatever_the_environment_says(monkeypatch):
+def test_other_commands_write_text_despite_the_environment(monkeypatch):
     monkeypatch.setenv("FKD_LOG_FORMAT", "json")
     assert is_json()
     with set_variables(log_variables(["status"], {})):
@@ -100,12 +98,12 @@ def test_other_commands_speak_text_whatever_the_environment_says(monkeypatch):
 
 
 @pytest.mark.parametrize("words", ["--log-format xml", "--log-level loud", "--log-format"])
-def test_unknown_words_are_refused_with_those_that_are_known(words):
+def test_unknown_values_are_refused_with_the_known_ones(words):
     with pytest.raises(UserError, match=r"--log-(format|level) must be one of .*, got"):
         check_log_options(*split_log_options(["run", *words.split()]))
 
 
-def test_an_unknown_word_in_the_environment_is_named_by_its_variable(monkeypatch):
+def test_an_unknown_value_in_the_environment_names_its_variable(monkeypatch):
     monkeypatch.setenv("FKD_LOG_LEVEL", "loud")
     with pytest.raises(UserError, match="FKD_LOG_LEVEL must be one of debug"):
         read_log_form()

@@ -103,7 +103,7 @@ def test_a_person_may_promote_what_was_refused(study):
     fair, accurate = under(study, most=0.04), under(study, most=1.0, gate=REFUSING)
     registered(fair)
     registered(accurate)
-    promote_model(MODEL, 2, "pay  board", "the limit was meant  for another unit")
+    promote_model(MODEL, version=2, who="pay  board", why="the limit was meant  for another unit")
     assert aliases(study)["champion"] == 2
     tags = described(study, 2).tags
     assert tags["fkd.promoted_why"] == "the limit was meant for another unit"
@@ -121,7 +121,7 @@ def test_a_promotion_is_in_description_report_and_card(study):
     assert "Promoted" not in page.read_text() + card.read_text()
     note = described(study, 1).description
     for who in ("pay board", "works council"):
-        promote_model(MODEL, 1, who, "agreed in May")
+        promote_model(MODEL, version=1, who=who, why="agreed in May")
         write_report(refused)
         for text in (described(study, 1).description, page.read_text(), card.read_text()):
             assert text.count(f"Promoted to champion by {who} on 2") == 1
@@ -171,4 +171,4 @@ def registered_once(settings, registered_home, monkeypatch):
 )
 def test_what_cannot_be_promoted_is_refused(registered_once, model, version, who, why, named):
     with pytest.raises(UserError, match=named):
-        promote_model(model, version, who, why)
+        promote_model(model, version=version, who=who, why=why)

@@ -21,7 +21,7 @@ THREADS = threads(1)
 def finished(tmp_path_factory):
     """A home in which a sweep of 12 trials on 4 splits has finished."""
     settings = Settings(tmp_path_factory.mktemp("finished") / "home")
-    assert fit_all([open_study(sweep_config(THREADS), settings)]).failed == 0
+    assert fit_all([open_study(sweep_config(THREADS), settings)]) == 0
     return settings.home
 
 

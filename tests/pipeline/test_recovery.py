@@ -8,10 +8,14 @@ import pytest
 from configs.cluster import ClusterConfig
 from configs.reproduction import parse_experiment
 from tasks.fit.job import run_job, training_for
-from tasks.reproduce.curves import seeded_curves
-from tasks.reproduce.page import summary, write_page
-from tasks.reproduce.recovery import recover_job, recovered_table, recovery_jobs, strongest
-from tasks.reproduce.result import make_result, write_result
+from tasks.reproduce.curves import (
+    recover_job,
+    recovered_table,
+    recovery_jobs,
+    seeded_curves,
+    strongest,
+)
+from tasks.reproduce.result import make_result, summary, write_page, write_result
 from tasks.select.judgement import recover
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings

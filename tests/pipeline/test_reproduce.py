@@ -11,7 +11,8 @@ import tasks.reproduce.result
 from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.reproduction import quick, read_experiment, without
-from flows.reproduce import load, reproduce_paper
+from flows.reproduce import load
+from flows.run import reproduce_paper
 from tasks.reproduce.result import ExperimentResult, record_studies
 from tasks.select.study import study_opener
 from tasks.track.client import TrackingUnreachableError
@@ -160,7 +161,7 @@ def test_every_study_is_tried_though_mlflow_is_down(quick_study, monkeypatch):
 )
 def test_wrong_words_are_refused_before_any_work(names, leave_out, overrides, words, settings):
     with pytest.raises(UserError, match=words):
-        reproduce_paper(names, leave_out, overrides, is_quick=True)
+        reproduce_paper(*names, without=leave_out, overrides=overrides, quick=True)
     assert not settings.home.exists()
 
 

@@ -28,7 +28,8 @@ from server_process import clean_environment, left_after, listening, seeded
 from configs.errors import UserError
 from configs.load import load_config
 from fkd import __version__
-from flows.schedule import check_home, make_schedule, serve_schedule
+from flows.run import make_schedule, serve_schedule
+from flows.schedule import check_home
 from tasks.servers.prefect import client_environment
 from tasks.servers.shared_server import read_record
 
@@ -38,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 
 SERVE = """
 import sys
-from flows.schedule import make_schedule, serve_flow
+from flows.run import make_schedule, serve_flow
 from tasks.servers.prefect import client_environment, quiet_children
 from tasks.servers.prefect import prefect_server
 from tasks.storage.settings import read_settings
@@ -175,7 +176,7 @@ def test_our_lines_stand_in_prefects_log_and_once_on_the_terminal(schedule, fini
 
 def test_the_run_shows_its_progress_and_its_result(schedule, finished):
     found = artifacts_of(schedule.api, finished["id"])
-    progress, result = found["progress-fits"], found["result-small"]
+    progress, result = found["progress"], found["result-small"]
     assert (progress["type"], progress["data"]) == ("progress", 100)
     assert progress["description"] == "4 of 4 fits"
     assert result["type"] == "markdown"
@@ -364,5 +365,5 @@ def test_a_cron_expression_is_read_in_utc(settings):
 
 def test_a_wrong_configuration_is_told_before_anything_is_started(settings):
     with pytest.raises(UserError, match="no_such"):
-        serve_schedule("no_such.yaml", (), cron="0 3 * * 1", every=None)
+        serve_schedule("no_such.yaml", cron="0 3 * * 1")
     assert not settings.prefect.exists()

@@ -112,12 +112,12 @@ def test_a_scheduled_look_that_crosses_is_a_failed_run_and_changes_nothing(offic
         (("wages", "--data", "few.csv", "--cron", "at noon"), "--cron must be a cron expression"),
     ],
 )
-def test_what_cannot_be_watched_is_told_before_a_server_is_started(
+def test_wrong_arguments_are_reported_before_a_server_starts(
     office, monkeypatch, capsys, words, sentence
 ):
     monkeypatch.chdir(office)
     monkeypatch.setenv("FKD_HOME", str(office / "home"))
-    monkeypatch.setattr("flows.schedule.prefect_server", _no_server)
+    monkeypatch.setattr("flows.run.prefect_server", _no_server)
     with pytest.raises(SystemExit) as end:
         main(["watch", *words])
     assert end.value.code == 2

@@ -18,8 +18,7 @@ from tasks.reproduce.claims import (
     word_over_seeds,
 )
 from tasks.reproduce.curves import by_seed, seeded_curves
-from tasks.reproduce.page import seeds_of, summary, write_page
-from tasks.reproduce.result import make_result, write_result
+from tasks.reproduce.result import make_result, seeds_of, summary, write_page, write_result
 from tasks.storage.settings import Settings
 
 

@@ -10,8 +10,7 @@ from selection_sample import computed
 from fkd import measures
 from tasks.report.model import report_data
 from tasks.report.narrative import finding_of
-from tasks.select.champion import select_champion
-from tasks.select.selection import candidates, noise_on_inner_folds, select_trial
+from tasks.select.champion import candidates, noise_on_inner_folds, select_champion, select_trial
 from tasks.track.recording import model_note
 
 FKS = {"name": "krr_fks", "grid": {"penalty": [0, 2, 20, 400]}}

@@ -16,7 +16,7 @@ from flows.cli import main
 from tasks.fit.job import run_job
 from tasks.report.page import write_report
 from tasks.select.champion import select_champion
-from tasks.select.results import tidy, write_results
+from tasks.select.results import write_results
 from tasks.select.study import open_study
 from tasks.storage.files import write_atomic
 from tasks.storage.settings import Settings
@@ -46,8 +46,7 @@ def concluded(config, settings):
     note_run(study)
     note_time(study, 1.0)
     write_atomic(study.folder / "config.yaml", dump_config(config).encode())
-    data = config.data
-    write_results(tidy(study.results(), data.problem, data.sensitive), study.folder)
+    write_results(study.results(), config.data, study.folder)
     write_report(study)
     return study
 

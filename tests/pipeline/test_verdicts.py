@@ -14,9 +14,8 @@ from fkd import measures
 from tasks.fit.job import run_job
 from tasks.reproduce.claims import verdicts_on
 from tasks.reproduce.curves import curves_of, distances, pooled
-from tasks.reproduce.page import summary, write_page
 from tasks.reproduce.resample import Resampling, _score, resample
-from tasks.reproduce.result import make_result, read_results, write_result
+from tasks.reproduce.result import make_result, read_results, summary, write_page, write_result
 from tasks.select.study import open_study
 
 DRAWS = 25

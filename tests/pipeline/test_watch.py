@@ -20,18 +20,18 @@ from flows.monitor import BandCrossedError, WatchedModel, _refit_config, end_wat
 from flows.store_commands import sync_all
 from tasks.data.load import load_table
 from tasks.fit.job import run_job
-from tasks.monitor.champion import champion_rows, watched_champion
 from tasks.monitor.check import (
     Watch,
+    champion_rows,
     judge_refit,
     known_watches,
     read_batches,
     reasons_of,
     refusals,
-    strictest_limits,
+    watched_champion,
 )
 from tasks.select.champion import select_champion
-from tasks.select.judgement import HeldOutRecord, held_out_record
+from tasks.select.judgement import HeldOutRecord, held_out_record, strictest
 from tasks.select.study import open_study
 from tasks.track.client import tracking_uri
 from tasks.track.recording import record_champion, record_trials
@@ -347,9 +347,8 @@ def test_a_limit_is_left_behind_where_the_whole_band_lies_above_it():
     assert reasons_of(gdp(0.09, 0.13), {"hgr": 0.1}) == ()
 
 
-def test_the_stricter_of_two_limits_counts():
-    config = load_config("default", ["select={subject_to: {gdp: 0.04}}", "gate={gdp: 0.02, pf: 1}"])
-    assert strictest_limits(config) == {"gdp": 0.02, "pf": 1}
+def test_the_strictest_limit_counts():
+    assert strictest({"gdp": 0.04}, {"gdp": 0.02, "pf": 1}) == {"gdp": 0.02, "pf": 1}
 
 
 def test_a_look_reads_back_as_it_was_written(office, home, tmp_path):
