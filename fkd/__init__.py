@@ -5,7 +5,8 @@ from fkd.core.sensitive_basis import one_hot
 from fkd.core.validation import FairnessWarning
 from fkd.estimators.gaussian_process import FairGaussianProcess
 from fkd.estimators.ridge import FairKernelRidge
-from fkd.estimators.svm import FairSVC, FairSVR
+from fkd.estimators.svc import FairSVC
+from fkd.estimators.svr import FairSVR
 from fkd.estimators.transformers import FairKernelDecomposition, FairKernelShrinkage
 from fkd.measures.auditing import Audit, audit
 

@@ -22,15 +22,8 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, IntArray, Rows, row_blocks
-from fkd.core.kernels import (
-    KERNELS,
-    LANDMARK_METHODS,
-    Kernel,
-    KernelColumns,
-    KernelFunction,
-    choose_landmarks,
-    rp_cholesky,
-)
+from fkd.core.kernels import KERNELS, Kernel, KernelColumns, KernelFunction
+from fkd.core.landmarks import LANDMARK_METHODS, choose_landmarks, rp_cholesky
 from fkd.core.linalg import ShiftedInverse, is_symmetric, psd_factor, solve_lower
 from fkd.core.predictors import FourierExpansion, KernelExpansion, MapExpansion, fourier_features
 from fkd.core.validation import choice, finite, positive, real_matrix, whole

@@ -2,10 +2,10 @@
 
 from fkd.measures.binned import BinnedRows
 from fkd.measures.columns import Nodes, survey_weights
-from fkd.measures.covariance import gedi
 from fkd.measures.drift import CurveChange, NumberChange, SampleChanges, sample_changes
 from fkd.measures.frame import MeasuredGroup, MeasureFrame
 from fkd.measures.gdp import gdp
+from fkd.measures.gedi import gedi
 from fkd.measures.groups import (
     GroupMeans,
     StratifiedValue,

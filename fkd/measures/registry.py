@@ -16,8 +16,9 @@ from sklearn.metrics import make_scorer
 from fkd.core.arrays import AnyArray, Array
 from fkd.core.validation import choice
 from fkd.measures.binned import BINNED_OPTIONS, BinnedRows
-from fkd.measures.covariance import dcor, dcor_of_bins, gedi
+from fkd.measures.dcor import dcor, dcor_of_bins
 from fkd.measures.gdp import gdp
+from fkd.measures.gedi import gedi
 from fkd.measures.hgr import chi2, hgr
 from fkd.measures.pairwise import PairwiseRows, pairwise_fairness
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fkd.baselines.ridge import SensitiveRidge, fit_residual_ridge, sensitive_slopes
+from fkd.baselines.frrm import SensitiveRidge
+from fkd.baselines.residual import fit_residual_ridge, sensitive_slopes
 from fkd.core.feature_maps import FeatureMap, IdentityMap
 from fkd.core.moments import Moments, training_moments
 from fkd.core.predictors import ConstantPrediction, Predictor, SensitiveExpansion

@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fkd.baselines.ridge import fkl_removal
+from fkd.baselines.fkl import fkl_removal
 from fkd.core.arrays import Array
 from fkd.core.conditioning import Functions
 from fkd.core.feature_maps import Approximation, KernelSettings

@@ -19,7 +19,7 @@ from fkd.core.feature_maps import (
     map_arrays,
     map_from_arrays,
 )
-from fkd.core.kernels import ROWS_PER_LANDMARK
+from fkd.core.landmarks import ROWS_PER_LANDMARK
 from fkd.core.linalg import to_dense
 from fkd.core.moments import Rounding, measure_rounding
 from fkd.problems.encoder import Encoder

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fkd.measures import MEASURES, BinnedRows, Nodes
-from fkd.measures.covariance import dcor
+from fkd.measures.dcor import dcor
 
 
 def centred(x):

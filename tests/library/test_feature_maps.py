@@ -17,7 +17,8 @@ from fkd.core.feature_maps import (
     map_arrays,
     map_from_arrays,
 )
-from fkd.core.kernels import Kernel, rp_cholesky
+from fkd.core.kernels import Kernel
+from fkd.core.landmarks import rp_cholesky
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from training_sample import fit_one, make_training, published_fkl, worst_correlation
 
 from fkd.baselines import FairKernelLearning
-from fkd.baselines.ridge import fkl_removal
+from fkd.baselines.fkl import fkl_removal
 from fkd.core.feature_maps import KernelSettings
 from fkd.core.kernels import Kernel
 from fkd.core.moments import basis_moments

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from training_sample import fit_one, make_training, worst_correlation
 
-from fkd.baselines.ridge import SensitiveRidge
+from fkd.baselines.frrm import SensitiveRidge
 from fkd.core.feature_maps import IdentityMap, KernelSettings
 from fkd.core.moments import training_moments
 from fkd.core.predictors import SensitiveExpansion

@@ -25,7 +25,7 @@ from fkd import (
 )
 from fkd.baselines import HgrNetwork, LinearErasure
 from fkd.baselines.base import LEACE, NEURAL
-from fkd.baselines.ridge import SensitiveRidge
+from fkd.baselines.frrm import SensitiveRidge
 from fkd.core.feature_maps import IdentityMap
 from fkd.core.moments import training_moments
 

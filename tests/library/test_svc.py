@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 from fkd import FairSVC
 from fkd.core.feature_maps import make_map
 from fkd.core.removal import FairFeatures, RemovalPath
-from fkd.estimators.svm import FeatureBorders
+from fkd.estimators.svc import FeatureBorders
 
 
 def sample(rng, n=200):
