@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
-from configs.cluster import ClusterConfig
+from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
-from tasks.servers.prefect import set_variables
+from tasks.servers.servers import set_variables
 from tasks.storage.settings import Settings
 
 REPEATS, JOBS, ROWS = 3, 400, 12_500_000  # an array of 100 MB

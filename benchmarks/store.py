@@ -24,7 +24,7 @@ from tasks.fit.job import run_job
 from tasks.report.page import write_report
 from tasks.select.champion import select_champion
 from tasks.select.study import open_study
-from tasks.servers.prefect import set_variables
+from tasks.servers.servers import set_variables
 from tasks.storage.backends import Entry, Stamp, StorageBackend
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store

@@ -24,9 +24,8 @@ from fkd.core.moments import Moments
 from fkd.core.removal import removal_path
 from fkd.core.svm import GAP, Machine, Solution, solve_machines
 from fkd.methods.kernel_methods import REFERENCE_ROWS
-from tasks.kernels.features_cache import feature_source
 from tasks.kernels.shared_map import StoredMap, store_map
-from tasks.kernels.shared_training import shared_sums
+from tasks.kernels.shared_training import feature_source, shared_sums
 from tasks.kernels.streaming import moments_of
 from tasks.storage.environment import blas_threads
 from tasks.storage.settings import Settings

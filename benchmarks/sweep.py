@@ -14,9 +14,8 @@ from typing import Any
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from benchmarks.timing import best_of_each
-from configs.cluster import ClusterConfig
 from configs.load import load_config
-from configs.run import RunConfig
+from configs.run import ClusterConfig, RunConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.fit.job import run_job
@@ -138,7 +137,7 @@ def run_times(config: RunConfig, home: Path) -> dict[str, float]:
     start = time.perf_counter()
     settings = Settings(home, None, None, None)
     Tracking(settings, config.experiment)
-    from tasks.servers.prefect import prefect_server
+    from tasks.servers.servers import prefect_server
 
     with prefect_server(settings):
         from flows.experiment import experiment

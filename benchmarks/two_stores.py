@@ -14,7 +14,7 @@ from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from benchmarks.store import BUCKET, s3_server
 from benchmarks.sweep import WORKERS, sweep_config, sweep_times
-from tasks.servers.prefect import set_variables
+from tasks.servers.servers import set_variables
 
 # Of a run by the clock; its jobs together have as many times more as there are workers.
 MINUTES = float(os.environ.get("BENCH_MINUTES", "11"))

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     Strict,
@@ -17,13 +19,24 @@ from pydantic import (
 )
 
 from configs.errors import check_name
-from configs.model import Frozen
 from fkd.problems import PROBLEMS
 from fkd.problems.declaration import Problem
 from fkd.problems.encoder import Scale
 from fkd.problems.own_table import NAME as TABLE
 from fkd.problems.own_table import SOURCES as TABLE_SOURCES
 from fkd.problems.own_table import table_problem
+
+
+class Frozen(BaseModel):
+    """The base class of all configuration models: immutable, without unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        hide_input_in_errors=True,  # it may hold the address of a webhook
+    )
+
 
 AUTO: Final = "auto"
 SEPARATOR_WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

@@ -11,11 +11,10 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
+from configs.data import Frozen
 from configs.errors import UserError, check_name
-from configs.hooks import HooksConfig, mask_addresses
 from configs.methods import ENTRY_KEYS, parameters_model
-from configs.model import Frozen
-from configs.run import RunConfig
+from configs.run import HooksConfig, RunConfig, mask_addresses
 from fkd.methods import methods
 
 _SEPARATORS = (",", ";", "|", "\t")

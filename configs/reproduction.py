@@ -10,13 +10,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from configs.cluster import ClusterConfig
-from configs.data import DataConfig, FoldsConfig, Names
+from configs.data import DataConfig, FoldsConfig, Frozen, Names
 from configs.errors import UserError, check_name
 from configs.load import explain, parse_config, read_yaml
 from configs.methods import MethodConfig
-from configs.model import Frozen
-from configs.run import Measure, RunConfig, TrackingConfig
+from configs.run import ClusterConfig, Measure, RunConfig, TrackingConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
 from fkd.methods.declaration import Method, Published

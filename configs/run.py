@@ -1,28 +1,258 @@
-"""The configuration of a run."""
+"""The configuration of a run: its cluster, weights, selection and hooks."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
+    PlainSerializer,
+    SecretStr,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
     model_validator,
 )
 
-from configs.cluster import ClusterConfig
-from configs.data import METADATA_KEYS, DataConfig, FoldsConfig
-from configs.errors import check_name
-from configs.hooks import HooksConfig
+from configs.data import METADATA_KEYS, DataConfig, FoldsConfig, Frozen
+from configs.errors import UserError, check_name
 from configs.methods import MethodConfig
-from configs.model import Frozen
 from fkd.measures import REPORTED
 from fkd.methods import method
+
+LOCAL = "local"
+# Values that must not be written into reports, logs and tracking servers.
+_SECRET_NAME = re.compile(r"(?i)password|passwd|secret|token|credential|api_?key|access_key")
+_SECRET_TEXT = re.compile(
+    r"(?i)(?:password|passwd|secret|token|api_?key|access_key)\w*\s*[=:]\s*\S|://[^/\s@]*:[^/\s@]+@"
+)
+_REFERENCE = "env:"
+
+
+class AdaptConfig(Frozen):
+    """The smallest and the largest number of workers of a cluster that adapts to its work."""
+
+    minimum: int = Field(default=1, ge=1)  # a run needs one worker to learn its memory limit
+    maximum: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _check_range(self) -> Self:
+        if self.maximum < self.minimum:
+            raise ValueError(
+                "adapt_kwargs must have minimum at most maximum, got "
+                f"{self.minimum} and {self.maximum}"
+            )
+        return self
+
+
+class TlsConfig(Frozen):
+    """Certificate files in PEM format, relative to the YAML file. Dask's own settings win."""
+
+    ca: str  # the authority that signed all certificates of the cluster
+    cert: str  # may contain the key too
+    key: str | None = None
+
+
+class ClusterConfig(Frozen):
+    """The Dask cluster that computes the trials, in the words of prefect-dask."""
+
+    cluster_class: str = LOCAL  # "local", or the import path of a Dask cluster class
+    cluster_kwargs: dict[str, Any] = Field(default_factory=dict)
+    adapt_kwargs: AdaptConfig | None = None
+    workers: int | None = Field(default=None, ge=1)  # None: one per core if local, otherwise one
+    address: str | None = None  # of a running scheduler, instead of a class
+    tls: TlsConfig | None = None
+    insecure: bool = False  # accept unencrypted connections beyond this machine
+    blas_threads: int = Field(default=1, ge=1)
+    time_limit: float = Field(default=3600.0, gt=0)  # seconds per task
+    retries: int = Field(default=5, ge=0)  # of a task whose worker died
+    worker_timeout: float = Field(default=300.0, gt=0)  # seconds without any worker
+    report: bool | None = None  # Dask's performance report; None: of clusters that a run starts
+
+    @model_validator(mode="after")
+    def _check_address(self) -> Self:
+        """Refuse arguments of a cluster class beside the address of a running scheduler."""
+        if self.address is None:
+            return self
+        for name, given in {
+            "cluster_class": self.cluster_class != LOCAL,
+            "cluster_kwargs": self.cluster_kwargs,
+            "adapt_kwargs": self.adapt_kwargs,
+            "workers": self.workers,
+        }.items():
+            if given:
+                raise ValueError(
+                    f"{name} must not be given with address, got {getattr(self, name)!r}: the "
+                    "scheduler at that address has workers of its own. Remove one of them"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _check_workers(self) -> Self:
+        """Refuse more than one way to say how many workers there are."""
+        given = {
+            "workers": self.workers,
+            "adapt_kwargs": self.adapt_kwargs,
+            "cluster_kwargs.n_workers": self.cluster_kwargs.get("n_workers"),
+        }
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) > 1:
+            raise ValueError(f"the number of workers must be given once, got {' and '.join(names)}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_secrets(self) -> Self:
+        """Refuse secrets in the arguments: configurations are stored with every run."""
+        for path, name, value in _leaves(self.cluster_kwargs, "cluster_kwargs"):
+            if value.startswith(_REFERENCE):
+                continue
+            if _SECRET_NAME.search(name) or _SECRET_TEXT.search(value):
+                raise ValueError(
+                    f"{path} must not contain a secret: configurations are stored with every run. "
+                    f"Set an environment variable and write {_REFERENCE}NAME"
+                )
+        return self
+
+    @property
+    def most_workers(self) -> int | None:
+        """Largest number of workers; None means one per core of this machine."""
+        if self.adapt_kwargs is not None:
+            return self.adapt_kwargs.maximum
+        given = self.workers or self.cluster_kwargs.get("n_workers")
+        return given or (None if self.cluster_class == LOCAL else 1)
+
+    def arguments(self, read_secret: Callable[[str], str]) -> dict[str, Any]:
+        """Return `cluster_kwargs` with every `env:NAME` replaced by what `read_secret` returns."""
+        found: dict[str, Any] = _resolved(self.cluster_kwargs, read_secret)
+        return found
+
+
+def _leaves(value: Any, path: str, name: str = "") -> list[tuple[str, str, str]]:
+    """Return path, nearest key and text of every string in nested lists and mappings."""
+    if isinstance(value, str):
+        return [(path, name, value)]
+    if isinstance(value, Mapping):
+        # A list of {name: ..., value: ...} is how Kubernetes writes environment variables.
+        label = str(value["name"]) if {"name", "value"} == set(value) else None
+        nested = [
+            _leaves(inner, f"{path}.{key}", label if label and key == "value" else str(key))
+            for key, inner in value.items()
+        ]
+    elif isinstance(value, list | tuple):
+        nested = [_leaves(inner, f"{path}.{i}", name) for i, inner in enumerate(value)]
+    else:
+        return []
+    return [leaf for leaves in nested for leaf in leaves]
+
+
+def _resolved(value: Any, read_secret: Callable[[str], str]) -> Any:
+    """Return a value with references to environment variables replaced."""
+    if isinstance(value, str):
+        return read_secret(value) if value.startswith(_REFERENCE) else value
+    if isinstance(value, Mapping):
+        return {key: _resolved(inner, read_secret) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_resolved(inner, read_secret) for inner in value]
+    return value
+
+
+MASK = "***"
+_ADDRESS = re.compile(r"(?i)\bhttps?://[^\s'\"<>]*")
+_HOST = re.compile(
+    r"(?i)(https?://)(?:[^/?#]*@)?([\w.-]+(?::\d+)?|\[[\da-f:.]+\](?::\d+)?)(?=[/?#]|$)"
+)
+
+
+def mask_addresses(text: str) -> str:
+    """Return a text with each web address reduced to its host. The rest may be a secret."""
+
+    def mask(found: re.Match[str]) -> str:
+        host = _HOST.match(found[0])
+        # Without a clear host, the supposed host may be part of a password.
+        return f"{host[1]}{host[2]}/{MASK}" if host else f"https://{MASK}"
+
+    return _ADDRESS.sub(mask, text)
+
+
+def is_reference(word: str) -> bool:
+    """Return True if a word refers to a secret: env:NAME or file:PATH."""
+    # The address of a file, file://..., may be an argument of a program.
+    return word.startswith("env:") or (word.startswith("file:") and word[5:7] != "//")
+
+
+def _check_webhook(value: Any) -> Any:
+    """Refuse a value that is no web address, without repeating it."""
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    valid = isinstance(text, str) and (is_reference(text) or re.match(r"(?i)https?://.", text))
+    if valid and len(text) > len("file:"):
+        return text
+    raise ValueError(
+        "webhook must be env:NAME, file:PATH or an address that begins with http:// or https://; "
+        "the value received is not shown, because it may be a secret"
+    )
+
+
+Webhook = Annotated[
+    SecretStr,
+    BeforeValidator(_check_webhook),
+    PlainSerializer(lambda secret: mask_addresses(secret.get_secret_value()), return_type=str),
+]
+Words = Annotated[
+    tuple[str, ...],
+    PlainSerializer(lambda words: [mask_addresses(word) for word in words], return_type=list[str]),
+]
+
+
+class HookConfig(Frozen):
+    """A command, a webhook, or both, which get the result of a run.
+
+    The address, or a word of the command, may be env:NAME or file:PATH. An object of this class
+    holds the given values. Serialized forms, such as config.yaml, have masked addresses.
+    """
+
+    command: Words = Field(default=(), repr=False)
+    """Program with arguments. It gets the result as JSON on its standard input."""
+    webhook: Webhook | None = None
+    """Address to which the result is posted as JSON."""
+    timeout: float = Field(default=30.0, gt=0)
+    """Seconds for the command, and for the webhook."""
+
+    @property
+    def address(self) -> str | None:
+        """The given address of the webhook."""
+        return None if self.webhook is None else self.webhook.get_secret_value()
+
+
+class HooksConfig(Frozen):
+    """The hooks of a run by its result."""
+
+    on_success: HookConfig = Field(default_factory=HookConfig)
+    on_failure: HookConfig = Field(default_factory=HookConfig)
+
+    def values(self) -> Iterator[tuple[str, str]]:
+        """Yield each given address and word with its key."""
+        for key, hook in (("on_success", self.on_success), ("on_failure", self.on_failure)):
+            yield from ((f"hooks.{key}.command", word) for word in hook.command)
+            if hook.address is not None:
+                yield f"hooks.{key}.webhook", hook.address
+
+
+def check_schedule_overrides(overrides: Iterable[str]) -> None:
+    """Raise UserError if a change by `--set` would store an address in Prefect's database."""
+    for text in overrides:
+        path, _, value = text.partition("=")
+        if path.strip().startswith("hooks") and mask_addresses(value) != value:
+            raise UserError(
+                f"--set {path.strip()} of a schedule must not contain an address, because it is "
+                "stored in Prefect's database. Write env:NAME or file:PATH, or set the address in "
+                "the configuration file."
+            )
+
 
 Keeping = Literal["auto", "keep", "drop"]
 # 800 kB per fit. Predictions that are not kept are computed again for one model if needed.

@@ -22,7 +22,7 @@ from flows.log_lines import (
 )
 from flows.progress import close_broken_output, console, replace_unencodable
 from tasks.cluster.signals import ignore_interrupt
-from tasks.servers.prefect import set_variables
+from tasks.servers.servers import set_variables
 from tasks.storage.settings import quiet_ecosystem, scrubbed
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
-from configs.run import AUTO_ROWS, SHOWN_TIMES, keeps
+from configs.run import AUTO_ROWS, SHOWN_TIMES, ClusterConfig, keeps
 from flows.prefect_page import post_markdown
 from flows.progress import run_log
 from tasks.cluster.cluster import PAGE, connect, is_reported, performance

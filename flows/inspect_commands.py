@@ -18,7 +18,7 @@ from fkd import audit as audit_rows
 from fkd.measures import REPORTED, survey_weights
 from fkd.measures.auditing import Audit
 from flows.command_options import Names
-from tasks.data.audit_input import PredictedColumns, PredictionFile, read_predicted
+from tasks.data.user_table import PredictedColumns, PredictionFile, read_predicted
 from tasks.report import tables
 from tasks.report.audit_page import AuditLabels, audit_sentences, audit_table, write_audit
 from tasks.select.checks import CheckOutcome, check_study

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 
-from configs.cluster import ClusterConfig
 from configs.data import FileFormat
 from configs.errors import UserError
 from configs.load import apply_overrides
+from configs.run import ClusterConfig
 from flows.command_options import Names, Overrides
 from flows.log_lines import is_json, write_line
 from flows.progress import run_log

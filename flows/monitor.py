@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from configs.errors import UserError
-from configs.hooks import HooksConfig
 from configs.load import read_hooks
-from configs.run import RunConfig, TrackingConfig
+from configs.run import HooksConfig, RunConfig, TrackingConfig
 from flows.errors import check_address_space
 from flows.experiment import finish, fit_studies
 from flows.log_lines import is_json, write_line
@@ -271,7 +270,7 @@ def watch_model(
     # Before a server starts, so that a mistyped name or file is reported at once.
     read_batches(watched_champion(settings, model).config, data)
     from flows.outcome import failure_hooks
-    from tasks.servers.prefect import prefect_server
+    from tasks.servers.servers import prefect_server
 
     with prefect_server(settings), failure_hooks([watched]):
         # Prefect reads its environment variables when it is first imported.

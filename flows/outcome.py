@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from configs.errors import UserError
-from configs.hooks import HooksConfig
-from configs.run import RunConfig
+from configs.run import HooksConfig, RunConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
 from flows.errors import as_user_error

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError, check_name
 from configs.load import apply_overrides, parse_config
 from configs.reproduction import (
@@ -30,6 +29,7 @@ from configs.reproduction import (
     synthetic,
     without,
 )
+from configs.run import ClusterConfig
 from fkd import __version__
 from fkd.methods.declaration import Method
 from flows.fitting import fit_all, run_counted
@@ -55,7 +55,7 @@ from tasks.reproduce.result import (
     write_result,
 )
 from tasks.select.study import Study, study_opener
-from tasks.servers.prefect import prefect_server
+from tasks.servers.servers import prefect_server
 from tasks.storage.settings import Settings, ensure_writable, read_settings
 from tasks.track.client import TrackingUnreachableError
 

@@ -18,13 +18,13 @@ from configs.run import RunConfig
 from flows.log_lines import is_json, write_line
 from flows.outcome import BadEndError, Cell, end_runs, failure_hooks, show_cells
 from flows.progress import run_log
-from tasks.cluster.leftovers import sweep_leftovers
-from tasks.data.file_cache import Cache
+from tasks.data.download import Cache
 from tasks.data.load import describe_rows, remarks
 from tasks.fit.job import planned_cost
 from tasks.report.page import write_report
 from tasks.select.study import Study, open_study
-from tasks.servers.prefect import prefect_server
+from tasks.servers.servers import prefect_server
+from tasks.storage.files import sweep_leftovers
 from tasks.storage.settings import Settings, ensure_writable, read_settings
 from tasks.track.compare import read_plan, reasons
 
@@ -37,7 +37,7 @@ def clear_leftovers() -> int:
     """Remove files of killed processes from FKD_HOME and return their number."""
     settings, removed = read_settings(), 0
     with suppress(OSError):  # the run itself reports what cannot be written
-        removed = sweep_leftovers(settings)
+        removed = sweep_leftovers(settings.home)
         if settings.downloads.is_dir():
             removed += Cache(settings.downloads).remove_leftovers(older_than=_PARTIAL_SECONDS)[0]
     return removed

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from prefect import Flow, State, flow
 from prefect.client.schemas.objects import FlowRun
 
-from configs.cluster import ClusterConfig
 from configs.data import DataConfig
 from configs.errors import UserError
-from configs.hooks import check_schedule_overrides
 from configs.load import load_configs, read_hooks
+from configs.run import ClusterConfig, check_schedule_overrides
 from flows.experiment import run_all
 from flows.monitor import WatchedModel, end_watch, watch_all
 from flows.outcome import end_runs, failure_hooks
@@ -29,7 +28,7 @@ from tasks.cluster.signals import end_with_parent
 from tasks.data.load import describe_rows, load_table
 from tasks.monitor.check import absolute_path, read_batches
 from tasks.servers.hooks import check_hooks
-from tasks.servers.prefect import client_environment, prefect_server, quiet_children, set_variables
+from tasks.servers.servers import client_environment, prefect_server, quiet_children, set_variables
 from tasks.storage.settings import ensure_writable, read_settings, without_credentials
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from rich.table import Table
 
 from configs.errors import UserError
 from flows.progress import run_log
-from tasks.servers.mlflow import mlflow_server
-from tasks.servers.prefect import (
+from tasks.servers.servers import (
     PrefectRefusedError,
+    mlflow_server,
     prefect_server,
     upcoming_prefect_server,
 )

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from configs.cluster import ClusterConfig
+from configs.run import ClusterConfig
 
 # Workers that are threads of the test's process start without a delay.
 THREADS = {

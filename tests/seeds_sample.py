@@ -1,7 +1,7 @@
 """An experiment under several seeds of its folds, judged."""
 
-from configs.cluster import ClusterConfig
 from configs.reproduction import parse_experiment
+from configs.run import ClusterConfig
 from tasks.fit.job import run_job
 from tasks.reproduce.claims import verdicts_on
 from tasks.reproduce.curves import seeded_curves

@@ -32,7 +32,7 @@ with server_lease(ServerKind.loads(sys.argv[1])) as lease:
 
 RUN = """
 import sys
-from tasks.servers.prefect import prefect_server
+from tasks.servers.servers import prefect_server
 from tasks.storage.settings import read_settings
 
 with prefect_server(read_settings()) as url:

@@ -29,8 +29,8 @@ from distributed.core import Status
 from distributed.deploy.cluster import Cluster
 from distributed.utils import sync
 
-from configs.cluster import LOCAL, ClusterConfig
 from configs.errors import UserError
+from configs.run import LOCAL, ClusterConfig
 from tasks.cluster.signals import defer_interrupt, spare_workers
 from tasks.cluster.tls import agreed_address, named_certificates, plain_allowed, refusal
 from tasks.storage.files import write_atomic

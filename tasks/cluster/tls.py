@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import dask
 from cryptography import x509
 
-from configs.cluster import TlsConfig
 from configs.errors import UserError
+from configs.run import TlsConfig
 
 ROLES = ("client", "scheduler", "worker")
 _REMEDY = "Other files are named by cluster.tls, or by Dask's own distributed.comm.tls."

@@ -34,8 +34,7 @@ from tasks.data.census import (
     write_synthetic_census,
 )
 from tasks.data.columns import Columns, merge
-from tasks.data.download import Fetched, Progress, RemoteFile, fetch
-from tasks.data.file_cache import file_sha256
+from tasks.data.download import Fetched, Progress, RemoteFile, fetch, file_sha256
 from tasks.data.user_table import read_columns, table_path
 from tasks.storage.settings import Settings
 

@@ -6,10 +6,15 @@ from typing import Any
 
 import dask.array as da
 
-from tasks.kernels.features_cache import planned_spill, spill_features
 from tasks.kernels.kernel_arrays import ChunkedKernel, chunk_bytes, is_kept
 from tasks.kernels.shared_map import SharedMap, load_map, store_map
-from tasks.kernels.shared_training import shared_sums, streamed_maps, sums_of
+from tasks.kernels.shared_training import (
+    planned_spill,
+    shared_sums,
+    spill_features,
+    streamed_maps,
+    sums_of,
+)
 from tasks.kernels.streaming import TASK_ROWS, RunBlocks, stream_moments, study_cells
 from tasks.plan.training import cached_table
 from tasks.plan.trials import Job

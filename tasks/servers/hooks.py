@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from configs.errors import UserError
-from configs.hooks import MASK, HookConfig, HooksConfig, is_reference, mask_addresses
+from configs.run import MASK, HookConfig, HooksConfig, is_reference, mask_addresses
 from tasks.storage.settings import read_secret, scrubbed
 from tasks.track.client import within
 

@@ -11,8 +11,8 @@ from dask_process import dask_process, dask_scheduler, in_threads
 from distributed import Security
 from job_sample import touch
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
+from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.servers.shared_server import free_port

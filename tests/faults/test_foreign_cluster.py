@@ -12,8 +12,8 @@ from dask_process import dask_process, dask_scheduler
 from deadlines import patient
 from job_sample import touch
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
+from configs.run import ClusterConfig
 from fkd import __version__
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs

@@ -21,8 +21,8 @@ from sweep_process import fkd, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 from tracking_server import recorded_trials
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
+from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings

@@ -6,8 +6,8 @@ from dask_process import dask_process, dask_scheduler, in_threads
 from job_sample import allocator, touch
 from soak_figures import keep
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
+from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.cluster.workers import worker_memory

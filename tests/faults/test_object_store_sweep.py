@@ -12,9 +12,9 @@ from object_stores import BUCKET, rclone_server, variables
 from pipeline_fixtures import QUICK
 from small_disk import fill, small_disk
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.load import load_config
+from configs.run import ClusterConfig
 from flows.errors import CrashError, as_user_error
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs

@@ -26,7 +26,7 @@ from server_process import (
 from soak_figures import keep
 
 from configs.errors import UserError
-from tasks.servers.prefect import prefect_kind, prefect_server
+from tasks.servers.servers import prefect_kind, prefect_server
 from tasks.servers.shared_server import answers, read_record
 from tasks.storage.settings import Settings
 
@@ -123,7 +123,7 @@ def test_a_killed_run_leaves_no_server(home):
 
 _BEATS = """
 from prefect.settings import get_current_settings
-from tasks.servers.prefect import prefect_server
+from tasks.servers.servers import prefect_server
 from tasks.storage.settings import read_settings
 with prefect_server(read_settings()):
     print(get_current_settings().flows.heartbeat_frequency)

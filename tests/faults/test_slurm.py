@@ -14,8 +14,8 @@ from sweep_jobs import doom, notes
 from sweep_process import Fkd, fkd, records, warm_home, write_config
 from sweep_sample import same_numbers, sweep_config, undisturbed
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
+from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 from tasks.cluster.retries import run_jobs
 from tasks.select.study import open_study

@@ -16,8 +16,8 @@ from deadlines import patient
 from job_sample import touch
 from object_stores import BUCKET, variables
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
+from configs.run import ClusterConfig
 from fkd.problems.encoder import Encoder
 from tasks.cluster import workers
 from tasks.cluster.cluster import connect

@@ -13,7 +13,7 @@ from stored_files import predictions_file, stored
 from training_sample import make_training
 
 from configs.errors import UserError
-from configs.hooks import HookConfig, HooksConfig
+from configs.run import HookConfig, HooksConfig
 from fkd.measures import recoverability
 from fkd.methods import Method, method, methods
 from flows.outcome import Cell, Outcome, SweepFailedError, end_runs

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.load import dump_config, load_config
+from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect
 
 PBS = "cluster.cluster_class=dask_jobqueue.PBSCluster"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.reproduction import (
     QUICK_FOLDS,
@@ -16,6 +15,7 @@ from configs.reproduction import (
     synthetic,
     without,
 )
+from configs.run import ClusterConfig
 from fkd.methods import method
 
 

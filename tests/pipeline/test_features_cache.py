@@ -12,19 +12,20 @@ from configs.load import load_config
 from fkd.methods import methods
 from tasks.fit.job import fit_trials, run_job
 from tasks.kernels import auto_options as settling
-from tasks.kernels import features_cache as spilled_features
+from tasks.kernels import shared_training as spilled_features
 from tasks.kernels import streaming as leaves
-from tasks.kernels.features_cache import (
+from tasks.kernels.shared_map import load_map, shared_encoder, store_map
+from tasks.kernels.shared_training import (
     DISK_SHARE,
     Spill,
     feature_source,
     features_name,
     planned_spill,
+    shared_training,
     spill_features,
+    streamed_maps,
     write_features,
 )
-from tasks.kernels.shared_map import load_map, shared_encoder, store_map
-from tasks.kernels.shared_training import shared_training, streamed_maps
 from tasks.kernels.streaming import cell_leaves
 from tasks.select.study import open_study
 from tasks.storage.environment import blas_threads
@@ -36,7 +37,7 @@ SIZE = 90  # rows of a task here: cells of the table have several
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", SIZE)
-    monkeypatch.setattr("tasks.kernels.features_cache.BLOCK_ROWS", 40)
+    monkeypatch.setattr("tasks.kernels.shared_training.BLOCK_ROWS", 40)
     monkeypatch.setattr("fkd.core.svm.CHUNK_ROWS", 32)
 
 

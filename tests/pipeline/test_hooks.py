@@ -10,9 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from configs.errors import UserError
-from configs.hooks import HookConfig, HooksConfig, check_schedule_overrides
 from configs.load import load_config
-from configs.run import RunConfig
+from configs.run import HookConfig, HooksConfig, RunConfig, check_schedule_overrides
 from flows.outcome import failure_hooks
 from tasks.servers.hooks import call_hook, check_hooks
 

@@ -1,10 +1,9 @@
 import pytest
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.load import load_config
 from configs.reproduction import parse_experiment, read_experiment
-from configs.run import AUTO_ROWS, SHOWN_TIMES, keeps
+from configs.run import AUTO_ROWS, SHOWN_TIMES, ClusterConfig, keeps
 
 
 @pytest.mark.parametrize(

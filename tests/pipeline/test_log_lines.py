@@ -25,7 +25,7 @@ from flows.log_lines import (
 )
 from flows.progress import PlainLog, PrefectLog
 from tasks.select.study import open_study
-from tasks.servers.prefect import set_variables
+from tasks.servers.servers import set_variables
 from tasks.storage.settings import Settings, read_log_form
 
 JSON = "--log-format=json"

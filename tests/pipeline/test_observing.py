@@ -12,7 +12,7 @@ from server_process import read
 from sweep_process import Fkd, warm_home, write_config
 from sweep_sample import sweep_config
 
-from configs.cluster import ClusterConfig
+from configs.run import ClusterConfig
 from tasks.cluster.cluster import connect, is_reported, performance
 from tasks.fit.job import run_job
 from tasks.select.study import open_study

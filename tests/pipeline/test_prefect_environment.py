@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tasks.servers.prefect import (
+from tasks.servers.servers import (
     client_environment,
     quiet_children,
     set_variables,

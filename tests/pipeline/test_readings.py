@@ -2,7 +2,6 @@
 
 import pytest
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.reproduction import (
     is_network,
@@ -15,6 +14,7 @@ from configs.reproduction import (
     statements,
     without,
 )
+from configs.run import ClusterConfig
 
 
 def experiment(name, reading, change=lambda tree: tree):

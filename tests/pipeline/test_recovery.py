@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configs.cluster import ClusterConfig
 from configs.reproduction import parse_experiment
+from configs.run import ClusterConfig
 from tasks.fit.job import run_job, training_for
 from tasks.reproduce.curves import seeded_curves
 from tasks.reproduce.page import summary, write_page

@@ -8,9 +8,9 @@ from sweep_process import fkd, warm_home
 
 import flows.reproduce
 import tasks.reproduce.result
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.reproduction import quick, read_experiment, without
+from configs.run import ClusterConfig
 from flows.reproduce import load, reproduce_paper
 from tasks.reproduce.result import ExperimentResult, record_studies
 from tasks.select.study import study_opener

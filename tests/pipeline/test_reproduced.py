@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 import flows.reproduce
-from configs.cluster import ClusterConfig
+from configs.run import ClusterConfig
 from flows.reproduce import IncompleteError, Reproduced
 from tasks.reproduce.claims import COUNTS, Verdict
 from tasks.reproduce.result import ExperimentResult

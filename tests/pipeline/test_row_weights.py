@@ -21,9 +21,8 @@ from tasks.fit import job as evaluate
 from tasks.fit.job import RowScores, fit_trials, run_job, training_for
 from tasks.kernels import streaming
 from tasks.kernels import streaming as leaves
-from tasks.kernels.features_cache import feature_source
 from tasks.kernels.shared_map import SharedMap, shared_encoder, store_map
-from tasks.kernels.shared_training import shared_sums, shared_training
+from tasks.kernels.shared_training import feature_source, shared_sums, shared_training
 from tasks.plan.training import cached_table, fit_weights, make_training, measure_weights
 from tasks.plan.trials import record_key
 from tasks.select.champion import select_champion

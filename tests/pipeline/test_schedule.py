@@ -29,7 +29,7 @@ from configs.errors import UserError
 from configs.load import load_config
 from fkd import __version__
 from flows.schedule import check_home, make_schedule, serve_schedule
-from tasks.servers.prefect import client_environment
+from tasks.servers.servers import client_environment
 from tasks.servers.shared_server import read_record
 
 pytestmark = pytest.mark.stack
@@ -39,8 +39,8 @@ ROOT = Path(__file__).parents[2]
 SERVE = """
 import sys
 from flows.schedule import make_schedule, serve_flow
-from tasks.servers.prefect import client_environment, quiet_children
-from tasks.servers.prefect import prefect_server
+from tasks.servers.servers import client_environment, quiet_children
+from tasks.servers.servers import prefect_server
 from tasks.storage.settings import read_settings
 
 settings = read_settings()

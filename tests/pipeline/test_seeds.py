@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from seeds_sample import DRAWS, compute, jobs_of, judged, opened, tree
 
-from configs.cluster import ClusterConfig
 from configs.errors import UserError
 from configs.reproduction import parse_experiment, quick
+from configs.run import ClusterConfig
 from tasks.reproduce.claims import (
     interval_of,
     resampled_scores,

@@ -12,8 +12,8 @@ from deadlines import patient
 from numpy.testing import assert_allclose, assert_array_equal
 from stored_files import map_file, stored
 
-from configs.cluster import ClusterConfig
 from configs.load import load_config
+from configs.run import ClusterConfig
 from fkd.core.conditioning import Functions
 from fkd.core.moments import BasisMoments, Moments
 from fkd.core.sensitive_basis import BasisSettings

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import tasks.reproduce.claims
-from configs.cluster import ClusterConfig
 from configs.reproduction import parse_experiment, read_experiment, statements
+from configs.run import ClusterConfig
 from fkd import measures
 from tasks.fit.job import run_job
 from tasks.reproduce.claims import verdicts_on

@@ -1,7 +1,8 @@
-"""The Prefect server of a run: the configured one, or one that is started and shared.
+"""The Prefect server of a run and the MLflow server of `fkd ui`.
 
-The environment variables and settings of Prefect must be in force before it is first imported, so
-this module imports it late.
+The Prefect server is the configured one, or one that is started and shared. The environment
+variables and settings of Prefect must be in force before it is first imported, so this module
+imports it late.
 """
 
 import logging
@@ -13,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
-from tasks.servers.shared_server import LOOPBACK, USER, Lease, ServerKind, server_lease
+from tasks.servers.shared_server import (
+    LOOPBACK,
+    USER,
+    Lease,
+    RunningServer,
+    ServerKind,
+    server_lease,
+)
 from tasks.storage.settings import Settings, ensure_writable, scrubbed, without_credentials
 
 _CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
@@ -209,3 +217,50 @@ def set_variables(values: Mapping[str, str]) -> Iterator[None]:
 def _unless_set(defaults: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that the user has not set."""
     return {name: value for name, value in defaults.items() if name not in os.environ}
+
+
+@contextmanager
+def mlflow_server(settings: Settings) -> Iterator[RunningServer]:
+    """Yield an MLflow server over the runs of this FKD_HOME, started if no process uses one yet.
+
+    It listens on loopback and asks for a password.
+    """
+    from tasks.track.client import registry_uri, tracking_uri
+
+    folder = settings.mlflow / "server"
+    config, users = folder / "auth.ini", folder / "users.db"
+    command = (sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1")
+    kind = ServerKind(
+        title="MLflow",
+        folder=folder,
+        arguments=(
+            *(*command, "--app-name", "basic-auth", "--host", LOOPBACK, "--port", "{port}"),
+            *("--artifacts-destination", str(settings.mlflow / "artifacts")),
+        ),
+        health="/health",
+        environment={
+            "MLFLOW_AUTH_CONFIG_PATH": str(config),
+            "MLFLOW_AUTH_ADMIN_PASSWORD": "{password}",
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": "{password}",
+            # Seven job consumers would use 1.7 GB, and the pages need none.
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+        },
+        fresh=(users.name,),  # MLflow keeps the password of an existing user
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    config.write_text(
+        "[mlflow]\n"
+        "default_permission = NO_PERMISSIONS\n"
+        f"database_uri = sqlite:///{users}\n"
+        f"admin_username = {USER}\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+    )
+    # The addresses may contain passwords. They are inherited, because the declaration is on the
+    # command line of the keeper, which other users of the machine can read.
+    stores = {
+        "MLFLOW_BACKEND_STORE_URI": tracking_uri(settings),
+        "MLFLOW_REGISTRY_STORE_URI": registry_uri(settings),
+    }
+    with set_variables(stores), server_lease(kind) as lease:
+        yield lease.wait()
