@@ -113,12 +113,12 @@ async def _refill(cluster: Any) -> None:
     for name in gone:
         del cluster.workers[name]
     if len(cluster.workers) < len(cluster.worker_spec):
-        task = asyncio.create_task(_ready(cluster))
+        task = asyncio.create_task(ready(cluster))
         _refills.add(task)
         task.add_done_callback(_refilled)
 
 
-async def _ready(cluster: Any) -> None:
+async def ready(cluster: Any) -> None:
     """Wait until the workers of a cluster have started."""
     await cluster
 

@@ -67,13 +67,7 @@ Opener = Callable[[DataConfig, Settings, Listener], Source]
 
 def open_source(data: DataConfig, settings: Settings, progress: Listener = None) -> Source:
     """Return the source of a configuration. Files are fetched; rows are read later."""
-    openers = OPENERS.get(data.problem, {})
-    if data.source not in openers:
-        raise UserError(
-            f"data.source must be one of {', '.join(openers) or 'none'} for problem "
-            f"{data.problem}, got {data.source!r}."
-        )
-    return openers[data.source](data, settings, progress)
+    return OPENERS[data.problem][data.source](data, settings, progress)
 
 
 def _open_embedded_crimes(data: DataConfig, settings: Settings, progress: Listener) -> Source:

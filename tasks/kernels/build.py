@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array as da
-
 from tasks.kernels.kernel_arrays import ChunkedKernel, chunk_bytes, is_kept
 from tasks.kernels.shared_map import SharedMap, load_map, store_map
 from tasks.kernels.shared_training import (
@@ -105,15 +103,9 @@ def chunked_summaries(kernel: ChunkedKernel, job: Job) -> list[KernelSummary]:
         place = "kept on the workers"
         if not is_kept(array):
             place = "computed in every pass, for lack of memory"
-        return KernelSummary(name, array.shape, _count(array), chunk_bytes(array), place, label)
+        return KernelSummary(name, array.shape, array.npartitions, chunk_bytes(array), place, label)
 
     return [
         summary(f"K_nn, gamma {kernel.gamma:g}", kernel.K),
         summary(f"K_nq, gamma {kernel.gamma:g}", kernel.K_nq),
     ]
-
-
-def _count(array: da.Array) -> int:
-    """Return the number of chunks of a Dask array."""
-    rows, columns = array.numblocks
-    return int(rows * columns)

@@ -20,6 +20,7 @@ from tasks.kernels.streaming import (
     Leaf,
     MapSums,
     RunBlocks,
+    Sums,
     cell_leaves,
     coupled_of,
     leaf_rows,
@@ -88,7 +89,7 @@ def planned_spill(stored: StoredMap) -> Spill:
 
 def write_features(leaf: Leaf) -> None:
     """Cache the features of one block of rows."""
-    settings = leaf.stored.shared.inputs.settings
+    settings = leaf.sums.inputs.settings
     with named_disk_errors(settings.features):
         arrays = {"G": _features(leaf)}
         machine_store(settings).write_arrays(features_name(leaf), arrays)
@@ -106,7 +107,7 @@ def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
     for i in np.flatnonzero(np.isin([cell.rows[0] for cell in cells], train)):
         positions = np.array(cells[i].rows)
         y, w = table.take(positions).y, None if weights is None else weights[positions]
-        for leaf in cell_leaves(stored, "rows", (), int(i)):
+        for leaf in cell_leaves(Sums(stored, "rows"), (), int(i)):
             rows = slice(leaf.position * leaf.size, (leaf.position + 1) * leaf.size)
             parts.append((leaf, y[rows], None if w is None else w[rows]))
     kept = planned_spill(stored).fits
@@ -124,13 +125,13 @@ def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
 def _leaves(stored: StoredMap) -> Iterator[Leaf]:
     """Yield the blocks of all rows that a split trains on."""
     for cell in range(len(study_cells(stored.shared.inputs))):
-        yield from cell_leaves(stored, "rows", (), cell)
+        yield from cell_leaves(Sums(stored, "rows"), (), cell)
 
 
 def _read(leaf: Leaf) -> AnyArray:
     """Return the cached features of one block of rows, or compute them."""
     # A memory map: its pages are released with the block, so that one block is in memory.
-    kept = machine_store(leaf.stored.shared.inputs.settings).mapped_arrays(features_name(leaf))
+    kept = machine_store(leaf.sums.inputs.settings).mapped_arrays(features_name(leaf))
     if kept is None:
         return _features(leaf)
     found: AnyArray = kept["G"]
@@ -139,9 +140,9 @@ def _read(leaf: Leaf) -> AnyArray:
 
 def _features(leaf: Leaf) -> AnyArray:
     """Return the features of one block of rows."""
-    feature_map, (X, _, _) = load_map(leaf.stored), leaf_rows(leaf)
+    feature_map, (X, _, _) = load_map(leaf.sums.stored), leaf_rows(leaf)
     G = np.empty((X.shape[0], feature_map.rank), dtype=np.float32)
-    with blas_threads(leaf.stored.shared.inputs.blas_threads):
+    with blas_threads(leaf.sums.inputs.blas_threads):
         for rows in row_blocks(X.shape[0], BLOCK_ROWS):
             G[rows] = feature_map.transform(X[rows])
     return G
@@ -149,12 +150,12 @@ def _features(leaf: Leaf) -> AnyArray:
 
 def features_name(leaf: Leaf) -> str:
     """Return the name of the cached features of one block of rows."""
-    inputs = leaf.stored.shared.inputs
+    inputs = leaf.sums.inputs
     identity = {
         "features": FEATURES_VERSION,
         "data": inputs.table_digest,
-        "map": leaf.stored.checksum,
-        "encoder": leaf.stored.shared.key,
+        "map": leaf.sums.stored.checksum,
+        "encoder": leaf.sums.stored.shared.key,
         "rows": study_cells(inputs)[leaf.cell].digest,
         "block": [leaf.position, leaf.size],
     }
@@ -175,16 +176,14 @@ class FoldSums:
 
     def moments(self, kernel: KernelSettings, part: Part) -> Moments:
         """Return the moments of the training rows."""
-        precision = sum_precision(kernel.approximation)
-        return moments_of(self._stored(kernel), precision, self.fold.train, part)
+        return moments_of(self._sums(kernel, part), self.fold.train)
 
     def basis_moments(
         self, kernel: KernelSettings, functions: Functions, squares: float
     ) -> BasisMoments:
         """Return the products of the features with functions of s."""
-        precision, part = sum_precision(kernel.approximation), self.weights.alike_part("removal")
-        rows = self.fold.train
-        return coupled_of(self._stored(kernel), precision, rows, functions, part, squares=squares)
+        sums = self._sums(kernel, self.weights.alike_part("removal"))
+        return coupled_of(sums, self.fold.train, functions, squares=squares)
 
     def features(self, kernel: KernelSettings) -> Source:
         """Return the features of the training rows, block by block."""
@@ -193,6 +192,9 @@ class FoldSums:
     def _stored(self, kernel: KernelSettings) -> StoredMap:
         assert kernel.gamma is not None
         return store_map(SharedMap.of(self.inputs, kernel.gamma, kernel.approximation))
+
+    def _sums(self, kernel: KernelSettings, part: Part) -> Sums:
+        return Sums(self._stored(kernel), sum_precision(kernel.approximation), part)
 
 
 def shared_training(table: Table, fold: Fold, inputs: Inputs) -> tuple[Training, Encoder]:

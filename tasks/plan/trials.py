@@ -18,10 +18,6 @@ from tasks.storage.records import TrialStore, code_versions, digest, shared_vers
 from tasks.storage.settings import Settings
 
 
-def _versions() -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(shared_versions().items()))
-
-
 @dataclass(frozen=True)
 class Inputs:
     """Settings and versions that all trials of a configuration share."""
@@ -35,7 +31,9 @@ class Inputs:
     splits: Splits
     seed: int
     blas_threads: int
-    versions: tuple[tuple[str, int], ...] = field(default_factory=_versions)
+    versions: tuple[tuple[str, int], ...] = field(
+        default_factory=lambda: tuple(sorted(shared_versions().items()))
+    )
     predictions: Keeping = "auto"  # in no key: the numbers are the same
     weights: WeightsConfig | None = None  # None: every row counts once
 

@@ -26,7 +26,7 @@ from tasks.kernels.shared_training import (
     streamed_maps,
     write_features,
 )
-from tasks.kernels.streaming import cell_leaves
+from tasks.kernels.streaming import Sums, cell_leaves
 from tasks.select.study import open_study
 from tasks.storage.environment import blas_threads
 from tasks.storage.store import machine_store
@@ -154,9 +154,9 @@ def test_a_pass_on_the_cluster_leaves_nothing_for_fits_to_write(settings, monkey
 
 def test_other_features_have_a_file_of_their_own(settings):
     stored = stored_map(make_study(settings, solver="batched"))
-    leaf = cell_leaves(stored, "rows", (), 0)[0]
+    leaf = cell_leaves(Sums(stored, "rows"), (), 0)[0]
     others = [
-        replace(leaf, stored=replace(stored, checksum="0" * 64)),
+        replace(leaf, sums=Sums(replace(stored, checksum="0" * 64), "rows")),
         replace(leaf, cell=1),
         replace(leaf, position=1),
         replace(leaf, size=SIZE + 1),
@@ -173,7 +173,7 @@ def test_a_disk_that_fills_up_is_one_sentence(settings):
     with small_disk(settings.home, size="32m"):
         study = make_study(settings, solver="batched")
         stored = stored_map(study)
-        (leaf, *_) = cell_leaves(stored, "rows", (), 0)
+        (leaf, *_) = cell_leaves(Sums(stored, "rows"), (), 0)
         fill(settings.home, leave=2**12)
         with pytest.raises(UserError, match=r"features must be writable.*No space left.*FKD_HOME"):
             write_features(leaf)

@@ -347,7 +347,7 @@ def test_sums_of_rows_that_count_once_stay_where_they_were(settings):
     ]
     assert len({one.checksum for one in stored}) == 1
     paths = {
-        (name, part): streaming.sums_name(one, "float64", 0, None, part)
+        (name, part): streaming.sums_name(streaming.Sums(one, "float64", part), 0, None)
         for name, one in zip(("plain", "alone", "both"), stored, strict=True)
         for part in ("fit", "removal", "once")
     }
@@ -360,9 +360,12 @@ def test_the_weights_of_a_leaf_are_in_its_key(settings, monkeypatch):
     study = shared_study(settings, "krr_fks", COLUMN, grid={"penalty": [5.0]})
     p = study.trials[0].setting()
     stored = store_map(SharedMap.of(study.inputs, p.gamma, p.approximation))
-    (leaf, *_) = streaming.cell_leaves(stored, "float64", (RBF,), 0)
+    (leaf, *_) = streaming.cell_leaves(streaming.Sums(stored, "float64"), (RBF,), 0)
     rows = leaves.leaf_rows(leaf)
-    keys = [leaves._key(replace(leaf, part=part), *rows) for part in ("fit", "once")]
+    keys = [
+        leaves._key(replace(leaf, sums=replace(leaf.sums, part=part)), *rows)
+        for part in ("fit", "once")
+    ]
     known = leaves.study_weights(study.inputs)
     nudged = known.fit.copy()
     nudged[leaves._positions(leaf)[0]] *= 1.5

@@ -30,7 +30,7 @@ from tasks.kernels.shared_map import (
     shared_encoder,
     store_map,
 )
-from tasks.kernels.streaming import Leaf, MapSums, Total, stream_moments, study_cells
+from tasks.kernels.streaming import Leaf, MapSums, Sums, Total, stream_moments, study_cells
 from tasks.plan.training import cached_table
 from tasks.select.study import open_study
 
@@ -56,12 +56,12 @@ def sums(shared, precision="float64"):
 
 
 def moments_of(stored, train, precision="float64"):
-    return streaming.moments_of(stored, precision, train)
+    return streaming.moments_of(Sums(stored, precision), train)
 
 
 def coupled_of(stored, train, functions, precision="float64"):
     squares = moments_of(stored, train, precision).C.trace()
-    return streaming.coupled_of(stored, precision, train, functions, squares=squares)
+    return streaming.coupled_of(Sums(stored, precision), train, functions, squares=squares)
 
 
 def folds(shared):
@@ -192,7 +192,7 @@ def test_moments_of_another_map_are_not_used(shared, monkeypatch):
     stored = store_map(shared)
     content = map_file(shared).read_bytes()
     monkeypatch.setattr(streaming, "VERSION", 99)
-    assert len(streaming.missing_cells(stored, "float64")) == len(study_cells(shared.inputs))
+    assert len(streaming.missing_cells(Sums(stored, "float64"))) == len(study_cells(shared.inputs))
     assert map_file(shared).read_bytes() == content
 
 
@@ -329,7 +329,7 @@ def test_products_have_a_place_per_meaning(shared, settings):
     ]
     elsewhere = StoredMap(SharedMap(other, 0.05, shared.approximation), stored.checksum)
     places = [
-        streaming.sums_name(where, precision, cell, wanted)
+        streaming.sums_name(Sums(where, precision), cell, wanted)
         for where in (stored, elsewhere)
         for precision in ("float64", "float32", "rows")
         for cell in (0, 1)
@@ -341,8 +341,10 @@ def test_products_have_a_place_per_meaning(shared, settings):
 def test_raising_the_version_of_functions_leaves_moments_alone(shared, monkeypatch):
     stream_moments(here, {sums(shared): [RBF]})
     monkeypatch.setattr(streaming, "FUNCTIONS_VERSION", 99)
-    assert set(streaming.missing_cells(store_map(shared), "float64", [RBF]).values()) == {(RBF,)}
-    assert streaming.missing_cells(store_map(shared), "float64") == {}
+    assert set(streaming.missing_cells(Sums(store_map(shared), "float64"), [RBF]).values()) == {
+        (RBF,)
+    }
+    assert streaming.missing_cells(Sums(store_map(shared), "float64")) == {}
 
 
 @pytest.mark.parametrize("functions", [RBF, GIVEN], ids=["rbf", "given"])
@@ -376,5 +378,5 @@ def test_damaged_products_are_made_again(shared):
     before = coupled_of(store_map(shared), train, RBF)
     own = store_map(shared)
     for i in range(len(study_cells(shared.inputs))):
-        flip(stored(shared.inputs.settings, streaming.sums_name(own, "float64", i, RBF)))
+        flip(stored(shared.inputs.settings, streaming.sums_name(Sums(own, "float64"), i, RBF)))
     assert_equal(before, coupled_of(own, train, RBF))
