@@ -13,7 +13,7 @@ import fkd
 from configs.errors import UserError
 from tasks.storage.environment import own_kernels
 from tasks.storage.records import code_versions
-from tasks.storage.settings import Settings, scrubbed
+from tasks.storage.settings import Settings, short_error
 from tasks.storage.store import open_store
 
 _RESTART_SECONDS = 10
@@ -293,14 +293,16 @@ def answer_check(settings: Settings | None, nonce: str) -> Answer:
             return Answer(fkd.__version__, code_versions(), found=False)
         store.write(wrote, nonce.encode())
     except (UserError, OSError) as error:
-        return Answer(fkd.__version__, code_versions(), found=False, fault=_short(error))
+        return Answer(
+            fkd.__version__, code_versions(), found=False, fault=short_error(error, _FAULT_LENGTH)
+        )
     return Answer(fkd.__version__, code_versions(), found=True, wrote=wrote)
 
 
 def _difference(answer: Any) -> str:
     """Return how a worker's package differs from this process's, empty if it does not."""
     if isinstance(answer, Exception):
-        return f"has none ({_short(answer)})"
+        return f"has none ({short_error(answer, _FAULT_LENGTH)})"
     if answer.package != fkd.__version__:
         return f"has fkd {answer.package}"
     own, theirs = code_versions(), answer.versions
@@ -320,8 +322,3 @@ def _refuse(faults: Mapping[str, str], rule: str, remedy: str) -> None:
         raise UserError(
             f"Dask workers must {rule}, but {', '.join(named[:_SHOWN])}{more}. {remedy} {_AGAIN}"
         )
-
-
-def _short(error: Exception) -> str:
-    """Return the message of an error on one short line, without secrets."""
-    return scrubbed(" ".join(str(error).split()))[:_FAULT_LENGTH].rstrip(".;, ")

@@ -280,12 +280,17 @@ def _refuse_text(raw: RawColumns, column: CellColumn, bad: Mask, sign: str) -> N
 
 def table_path(data: DataConfig) -> Path:
     """Return the file of a configuration. A missing file is an error."""
-    path = Path(data.path or "").expanduser()
+    hint = " A relative path starts at the folder of the YAML file, or at the current folder."
+    return _existing_file("data.path", data.path or "", hint)
+
+
+def _existing_file(key: str, name: str, hint: str = "") -> Path:
+    """Return the path of a table. A missing file is an error."""
+    path = Path(name).expanduser()
     if not path.is_file():
         raise UserError(
-            f"data.path must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
-            f"{data.path!r}, which is {'a folder' if path.is_dir() else 'not there'}. A relative "
-            "path starts at the folder of the YAML file, or at the current folder."
+            f"{key} must be an existing CSV, TSV, Excel, Parquet or Feather file, got {name!r}, "
+            f"which is {'a folder' if path.is_dir() else 'not there'}.{hint}"
         )
     return path
 
@@ -315,18 +320,9 @@ def read_columns(path: Path, data: DataConfig) -> Columns:
     ]
     labels = [*problem.categorical, *(name for name in extra if name not in ordered)]
     required = (problem.target, *data.sensitive_columns)
-    kept = np.ones(len(frame), dtype=bool)
-    dropped: dict[str, int] = {}
-    for name in numeric if data.missing == "drop" else dict.fromkeys(required):
-        absent = kept & np.isnan(values[name])
-        dropped[f"{name} missing"] = int(absent.sum(axis=0))
-        kept &= ~absent
-    if kept.sum() < 2:
-        reasons = ", ".join(f"{count} with {why}" for why, count in dropped.items() if count)
-        raise UserError(
-            f"{path} must have at least two rows with every number present, got "
-            f"{int(kept.sum()) or 'none'} of {len(frame)}{f' ({reasons})' if reasons else ''}."
-        )
+    checked = numeric if data.missing == "drop" else dict.fromkeys(required)
+    absent = {f"{name} missing": np.isnan(values[name]) for name in checked}
+    kept, dropped = _complete_rows(str(path), absent, least=2)
     columns = Columns(
         numbers={
             **{name: frame[name].to_numpy(dtype=np.float64)[kept] for name in ordered},
@@ -338,6 +334,24 @@ def read_columns(path: Path, data: DataConfig) -> Columns:
         read_as=", ".join(filter(None, (raw.read_as, commas))),
     )
     return replace(columns, notes=tuple(_notes(data, columns)))
+
+
+def _complete_rows(
+    path: str, reasons: Mapping[str, Mask], *, least: int
+) -> tuple[Mask, dict[str, int]]:
+    """Return the mask of rows without any reason to drop them, and the dropped rows by reason."""
+    kept, dropped = np.ones_like(next(iter(reasons.values()))), {}
+    for reason, mask in reasons.items():
+        if count := int(np.count_nonzero(kept & mask)):
+            dropped[reason] = count
+        kept &= ~mask
+    if kept.sum() < least:
+        shown = ", ".join(f"{reason} in {count:,}" for reason, count in dropped.items())
+        raise UserError(
+            f"{path} must have at least {least} rows with every number, got {kept.sum()} of "
+            f"{len(kept)}{f' ({shown})' if shown else ''}."
+        )
+    return kept, dropped
 
 
 def check_values(data: DataConfig, table: Table) -> None:
@@ -543,18 +557,7 @@ def read_predicted(
                 f"column {wanted.weights} cannot be used as weights: {error}."
             ) from error
         missing[f"{wanted.weights} zero"] = weights == 0
-    kept = np.ones(len(raw.frame), dtype=bool)
-    dropped = {}
-    for reason, mask in missing.items():
-        if count := int(np.count_nonzero(kept & mask)):
-            dropped[reason] = count
-        kept &= ~mask
-    if kept.sum() < _MIN_ROWS:
-        reasons = ", ".join(f"{reason} in {number:,}" for reason, number in dropped.items())
-        raise UserError(
-            f"{wanted.path} must have at least {_MIN_ROWS} rows with every number, got "
-            f"{kept.sum()} of {len(kept)}{f' ({reasons})' if reasons else ''}."
-        )
+    kept, dropped = _complete_rows(wanted.path, missing, least=_MIN_ROWS)
     index = raw.frame.index
     sensitive = pd.DataFrame({name: numbers[name] for name in wanted.sensitive}, index=index)
     return PredictionFile(
@@ -571,12 +574,7 @@ def read_predicted(
 
 def _read(wanted: PredictedColumns, numeric: tuple[str, ...]) -> RawColumns:
     """Return the raw columns. The error for a missing input names the model."""
-    path = Path(wanted.path).expanduser()
-    if not path.is_file():
-        raise UserError(
-            "the table must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
-            f"{wanted.path!r}, which is {'a folder' if path.is_dir() else 'not there'}."
-        )
+    path = _existing_file("the table", wanted.path)
     names = tuple(dict.fromkeys((*numeric, *wanted.group_by, *wanted.inputs)))
     # Columns of known type are read as text. The type of a group is inferred.
     text = {*numeric, *wanted.numbers, *wanted.labels} - {*wanted.group_by}

@@ -26,7 +26,7 @@ from fkd.problems.encoder import Encoder
 from fkd.problems.table import Table
 from tasks.kernels.shared_training import shared_sums, shared_training, sums_of
 from tasks.plan.splits import Fold
-from tasks.plan.training import Passes, cached_table, make_training, measure_weights, model_inputs
+from tasks.plan.training import Passes, make_training, measure_weights, model_inputs
 from tasks.plan.trials import Inputs, Job, Trial, check_versions
 from tasks.storage.environment import PeakMemory, blas_threads, environment
 from tasks.storage.records import PredictedRows, RecordWriter, StoredFit, TrialRecord, TrialStore
@@ -143,7 +143,7 @@ def _computed(
     """Compute and write the records of trials, each while the next fit is computed."""
     inputs, made = job.inputs, list[TrialRecord]()
     peak = PeakMemory()
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     fold = inputs.splits.all(table)[job.split]
     keeps = inputs.keeps_predictions(job.split, table)
     with blas_threads(inputs.blas_threads):

@@ -18,7 +18,6 @@ from fkd.problems.table import Table
 from tasks.kernels.shared_map import SharedMap, encoder_of, rounding_of, store_map
 from tasks.kernels.shared_training import sums_of
 from tasks.kernels.streaming import MapSums
-from tasks.plan.training import cached_table
 from tasks.plan.trials import Inputs, Job
 from tasks.storage.environment import blas_threads
 from tasks.storage.records import digest
@@ -111,7 +110,7 @@ def _tried(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequ
     The sample comes from reserved rows if there are any. Otherwise it comes from all rows: only a
     number of landmarks is learned from them.
     """
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     rng = np.random.default_rng([inputs.seed, _SAMPLE])
     reserved = inputs.splits.reserved(table)
     rows = reserved if len(reserved) else np.arange(table.n)
@@ -181,19 +180,13 @@ def sum_remarks(jobs: Iterable[Job]) -> list[str]:
     least: dict[MapSums, float] = {}
     for trial, inputs in dict.fromkeys((t, job.inputs) for job in jobs for t in job.trials):
         if (sums := sums_of(trial, inputs)) is not None:
-            ridge = least_ridge(trial.setting(), _rows(sums))
+            ridge = least_ridge(trial.setting(), inputs.table.n)
             least[sums] = min(ridge, least.get(sums, ridge))
     return [_remark(sums, ridge) for sums, ridge in least.items()]
 
 
-def _rows(sums: MapSums) -> int:
-    """Return the number of rows of the table."""
-    inputs = sums.shared.inputs
-    return cached_table(inputs.settings, inputs.table_digest).n
-
-
 def _remark(sums: MapSums, ridge: float) -> str:
-    n = _rows(sums)
+    n = sums.shared.inputs.table.n
     if sums.shared.approximation.kind != "nystroem":
         return f"one pass over {n} rows, with sums of their features"
     rounding = rounding_of(store_map(sums.shared))

@@ -14,7 +14,6 @@ from tasks.kernels.shared_training import (
     sums_of,
 )
 from tasks.kernels.streaming import TASK_ROWS, RunBlocks, stream_moments, study_cells
-from tasks.plan.training import cached_table
 from tasks.plan.trials import Job
 
 
@@ -72,7 +71,7 @@ def _shared_summary(shared: SharedMap, jobs: Sequence[Job], *, in_passes: bool) 
     """Return the summary of the features K_nq of all rows under a shared map."""
     stored = store_map(shared)
     cells, rank = study_cells(shared.inputs), load_map(stored).rank
-    rows = cached_table(shared.inputs.settings, shared.inputs.table_digest).n
+    rows = shared.inputs.table.n
     place, size = "as moments in the store", 8 * rank * rank * len(cells)
     if in_passes:
         spill = planned_spill(stored)

@@ -24,7 +24,7 @@ from fkd.problems.encoder import Encoder
 from tasks.cluster.workers import WorkerMonitor, check_connected, cluster_memory
 from tasks.kernels.shared_map import encoder_of
 from tasks.plan.splits import Fold
-from tasks.plan.training import cached_table, make_training
+from tasks.plan.training import make_training
 from tasks.plan.trials import Inputs, Job, check_versions
 from tasks.storage.environment import blas_threads
 from tasks.storage.records import digest
@@ -365,7 +365,7 @@ def is_chunked(job: Job) -> bool:
     """Return whether a job's kernel matrix is a Dask array, which its number of rows decides."""
     if not all(method(trial.method).in_passes for trial in job.trials):
         return False
-    return len(_fold(SplitRows(job.inputs, job.split)).train) > WHOLE_ROWS
+    return len(SplitRows(job.inputs, job.split).fold.train) > WHOLE_ROWS
 
 
 @dataclass(frozen=True)
@@ -374,6 +374,11 @@ class SplitRows:
 
     inputs: Inputs
     split: str
+
+    @property
+    def fold(self) -> Fold:
+        """The split."""
+        return self.inputs.splits.all(self.inputs.table)[self.split]
 
 
 @dataclass(frozen=True)
@@ -404,12 +409,11 @@ def build_kernel(client: Any, job: Job) -> ChunkedKernel:
     in each pass.
     """
     rows, size = SplitRows(job.inputs, job.split), CHUNK_ROWS
-    table = cached_table(job.inputs.settings, job.inputs.table_digest)
-    training, _ = make_training(table, _fold(rows), job.inputs)
+    training, _ = make_training(job.inputs.table, rows.fold, job.inputs)
     setting = job.trials[0].setting()  # trials of one job share width and landmarks
     landmarks, threads = setting.landmarks(training), job.inputs.blas_threads
     kernel = Kernel("rbf", setting.gamma)
-    X = rows_array(rows, np.arange(len(_fold(rows).train)), size)
+    X = rows_array(rows, np.arange(len(rows.fold.train)), size)
     Z = rows_array(rows, landmarks, len(landmarks))
     K = kernel_array(kernel, X, chunks=size, threads=threads)
     K_nq = kernel_array(kernel, X, Z, chunks=(size, len(landmarks)), threads=threads)
@@ -420,7 +424,13 @@ def build_kernel(client: Any, job: Job) -> ChunkedKernel:
 
 def rows_array(rows: SplitRows, chosen: IntArray, size: int) -> da.Array:
     """Return encoded training rows as a Dask array with `size` rows per block."""
-    name = f"rows-{_identity(rows, chosen)}"
+    # Everything that decides encoded rows.
+    identity = {
+        **rows.inputs.fit_identity(),
+        "rows": rows.fold.digest,
+        "chosen": [int(i) for i in chosen],
+    }
+    name = f"rows-{digest(identity)}"
     blocks = [chosen[first : first + size] for first in range(0, len(chosen), size)]
     layer: dict[Any, Any] = {
         (name, i, 0): (encoded_rows, rows, block) for i, block in enumerate(blocks)
@@ -432,28 +442,10 @@ def rows_array(rows: SplitRows, chosen: IntArray, size: int) -> da.Array:
 def encoded_rows(rows: SplitRows, chosen: IntArray) -> Array:
     """Return encoded training rows, read from the prepared table."""
     check_versions((), rows.inputs)
-    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
-    return _encoder(rows).transform(table.take(_fold(rows).train[chosen]))
+    return _encoder(rows).transform(rows.inputs.table.take(rows.fold.train[chosen]))
 
 
 @lru_cache(maxsize=2)
 def _encoder(rows: SplitRows) -> Encoder:
     """Return the encoder of a split, fitted once per worker."""
-    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
-    return encoder_of(table.take(_fold(rows).train), rows.inputs)
-
-
-def _fold(rows: SplitRows) -> Fold:
-    """Return the split."""
-    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
-    return rows.inputs.splits.all(table)[rows.split]
-
-
-def _identity(rows: SplitRows, chosen: IntArray) -> str:
-    """Return the digest of everything that decides encoded rows."""
-    identity = {
-        **rows.inputs.fit_identity(),
-        "rows": _fold(rows).digest,
-        "chosen": [int(i) for i in chosen],
-    }
-    return digest(identity)
+    return encoder_of(rows.inputs.table.take(rows.fold.train), rows.inputs)

@@ -29,7 +29,7 @@ from tasks.kernels.streaming import (
     study_weights,
 )
 from tasks.plan.splits import Fold
-from tasks.plan.training import EncodedRows, cached_table
+from tasks.plan.training import EncodedRows
 from tasks.plan.trials import Inputs, Job, Trial
 from tasks.storage.environment import blas_threads
 from tasks.storage.files import named_disk_errors
@@ -101,7 +101,7 @@ def feature_source(stored: StoredMap, train: NDArray[np.int64]) -> Source:
     The checksums of files are verified here. Damaged and absent files are written again.
     """
     inputs = stored.shared.inputs
-    table, cells = cached_table(inputs.settings, inputs.table_digest), study_cells(inputs)
+    table, cells = inputs.table, study_cells(inputs)
     weights = study_weights(inputs).fit
     parts: list[tuple[Leaf, Array, Array | None]] = []
     for i in np.flatnonzero(np.isin([cell.rows[0] for cell in cells], train)):
@@ -257,10 +257,5 @@ def _parts(trial: Trial) -> tuple[Part, ...]:
 def streamed_maps(jobs: Iterable[Job]) -> list[SharedMap]:
     """Return the maps under which jobs solve support vector machines by passes over the rows."""
     pairs = dict.fromkeys((trial, job.inputs) for job in jobs for trial in job.trials)
-    asked = (sums_of(trial, inputs) for trial, inputs in pairs if solves_by_passes(trial))
-    return list(dict.fromkeys(sums.shared for sums in asked if sums))
-
-
-def solves_by_passes(trial: Trial) -> bool:
-    """Return whether a trial is solved by passes over the features of all rows."""
-    return getattr(trial.setting(), "solver", None) == "batched"
+    batched = [pair for pair in pairs if getattr(pair[0].setting(), "solver", None) == "batched"]
+    return list(dict.fromkeys(sums.shared for pair in batched if (sums := sums_of(*pair))))

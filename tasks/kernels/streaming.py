@@ -25,7 +25,7 @@ from tasks.kernels.shared_map import (
     store_map,
 )
 from tasks.plan.splits import Fold
-from tasks.plan.training import cached_table, fit_weights
+from tasks.plan.training import fit_weights
 from tasks.plan.trials import Inputs, check_versions
 from tasks.storage.environment import blas_threads
 from tasks.storage.files import sha256
@@ -70,38 +70,28 @@ def make_cells(folds: Mapping[str, Fold], n: int) -> list[Cell]:
 @lru_cache(maxsize=2)
 def study_cells(inputs: Inputs) -> list[Cell]:
     """Return the cells of a study's rows from the store. Compute and store them if absent."""
-    store, name = open_store(inputs.settings), cells_name(inputs)
-    if store.read_arrays(name, cache=True) is None:
-        table = cached_table(inputs.settings, inputs.table_digest)
-        store.write_arrays(name, _arrays(make_cells(inputs.splits.all(table), table.n)))
-    arrays = store.mapped_arrays(name)
-    if arrays is None:
-        raise FileNotFoundError(f"{store.location(name)} disappeared after it was written")
-    told = json.loads(str(arrays["told"]))
-    starts = np.cumsum([0, *(size for size, _, _ in told)]).tolist()
-    return [
-        Cell(arrays["rows"][start : start + size], frozenset(trains), rows)
-        for start, (size, trains, rows) in zip(starts, told, strict=False)
-    ]
-
-
-def cells_name(inputs: Inputs) -> str:
-    """Return the name of a study's cells in the store."""
-    splits = inputs.splits
+    splits, store = inputs.splits, open_store(inputs.settings)
     identity = {
         "data": inputs.table_digest,
         "folds": splits.folds.model_dump(mode="json"),
         "seed": splits.seed,
         "inner": splits.inner_folds,
     }
-    return f"moments/{digest(identity)}.cells.arrays"
-
-
-def _arrays(cells: list[Cell]) -> dict[str, AnyArray]:
-    """Return the cells as arrays for the store."""
-    told = [(len(cell.rows), sorted(cell.trains), cell.digest) for cell in cells]
-    rows = np.concatenate([cell.rows for cell in cells])
-    return {"told": np.array(json.dumps(told)), "rows": rows}
+    name = f"moments/{digest(identity)}.cells.arrays"
+    if store.read_arrays(name, cache=True) is None:
+        cells = make_cells(splits.all(inputs.table), inputs.table.n)
+        parts = [(len(cell.rows), sorted(cell.trains), cell.digest) for cell in cells]
+        rows = np.concatenate([cell.rows for cell in cells])
+        store.write_arrays(name, {"told": np.array(json.dumps(parts)), "rows": rows})
+    arrays = store.mapped_arrays(name)
+    if arrays is None:
+        raise FileNotFoundError(f"{store.location(name)} disappeared after it was written")
+    parts = json.loads(str(arrays["told"]))
+    starts = np.cumsum([0, *(size for size, _, _ in parts)]).tolist()
+    return [
+        Cell(arrays["rows"][start : start + size], frozenset(trains), checksum)
+        for start, (size, trains, checksum) in zip(starts, parts, strict=False)
+    ]
 
 
 # Rows per task. With 1000 landmarks, a task computes for a second and returns 8 MB.
@@ -172,8 +162,8 @@ def leaf_rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
     """Return the encoded rows of a block, their sensitive columns and their targets."""
     inputs = leaf.sums.inputs
     check_versions((), inputs)
-    table = cached_table(inputs.settings, inputs.table_digest).take(_positions(leaf))
-    return shared_encoder(inputs).rows(table), table.S(inputs.sensitive), table.y
+    rows = inputs.table.take(_positions(leaf))
+    return shared_encoder(inputs).rows(rows), rows.S(inputs.sensitive), rows.y
 
 
 def _positions(leaf: Leaf) -> IntArray:
@@ -186,7 +176,7 @@ def _positions(leaf: Leaf) -> IntArray:
 @lru_cache(maxsize=2)
 def study_weights(inputs: Inputs) -> RowWeights:
     """Return the weights of all rows of the table in fits."""
-    return fit_weights(cached_table(inputs.settings, inputs.table_digest), inputs.weights)
+    return fit_weights(inputs.table, inputs.weights)
 
 
 def _weights(leaf: Leaf) -> Array | None:
@@ -218,9 +208,8 @@ def _columns(
 
 def _reserved(inputs: Inputs, part: Part) -> tuple[Array, Array, Array | None]:
     """Return sensitive columns, target and weights of the reserved rows."""
-    table = cached_table(inputs.settings, inputs.table_digest)
-    rows = inputs.splits.reserved(table)
-    reserved, w = table.take(rows), study_weights(inputs).by(part)
+    rows = inputs.splits.reserved(inputs.table)
+    reserved, w = inputs.table.take(rows), study_weights(inputs).by(part)
     return reserved.S(inputs.sensitive), reserved.y, None if w is None else w[rows]
 
 

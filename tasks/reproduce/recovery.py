@@ -8,7 +8,6 @@ import numpy as np
 from fkd.measures.registry import LEAKING
 from fkd.methods import method
 from tasks.fit.job import training_for
-from tasks.plan.training import cached_table
 from tasks.plan.trials import Job, check_versions
 from tasks.reproduce.curves import Curve, Curves
 from tasks.select.judgement import VERSION, recover
@@ -47,7 +46,7 @@ def recover_job(job: Job) -> None:
     """Predict the measured columns of a fold's test rows from their features; store the R²."""
     inputs = job.inputs
     check_versions(job.trials, inputs)
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     fold = inputs.splits.outer(table)[job.split]
     test = table.take(fold.test)
     S = test.S(inputs.measure_on)

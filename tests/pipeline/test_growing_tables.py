@@ -33,7 +33,7 @@ from tasks.kernels.streaming import (
     sum_leaf,
     write_sums,
 )
-from tasks.plan.training import cached_table
+from tasks.plan.trials import cached_table
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 
@@ -298,7 +298,7 @@ def test_a_worker_reads_the_rows_of_its_leaf_alone(path, settings, monkeypatch):
     study = grown_study(path, settings)
     leaf = one_leaf(study, position=1)
     sum_leaf(one_leaf(study))  # the encoder is made, once per worker, from the reserved rows
-    table = cached_table(study.inputs.settings, study.inputs.table_digest)
+    table = study.inputs.table
     taken = []
     take = type(table).take
     monkeypatch.setattr(

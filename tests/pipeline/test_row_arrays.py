@@ -19,7 +19,7 @@ from tasks.kernels.kernel_arrays import (
     is_chunked,
     rows_array,
 )
-from tasks.plan.training import cached_table, make_training
+from tasks.plan.training import make_training
 from tasks.select.study import open_study
 
 METHODS = (
@@ -33,7 +33,7 @@ def study(settings):
 
 
 def training(inputs, split):
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     return make_training(table, inputs.splits.all(table)[split], inputs)[0]
 
 

@@ -23,7 +23,7 @@ from tasks.kernels import streaming
 from tasks.kernels import streaming as leaves
 from tasks.kernels.shared_map import SharedMap, shared_encoder, store_map
 from tasks.kernels.shared_training import feature_source, shared_sums, shared_training
-from tasks.plan.training import cached_table, fit_weights, make_training, measure_weights
+from tasks.plan.training import fit_weights, make_training, measure_weights
 from tasks.plan.trials import record_key
 from tasks.select.champion import select_champion
 from tasks.select.study import open_study
@@ -308,7 +308,7 @@ def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
     needs = shared_sums(study.missing())
     assert len(needs) == (1 if len(kept) == 2 else 2)
     streaming.stream_moments(here, needs)
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     fold = inputs.splits.all(table)["0.1"]
     w = survey_weights(table.extra["fold"])
     reserved, train = inputs.splits.reserved(table), table.take(fold.train)

@@ -7,9 +7,7 @@ from stored_files import map_file
 
 from configs.load import load_config
 from fkd.methods import Approximation
-from tasks.kernels import shared_map as module
 from tasks.kernels.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.plan.training import cached_table
 from tasks.select.study import open_study
 
 
@@ -28,11 +26,13 @@ def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch, scale):
     inputs = replace(shared.inputs, scale=scale)
     shared = replace(shared, inputs=inputs)
     before = load_map(store_map(shared)), shared_encoder(inputs)
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     numeric = table.numeric.copy()
     tested = np.setdiff1d(np.arange(table.n), inputs.splits.reserved(table))
     numeric[tested] = 1e6
-    monkeypatch.setattr(module, "cached_table", lambda *_: replace(table, numeric=numeric))
+    monkeypatch.setattr(
+        "tasks.plan.trials.cached_table", lambda *_: replace(table, numeric=numeric)
+    )
     shared_encoder.cache_clear()
     map_file(shared).unlink()
     after = load_map(store_map(shared)), shared_encoder(inputs)
@@ -44,7 +44,7 @@ def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch, scale):
 
 
 def test_landmarks_are_reserved_rows(shared):
-    table = cached_table(shared.inputs.settings, shared.inputs.table_digest)
+    table = shared.inputs.table
     reserved = table.take(shared.inputs.splits.reserved(table))
     known = {row.tobytes() for row in shared_encoder(shared.inputs).transform(reserved)}
     centers = load_map(store_map(shared)).centers
@@ -55,7 +55,7 @@ def test_landmarks_are_reserved_rows(shared):
 def test_scaling_on_all_rows_is_the_users_choice(settings):
     config = load_config("default", ["folds.reserve=0.2", "data.scale_on=all"])
     inputs = open_study(config, settings).inputs
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     assert_array_equal(shared_encoder(inputs).offset, table.numeric.min(axis=0) * 0)
 
 

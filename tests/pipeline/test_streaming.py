@@ -31,7 +31,6 @@ from tasks.kernels.shared_map import (
     store_map,
 )
 from tasks.kernels.streaming import Leaf, MapSums, Sums, Total, stream_moments, study_cells
-from tasks.plan.training import cached_table
 from tasks.select.study import open_study
 
 
@@ -45,7 +44,7 @@ def shared(settings):
 def direct(shared, rows):
     """Moments of rows in one piece, by the same map."""
     inputs = shared.inputs
-    part = cached_table(inputs.settings, inputs.table_digest).take(rows)
+    part = inputs.table.take(rows)
     G = load_map(store_map(shared)).transform(shared_encoder(inputs).transform(part))
     return Moments.from_rows(G, part.S(inputs.sensitive), part.y)
 
@@ -65,7 +64,7 @@ def coupled_of(stored, train, functions, precision="float64"):
 
 
 def folds(shared):
-    table = cached_table(shared.inputs.settings, shared.inputs.table_digest)
+    table = shared.inputs.table
     return shared.inputs.splits.all(table)
 
 
@@ -262,7 +261,7 @@ GIVEN = Functions(BasisSettings("splines"), "y")
 def coupled_directly(shared, rows, functions):
     """Products of rows in one piece, with functions of the reserved rows."""
     inputs = shared.inputs
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     part, reserved = table.take(rows), table.take(inputs.splits.reserved(table))
     G = load_map(store_map(shared)).transform(shared_encoder(inputs).transform(part))
     columns = functions.columns(reserved.S(inputs.sensitive), reserved.y)
@@ -351,7 +350,7 @@ def test_raising_the_version_of_functions_leaves_moments_alone(shared, monkeypat
 def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, functions):
     """A signal in rows that some fold tests on moves none of them; one in reserved rows does."""
     inputs = shared.inputs
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     reserved = inputs.splits.reserved(table)
     S, y = table.S(inputs.sensitive), table.y
 
@@ -359,7 +358,7 @@ def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, funct
         sensitive, target = table.sensitive.copy(), table.target.copy()
         sensitive[rows], target[rows] = sensitive.mean(axis=0), target.max()
         changed = replace(table, sensitive=sensitive, target=target)
-        monkeypatch.setattr(leaves, "cached_table", lambda *_: changed)
+        monkeypatch.setattr("tasks.plan.trials.cached_table", lambda *_: changed)
         leaves._columns.cache_clear()
         found = leaves._columns(inputs, functions)(S, y)
         leaves._columns.cache_clear()

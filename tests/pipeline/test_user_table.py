@@ -381,5 +381,5 @@ def test_ids_and_dates_are_no_labels(read):
 def test_one_row_is_too_few(tmp_path):
     write_rents(tmp_path, rows=rents()[1:2], cell=german)
     keys = {**DATA, "path": str(tmp_path / "mieten.csv")}
-    with pytest.raises(UserError, match="at least two rows with every number present, got 1 of 1"):
+    with pytest.raises(UserError, match="at least 2 rows with every number, got 1 of 1"):
         read_file(DataConfig.model_validate(keys))
